@@ -1,0 +1,65 @@
+"""Exact derivatives of ordinary NumPy and SciPy code, at compiled speed.
+
+``op(f)`` returns a callable, ``op(f, x)`` evaluates: `grad`, `value_and_grad`, `jacobian`, `vjp`.
+"""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wengert.api import (
+        grad,
+        gradient,
+        jacobian,
+        primitive,
+        stop_gradient,
+        value_and_grad,
+        vjp,
+    )
+    from wengert.core.levels import passive
+    from wengert.core.tape import clear_caches
+    from wengert.errors import (
+        LevelError,
+        MutatedInputWarning,
+        TracedValueError,
+        UnsupportedFunctionError,
+    )
+    from wengert.testing import compare
+
+__version__ = "0.1.0"
+
+# Where each public name lives; bound on first use, so that `import wengert` costs next to nothing.
+_HOMES = {
+    "grad": "api",
+    "gradient": "api",
+    "value_and_grad": "api",
+    "jacobian": "api",
+    "vjp": "api",
+    "stop_gradient": "api",
+    "primitive": "api",
+    "passive": "core.levels",
+    "clear_caches": "core.tape",
+    "compare": "testing",
+    "LevelError": "errors",
+    "MutatedInputWarning": "errors",
+    "TracedValueError": "errors",
+    "UnsupportedFunctionError": "errors",
+}
+
+__all__ = list(_HOMES)  # noqa: PLE0604
+
+
+def __getattr__(name):
+    home = _HOMES.get(name)
+    if home is not None:
+        value = getattr(_import_module(f"wengert.{home}"), name)
+    elif name in ("numpy", "errors", "testing"):
+        value = _import_module(f"wengert.{name}")
+    else:
+        raise AttributeError(f"module 'wengert' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return [*globals(), *_HOMES, "numpy", "errors", "testing"]

@@ -1,0 +1,45 @@
+"""The `build_ext` command that pyproject.toml names: include directories and compiler flags.
+
+setuptools loads this file by its path before the package is built, so it imports nothing of it.
+`WENGERT_WERROR=1` turns the C compiler's warnings on and into errors; `.ci/run` sets it.
+"""
+
+import os
+from pathlib import Path
+
+import numpy
+from setuptools.command.build_ext import build_ext as _build_ext
+
+# No flag changes a value: errno and floating-point traps go unread, and contraction to fused
+# multiply-add, which would break bit-equality with NumPy, is off.
+UNIX = ["-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
+MSVC = ["/std:c11", "/O2", "/fp:precise"]
+
+# The one exclusion: Cython emits utility functions that a module may not call.
+WERROR = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
+MACROS = [
+    ("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"),
+    ("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION"),
+]
+
+
+class build_ext(_build_ext):
+    def finalize_options(self):
+        super().finalize_options()
+        self.cython_directives = {"language_level": 3, **self.cython_directives}
+        for ext in self.extensions or ():
+            home = Path(ext.sources[0]).parent
+            interfaces = [*home.glob("*.pxd"), *home.glob("*.h")]
+            ext.depends += sorted(path.as_posix() for path in interfaces)
+            ext.include_dirs += [numpy.get_include(), str(home)]
+            ext.define_macros += MACROS
+
+    def build_extensions(self):
+        msvc = self.compiler.compiler_type == "msvc"
+        flags = MSVC if msvc else UNIX
+        if os.environ.get("WENGERT_WERROR", "0") != "0":
+            flags = flags + (["/WX"] if msvc else WERROR)
+        for ext in self.extensions:
+            ext.extra_compile_args += flags
+            ext.libraries += [] if msvc else ["m"]
+        super().build_extensions()

@@ -1,0 +1,374 @@
+"""The public drivers: ``op(f)`` returns a callable, ``op(f, x)`` evaluates.
+
+Arguments are settled here; the work is done in `transforms/`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wengert import registry
+from wengert.containers import plain_copy
+from wengert.core import dispatch, var
+from wengert.transforms.dense import VJP, Gradient, Jacobian
+
+
+class _NotGiven:
+    """Default of `x`: None is a value that a function may be called with."""
+
+    def __repr__(self):
+        return "not given"
+
+
+_NOT_GIVEN: Any = _NotGiven()
+
+
+def _apply(derivative, x, args, kwargs):
+    """The callable itself, or its value at a point."""
+    if x is _NOT_GIVEN:
+        if args or kwargs:
+            raise TypeError(f"{derivative!r}: args and kwargs go with a point x; the callable takes them when called")
+        return derivative
+    return derivative(x, *args, **(kwargs or {}))
+
+
+def grad(
+    f: Callable,
+    x: Any = _NOT_GIVEN,
+    /,
+    *,
+    args: tuple = (),
+    kwargs: dict | None = None,
+    argnums: int | tuple | slice = 0,
+    value: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """Gradient of a function that returns one number.
+
+    Reverse mode: one run of `f`, one sweep, whatever the number of variables.
+
+    Parameters
+    ----------
+    f : callable
+        Maps an array of shape S (and further arguments) to one number, in NumPy code.
+    x : array_like or container, shape S, optional
+        Point at which to evaluate; never changed.
+        Lists of numbers are arrays; dicts, dataclasses and lists of arrays are containers.
+        Without it a callable with the signature of `f` is returned.
+    args, kwargs : tuple, dict
+        Further arguments: ``grad(f, x, args=(a, b))`` calls ``f(x, a, b)``.
+    argnums : int, tuple of int, or slice
+        Positions of the differentiated arguments. A tuple gives a tuple of gradients, a slice over scalar
+        arguments one array with a trailing axis.
+    value : bool
+        Return ``(y, gradient)``.
+    has_aux : bool
+        `f` returns ``(y, aux)``; `aux` is returned last, as plain values.
+
+    Returns
+    -------
+    ndarray of shape S, number, or container like `x`
+        The gradient; with `value` or `has_aux` a tuple. Without `x`: the callable, which takes ``out=``.
+
+    Raises
+    ------
+    TypeError
+        If `f` does not return a single number, or `x` cannot be differentiated.
+    UnsupportedFunctionError
+        If `f` calls a function that has no rule.
+    TracedValueError
+        If a traced value reaches code that cannot carry it.
+
+    References
+    ----------
+    Griewank and Walther (2008), Evaluating Derivatives, section 3.2. doi:10.1137/1.9780898717761
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> wg.grad(lambda x: np.sum(x**2), [1.0, 2.0])
+    array([2., 4.])
+    """
+    return _apply(Gradient(f, argnums, value, has_aux), x, args, kwargs)
+
+
+gradient = grad
+
+
+def value_and_grad(
+    f: Callable,
+    x: Any = _NOT_GIVEN,
+    /,
+    *,
+    args: tuple = (),
+    kwargs: dict | None = None,
+    argnums: int | tuple | slice = 0,
+    has_aux: bool = False,
+) -> Any:
+    """Value and gradient of a function that returns one number: `grad` with ``value=True``.
+
+    As ``jac=True`` of ``scipy.optimize.minimize`` wants them.
+
+    Parameters
+    ----------
+    f, x, args, kwargs, argnums, has_aux
+        As for `grad`.
+
+    Returns
+    -------
+    tuple
+        ``(y, gradient)``, with `has_aux` ``(y, gradient, aux)``; without `x` the callable.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> wg.value_and_grad(lambda x: np.sum(x**2), [1.0, 2.0])
+    (np.float64(5.0), array([2., 4.]))
+    """
+    return _apply(Gradient(f, argnums, True, has_aux), x, args, kwargs)
+
+
+def jacobian(
+    f: Callable,
+    x: Any = _NOT_GIVEN,
+    /,
+    *,
+    args: tuple = (),
+    kwargs: dict | None = None,
+    argnums: int | tuple | slice = 0,
+    value: bool = False,
+    has_aux: bool = False,
+    chunk: int | None = None,
+) -> Any:
+    """Jacobian of a function, of shape ``y.shape + x.shape``.
+
+    Reverse mode: one run of `f`, then sweeps over its list that carry many rows at once.
+
+    Parameters
+    ----------
+    f : callable
+        Maps an array of shape S (and further arguments) to an array of shape T, or to a list of numbers.
+    x : array_like or container, shape S, optional
+        Point at which to evaluate; never changed. Without it a callable with the signature of `f` is returned,
+        ready for ``jac=`` of SciPy's solvers.
+    args, kwargs, argnums, value, has_aux
+        As for `grad`.
+    chunk : int, optional
+        Rows swept at once; memory grows with it. Chosen from the length of the list by default.
+
+    Returns
+    -------
+    ndarray of shape (*T, *S)
+        The Jacobian; for containers nested blocks, output outside, input inside.
+        Without `x`: the callable, with ``.fun`` (see Notes) and ``out=``.
+
+    Raises
+    ------
+    TypeError
+        If `x` or what `f` returns cannot be differentiated.
+    UnsupportedFunctionError
+        If `f` calls a function that has no rule.
+    TracedValueError
+        If a traced value reaches code that cannot carry it.
+
+    Notes
+    -----
+    ``J.fun`` is `f` through a one-entry cache, sharing its evaluation with the next call of ``J`` at the same
+    point: ``root(J.fun, x0, jac=J)`` runs `f` once a point.
+
+    References
+    ----------
+    Griewank and Walther (2008), Evaluating Derivatives, section 3.2. doi:10.1137/1.9780898717761
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> def residual(u):
+    ...     F = np.zeros(2)
+    ...     F[0] = u[0] * u[1]
+    ...     F[1] = np.sin(u[0])
+    ...     return F
+    >>> wg.jacobian(residual, [0.0, 2.0])
+    array([[2., 0.],
+           [1., 0.]])
+    """
+    return _apply(Jacobian(f, argnums, value, has_aux, chunk), x, args, kwargs)
+
+
+def vjp(
+    f: Callable,
+    x: Any = _NOT_GIVEN,
+    /,
+    *,
+    args: tuple = (),
+    kwargs: dict | None = None,
+    argnums: int | tuple = 0,
+    has_aux: bool = False,
+) -> Any:
+    """Value of `f` at `x` and its pullback.
+
+    Parameters
+    ----------
+    f : callable
+        Maps an array of shape S to an array of shape T, using NumPy functions.
+    x : array_like or container, shape S, optional
+        Point of linearisation; never changed. Without it a callable with the signature of `f` is returned.
+    args, kwargs, argnums, has_aux
+        As for `grad`.
+
+    Returns
+    -------
+    y : ndarray, shape T
+    pullback : callable
+        Maps a cotangent of shape T to J^T times it, of shape S; callable any number of times, from any thread.
+        Stacked cotangents of shape (k, *T) give (k, *S).
+    aux
+        With `has_aux` only.
+
+    Raises
+    ------
+    UnsupportedFunctionError
+        If `f` calls a function that has no rule.
+    ValueError
+        By the pullback, if the cotangent has another shape than `y`.
+
+    References
+    ----------
+    Griewank and Walther (2008), Evaluating Derivatives, section 3.2. doi:10.1137/1.9780898717761
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> y, pullback = wg.vjp(lambda x: x**2, [1.0, 2.0, 3.0])
+    >>> pullback(np.array([1.0, 0.0, 1.0]))
+    array([2., 0., 6.])
+    """
+    return _apply(VJP(f, argnums, has_aux), x, args, kwargs)
+
+
+def stop_gradient(x: Any) -> Any:
+    """Plain copy of a traced value: a constant of the derivative.
+
+    Parameters
+    ----------
+    x : number, array or container
+        Traced or not.
+
+    Returns
+    -------
+    number, ndarray or container
+        The same values, plain.
+
+    Examples
+    --------
+    >>> import wengert as wg
+    >>> wg.grad(lambda x: x * wg.stop_gradient(x), 3.0)
+    np.float64(3.0)
+    """
+    return plain_copy(x)
+
+
+def primitive(f: Callable | None = None, *, vjp: Callable | None = None) -> Callable:
+    """A function with a rule of its own, opaque to the derivative.
+
+    `f` is called on plain arrays, so it may call anything: compiled code, a table, a solver.
+
+    Parameters
+    ----------
+    f : callable
+        Maps numbers and arrays to one number or array of floats. Left out, a decorator is returned.
+    vjp : callable
+        ``vjp(ybar, y, *args, **kwargs)`` returns the cotangent of each positional argument, of the shape of that
+        argument; None for an argument without derivative. For a single argument it may be returned alone.
+
+    Returns
+    -------
+    callable
+        `f` with its rule; on plain arguments it is just `f`.
+
+    Raises
+    ------
+    TypeError
+        If no rule is given, or when traced values arrive as keywords.
+
+    Examples
+    --------
+    >>> import math
+    >>> import wengert as wg
+    >>> @wg.primitive(vjp=lambda ybar, y, x: ybar * math.exp(x))
+    ... def exp(x):
+    ...     return math.exp(x)
+    >>> wg.grad(lambda x: exp(x) ** 2, 0.0)
+    np.float64(2.0)
+    """
+    if f is None:
+        return functools.partial(primitive, vjp=vjp)
+    if vjp is None:
+        raise TypeError(f"primitive({getattr(f, '__name__', f)}): give its rule as vjp=")
+    row = registry.Primitive(f, "structural", vjps={0: _joint(f, vjp)}, sequence=True)
+
+    @functools.wraps(f)
+    def call(*args, **kwargs):
+        if dispatch.holds_traced(tuple(kwargs.values())):
+            raise TypeError(f"{row.name}: pass traced values by position, its rule gives cotangents by position")
+        if not dispatch.holds_traced(args):
+            return f(*dispatch.plain(args), **kwargs)
+        operands = [(0, i, x) for i, x in enumerate(args) if var.is_traced(x)]
+        if any(dispatch.holds_traced(x) for x in args if not var.is_var(x)):
+            raise TypeError(f"{row.name}: pass arrays, not lists that hold traced values: numpy.stack(values)")
+        values = tuple(plain_copy(x) for x in args)
+        y = f(*values, **kwargs)
+        if not isinstance(y, (float, int, np.ndarray, np.generic)):
+            raise TypeError(f"{row.name} returned {type(y).__name__}: a primitive returns one number or array")
+        y = np.array(y, dtype=np.result_type(np.asarray(y).dtype, np.float32 if _is_float(y) else np.float64))
+        tape = var.tape_for([x for _, _, x in operands])
+        return var.record(tape, row, values, kwargs, operands, y if y.ndim else y[()])
+
+    call.__wengert_primitive__ = row
+    return call
+
+
+def _is_float(y):
+    return np.asarray(y).dtype.kind == "f"
+
+
+def _joint(f, vjp):
+    """The rule as the engine asks for it: cotangents of all arguments in a list."""
+
+    def pullback(ybar, y, *args, **kwargs):
+        cotangents = vjp(ybar, y, *args, **kwargs)
+        if len(args) == 1 and not isinstance(cotangents, (tuple, list)):
+            cotangents = (cotangents,)
+        if not isinstance(cotangents, (tuple, list)) or len(cotangents) != len(args):
+            raise TypeError(f"the rule of {registry.dotted_name(f)} must return {len(args)} cotangents, one an argument")
+        checked = []
+        for i, (cotangent, x) in enumerate(zip(cotangents, args)):
+            if cotangent is None:
+                cotangent = _missing(f, i)
+            elif np.shape(cotangent) != np.shape(x):
+                raise ValueError(
+                    f"the rule of {registry.dotted_name(f)} returned a cotangent of shape {np.shape(cotangent)} "
+                    f"for argument {i}, which has shape {np.shape(x)}"
+                )
+            checked.append(cotangent)
+        return checked
+
+    return pullback
+
+
+class _missing:
+    """Stands for a cotangent that a rule does not give; an error as soon as it is needed."""
+
+    def __init__(self, f, i):
+        self.f = f
+        self.i = i
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError(
+            f"the rule of {registry.dotted_name(self.f)} gives no cotangent for argument {self.i}, which is traced: "
+            "pass wengert.stop_gradient(value) if it is meant to be a constant"
+        )

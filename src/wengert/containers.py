@@ -1,0 +1,166 @@
+"""Containers: what is one array, what holds several, and how to take them apart and put them together again.
+
+A list or tuple whose leaves are all numbers is an array, as SciPy takes it.
+Dicts, named tuples, dataclasses, `types.SimpleNamespace`, and lists or tuples that hold an array or a container,
+are containers: their leaves are differentiated one by one, and results have their form.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wengert.core import dispatch, var
+
+
+def children_of(x: Any) -> tuple[list, Callable[[list], Any]] | None:
+    """Items of a container and the function that puts others in their place; None if `x` is no container."""
+    if isinstance(x, dict):
+        keys = list(x)
+
+        def restore_dict(items):
+            if type(x) is dict:
+                return dict(zip(keys, items))
+            new = copy.copy(x)
+            new.update(zip(keys, items))
+            return new
+
+        return [x[key] for key in keys], restore_dict
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return list(x), lambda items: type(x)(*items)
+    if isinstance(x, (list, tuple)):
+        return (list(x), type(x)) if _holds_arrays(x) else None
+    if isinstance(x, types.SimpleNamespace):
+        names = list(vars(x))
+        return [getattr(x, n) for n in names], lambda items: types.SimpleNamespace(**dict(zip(names, items)))
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        names = [field.name for field in dataclasses.fields(x)]
+
+        def restore_dataclass(items):
+            new = copy.copy(x)
+            for name, item in zip(names, items):
+                object.__setattr__(new, name, item)
+            return new
+
+        return [getattr(x, name) for name in names], restore_dataclass
+    return None
+
+
+def _holds_arrays(x: list | tuple) -> bool:
+    """Does a list or tuple hold an array of one axis or more, or a container?"""
+    for item in x:
+        if isinstance(item, np.ndarray) and item.ndim >= 1:
+            return True
+        if isinstance(item, (list, tuple)):
+            if hasattr(item, "_fields") or _holds_arrays(item):
+                return True
+        elif children_of(item) is not None:
+            return True
+    return False
+
+
+def split(x: Any) -> tuple[list, Callable[[list], Any]]:
+    """Leaves of a container, in order, and the function that makes the same container of other leaves."""
+    found = children_of(x)
+    if found is None:
+        return [x], lambda leaves: leaves[0]
+    items, restore = found
+    parts = [split(item) for item in items]
+    counts = [len(leaves) for leaves, _ in parts]
+
+    def assemble(leaves):
+        start = 0
+        made = []
+        for count, (_, build) in zip(counts, parts):
+            made.append(build(leaves[start : start + count]))
+            start += count
+        return restore(made)
+
+    return [leaf for leaves, _ in parts for leaf in leaves], assemble
+
+
+def input_leaf(x: Any, name: str) -> Any:
+    """A leaf of the input as a float array or a NumPy scalar, or a TypeError that says what to pass."""
+    if type(x) is np.ndarray and x.dtype == np.float64:
+        return x
+    if type(x) is float or (type(x) is int and not isinstance(x, bool)):
+        return np.float64(x)
+    if var.is_traced(x):
+        raise TypeError(
+            f"{name}: the argument is traced by another derivative that is running; "
+            "derivatives of derivatives are not available in this version"
+        )
+    x = dispatch.plain(x)
+    kind = type(x)
+    if kind.__module__.partition(".")[0] in ("pandas", "xarray", "polars"):
+        raise TypeError(f"{name}: cannot differentiate with respect to a {kind.__module__}.{kind.__name__}: pass .to_numpy()")
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{name}: cannot differentiate with respect to a masked array: pass .filled(value)")
+    if isinstance(x, np.matrix):
+        raise TypeError(f"{name}: cannot differentiate with respect to a numpy.matrix: pass numpy.asarray(x)")
+    scalar = not isinstance(x, (np.ndarray, list, tuple))
+    if not isinstance(x, (np.ndarray, np.generic, list, tuple, bool, int, float, complex)):
+        raise TypeError(
+            f"{name}: cannot differentiate with respect to a {kind.__module__}.{kind.__name__}: "
+            "pass a number, an array, or a dict, list or dataclass of arrays"
+        )
+    array = np.asarray(x)
+    if array.dtype.kind in "biu":
+        array = array.astype(np.float64)
+    if array.dtype.kind == "c":
+        raise TypeError(f"{name}: complex input is not available in this version: pass real and imaginary parts")
+    if array.dtype.kind != "f" or array.dtype.itemsize > 8:
+        raise TypeError(
+            f"{name}: cannot differentiate with respect to an array of dtype {array.dtype}: pass float64 or float32"
+        )
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return array[()] if scalar else array
+
+
+def output_leaf(y: Any, name: str) -> Any:
+    """A leaf of the output as an operand or a plain float array, or a TypeError."""
+    if var.is_var(y):
+        return y
+    if isinstance(y, (list, tuple)):
+        try:
+            return output_leaf(dispatch.stacked(y), name)
+        except ValueError as error:
+            raise TypeError(
+                f"{name}: the function returned a nested list that is no rectangular array: "
+                "return an array, or a dict or list of arrays"
+            ) from error
+    if isinstance(y, np.ndarray) and y.dtype == object:
+        if any(var.is_var(item) for item in y.flat):
+            return np.reshape(dispatch.stacked(list(y.flat)), y.shape) if y.size else y
+    if isinstance(y, (bool, int, float, np.ndarray, np.generic)):
+        array = np.asarray(y)
+        if array.dtype.kind in "biu":
+            array = array.astype(np.float64)
+        if array.dtype.kind == "f":
+            return array if isinstance(y, np.ndarray) else array[()]
+        if array.dtype.kind == "c":
+            raise TypeError(f"{name}: complex output is not available in this version: return real and imaginary parts")
+    raise TypeError(
+        f"{name}: the function returned {type(y).__name__}, which is no number and no array; "
+        "return numbers, arrays, or a dict, list or dataclass of arrays"
+    )
+
+
+def plain_copy(x: Any) -> Any:
+    """`x` with every traced or clean value in it replaced by a plain copy of its own."""
+    if var.is_var(x):
+        value = var.value_of(x)
+        return value.copy() if isinstance(value, np.ndarray) else value
+    if isinstance(x, (list, tuple)) and not hasattr(x, "_fields"):
+        return type(x)([plain_copy(item) for item in x])
+    found = children_of(x)
+    if found is None:
+        return x
+    items, restore = found
+    return restore([plain_copy(item) for item in items])

@@ -1,0 +1,580 @@
+"""NumPy's protocols to the registry: what happens when a traced value reaches a NumPy function.
+
+The operators and the ufuncs with a kernel are recorded in ``var.pyx``; everything else comes by here.
+A function with a row is called on the plain values, and one entry is appended to the tape.
+A function without one is an error, always: a derivative is never dropped.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import numpy as np
+
+from wengert import registry
+from wengert.core import levels, var
+from wengert.errors import TracedValueError, UnsupportedFunctionError
+
+#: functions that make arrays, by the NumPy function they replace (filled by `wengert.numpy`)
+creation: dict = {}
+
+#: the row of ``x[...]`` with an advanced index
+getitem_row = registry.Primitive("indexing", "rearrangement")
+
+row_of = registry.lookup
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+# ------------------------------------------------------------------------------------------ plain and traced values
+
+
+def plain(x):
+    """`x` with every operand in it replaced by its value; lists and tuples are searched."""
+    if var.is_var(x):
+        return var.value_of(x)
+    if type(x) in (list, tuple) and holds_var(x):
+        return type(x)([plain(item) for item in x])
+    return x
+
+
+def holds_var(x) -> bool:
+    """Is there an operand in `x`, or in the lists and tuples of `x`?"""
+    return var.is_var(x) or (isinstance(x, (list, tuple)) and any(holds_var(item) for item in x))
+
+
+def holds_traced(x) -> bool:
+    """Is there a value in `x` that carries a derivative?"""
+    return var.is_traced(x) or (isinstance(x, (list, tuple)) and any(holds_traced(item) for item in x))
+
+
+def kept(x):
+    """A copy of a plain argument that a pullback may need: f may write into the original afterwards."""
+    if type(x) is np.ndarray:
+        return x.copy(order="K")
+    if type(x) in (list, tuple):
+        return type(x)([kept(item) for item in x])
+    return x
+
+
+def clean(result):
+    """A plain result as f should see it: floating arrays may receive traced values later."""
+    if type(result) is np.ndarray and result.dtype.kind == "f":
+        return var.clean(result)
+    if type(result) in (list, tuple):
+        return type(result)([clean(item) for item in result])
+    return result
+
+
+def stacked(items):
+    """An array made of a nested sequence in which some leaves are traced, as ``np.array(items)`` would be."""
+    if not holds_var(items):
+        return np.asarray(items)
+    if all(var.is_scalar(item) or isinstance(item, (int, float, np.number, np.bool)) for item in items):
+        out = var.clean(np.empty(len(items), dtype=np.result_type(np.float64, *map(_dtype, items))))
+        for i, item in enumerate(items):
+            out[i] = item
+        return out
+    parts = [stacked(item) if isinstance(item, (list, tuple)) else item for item in items]
+    return function(np.stack, (parts,), {})
+
+
+def _dtype(x):
+    return np.asarray(plain(x)).dtype
+
+
+# ------------------------------------------------------------------------------------------ ufuncs
+
+
+def operate(fun, operator, left, right):
+    """An operator without a kernel, such as ``%`` or ``@``."""
+    for x in (left, right):
+        if not (var.is_var(x) or isinstance(x, (np.ndarray, np.generic, list, tuple, int, float, complex))):
+            return NotImplemented
+    return ufunc(fun, "__call__", (left, right), {}, operator)
+
+
+def ufunc(fun, method, inputs, kwargs, compute=None):
+    """Answer NumPy's ufunc protocol. `compute` gives the value where an operator differs from the function."""
+    if method == "__call__":
+        return function(fun, inputs, kwargs, compute)
+    if not holds_traced(inputs) and not holds_traced(kwargs.get("out") or ()):
+        return clean(getattr(fun, method)(*plain(inputs), **{k: plain(v) for k, v in kwargs.items()}))
+    if method == "outer" and len(inputs) == 2 and not kwargs:
+        left, right = inputs
+        return function(fun, (np.reshape(left, np.shape(left) + (1,) * np.ndim(right)), right), {})
+    target = registry.ufunc_methods.get((fun, method))
+    if target is None:
+        raise UnsupportedFunctionError(
+            f"numpy.{fun.__name__}.{method} has no derivative rule{_at()}: write it with numpy.sum, numpy.prod, "
+            f"numpy.cumsum or with a loop over numpy.{fun.__name__}, or declare a rule with wengert.primitive"
+        )
+    names = ("axis", "dtype", "out")
+    kwargs = {**dict(zip(names, inputs[1:])), **kwargs}
+    kwargs.setdefault("axis", 0)
+    if kwargs.get("dtype", 0) is None:
+        del kwargs["dtype"]
+    return function(target, inputs[:1], kwargs)
+
+
+# ------------------------------------------------------------------------------------------ functions
+
+
+def function(fun, args, kwargs, compute=None):
+    """Call a NumPy function on operands: record it by its row, or raise."""
+    if fun in creation:
+        kwargs.pop("like", None)
+        return creation[fun](*args, **kwargs)
+    out = kwargs.pop("out", None)
+    if out is not None:
+        return _into(out, fun, args, kwargs, compute)
+    if not holds_traced(args) and not holds_traced(tuple(kwargs.values())):
+        return _on_constants(fun, args, kwargs, compute)
+    row = registry.lookup(fun)
+    if row is None or row.kind == "refuse":
+        raise UnsupportedFunctionError(_no_rule(fun, row))
+    if row.kind == "constant":
+        return clean((compute or fun)(*plain(args), **_plain_keywords(kwargs)))
+    if holds_traced(tuple(kwargs.values())):
+        args, kwargs = _positional(fun, args, kwargs)
+    args, operands = _operands(row, args)
+    _check_call(row, args, kwargs, operands)
+    values = [plain(a) for a in args]
+    kwargs = _plain_keywords(kwargs)
+    y = (compute or fun)(*values, **kwargs)
+    if row.kind in ("view", "rearrangement"):
+        return _rearranged(row, fun, args, values, kwargs, operands, y)
+    if type(y) is not np.ndarray and not isinstance(y, np.generic):
+        raise UnsupportedFunctionError(
+            f"{row.name} returned {type(y).__name__}{_at()}; its rule knows a single array only"
+        )
+    needed = row.kind != "elementwise" or any(callable(partial) for partial in row.partials)
+    saved = tuple(a if var.is_var(original) or not needed else kept(a) for a, original in zip(values, args))
+    return var.record(var.tape_for([x for _, _, x in operands]), row, saved, kwargs, operands, _own(y, operands))
+
+
+def _on_constants(fun, args, kwargs, compute):
+    """A call that touches clean arrays only: plain NumPy, and views of a clean array stay views of it."""
+    result = (compute or fun)(*plain(args), **_plain_keywords(kwargs))
+    owners = [x for x in _leaves(args) if var.is_var(x)]
+    if isinstance(result, (list, tuple)):
+        parts = [_view_of_any(owners, part) for part in result]
+        return parts if isinstance(result, list) else _like_tuple(result, parts)
+    return _view_of_any(owners, result)
+
+
+def _like_tuple(result, parts):
+    return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
+
+
+def _view_of_any(owners, part):
+    if type(part) is np.ndarray and part.dtype.kind == "f":
+        for x in owners:
+            if var.shares_memory(x, part):
+                return var.view_of(x, part)
+    return clean(part)
+
+
+def _leaves(x):
+    """Operands and arrays in nested lists and tuples."""
+    if isinstance(x, (list, tuple)):
+        for item in x:
+            yield from _leaves(item)
+    else:
+        yield x
+
+
+def _into(out, fun, args, kwargs, compute):
+    """A call with ``out=``: computed aside, then stored."""
+    if isinstance(out, tuple):
+        if len(out) != 1:
+            raise UnsupportedFunctionError(f"{registry.dotted_name(fun)} with several out= arrays{_at()}: assign them")
+        out = out[0]
+    if not var.is_var(out):
+        if not holds_traced(args) and not holds_traced(tuple(kwargs.values())):
+            return (compute or fun)(*plain(args), **_plain_keywords(kwargs), out=out)
+        raise TracedValueError(assignment_message(f"out= of {registry.dotted_name(fun)}"))
+    if "where" in kwargs:
+        raise UnsupportedFunctionError(
+            f"{registry.dotted_name(fun)} with out= and where={_at()}: write out[mask] = ..., or numpy.where"
+        )
+    result = function(fun, args, kwargs, compute)
+    if np.shape(result) != np.shape(out):
+        raise ValueError(
+            f"{registry.dotted_name(fun)}: out= has shape {np.shape(out)}, the result has shape {np.shape(result)}"
+        )
+    var.assign(out, result)
+    return out
+
+
+def _plain_keywords(kwargs):
+    return {name: plain(value) for name, value in kwargs.items()} if kwargs else kwargs
+
+
+def _positional(fun, args, kwargs):
+    """Move keyword arguments to their positions, so that a rule finds its operands there."""
+    import inspect
+
+    try:
+        bound = inspect.signature(fun).bind(*args, **kwargs)
+    except (ValueError, TypeError) as error:
+        names = ", ".join(name for name, value in kwargs.items() if holds_traced(value))
+        raise UnsupportedFunctionError(
+            f"{registry.dotted_name(fun)} got a traced value as {names}={_at()}: pass it by position"
+        ) from error
+    return bound.args, bound.kwargs
+
+
+def _operands(row, args):
+    """Traced arguments as ``(position, item, operand)``; sequences of numbers become arrays."""
+    operands: list = []
+    args = list(args)
+    for i, argument in enumerate(args):
+        if var.is_traced(argument):
+            operands.append((i, -1, argument))
+        elif isinstance(argument, (list, tuple)) and holds_traced(argument):
+            if row.sequence and i == 0:
+                argument = args[0] = [stacked(x) if isinstance(x, (list, tuple)) else x for x in argument]
+                operands += [(0, j, x) for j, x in enumerate(argument) if var.is_traced(x)]
+            else:
+                args[i] = stacked(argument)
+                operands.append((i, -1, args[i]))
+        elif row.sequence and i == 0 and var.is_traced(argument):
+            operands.append((0, -1, argument))
+    return args, operands
+
+
+def _check_call(row, args, kwargs, operands):
+    """Refuse what the rule does not understand: an unknown option could change the derivative."""
+    if row.kind == "elementwise":
+        if kwargs:
+            raise UnsupportedFunctionError(_not_understood(row, sorted(kwargs)))
+        unknown = [i for i, _, _ in operands if i >= len(row.partials) or row.partials[i] is None]
+    elif row.kind in ("view", "rearrangement"):
+        unknown = [i for i, _, _ in operands if i != 0]
+    else:
+        if row.keywords is not None and not row.keywords.issuperset(kwargs):
+            raise UnsupportedFunctionError(_not_understood(row, sorted(set(kwargs) - row.keywords)))
+        if row.most is not None and len(args) > row.most:
+            raise UnsupportedFunctionError(
+                f"{row.name} was called with {len(args)} positional arguments, its rule knows {row.most}{_at()}"
+            )
+        unknown = [i for i, _, _ in operands if row.variadic is None and i not in row.vjps]
+    if unknown:
+        raise UnsupportedFunctionError(
+            f"{row.name} has no derivative with respect to argument {unknown[0]} (counted from 0){_at()}: "
+            "pass wengert.stop_gradient(value) if it is meant to be a constant"
+        )
+
+
+def _not_understood(row, names):
+    return (
+        f"{row.name} has no derivative rule for the option {', '.join(names)}{_at()}: "
+        "leave it out, or write the operation with other NumPy functions"
+    )
+
+
+def _own(y, operands):
+    """The result in memory of its own: two traced arrays never share memory unless they are views of one."""
+    if type(y) is np.ndarray:
+        for _, _, x in operands:
+            if not var.is_scalar(x) and var.shares_memory(x, y):
+                return y.copy(order="K")
+    return y
+
+
+def _rearranged(row, fun, args, values, kwargs, operands, y):
+    """A result whose elements are elements of the operands: a view records nothing, a copy records where from."""
+    if isinstance(y, (list, tuple)):
+        parts = [
+            _rearranged_part(row, fun, args, values, kwargs, operands, part, j) for j, part in enumerate(y)
+        ]
+        return parts if isinstance(y, list) else _like_tuple(y, parts)
+    return _rearranged_part(row, fun, args, values, kwargs, operands, y, None)
+
+
+def _rearranged_part(row, fun, args, values, kwargs, operands, y, part):
+    if type(y) is np.ndarray:
+        for _, _, x in operands:
+            if not var.is_scalar(x) and var.shares_memory(x, y):
+                return var.view_of(x, y)
+    items = {(i, j) for i, j, _ in operands}
+
+    def index_map(node):
+        """Where each element of the result came from: 1, 2, ... in the order of the operands, 0 for nowhere."""
+        start = 1
+        numbered = list(values)
+        if row.sequence and not var.is_var(args[0]):
+            numbered[0] = [np.zeros(np.shape(item), dtype=np.intp) for item in values[0]]
+        for i, j, x in operands:
+            count = int(np.size(var.value_of(x)))
+            shape = np.shape(var.value_of(x))
+            numbers = np.arange(start, start + count, dtype=np.intp).reshape(shape)
+            start += count
+            if j < 0:
+                numbered[i] = numbers
+            else:
+                numbered[i][j] = numbers
+        found = fun(*numbered, **kwargs)
+        return found if part is None else found[part]
+
+    assert items, "a rearrangement of nothing traced"
+    return var.record(
+        var.tape_for([x for _, _, x in operands]), row, (), {}, operands, y if isinstance(y, np.generic) else y, index_map
+    )
+
+
+# ------------------------------------------------------------------------------------------ attributes and methods
+
+#: methods of arrays and scalars that are a NumPy function of the same arguments
+METHODS = {
+    name: getattr(np, name)
+    for name in (
+        "sum mean prod max min cumsum cumprod var std ptp ravel squeeze swapaxes repeat take clip dot trace diagonal "
+        "round argmax argmin argsort any all nonzero searchsorted copy conjugate compress choose argpartition"
+    ).split()
+}
+METHODS["conj"] = np.conjugate
+
+#: attributes that speak of the array, not of its values
+METADATA = frozenset("nbytes itemsize strides flags device".split())
+
+#: ways out on which the derivative would be lost
+WAYS_OUT = frozenset("tolist tobytes tofile dump dumps data ctypes __array_interface__ __array_struct__ base".split())
+
+
+def array_attribute(x, name):
+    """Attribute of a traced or clean array that has no slot of its own."""
+    value = var.value_of(x)
+    if name in METHODS:
+        fun = METHODS[name]
+        return lambda *args, **kwargs: function(fun, (x, *args), kwargs)
+    if name in _ARRAY_METHODS:
+        method = _ARRAY_METHODS[name]
+        return lambda *args, **kwargs: method(x, *args, **kwargs)
+    if name in METADATA:
+        return getattr(value, name)
+    if name == "mT":
+        return np.swapaxes(x, -1, -2)
+    if name == "imag":
+        return clean(np.zeros_like(value))
+    if name.startswith("__") or not hasattr(np.ndarray, name):
+        raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
+    if not var.is_traced(x):
+        return getattr(np.asarray(x), name)
+    if name in WAYS_OUT:
+        raise TracedValueError(
+            f"ndarray.{name} would lose the derivative of a traced array{_at()}: "
+            "pass wengert.stop_gradient(array) where a constant is meant"
+        )
+    raise UnsupportedFunctionError(
+        f"ndarray.{name} has no derivative rule{_at()}: write it with NumPy functions that have one"
+    )
+
+
+def scalar_attribute(x, name):
+    """Attribute of a traced scalar that has no slot of its own."""
+    if name in METHODS:
+        fun = METHODS[name]
+        return lambda *args, **kwargs: function(fun, (x, *args), kwargs)
+    if name in ("reshape", "astype", "flatten", "item", "transpose"):
+        method = _ARRAY_METHODS[name]
+        return lambda *args, **kwargs: method(x, *args, **kwargs)
+    value = var.value_of(x)
+    if name in ("is_integer", "as_integer_ratio", "hex", "nbytes", "itemsize", "strides", "flags", "device"):
+        return getattr(value, name)
+    if name == "imag":
+        return np.float64(0.0)
+    if name == "mT":
+        return getattr(value, name)
+    if name.startswith("__") or not hasattr(np.float64, name):
+        raise AttributeError(f"'numpy.float64' object has no attribute {name!r}")
+    if name in WAYS_OUT:
+        raise TracedValueError(
+            f"float64.{name} would lose the derivative of a traced value{_at()}: "
+            "pass wengert.stop_gradient(value) where a constant is meant"
+        )
+    raise UnsupportedFunctionError(f"float64.{name} has no derivative rule{_at()}: use NumPy functions that have one")
+
+
+def _reshape(x, *shape, **kwargs):
+    return function(np.reshape, (x, shape[0] if len(shape) == 1 else shape), kwargs)
+
+
+def _transpose(x, *axes):
+    if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+        axes = axes[0]
+    return function(np.transpose, (x, axes or None), {})
+
+
+def _flatten(x, order="C"):
+    return function(np.copy, (function(np.ravel, (x,), {"order": order}),), {})
+
+
+def _astype(x, dtype, order="K", casting="unsafe", subok=True, copy=True):
+    """Conversion: between floating types it is linear; to integers and bools the result is plain."""
+    dtype = np.dtype(dtype)
+    value = var.value_of(x)
+    if dtype.kind == "c" and var.is_traced(x):
+        raise TracedValueError(dtype_message(None, dtype))
+    converted = value.astype(dtype)
+    if dtype.kind != "f" or not var.is_traced(x):
+        return clean(converted)
+    if dtype == value.dtype:
+        return function(np.copy, (x,), {}) if copy and not var.is_scalar(x) else x
+    return var.record(var.tape_for([x]), _astype_row, (value, dtype), {}, [(0, -1, x)], converted)
+
+
+_astype_row = registry.Primitive(
+    "numpy.ndarray.astype", "linear", vjps={0: lambda ybar, y, x, dtype: ybar.astype(x.dtype)}, stacked=True
+)
+
+
+def _fill(x, value):
+    x[...] = value
+
+
+def _item(x, *index):
+    if not var.is_traced(x):
+        return var.value_of(x).item(*index)
+    raise TracedValueError(
+        f"item() of a traced value would lose its derivative{_at()}: use the value as it is, or x[index], "
+        "or wengert.stop_gradient(value) where a constant is meant"
+    )
+
+
+def _tolist(x):
+    if not var.is_traced(x):
+        return var.value_of(x).tolist()
+    return [_tolist(item) if np.ndim(item) else item for item in x]
+
+
+def _view(x, *args, **kwargs):
+    if args or kwargs:
+        raise UnsupportedFunctionError(f"ndarray.view with another dtype has no derivative{_at()}: use astype")
+    return var.view_of(x, var.value_of(x).view())
+
+
+_ARRAY_METHODS = {
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "flatten": _flatten,
+    "astype": _astype,
+    "fill": _fill,
+    "item": _item,
+    "tolist": _tolist,
+    "view": _view,
+}
+
+
+# ------------------------------------------------------------------------------------------ messages
+
+
+def is_tracing() -> bool:
+    """Is a derivative being recorded in this context?"""
+    return levels.running.get() is not None
+
+
+def caller():
+    """Frame position of the user's code that led here: file, line, and the instruction at work."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        inside = frame.f_code.co_filename.startswith(_PACKAGE) or name.partition(".")[0] == "numpy"
+        if not inside:
+            return frame.f_code, frame.f_lasti
+        frame = frame.f_back
+    return None
+
+
+def where(position) -> str:
+    """``file:line`` of a position that `caller` gave."""
+    if position is None:
+        return "an unknown line"
+    code, last = position
+    line = code.co_firstlineno
+    for begin, end, number in code.co_lines():
+        if begin <= last < end and number:
+            line = number
+    return f"{code.co_filename}:{line}"
+
+
+def _at() -> str:
+    position = caller()
+    return f" ({where(position)})" if position else ""
+
+
+def _is_assignment() -> bool:
+    """Is the user's instruction at work an assignment to an element or slice?"""
+    import dis
+
+    position = caller()
+    return position is not None and dis.opname[position[0].co_code[position[1]]].startswith("STORE_S")
+
+
+def assignment_message(what: str) -> str:
+    return (
+        f"a traced value cannot be stored in a plain NumPy array: {what}{_at()}. "
+        "The array was made where wengert does not see it, and the derivative would be lost. "
+        "Make it with `import wengert.numpy as np`, or with np.zeros(n, like=x), or build a list and return it"
+    )
+
+
+def float_message() -> str:
+    if _is_assignment():
+        return assignment_message("element assignment")
+    return (
+        f"a traced value cannot become a Python float{_at()}: its derivative would be lost. "
+        "Use the NumPy function (np.sin(x) for math.sin(x)), or wengert.stop_gradient(x) where a constant is meant"
+    )
+
+
+def array_message() -> str:
+    if _is_assignment():
+        return assignment_message("slice assignment")
+    return (
+        f"a traced value cannot become a plain NumPy array{_at()}: its derivative would be lost. "
+        "Use np.stack([...]) to join traced values and NumPy functions (np.linalg.solve) in place of SciPy's, "
+        "or wengert.stop_gradient(x) where a constant is meant"
+    )
+
+
+def hash_message(what: str) -> str:
+    return (
+        f"a traced {what} cannot be hashed{_at()}: a cache could return it after its derivative has ended. "
+        "Use wengert.stop_gradient(x) as the key"
+    )
+
+
+def escaped_message(position) -> str:
+    return (
+        f"a traced value cannot be stored in this array{_at()}: at {where(position)} its memory was handed to code "
+        "that wengert does not see, which would miss the derivative. Make a copy of the array there"
+    )
+
+
+def dtype_message(row, dtype) -> str:
+    return (
+        f"{name_of(row)} gives values of type {dtype}{_at()}, and wengert differentiates real floating values: "
+        "write the computation with real numbers"
+    )
+
+
+def name_of(row) -> str:
+    return row.name if row is not None else "this operation"
+
+
+def _no_rule(fun, row) -> str:
+    name = registry.dotted_name(fun)
+    if row is not None:
+        return f"{row.name} has no derivative: {row.reason}{_at()}"
+    close = registry.nearest(fun)
+    hint = f"did you mean {close}? Otherwise " if close and close != name else ""
+    return (
+        f"{name} has no derivative rule{_at()}: {hint}declare one with wengert.primitive(function, vjp=...), "
+        "or pass wengert.stop_gradient(x) where a constant is meant"
+    )
+
+
+var.set_dispatch(sys.modules[__name__])

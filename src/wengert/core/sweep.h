@@ -1,0 +1,214 @@
+/* The reverse sweep: over the scalar entries of the list, and over the elements of one array entry.
+ *
+ * Strong zero: in every product of a partial with a cotangent a factor that is exactly 0 gives 0, whatever the
+ * other is, so that a branch which was not taken contributes nothing even where its partial is infinite.
+ * Skipping an entry whose adjoint is 0 is then only an optimisation.
+ */
+#ifndef WENGERT_SWEEP_H
+#define WENGERT_SWEEP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels.h"
+
+/* Loops over arrays are compiled for several instruction sets and chosen at run time, where the platform can. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define WG_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define WG_CLONES
+#endif
+
+typedef struct {
+    uint8_t *op;
+    int32_t *a, *b;
+    double *v;         /* value of slot i */
+    double *constants; /* operands that are no slots */
+    char **memory;     /* of buffer i */
+    char **shadow;     /* adjoint of buffer i: k directions, `span` bytes apart */
+    ptrdiff_t *span;
+} wg_list;
+
+/* adjoint += g * p for k directions; p is not 0 */
+static inline void wg_add(double *restrict adjoint, const double *restrict g, double p, ptrdiff_t k) {
+    ptrdiff_t j;
+    if (isfinite(p))
+        for (j = 0; j < k; j++) adjoint[j] += g[j] * p;
+    else
+        for (j = 0; j < k; j++)
+            if (g[j] != 0.0) adjoint[j] += g[j] * p;
+}
+
+/* Exchange what an entry wrote with what it overwrote: backwards this undoes the write, forwards it redoes it. */
+static inline void wg_swap(const wg_list *t, ptrdiff_t i) {
+    double *place = (double *)t->memory[t->a[i + 1]] + t->b[i];
+    const double other = *place;
+    *place = t->v[i];
+    t->v[i] = other;
+}
+
+/* Sweep entries below `i` down to `stop`, or to an array entry, whose index is returned (`stop - 1` if none). */
+static inline ptrdiff_t wg_sweep_k(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint, const ptrdiff_t k) {
+    while (--i >= stop) {
+        const uint8_t op = t->op[i];
+        const int32_t ia = t->a[i], ib = t->b[i];
+        const double *g = adjoint + i * k, y = t->v[i];
+        double a, b, p;
+        ptrdiff_t j;
+        if (op == WG_NODE) return i;
+        if (op == WG_STORE) {
+            double *shadow = (double *)t->shadow[t->a[i + 1]] + ib;
+            const ptrdiff_t step = t->span[t->a[i + 1]] / (ptrdiff_t)sizeof(double);
+            for (j = 0; j < k; j++) {
+                if (ia >= 0) adjoint[ia * k + j] += shadow[j * step];
+                shadow[j * step] = 0.0;
+            }
+            wg_swap(t, i);
+            continue;
+        }
+        for (j = 0; j < k && g[j] == 0.0; j++) {
+        }
+        if (j == k) continue;
+        switch (op) {
+        case WG_LOAD: {
+            double *shadow = (double *)t->shadow[ia] + ib;
+            const ptrdiff_t step = t->span[ia] / (ptrdiff_t)sizeof(double);
+            for (j = 0; j < k; j++) shadow[j * step] += g[j];
+            break;
+        }
+#define WG_PUSH(slot, partial)                                       \
+    p = (partial);                                                   \
+    if (p != 0.0) wg_add(adjoint + (ptrdiff_t)(slot) * k, g, p, k);
+#define R(NAME, name, cost, pa)     \
+    case WG_##NAME:                 \
+        a = t->v[ia], (void)a;      \
+        WG_PUSH(ia, pa) break;
+            WG_UNARY(R)
+#undef R
+#define R(NAME, name, cost, pa, pb)                             \
+    case WG_##NAME:                                             \
+        a = t->v[ia], b = t->v[ib], (void)a, (void)b;           \
+        WG_PUSH(ia, pa) WG_PUSH(ib, pb) break;                  \
+    case WG_##NAME##_VC:                                        \
+        a = t->v[ia], b = t->constants[ib], (void)a, (void)b;   \
+        WG_PUSH(ia, pa) break;                                  \
+    case WG_##NAME##_CV:                                        \
+        a = t->constants[ia], b = t->v[ib], (void)a, (void)b;   \
+        WG_PUSH(ib, pb) break;
+            WG_BINARY(R)
+#undef R
+#undef WG_PUSH
+        default: break; /* INPUT, TARGET: nothing to pass on */
+        }
+    }
+    return stop - 1;
+}
+
+static ptrdiff_t wg_sweep(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint, ptrdiff_t k) {
+    return k == 1 ? wg_sweep_k(t, i, stop, adjoint, 1) : wg_sweep_k(t, i, stop, adjoint, k);
+}
+
+/* Roll the writes forward again from entry `i`, up to an array entry, whose index is returned (n if none). */
+static ptrdiff_t wg_roll_forward(const wg_list *t, ptrdiff_t i, ptrdiff_t n) {
+    for (; i < n; i++) {
+        if (t->op[i] == WG_NODE) break;
+        if (t->op[i] == WG_STORE) wg_swap(t, i);
+    }
+    return i;
+}
+
+/* adjoint[i] (+)= g[i] * dy/d(operand `side`) over n elements; sa, sb: 1, or 0 for an operand that is one number.
+ * `fresh`: adjoint holds nothing yet and is written, not added to; then it may be g itself. */
+#define WG_LOOP(partial)                                             \
+    for (i = 0; i < n; i++) {                                        \
+        const double a = av[i * sa], b = bv[i * sb], y = yv[i];      \
+        const double p = (partial), q = g[i];                        \
+        const double t = (p == 0.0) | (q == 0.0) ? 0.0 : p * q;      \
+        (void)a, (void)b, (void)y;                                   \
+        adjoint[i] = fresh ? t : adjoint[i] + t;                     \
+    }
+
+#define WG_PULL(rows, fresh_, sa_, sb_)          \
+    {                                            \
+        const int fresh = (fresh_);              \
+        const ptrdiff_t sa = (sa_), sb = (sb_);  \
+        switch (op) { rows default : break; }    \
+    }
+#define WG_VECTORS WG_UNARY(WG_PULL_UNARY) WG_BINARY(WG_PULL_BINARY)
+#define WG_VECTOR_AND_NUMBER WG_BINARY(WG_PULL_BINARY)
+#define WG_PULL_UNARY(NAME, name, cost, pa) \
+    case WG_##NAME: WG_LOOP(pa) break;
+#define WG_PULL_BINARY(NAME, name, cost, pa, pb) \
+    case WG_##NAME:                              \
+        if (side == 0) {                         \
+            WG_LOOP(pa)                          \
+        } else {                                 \
+            WG_LOOP(pb)                          \
+        }                                        \
+        break;
+
+WG_CLONES static void wg_pull_vv(int op, int side, int add, ptrdiff_t n, const double *g, const double *av,
+                                 const double *bv, const double *yv, double *adjoint) {
+    ptrdiff_t i;
+    if (add) WG_PULL(WG_VECTORS, 0, 1, 1) else WG_PULL(WG_VECTORS, 1, 1, 1)
+}
+
+WG_CLONES static void wg_pull_vs(int op, int side, int add, ptrdiff_t n, const double *g, const double *av,
+                                 const double *bv, const double *yv, double *adjoint) {
+    ptrdiff_t i;
+    if (add) WG_PULL(WG_VECTOR_AND_NUMBER, 0, 1, 0) else WG_PULL(WG_VECTOR_AND_NUMBER, 1, 1, 0)
+}
+
+WG_CLONES static void wg_pull_sv(int op, int side, int add, ptrdiff_t n, const double *g, const double *av,
+                                 const double *bv, const double *yv, double *adjoint) {
+    ptrdiff_t i;
+    if (add) WG_PULL(WG_VECTOR_AND_NUMBER, 0, 0, 1) else WG_PULL(WG_VECTOR_AND_NUMBER, 1, 0, 1)
+}
+
+/* adjoint (+)= g * p with the partial in an array of its own */
+WG_CLONES static void wg_multiply_add(int add, ptrdiff_t n, const double *g, const double *pv, double *adjoint) {
+    ptrdiff_t i;
+    const ptrdiff_t sa = 0, sb = 0;
+    const double *av = pv, *bv = pv, *yv = pv;
+    if (add) {
+        const int fresh = 0;
+        WG_LOOP(y)
+    } else {
+        const int fresh = 1;
+        WG_LOOP(y)
+    }
+}
+
+/* Partials of one row at one point, for tests and for the table of opcodes. */
+static void wg_partials(int op, double a, double b, double y, double *pa, double *pb) {
+    (void)b, (void)y;
+    switch (op) {
+#define R(NAME, name, cost, pa_) \
+    case WG_##NAME: *pa = (pa_); break;
+        WG_UNARY(R)
+#undef R
+#define R(NAME, name, cost, pa_, pb_) \
+    case WG_##NAME: *pa = (pa_), *pb = (pb_); break;
+        WG_BINARY(R)
+#undef R
+    default: break;
+    }
+}
+
+/* Name, opcode, number of operands and cost of every row, in the order of the list above. */
+typedef struct {
+    const char *name;
+    int opcode, operands, cheap;
+} wg_row;
+
+enum { COSTLY, CHEAP };
+static const wg_row wg_rows[] = {
+#define R(NAME, name, cost, pa) {name, WG_##NAME, 1, cost},
+    WG_UNARY(R)
+#undef R
+#define R(NAME, name, cost, pa, pb) {name, WG_##NAME, 2, cost},
+    WG_BINARY(R)
+#undef R
+    {0, 0, 0, 0}};
+
+#endif

@@ -1,0 +1,151 @@
+# The interface of tape.pyx, to be read first: the Wengert list, the memory its arrays live in, and its sweeps.
+
+cimport numpy as cnp
+from cpython.object cimport PyObject
+from libc.stdint cimport int32_t, uint8_t
+from libc.string cimport memcmp
+
+
+cdef extern from "sweep.h" nogil:
+    ctypedef struct wg_list:
+        uint8_t *op
+        int32_t *a
+        int32_t *b
+        double *v
+        double *constants
+        char **memory
+        char **shadow
+        Py_ssize_t *span
+
+    ctypedef struct wg_row:
+        const char *name
+        int opcode
+        int operands
+        int cheap
+
+    const wg_row wg_rows[]
+    enum:
+        WG_INPUT, WG_LOAD, WG_STORE, WG_TARGET, WG_NODE, WG_OPCODES
+        WG_NEGATIVE, WG_POSITIVE, WG_ABSOLUTE, WG_SQUARE
+        WG_ADD, WG_ADD_VC, WG_SUBTRACT, WG_SUBTRACT_VC, WG_SUBTRACT_CV
+        WG_MULTIPLY, WG_MULTIPLY_VC, WG_DIVIDE, WG_DIVIDE_VC, WG_DIVIDE_CV
+        WG_POW, WG_POW_VC, WG_POW_CV
+
+
+cdef class Block:                       # memory from the pool; goes back to it with its last reference
+    cdef char *data
+    cdef size_t size
+
+cdef Block take(size_t size)            # a block of at least `size` bytes
+cdef cnp.ndarray empty_array(int ndim, cnp.npy_intp *shape)     # float64, C order, large ones from the pool
+
+
+cdef class Level:                       # which derivative a value belongs to
+    cdef PyObject *tape                 # borrowed; NULL when the derivative has ended
+    cdef readonly str name              # as messages print it
+
+
+cdef str ended_message(Level level)
+
+
+cdef class Buffer:                      # memory of a traced array: the value, and the adjoint as its shadow
+    cdef cnp.ndarray value
+    cdef char *low                      # lowest address, and the number of bytes from there on
+    cdef Py_ssize_t span
+    cdef Block shadow                   # k directions of `span` bytes; None: the adjoint is 0
+    cdef Level level                    # None: clean, a constant so far
+    cdef int32_t id                     # number among the buffers with scalar entries, or -1
+    cdef bint written                   # something was stored into it
+    cdef object escaped                 # where its ndarray was handed out, or None
+
+cdef Buffer new_buffer(cnp.ndarray value, Level level)
+
+
+cdef class Node:                        # an array entry: one primitive, its operands and its result
+    cdef int opcode                     # row of kernels.h, or 0
+    cdef int kind
+    cdef object row                     # the registry's Primitive
+    cdef Buffer out                     # None: the result is the scalar slot of the entry
+    cdef cnp.ndarray y                  # value of the result (for a STORE: the place written)
+    cdef Buffer abuf, bbuf              # elementwise, one or two operands: buffer and view of it,
+    cdef cnp.ndarray a, b
+    cdef int32_t aslot, bslot           # or a scalar slot,
+    cdef double ac, bc                  # or a number
+    cdef tuple args                     # any other call: plain arguments,
+    cdef dict kwargs
+    cdef list sources                   # and which of them are traced: (position, item, buffer, view, slot)
+    cdef object key                     # index of a gather or a store; the map of a rearrangement
+    cdef object saved                   # what a store overwrote
+
+
+cdef class Tape:
+    cdef wg_list entries
+    cdef Py_ssize_t n, capacity         # entries
+    cdef Py_ssize_t nconstants, constants_capacity
+    cdef list nodes                     # array entries
+    cdef list buffers                   # buffers with scalar entries, by id
+    cdef list roots                     # buffers that no node made: inputs, and clean ones written to
+    cdef Py_ssize_t buffers_capacity
+    cdef readonly Level level
+    cdef bint has_stores
+    cdef double *adjoint                # of slot i: k directions (during a sweep)
+    cdef Block adjoint_block
+    cdef Py_ssize_t k                   # directions of the running sweep
+    cdef bint stacked                   # cotangents carry a leading axis of length k
+    cdef bint swept                     # the sweep reached the first entry
+
+    cdef int grow(self) except -1
+    cdef int32_t grow_constants(self) except -1
+    cdef int32_t number(self, Buffer buffer) except -1
+    cdef int32_t add_node(self, Node node, double v) except -1
+    cdef char *shadow_of(self, Buffer buffer) except NULL
+    cdef cnp.ndarray adjoint_view(self, Buffer buffer, cnp.ndarray view)
+    cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object cotangent) except -1
+    cdef int pull(self, Node node, Py_ssize_t i) except -1
+    cdef int pull_elementwise(self, Node node, Py_ssize_t i) except -1
+    cdef int pull_operand(self, Node node, int side, char *g, Py_ssize_t gspan, bint last) except -1
+    cdef int pull_call(self, Node node, Py_ssize_t i) except -1
+    cdef int pull_store(self, Node node) except -1
+    cdef object cotangent_of(self, Node node, Py_ssize_t i)
+    cdef int begin(self, Py_ssize_t k, bint stacked) except -1
+    cdef int sweep(self, bint consume) except -1
+    cdef int roll_forward(self, Py_ssize_t start) except -1
+    cdef int end(self) except -1
+    cdef int free(self) noexcept
+    cdef int drop_shadow(self, Buffer buffer) except -1
+    cdef (bint, int) numbers(self, Node node, cnp.ndarray y, double *an, double *bn,
+                             const double **a, const double **b)
+    cdef object operand(self, Node node, int side)
+    cdef object partial(self, Node node, int side)
+    cdef object pullback_of(self, object row, int position, object ybar, object y, Node node)
+    cdef int pull_gather(self, Node node, object ybar) except -1
+    cdef int pull_rearrangement(self, Node node, object ybar) except -1
+
+
+cdef inline int32_t push(Tape tape, int op, int32_t a, int32_t b, double v) except -1:
+    """Append an entry; its index is the slot it writes."""
+    cdef Py_ssize_t i = tape.n
+    if i == tape.capacity:
+        tape.grow()
+    tape.entries.op[i] = <uint8_t>op
+    tape.entries.a[i] = a
+    tape.entries.b[i] = b
+    tape.entries.v[i] = v
+    tape.n = i + 1
+    return <int32_t>i
+
+
+cdef inline int32_t constant(Tape tape, double c) except -1:
+    """Index of a constant; a repeat of the last one is stored once."""
+    cdef Py_ssize_t i = tape.nconstants
+    if i and memcmp(&tape.entries.constants[i - 1], &c, sizeof(double)) == 0:   # == would merge 0.0 and -0.0
+        return <int32_t>(i - 1)
+    if i == tape.constants_capacity:
+        tape.grow_constants()
+    tape.entries.constants[i] = c
+    tape.nconstants = i + 1
+    return <int32_t>i
+
+
+cpdef enum NodeKind:
+    ELEMENTWISE, CALL, GATHER, REARRANGE, STORE

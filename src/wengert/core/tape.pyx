@@ -1,0 +1,773 @@
+# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The Wengert list: v_i = phi_i(earlier v_j), each assigned once, in flat arrays.
+
+One list, in order, holds two kinds of entries.
+
+* A *scalar entry* is an opcode, two operands and the value: 17 bytes, swept by the C loop of ``sweep.h``.
+* An *array entry* (a `Node`) names a row of the registry, its operands and its result, which live in `Buffer`\\ s.
+
+The adjoint of a buffer is its *shadow*: memory of the same layout.
+So a view needs no entry: its adjoint is the same offset and strides in the shadow.
+
+A write in place keeps what it overwrote.
+A sweep swaps that back in as it passes, so that every pullback sees the values its operation saw;
+at its end, also after an exception, the writes are rolled forward again.
+
+Invariants: entries hold buffers, never operands, so there is no reference cycle;
+a level points to its tape without owning it;
+between sweeps every buffer holds the value that the function left in it and no buffer has a shadow.
+"""
+
+cimport cython
+cimport numpy as cnp
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport int32_t, uint8_t
+from libc.string cimport memset
+
+import numpy as np
+
+from wengert.errors import LevelError
+from wengert.registry import strong
+
+cnp.import_array()
+
+cdef extern from "sweep.h" nogil:
+    Py_ssize_t wg_sweep(const wg_list *t, Py_ssize_t i, Py_ssize_t stop, double *adjoint, Py_ssize_t k)
+    Py_ssize_t wg_roll_forward(const wg_list *t, Py_ssize_t i, Py_ssize_t n)
+    void wg_pull_vv(int op, int side, int add, Py_ssize_t n, const double *g, const double *a, const double *b,
+                    const double *y, double *adjoint)
+    void wg_pull_vs(int op, int side, int add, Py_ssize_t n, const double *g, const double *a, const double *b,
+                    const double *y, double *adjoint)
+    void wg_pull_sv(int op, int side, int add, Py_ssize_t n, const double *g, const double *a, const double *b,
+                    const double *y, double *adjoint)
+    void wg_multiply_add(int add, Py_ssize_t n, const double *g, const double *p, double *adjoint)
+    void wg_partials(int op, double a, double b, double y, double *pa, double *pb)
+
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_New(PyTypeObject *subtype, int nd, const cnp.npy_intp *dims, int type_num,
+                       const cnp.npy_intp *strides, void *data, int itemsize, int flags, PyObject *obj)
+    int PyArray_SetBaseObject(cnp.ndarray array, object base) except -1
+
+cdef object np_add = np.add, np_copyto = np.copyto, np_add_at = np.add.at, np_shares = np.shares_memory
+
+
+# ---------------------------------------------------------------------------------------------- memory
+
+cdef enum:
+    POOLED = 4096               # bytes; smaller arrays come from NumPy's own cache
+    CLASSES = 512               # size classes: eight to a power of two
+
+cdef size_t POOL_LIMIT = 64 << 20
+cdef size_t pool_size = 0
+cdef char *pool[CLASSES]        # free blocks of a class, linked through their first bytes
+memset(pool, 0, sizeof(pool))
+
+
+cdef inline int size_class(size_t size, size_t *rounded) noexcept:
+    cdef size_t step = POOLED // 8
+    cdef int c = 0
+    while size > 16 * step:
+        step *= 2
+        c += 8
+    rounded[0] = (size + step - 1) // step * step
+    return c + <int>(rounded[0] // step)
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(64)
+cdef class Block:
+    """Memory that returns to the pool when the last array or shadow in it is gone."""
+
+    def __dealloc__(self):
+        global pool_size
+        cdef size_t rounded
+        cdef int c
+        if self.data == NULL:
+            return
+        c = size_class(self.size, &rounded)
+        if c >= CLASSES or pool_size + rounded > POOL_LIMIT:
+            PyMem_RawFree(self.data)
+            return
+        (<char **>self.data)[0] = pool[c]
+        pool[c] = self.data
+        pool_size += rounded
+
+
+cdef Block take(size_t size):
+    global pool_size
+    cdef Block block = Block.__new__(Block)
+    cdef size_t rounded
+    cdef int c = size_class(size, &rounded)
+    block.size = rounded
+    if c < CLASSES and pool[c] != NULL:
+        block.data = pool[c]
+        pool[c] = (<char **>block.data)[0]
+        pool_size -= rounded
+    else:
+        block.data = <char *>PyMem_RawMalloc(rounded)
+        if block.data == NULL:
+            raise MemoryError(f"no memory for an array of {size} bytes")
+    return block
+
+
+cdef cnp.ndarray empty_array(int ndim, cnp.npy_intp *shape):
+    cdef Py_ssize_t size = sizeof(double)
+    cdef int d
+    cdef Block block
+    cdef cnp.ndarray array
+    for d in range(ndim):
+        size *= shape[d]
+    if size < POOLED:
+        return <cnp.ndarray>cnp.PyArray_EMPTY(ndim, shape, cnp.NPY_DOUBLE, 0)
+    block = take(size)
+    array = <cnp.ndarray>cnp.PyArray_SimpleNewFromData(ndim, shape, cnp.NPY_DOUBLE, block.data)
+    Py_INCREF(block)
+    PyArray_SetBaseObject(array, block)     # steals the reference
+    return array
+
+
+def clear_caches():
+    """Give the memory that wengert keeps for its next arrays back to the system."""
+    global pool_size
+    cdef char *data
+    cdef int c
+    for c in range(CLASSES):
+        while pool[c] != NULL:
+            data = pool[c]
+            pool[c] = (<char **>data)[0]
+            PyMem_RawFree(data)
+    pool_size = 0
+
+
+@cython.final
+@cython.no_gc
+cdef class Level:
+    """Which derivative a value belongs to: the running tape, or the name of a derivative that has ended."""
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+cdef class Buffer:
+    """Memory of a traced array; its adjoint is a shadow of the same layout."""
+
+
+cdef Buffer new_buffer(cnp.ndarray value, Level level):
+    cdef Buffer buffer = Buffer.__new__(Buffer)
+    cdef int d
+    cdef Py_ssize_t extent
+    buffer.value = value
+    buffer.level = level
+    buffer.id = -1
+    buffer.low = <char *>cnp.PyArray_DATA(value)
+    if cnp.PyArray_IS_C_CONTIGUOUS(value):
+        buffer.span = cnp.PyArray_NBYTES(value)
+        return buffer
+    buffer.span = cnp.PyArray_ITEMSIZE(value)
+    for d in range(cnp.PyArray_NDIM(value)):
+        extent = (cnp.PyArray_DIM(value, d) - 1) * cnp.PyArray_STRIDE(value, d)
+        if extent < 0:
+            buffer.low += extent
+            extent = -extent
+        buffer.span += extent
+    if cnp.PyArray_SIZE(value) == 0:
+        buffer.span = 0
+    return buffer
+
+
+# ---------------------------------------------------------------------------------------------- the list
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+cdef class Node:
+    """An array entry of the list."""
+
+
+cdef inline bint vector(cnp.ndarray x):
+    return cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE and cnp.PyArray_IS_C_CONTIGUOUS(x)
+
+
+cdef bint same_shape(cnp.ndarray x, cnp.ndarray y):
+    cdef int d, ndim = cnp.PyArray_NDIM(x)
+    if ndim != cnp.PyArray_NDIM(y):
+        return False
+    for d in range(ndim):
+        if cnp.PyArray_DIM(x, d) != cnp.PyArray_DIM(y, d):
+            return False
+    return True
+
+
+@cython.final
+cdef class Tape:
+    """A Wengert list with its values: recorded once, swept any number of times."""
+
+    def __cinit__(self, str name="a derivative"):
+        self.level = Level.__new__(Level)
+        self.level.name = name
+        self.level.tape = <PyObject *>self
+        self.nodes = []
+        self.buffers = []
+        self.roots = []
+        self.capacity = 256
+        self.grow()
+
+    def __dealloc__(self):
+        if self.level is not None:
+            self.level.tape = NULL
+        self.free()
+
+    cdef int free(self) noexcept:
+        PyMem_RawFree(self.entries.op)
+        PyMem_RawFree(self.entries.a)
+        PyMem_RawFree(self.entries.b)
+        PyMem_RawFree(self.entries.v)
+        PyMem_RawFree(self.entries.constants)
+        PyMem_RawFree(self.entries.memory)
+        PyMem_RawFree(self.entries.shadow)
+        PyMem_RawFree(self.entries.span)
+        memset(&self.entries, 0, sizeof(wg_list))
+        self.n = self.capacity = self.nconstants = self.constants_capacity = self.buffers_capacity = 0
+        return 0
+
+    def close(self):
+        """End the derivative: its values become plain constants of the past, its memory is freed."""
+        self.level.tape = NULL
+        self.nodes = []
+        self.buffers = []
+        self.roots = []
+        self.free()
+
+    @property
+    def size(self):
+        """Number of entries."""
+        return self.n
+
+    @property
+    def nbytes(self):
+        """Bytes that the scalar entries take, values included."""
+        return self.n * (sizeof(uint8_t) + 2 * sizeof(int32_t) + sizeof(double)) + self.nconstants * sizeof(double)
+
+    cdef int grow(self) except -1:
+        cdef Py_ssize_t capacity = 2 * self.capacity
+        if self.level.tape == NULL:         # a closed tape has no room, so that only this path need ask
+            raise LevelError(ended_message(self.level))
+        if capacity > 0x7fffffff:
+            raise MemoryError(f"{self.level.name}: more than 2**30 operations on scalars; use arrays or checkpoints")
+        self.entries.op = <uint8_t *>resized(self.entries.op, capacity, sizeof(uint8_t))
+        self.entries.a = <int32_t *>resized(self.entries.a, capacity, sizeof(int32_t))
+        self.entries.b = <int32_t *>resized(self.entries.b, capacity, sizeof(int32_t))
+        self.entries.v = <double *>resized(self.entries.v, capacity, sizeof(double))
+        self.capacity = capacity
+        return 0
+
+    cdef int32_t grow_constants(self) except -1:
+        cdef Py_ssize_t capacity = max(64, 2 * self.constants_capacity)
+        self.entries.constants = <double *>resized(self.entries.constants, capacity, sizeof(double))
+        self.constants_capacity = capacity
+        return 0
+
+    cdef int32_t number(self, Buffer buffer) except -1:
+        """Number of a buffer whose elements take part in scalar entries."""
+        cdef Py_ssize_t i = len(self.buffers), capacity
+        if buffer.id >= 0:
+            return buffer.id
+        if i == self.buffers_capacity:
+            capacity = max(8, 2 * i)
+            self.entries.memory = <char **>resized(self.entries.memory, capacity, sizeof(char *))
+            self.entries.shadow = <char **>resized(self.entries.shadow, capacity, sizeof(char *))
+            self.entries.span = <Py_ssize_t *>resized(self.entries.span, capacity, sizeof(Py_ssize_t))
+            self.buffers_capacity = capacity
+        self.buffers.append(buffer)
+        self.entries.memory[i] = buffer.low
+        self.entries.shadow[i] = NULL
+        self.entries.span[i] = buffer.span
+        buffer.id = <int32_t>i
+        return buffer.id
+
+    cdef int32_t add_node(self, Node node, double v) except -1:
+        cdef int32_t slot = push(self, WG_NODE, <int32_t>len(self.nodes), 0, v)
+        self.nodes.append(node)
+        if node.kind == STORE:
+            self.has_stores = True
+        return slot
+
+    def silence(self, Py_ssize_t start):
+        """Make constants of what was recorded since entry `start`; writes stay writes."""
+        cdef Py_ssize_t i
+        cdef Node node
+        for i in range(start, self.n):
+            if self.entries.op[i] == WG_STORE:
+                self.entries.a[i] = -1
+            elif self.entries.op[i] == WG_NODE:
+                node = <Node>self.nodes[self.entries.a[i]]
+                if node.kind == STORE:
+                    node.sources = []
+                else:
+                    self.nodes[self.entries.a[i]] = None
+                    if node.out is not None:
+                        self.roots.append(node.out)     # no entry makes it now
+            elif self.entries.op[i] != WG_TARGET:
+                self.entries.op[i] = WG_INPUT
+
+    # ------------------------------------------------------------------------------------------ sweeps
+
+    cdef int begin(self, Py_ssize_t k, bint stacked) except -1:
+        """Make the adjoints of all slots and of the buffers with scalar entries, all zero."""
+        cdef Py_ssize_t size = max(1, self.n * k) * sizeof(double)
+        cdef Buffer buffer
+        self.k = k
+        self.stacked = stacked
+        self.swept = False
+        self.adjoint_block = take(size)
+        self.adjoint = <double *>self.adjoint_block.data
+        memset(self.adjoint, 0, size)
+        for buffer in self.buffers:
+            self.shadow_of(buffer)
+        return 0
+
+    cdef int end(self) except -1:
+        """Drop all adjoints."""
+        cdef Buffer buffer
+        cdef Node node
+        cdef tuple source
+        for buffer in self.roots:
+            self.drop_shadow(buffer)
+        for buffer in self.buffers:
+            self.drop_shadow(buffer)
+        if not self.swept:              # an exception came between
+            for node in self.nodes:
+                if node is not None:
+                    for buffer in (node.out, node.abuf, node.bbuf):
+                        self.drop_shadow(buffer)
+                    for source in node.sources or ():
+                        self.drop_shadow(source[2])
+        self.adjoint_block = None
+        self.adjoint = NULL
+        return 0
+
+    cdef int drop_shadow(self, Buffer buffer) except -1:
+        if buffer is not None:
+            buffer.shadow = None
+            if buffer.id >= 0:
+                self.entries.shadow[buffer.id] = NULL
+        return 0
+
+    cdef int sweep(self, bint consume) except -1:
+        """Carry the adjoints from the results to the operands, last entry first.
+
+        `consume` drops each array entry once it is swept, and with it the values it kept: for a list swept once.
+        """
+        cdef Py_ssize_t i = self.n, stop
+        cdef Node node
+        try:
+            while i > 0:
+                stop = max(0, i - 1000000)          # between the pieces: has someone pressed Ctrl-C?
+                if i - stop > 10000:
+                    with nogil:
+                        i = wg_sweep(&self.entries, i, stop, self.adjoint, self.k)
+                    PyErr_CheckSignals()
+                else:
+                    i = wg_sweep(&self.entries, i, stop, self.adjoint, self.k)
+                if i < stop:
+                    i = stop
+                    continue
+                node = <Node>self.nodes[self.entries.a[i]]
+                if node is not None:
+                    self.pull(node, i)
+                    if consume and node.kind != STORE:
+                        self.nodes[self.entries.a[i]] = None
+            self.swept = True
+        finally:
+            self.roll_forward(i)
+        return 0
+
+    cdef int roll_forward(self, Py_ssize_t start) except -1:
+        """Redo the writes of all entries from `start` on, which the sweep has undone."""
+        cdef Py_ssize_t i = start
+        cdef Node node
+        if not self.has_stores:
+            return 0
+        while True:
+            i = wg_roll_forward(&self.entries, i, self.n)
+            if i == self.n:
+                return 0
+            node = <Node>self.nodes[self.entries.a[i]]
+            if node is not None and node.kind == STORE and node.saved is not None:
+                swap(node)
+            i += 1
+
+    cdef char *shadow_of(self, Buffer buffer) except NULL:
+        """Adjoint memory of a buffer, made at first use."""
+        if buffer.shadow is None:
+            buffer.shadow = take(max(1, self.k * buffer.span))
+            memset(buffer.shadow.data, 0, self.k * buffer.span)
+            if buffer.id >= 0:
+                self.entries.shadow[buffer.id] = buffer.shadow.data
+        return buffer.shadow.data
+
+    cdef cnp.ndarray adjoint_view(self, Buffer buffer, cnp.ndarray view):
+        """Adjoint of a view: the same offset and strides in the shadow, with a leading axis if `stacked`."""
+        cdef cnp.npy_intp shape[65]
+        cdef cnp.npy_intp strides[65]
+        cdef int d, lead = 1 if self.stacked else 0
+        cdef char *data = self.shadow_of(buffer) + (<char *>cnp.PyArray_DATA(view) - buffer.low)
+        cdef cnp.ndarray adjoint
+        shape[0] = self.k
+        strides[0] = buffer.span
+        for d in range(cnp.PyArray_NDIM(view)):
+            shape[d + lead] = cnp.PyArray_DIM(view, d)
+            strides[d + lead] = cnp.PyArray_STRIDE(view, d)
+        adjoint = <cnp.ndarray>PyArray_New(
+            <PyTypeObject *>cnp.ndarray, cnp.PyArray_NDIM(view) + lead, shape, cnp.PyArray_TYPE(view), strides, data,
+            0, cnp.NPY_ARRAY_WRITEABLE, NULL)
+        Py_INCREF(buffer.shadow)
+        PyArray_SetBaseObject(adjoint, buffer.shadow)
+        return adjoint
+
+    cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object cotangent) except -1:
+        """Add a cotangent to the adjoint of an operand, summing over the axes that broadcasting made."""
+        cdef cnp.ndarray target, total
+        cdef Py_ssize_t j
+        cdef int d, lead = 1 if self.stacked else 0, ndim
+        if buffer is None:
+            total = <cnp.ndarray>np.asarray(cotangent, dtype=np.float64)
+            if cnp.PyArray_NDIM(total) > lead:
+                total = <cnp.ndarray>np.asarray(total.sum(axis=tuple(range(lead, cnp.PyArray_NDIM(total)))))
+            total = <cnp.ndarray>np.ravel(total)
+            for j in range(self.k):
+                self.adjoint[slot * self.k + j] += (<double *>cnp.PyArray_DATA(total))[
+                    j if cnp.PyArray_SIZE(total) > 1 else 0]
+            return 0
+        total = <cnp.ndarray>np.asarray(cotangent)
+        target = self.adjoint_view(buffer, view)
+        if not same_shape(target, total):
+            ndim = cnp.PyArray_NDIM(target)
+            if cnp.PyArray_NDIM(total) > ndim:
+                total = <cnp.ndarray>np.asarray(
+                    total.sum(axis=tuple(range(lead, lead + cnp.PyArray_NDIM(total) - ndim))))
+            extra = tuple([d for d in range(-cnp.PyArray_NDIM(total) + lead, 0)
+                           if cnp.PyArray_DIM(target, ndim + d) == 1
+                           and cnp.PyArray_DIM(total, cnp.PyArray_NDIM(total) + d) != 1])
+            if extra:
+                total = <cnp.ndarray>np.asarray(total.sum(axis=extra, keepdims=True))
+            if lead and cnp.PyArray_NDIM(total) < ndim and cnp.PyArray_NDIM(total) > 0:
+                # a shorter cotangent broadcasts behind the axis of directions
+                shape = (<object>total).shape
+                total = (<object>total).reshape(shape[:1] + (1,) * (ndim - len(shape)) + shape[1:])
+        if overlaps_itself(target):         # a broadcast view: one place stands for many elements
+            add_in_order(target, total)
+        else:
+            np_add(target, total, out=target, casting="same_kind")
+        return 0
+
+    cdef int pull(self, Node node, Py_ssize_t i) except -1:
+        """Reverse one array entry; the adjoint of its result is dead afterwards."""
+        cdef Py_ssize_t j
+        if node.kind == STORE:
+            return self.pull_store(node)
+        if node.out is None:
+            for j in range(self.k):
+                if self.adjoint[i * self.k + j] != 0.0:
+                    break
+            else:
+                return 0
+        elif node.out.shadow is None:
+            return 0
+        if node.kind == ELEMENTWISE:
+            self.pull_elementwise(node, i)
+        else:
+            self.pull_call(node, i)
+        self.drop_shadow(node.out)
+        return 0
+
+    cdef object cotangent_of(self, Node node, Py_ssize_t i):
+        """Cotangent of a result, as an array or a NumPy scalar."""
+        cdef cnp.npy_intp k = self.k
+        if node.out is not None:
+            return self.adjoint_view(node.out, node.y)
+        if not self.stacked:
+            return np.float64(self.adjoint[i])
+        return cnp.PyArray_SimpleNewFromData(1, &k, cnp.NPY_DOUBLE, self.adjoint + i * self.k)
+
+    cdef int pull_elementwise(self, Node node, Py_ssize_t i) except -1:
+        """adjoint of operand += cotangent * partial, by a kernel where the layout allows."""
+        cdef bint left = node.abuf is not None or node.aslot >= 0
+        cdef bint right = node.bbuf is not None or node.bslot >= 0
+        cdef char *g = NULL
+        if node.out is not None:
+            g = node.out.shadow.data + (<char *>cnp.PyArray_DATA(node.y) - node.out.low)
+        # the right operand first: the left one, then last, may take over the memory of the dead cotangent
+        if right:
+            self.pull_operand(node, 1, g, node.out.span, not left)
+        if left:
+            self.pull_operand(node, 0, g, node.out.span, True)
+        return 0
+
+    cdef int pull_operand(self, Node node, int side, char *g, Py_ssize_t gspan, bint last) except -1:
+        cdef Buffer buffer = node.bbuf if side else node.abuf
+        cdef cnp.ndarray view = node.b if side else node.a, p, y = node.y
+        cdef int32_t slot = node.bslot if side else node.aslot
+        cdef Py_ssize_t n = cnp.PyArray_SIZE(y), j, offset
+        cdef bint add = True, fast, whole, give = False
+        cdef double an, bn
+        cdef const double *a = NULL
+        cdef const double *b = NULL
+        cdef char *adjoint
+        cdef int form = 0           # 0: both vectors, 1: a number on the right, 2: on the left
+        fast = buffer is not None and vector(y) and vector(view) and same_shape(view, y)
+        if fast and node.opcode < WG_ADD:
+            a = b = <double *>cnp.PyArray_DATA(node.a)
+        elif fast:
+            fast, form = self.numbers(node, y, &an, &bn, &a, &b)
+        if fast:
+            offset = <char *>cnp.PyArray_DATA(view) - buffer.low
+            whole = offset == 0 and buffer.span == <Py_ssize_t>cnp.PyArray_NBYTES(view)
+            if buffer.shadow is None and whole:         # nothing accumulated yet: write, do not add
+                add = False
+                give = last and gspan == buffer.span and buffer.id < 0 and node.out.shadow.data == g
+                if give:
+                    buffer.shadow = node.out.shadow     # donated: the cotangent of the result is dead
+                else:
+                    buffer.shadow = take(max(1, self.k * buffer.span))
+                    if buffer.id >= 0:
+                        self.entries.shadow[buffer.id] = buffer.shadow.data
+            adjoint = self.shadow_of(buffer) + offset
+            if n > 256 and not opcode_cheap[node.opcode]:
+                p = self.partial(node, side)
+                if vector(p) and same_shape(p, y):
+                    for j in range(self.k):
+                        wg_multiply_add(add, n, <double *>(g + j * gspan), <double *>cnp.PyArray_DATA(p),
+                                        <double *>(adjoint + j * buffer.span))
+                    return 0
+            for j in range(self.k):
+                if form == 0:
+                    wg_pull_vv(node.opcode, side, add, n, <double *>(g + j * gspan), a, b,
+                               <double *>cnp.PyArray_DATA(y), <double *>(adjoint + j * buffer.span))
+                elif form == 1:
+                    wg_pull_vs(node.opcode, side, add, n, <double *>(g + j * gspan), a, b,
+                               <double *>cnp.PyArray_DATA(y), <double *>(adjoint + j * buffer.span))
+                else:
+                    wg_pull_sv(node.opcode, side, add, n, <double *>(g + j * gspan), a, b,
+                               <double *>cnp.PyArray_DATA(y), <double *>(adjoint + j * buffer.span))
+            return 0
+        self.accumulate(buffer, view, slot, product(self.adjoint_view(node.out, y), self.partial(node, side)))
+        return 0
+
+    cdef (bint, int) numbers(self, Node node, cnp.ndarray y, double *an, double *bn,
+                             const double **a, const double **b):
+        """Operands of a binary kernel: vectors like y, or one number on one side."""
+        cdef bint av = node.a is not None, bv = node.b is not None
+        if av and not (vector(node.a) and same_shape(node.a, y)):
+            return False, 0
+        if bv and not (vector(node.b) and same_shape(node.b, y)):
+            return False, 0
+        if av:
+            a[0] = <double *>cnp.PyArray_DATA(node.a)
+        else:
+            an[0] = self.entries.v[node.aslot] if node.aslot >= 0 else node.ac
+            a[0] = an
+        if bv:
+            b[0] = <double *>cnp.PyArray_DATA(node.b)
+        else:
+            bn[0] = self.entries.v[node.bslot] if node.bslot >= 0 else node.bc
+            b[0] = bn
+        return True, (0 if av and bv else 1 if av else 2)
+
+    cdef object operand(self, Node node, int side):
+        cdef cnp.ndarray array = node.b if side else node.a
+        cdef int32_t slot = node.bslot if side else node.aslot
+        if array is not None:
+            return array
+        if slot >= 0:
+            return np.float64(self.entries.v[slot])
+        return np.float64(node.bc if side else node.ac)
+
+    cdef object partial(self, Node node, int side):
+        """Partial of an elementwise entry by its rule: a number or an array."""
+        partial = node.row.partials[side]
+        if not callable(partial):
+            return partial
+        if node.opcode < WG_ADD:
+            return partial(node.y, node.a)
+        return partial(node.y, self.operand(node, 0), self.operand(node, 1))
+
+    cdef int pull_call(self, Node node, Py_ssize_t i) except -1:
+        cdef object ybar = self.cotangent_of(node, i), row = node.row, y = node.y
+        cdef object shared = None, c
+        cdef int position, shared_position = -1
+        cdef Py_ssize_t d
+        cdef Buffer buffer
+        if node.kind == GATHER:
+            return self.pull_gather(node, ybar)
+        if node.kind == REARRANGE:
+            return self.pull_rearrangement(node, ybar)
+        if y is None:
+            y = np.float64(self.entries.v[i])
+        for source in node.sources:
+            position = source[0]
+            buffer = source[2]
+            if row.kind == "elementwise":
+                c = row.partials[position]
+                c = product(ybar, c(y, *node.args) if callable(c) else c)
+            else:
+                if position != shared_position:         # a sequence gives the cotangents of all its items at once
+                    shared_position = position
+                    if not self.stacked or row.stacked:
+                        shared = self.pullback_of(row, position, ybar, y, node)
+                    else:
+                        shared = [self.pullback_of(row, position, ybar[d], y, node) for d in range(self.k)]
+                c = shared
+                if source[1] >= 0:
+                    c = ([item[source[1]] for item in shared] if self.stacked and not row.stacked
+                         else shared[source[1]])
+                if self.stacked and not row.stacked:
+                    c = np.stack([np.broadcast_to(item, np.shape(source[3]) if buffer is not None else ())
+                                  if np.ndim(item) < (source[3].ndim if buffer is not None else 0) else item
+                                  for item in c])
+            self.accumulate(buffer, source[3], source[4], c)
+        return 0
+
+    cdef object pullback_of(self, object row, int position, object ybar, object y, Node node):
+        if row.variadic is not None:
+            return row.variadic(position, ybar, y, *node.args, **node.kwargs)
+        return row.vjps[position](ybar, y, *node.args, **node.kwargs)
+
+    cdef int pull_gather(self, Node node, object ybar) except -1:
+        """adjoint[key] += cotangent, repeated indices included."""
+        cdef Py_ssize_t j
+        source = node.sources[0]
+        target = self.adjoint_view(source[2], source[3])
+        if not self.stacked:
+            np_add_at(target, node.key, ybar)
+            return 0
+        for j in range(self.k):     # one direction at a time: a leading axis would move the axes of some keys
+            np_add_at(target[j], node.key, ybar[j])
+        return 0
+
+    cdef int pull_rearrangement(self, Node node, object ybar) except -1:
+        """Scatter the cotangent back to where each element came from."""
+        if node.key is None:
+            node.key = np.ravel(node.saved(node))       # made once a list, at the first sweep
+        where = node.key
+        count = sum([np.size(source[3]) if source[2] is not None else 1 for source in node.sources])
+        flat = np.zeros((self.k, count + 1), dtype=np.asarray(ybar).dtype)
+        stacked = np.reshape(ybar, (self.k, -1))
+        for j in range(self.k):
+            np_add_at(flat[j], where, stacked[j])
+        start = 1
+        for source in node.sources:
+            shape = np.shape(source[3]) if source[2] is not None else ()
+            size = int(np.prod(shape))
+            part = flat[:, start:start + size].reshape((self.k, *shape))
+            self.accumulate(source[2], source[3], source[4], part if self.stacked else part[0])
+            start += size
+        return 0
+
+    cdef int pull_store(self, Node node) except -1:
+        """Move the adjoint of the place to the stored value, and put back what it overwrote."""
+        cdef Py_ssize_t j
+        if node.out.shadow is not None:
+            target = self.adjoint_view(node.out, node.y)
+            if node.key is None:
+                cotangent = target.copy() if node.sources else None
+                target[...] = 0
+            else:
+                cotangent = (np.stack([move_out(target[j], node) for j in range(self.k)]) if self.stacked
+                             else move_out(target, node))
+            if node.sources:
+                source = node.sources[0]
+                self.accumulate(source[2], source[3], source[4], cotangent)
+        swap(node)
+        return 0
+
+
+cdef object product(object cotangent, object partial):
+    """Cotangent times partial, with strong zero; the cotangent itself where the partial is the number 1."""
+    if type(partial) is float and partial == 1.0:
+        return cotangent
+    return strong(cotangent, partial)
+
+
+cdef object move_out(object target, Node node):
+    """Adjoint at an advanced index, which is then 0; of repeated places the last written has it."""
+    cotangent = target[node.key]
+    target[node.key] = 0
+    return cotangent if node.args is None else np.where(node.args[0], cotangent, 0)
+
+
+cdef int swap(Node node) except -1:
+    """Exchange what a store wrote with what it overwrote."""
+    place = node.y
+    key = Ellipsis if node.key is None else node.key
+    other = place[key].copy()
+    place[key] = node.saved
+    node.saved = other
+    return 0
+
+
+cdef bint overlaps_itself(cnp.ndarray x):
+    cdef int d
+    for d in range(cnp.PyArray_NDIM(x)):
+        if cnp.PyArray_STRIDE(x, d) == 0 and cnp.PyArray_DIM(x, d) > 1:
+            return True
+    return False
+
+
+cdef int add_in_order(cnp.ndarray target, cnp.ndarray total) except -1:
+    """target += total where axes of stride 0 make one place stand for many elements."""
+    cdef int d
+    cdef list index = []
+    cdef int ndim = cnp.PyArray_NDIM(target)
+    repeated = tuple([d for d in range(ndim)
+                      if cnp.PyArray_STRIDE(target, d) == 0 and cnp.PyArray_DIM(target, d) > 1])
+    total = <cnp.ndarray>np.broadcast_to(total, (<object>target).shape).sum(axis=repeated, keepdims=True)
+    for d in range(ndim):
+        index.append(slice(0, 1) if d in repeated else slice(None))
+    place = target[tuple(index)]
+    np_add(place, total, out=place, casting="same_kind")
+    return 0
+
+
+cdef str ended_message(Level level):
+    return (f"a value of {level.name}, which has ended, was used in another computation: "
+            "keep wengert.stop_gradient(value) instead of the traced value")
+
+
+cdef void *resized(void *memory, size_t count, size_t size) except NULL:
+    cdef void *more = PyMem_RawRealloc(memory, count * size)
+    if more == NULL:
+        raise MemoryError(f"no memory for a list of {count} entries")
+    return more
+
+
+# ---------------------------------------------------------------------------------------------- kernels, as data
+
+cdef bint opcode_cheap[256]
+memset(opcode_cheap, 0, sizeof(opcode_cheap))
+
+
+def kernel_rows():
+    """Name, opcode and number of operands of each row of ``kernels.h``."""
+    cdef const wg_row *row = wg_rows
+    cdef list found = []
+    while row.name != NULL:
+        opcode_cheap[row.opcode] = row.cheap
+        found.append((row.name.decode(), row.opcode, row.operands))
+        row += 1
+    return found
+
+
+def kernel_partials(int opcode, double a, double b, double y):
+    """Partials of one row of ``kernels.h`` at one point."""
+    cdef double pa = 0.0, pb = 0.0
+    wg_partials(opcode, a, b, y, &pa, &pb)
+    return pa, pb
+
+
+kernel_rows()

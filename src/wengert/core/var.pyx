@@ -1,0 +1,1440 @@
+# Indices are checked where they come from a user; no division by a user's number happens in Cython code:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Operands: what a function sees in place of the numbers and arrays that it is differentiated in.
+
+`ScalarVar` stands for a ``numpy.float64``, `ArrayVar` for an ``ndarray``; ``__class__`` says so, ``type()`` does not lie.
+Arithmetic on them computes the very value NumPy would and appends an entry to the tape they belong to.
+An `ArrayVar` on a buffer without a level is *clean*: a constant that records nothing until a traced value is stored.
+
+`Ufunc` is a NumPy ufunc with a shorter way in: what f sees as ``np.sin`` once its code has been rebound.
+"""
+
+cimport cython
+cimport numpy as cnp
+from cpython.exc cimport PyErr_Clear
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
+from cpython.long cimport PyLong_AsSsize_t, PyLong_Check, PyLong_CheckExact
+from cpython.object cimport Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, PyObject, PyTypeObject
+from libc.math cimport fabs, pow
+from libc.stdint cimport int32_t
+from libc.string cimport memcpy
+
+import operator
+
+import numpy as np
+
+from wengert.core.tape cimport *
+from wengert.core.tape import kernel_rows
+from wengert.errors import LevelError, TracedValueError
+
+cnp.import_array()
+
+ctypedef void (*loop_function)(char **args, const cnp.npy_intp *dims, const cnp.npy_intp *steps, void *data) noexcept nogil
+ctypedef PyObject *(*vector_function)(PyObject *, PyObject *const *, size_t, PyObject *) noexcept
+
+cdef extern from "numpy/ufuncobject.h":
+    ctypedef struct PyUFuncObject:
+        int nin, nout, nargs, ntypes
+        loop_function *functions
+        void *const *data
+        const char *types
+
+cdef extern from "fenv.h" nogil:
+    int FE_DIVBYZERO, FE_OVERFLOW, FE_INVALID
+    int fetestexcept(int)
+    int feclearexcept(int)
+
+cdef extern from *:
+    """
+    #define WG_NARGS(n) ((size_t)PyVectorcall_NARGS(n))
+    static void wg_enable_vectorcall(PyTypeObject *type, Py_ssize_t offset) {
+        type->tp_vectorcall_offset = offset;
+        type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+        type->tp_call = PyVectorcall_Call;
+        PyType_Modified(type);
+    }
+    /* v[()] is defined, yet a scalar is no sequence: NumPy would answer with a message about sequences. */
+    static void wg_not_a_sequence(PyTypeObject *type) {
+        if (type->tp_as_sequence) type->tp_as_sequence->sq_item = NULL;
+        PyType_Modified(type);
+    }
+    """
+    size_t WG_NARGS(size_t n)
+    void wg_enable_vectorcall(PyTypeObject *type, Py_ssize_t offset)
+    void wg_not_a_sequence(PyTypeObject *type)
+
+cdef extern from "Python.h":
+    PyObject *PyObject_Vectorcall(PyObject *f, PyObject *const *args, size_t n, PyObject *names)
+    PyTypeObject *Py_TYPE(PyObject *o)
+    double PyLong_AsDouble(object o) except? -1.0
+    object PySeqIter_New(object o)
+
+cdef object float64 = np.float64, ndarray = np.ndarray, true = np.True_, false = np.False_
+cdef object copyto = np.copyto
+cdef object dispatch = None         # wengert.core.dispatch, which puts itself here
+
+
+def set_dispatch(module):
+    global dispatch
+    dispatch = module
+
+
+# ---------------------------------------------------------------------------------------------- ufuncs
+
+@cython.final
+cdef class Ufunc:
+    """A NumPy ufunc that records scalars and arrays without going through NumPy's dispatch."""
+
+    cdef vector_function vectorcall
+    cdef readonly object ufunc
+    cdef object row                 # the registry's Primitive, looked up when first needed
+    cdef readonly int opcode
+    cdef int nin
+    cdef loop_function loop         # the ufunc's own inner loop for doubles, or NULL
+    cdef void *loop_data
+
+    def __cinit__(self, ufunc, int opcode):
+        self.vectorcall = call_ufunc
+        self.ufunc = ufunc
+        self.opcode = opcode
+        self.nin = ufunc.nin
+        self.find_loop()
+
+    cdef int find_loop(self) except -1:
+        cdef PyUFuncObject *u = <PyUFuncObject *><PyObject *>self.ufunc
+        cdef int i, j
+        for i in range(u.ntypes):
+            for j in range(u.nargs):
+                if u.types[i * u.nargs + j] != cnp.NPY_DOUBLE:
+                    break
+            else:
+                self.loop = u.functions[i]
+                self.loop_data = u.data[i] if u.data != NULL else NULL
+                return 0
+        return 0
+
+    cdef object find_row(self):
+        if self.row is None:
+            self.row = dispatch.row_of(self.ufunc)
+        return self.row
+
+    cdef double value1(self, double a) except? -1.0:
+        """The ufunc of one double, by the ufunc's own loop: bit for bit what NumPy gives."""
+        cdef char *args[2]
+        cdef cnp.npy_intp n = 1
+        cdef cnp.npy_intp steps[2]
+        cdef double y
+        if self.loop == NULL:
+            return self.ufunc(a)
+        args[0] = <char *>&a
+        args[1] = <char *>&y
+        steps[0] = steps[1] = sizeof(double)
+        self.loop(args, &n, steps, self.loop_data)
+        return y
+
+    cdef double value2(self, double a, double b) except? -1.0:
+        cdef char *args[3]
+        cdef cnp.npy_intp n = 1
+        cdef cnp.npy_intp steps[3]
+        cdef double y
+        if self.loop == NULL:
+            return self.ufunc(a, b)
+        args[0] = <char *>&a
+        args[1] = <char *>&b
+        args[2] = <char *>&y
+        steps[0] = steps[1] = steps[2] = sizeof(double)
+        self.loop(args, &n, steps, self.loop_data)
+        return y
+
+    def __getattr__(self, name):
+        return getattr(self.ufunc, name)
+
+    @property
+    def __class__(self):
+        return np.ufunc
+
+    @property
+    def __wrapped__(self):
+        return self.ufunc
+
+    def __repr__(self):
+        return repr(self.ufunc)
+
+    def __eq__(self, other):
+        return self.ufunc is (other.ufunc if type(other) is Ufunc else other)
+
+    def __hash__(self):
+        return hash(self.ufunc)
+
+    def __reduce__(self):
+        return self.ufunc.__name__
+
+
+cdef PyObject *call_ufunc(PyObject *self, PyObject *const *args, size_t nargs, PyObject *names) noexcept:
+    """Vectorcall of `Ufunc`: traced operands are recorded, everything else is NumPy's."""
+    cdef Ufunc u = <Ufunc>self
+    cdef size_t n = WG_NARGS(nargs)
+    if names == NULL and n == <size_t>u.nin:
+        if n == 1:
+            if traced_type(args[0]):
+                return recorded(u, args[0], NULL)
+        elif traced_type(args[0]) or traced_type(args[1]):
+            return recorded(u, args[0], args[1])
+    return PyObject_Vectorcall(<PyObject *>u.ufunc, args, nargs, names)
+
+
+cdef inline bint traced_type(PyObject *x) noexcept:
+    return Py_TYPE(x) == <PyTypeObject *>ScalarVar or Py_TYPE(x) == <PyTypeObject *>ArrayVar
+
+
+cdef PyObject *recorded(Ufunc u, PyObject *a, PyObject *b) noexcept:
+    try:
+        result = unary(u, <object>a) if b == NULL else binary(u, <object>a, <object>b)
+    except BaseException as error:
+        return raise_again(error)
+    cpython_incref(result)
+    return <PyObject *>result
+
+
+cdef extern from *:
+    """
+    static PyObject *raise_again(PyObject *error) {
+        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+        return NULL;
+    }
+    #define cpython_incref(o) Py_INCREF(o)
+    """
+    PyObject *raise_again(object error)
+    void cpython_incref(object o)
+
+
+cdef dict ufuncs = {}           # Ufunc by the ufunc it stands for
+cdef list by_opcode = [None] * 256
+
+
+def register_ufunc(ufunc, int opcode):
+    """Make the `Ufunc` of a NumPy ufunc that has a row in ``kernels.h``."""
+    u = Ufunc(ufunc, opcode)
+    ufuncs[ufunc] = u
+    by_opcode[opcode] = u
+    return u
+
+
+for _name, _opcode, _operands in kernel_rows():
+    if _name and "." not in _name:
+        register_ufunc(getattr(np, _name), _opcode)
+
+cdef Ufunc u_add = ufuncs[np.add], u_subtract = ufuncs[np.subtract], u_multiply = ufuncs[np.multiply]
+cdef Ufunc u_divide = ufuncs[np.divide], u_power = ufuncs[np.power], u_negative = ufuncs[np.negative]
+cdef Ufunc u_absolute = ufuncs[np.absolute], u_square = ufuncs[np.square], u_positive = ufuncs[np.positive]
+
+
+def fast_ufuncs():
+    """The `Ufunc` of every ufunc that has one."""
+    return dict(ufuncs)
+
+
+# ---------------------------------------------------------------------------------------------- scalars
+
+cdef inline ScalarVar scalar(Tape tape, int32_t slot, double v):
+    cdef ScalarVar x = ScalarVar.__new__(ScalarVar)
+    x.tape = tape
+    x.slot = slot
+    x.v = v
+    return x
+
+
+cdef inline int number(object o, double *c) except -1:
+    """Is `o` a Python number, a float64 or a bool? Other NumPy scalars take the slower way."""
+    if PyFloat_Check(o):
+        c[0] = PyFloat_AS_DOUBLE(o)
+        return 1
+    if PyLong_Check(o):
+        c[0] = PyLong_AsDouble(o)
+        return 1
+    return 0
+
+
+cdef inline double evaluate(int op, double a, double b) noexcept:
+    """What NumPy's scalars compute for an operator: C arithmetic, and libm's pow."""
+    if op == WG_ADD:
+        return a + b
+    if op == WG_SUBTRACT:
+        return a - b
+    if op == WG_MULTIPLY:
+        return a * b
+    if op == WG_DIVIDE:
+        return a / b
+    return pow(a, b)
+
+
+cdef inline object scalar_left(ScalarVar x, object other, int op):
+    """x op other."""
+    cdef double b, y
+    cdef ScalarVar o
+    if type(other) is ScalarVar:
+        o = <ScalarVar>other
+        if o.tape is x.tape:
+            y = evaluate(op, x.v, o.v)
+            return scalar(x.tape, push(x.tape, op, x.slot, o.slot, y), y)
+    elif number(other, &b):
+        y = evaluate(op, x.v, b)
+        return scalar(x.tape, push(x.tape, op + 1, x.slot, constant(x.tape, b), y), y)
+    return binary_operator(op, x, other)
+
+
+cdef inline object scalar_right(ScalarVar x, object other, int op):
+    """other op x."""
+    cdef double a, y
+    if number(other, &a):
+        y = evaluate(op, a, x.v)
+        return scalar(x.tape, push(x.tape, op + 2, constant(x.tape, a), x.slot, y), y)
+    return binary_operator(op, other, x)
+
+
+cdef object binary_operator(int op, object left, object right):
+    """The operator where one side is no scalar of this tape and no plain number."""
+    if type(left) is ScalarVar and type(right) is ScalarVar:
+        raise LevelError(mixed_message((<ScalarVar>left).tape.level, (<ScalarVar>right).tape.level))
+    for x, is_left in ((left, True), (right, False)):
+        if type(x) in (ScalarVar, ArrayVar):
+            continue
+        if isinstance(x, (np.integer, np.floating, np.bool)) and x.dtype.itemsize <= 8 and type(x) is not float64:
+            if type(left) is ScalarVar or type(right) is ScalarVar:
+                return apply_operator(op, float(x), right) if is_left else apply_operator(op, left, float(x))
+        elif not isinstance(x, (ndarray, list, tuple, np.generic, int, float, complex)):
+            return NotImplemented
+    if op == WG_POW:
+        return power(left, right)
+    return binary(<Ufunc>by_opcode[op], left, right)
+
+
+cdef object apply_operator(int op, object left, object right):
+    if op == WG_ADD:
+        return left + right
+    if op == WG_SUBTRACT:
+        return left - right
+    if op == WG_MULTIPLY:
+        return left * right
+    if op == WG_DIVIDE:
+        return left / right
+    return left ** right
+
+
+cdef str mixed_message(Level one, Level other):
+    return f"a value of {one.name} met a value of {other.name}: each belongs to its own derivative"
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(4096)
+cdef class ScalarVar:
+    """A traced number, standing for a ``numpy.float64``."""
+
+    cdef Tape tape
+    cdef int32_t slot
+    cdef double v
+
+    def __add__(self, other):
+        return scalar_left(self, other, WG_ADD)
+
+    def __radd__(self, other):
+        return scalar_right(self, other, WG_ADD)
+
+    def __sub__(self, other):
+        return scalar_left(self, other, WG_SUBTRACT)
+
+    def __rsub__(self, other):
+        return scalar_right(self, other, WG_SUBTRACT)
+
+    def __mul__(self, other):
+        return scalar_left(self, other, WG_MULTIPLY)
+
+    def __rmul__(self, other):
+        return scalar_right(self, other, WG_MULTIPLY)
+
+    def __truediv__(self, other):
+        return scalar_left(self, other, WG_DIVIDE)
+
+    def __rtruediv__(self, other):
+        return scalar_right(self, other, WG_DIVIDE)
+
+    def __pow__(self, other, modulo):
+        if modulo is not None:
+            return NotImplemented
+        return scalar_left(self, other, WG_POW)
+
+    def __rpow__(self, other, modulo):
+        return scalar_right(self, other, WG_POW)
+
+    def __neg__(self):
+        return scalar(self.tape, push(self.tape, WG_NEGATIVE, self.slot, 0, -self.v), -self.v)
+
+    def __pos__(self):
+        return scalar(self.tape, push(self.tape, WG_POSITIVE, self.slot, 0, self.v), self.v)
+
+    def __abs__(self):
+        return scalar(self.tape, push(self.tape, WG_ABSOLUTE, self.slot, 0, fabs(self.v)), fabs(self.v))
+
+    def __mod__(self, other):
+        return dispatch.operate(np.remainder, operator.mod, self, other)
+
+    def __rmod__(self, other):
+        return dispatch.operate(np.remainder, operator.mod, other, self)
+
+    def __floordiv__(self, other):
+        return dispatch.operate(np.floor_divide, operator.floordiv, self, other)
+
+    def __rfloordiv__(self, other):
+        return dispatch.operate(np.floor_divide, operator.floordiv, other, self)
+
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    def __rdivmod__(self, other):
+        return other // self, other % self
+
+    def __richcmp__(self, other, int op):
+        cdef double a = self.v, b
+        cdef bint answer
+        if type(other) is ScalarVar:
+            b = (<ScalarVar>other).v
+        elif not number(other, &b):
+            return compare(float64(self.v), dispatch.plain(other), op)
+        if op == Py_LT:
+            answer = a < b
+        elif op == Py_GT:
+            answer = a > b
+        elif op == Py_LE:
+            answer = a <= b
+        elif op == Py_GE:
+            answer = a >= b
+        elif op == Py_EQ:
+            answer = a == b
+        else:
+            answer = a != b
+        return true if answer else false
+
+    def __hash__(self):
+        raise TracedValueError(dispatch.hash_message("scalar"))
+
+    def __bool__(self):
+        return self.v != 0.0
+
+    # piecewise constant: a plain result
+
+    def __int__(self):
+        return int(self.v)
+
+    def __trunc__(self):
+        return int(self.v)
+
+    def __floor__(self):
+        return operator.index(int(np.floor(self.v)))
+
+    def __ceil__(self):
+        return operator.index(int(np.ceil(self.v)))
+
+    def __round__(self, digits=None):
+        return round(float64(self.v), digits)
+
+    # ways out, on which the derivative would be lost
+
+    def __float__(self):
+        raise TracedValueError(dispatch.float_message())
+
+    def __complex__(self):
+        raise TracedValueError(dispatch.float_message())
+
+    def __array__(self, dtype=None, copy=None):
+        raise TracedValueError(dispatch.array_message())
+
+    def __reduce__(self):
+        raise TracedValueError("a traced value cannot be pickled: pass wengert.stop_gradient(value)")
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    # what np.float64 has besides
+
+    def __repr__(self):
+        return repr(float64(self.v))
+
+    def __str__(self):
+        return str(float64(self.v))
+
+    def __format__(self, spec):
+        return format(float64(self.v), spec)
+
+    def __getitem__(self, key):
+        if key == () or key is Ellipsis:
+            return self
+        return as_array(self)[key]
+
+    def __array_ufunc__(self, ufunc, method, x0, x1=None, *rest, out=None, where=True, **kwargs):
+        return array_ufunc(ufunc, method, x0, x1, rest, out, where, kwargs)
+
+    def __array_function__(self, function, types, args, kwargs):
+        return dispatch.function(function, args, kwargs)
+
+    def __getattr__(self, name):
+        return dispatch.scalar_attribute(self, name)
+
+    @property
+    def __class__(self):
+        return float64
+
+    @property
+    def shape(self):
+        return ()
+
+    @property
+    def ndim(self):
+        return 0
+
+    @property
+    def size(self):
+        return 1
+
+    @property
+    def dtype(self):
+        return np.dtype(float64)
+
+    @property
+    def T(self):
+        return self
+
+    @property
+    def real(self):
+        return self
+
+
+wg_not_a_sequence(<PyTypeObject *>ScalarVar)
+
+
+cdef object compare(object left, object right, int op):
+    if op == Py_LT:
+        return left < right
+    if op == Py_GT:
+        return left > right
+    if op == Py_LE:
+        return left <= right
+    if op == Py_GE:
+        return left >= right
+    if op == Py_EQ:
+        return left == right
+    return left != right
+
+
+# ---------------------------------------------------------------------------------------------- arrays
+
+cdef inline ArrayVar array_var(Buffer buffer, cnp.ndarray v):
+    cdef ArrayVar x = ArrayVar.__new__(ArrayVar)
+    x.buffer = buffer
+    x.v = v
+    return x
+
+
+cdef inline Tape tape_of(Buffer buffer):
+    """The running tape a buffer belongs to; None for a clean one."""
+    if buffer.level is None:
+        return None
+    if buffer.level.tape == NULL:
+        raise LevelError(ended_message(buffer.level))
+    return <Tape>buffer.level.tape
+
+
+cdef Tape common_tape(Tape one, Tape other):
+    if one is None or one is other:
+        return other
+    if other is not None:
+        raise LevelError(mixed_message(one.level, other.level))
+    return one
+
+
+cdef object result(Tape tape, Node node, object y):
+    """The operand for the value `y` of a new entry: an array, a scalar slot, or a 0-d array for other dtypes."""
+    cdef cnp.ndarray array
+    cdef Buffer buffer
+    if type(y) is float64:
+        node.y = None
+        return scalar(tape, tape.add_node(node, y), y)
+    if not isinstance(y, (ndarray, np.generic)):
+        raise TracedValueError(f"{dispatch.name_of(node.row)} returned {type(y).__name__} where an array was expected")
+    if y.dtype.kind != "f":
+        raise TracedValueError(dispatch.dtype_message(node.row, y.dtype))
+    scalar_like = not isinstance(y, ndarray)
+    array = <cnp.ndarray>np.asarray(y)
+    buffer = new_buffer(array, tape.level)
+    node.out = buffer
+    node.y = array
+    tape.add_node(node, 0.0)
+    x = array_var(buffer, array)
+    x.scalar = scalar_like
+    return x
+
+
+cdef inline bint plain_layout(cnp.ndarray x):
+    return cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE and cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_NDIM(x) > 0
+
+
+cdef object unary(Ufunc u, object operand):
+    """A ufunc of one operand, recorded."""
+    cdef ScalarVar s
+    cdef ArrayVar x
+    cdef Tape tape
+    cdef Node node
+    cdef double y
+    if type(operand) is ScalarVar:
+        s = <ScalarVar>operand
+        y = u.value1(s.v)
+        return scalar(s.tape, push(s.tape, u.opcode, s.slot, 0, y), y)
+    x = <ArrayVar>operand
+    tape = tape_of(x.buffer)
+    if tape is None or cnp.PyArray_TYPE(x.v) != cnp.NPY_DOUBLE:
+        return dispatch.ufunc(u.ufunc, "__call__", (operand,), {})
+    node = Node.__new__(Node)
+    node.kind = ELEMENTWISE
+    node.opcode = u.opcode
+    node.row = u.find_row()
+    node.abuf = x.buffer
+    node.a = x.v
+    node.aslot = node.bslot = -1
+    return result(tape, node, array_value(u, x.v, None, 0.0, None, 0.0))
+
+
+cdef object array_value(Ufunc u, cnp.ndarray a, object awide, double ac, cnp.ndarray b, double bc):
+    """Value of a ufunc on float64 arrays and numbers, by its own loop where the layout allows."""
+    cdef cnp.ndarray y
+    cdef char *args[3]
+    cdef cnp.npy_intp steps[3]
+    cdef cnp.npy_intp n
+    cdef cnp.ndarray like = a if a is not None else b
+    cdef bint direct = u.loop != NULL and plain_layout(like)
+    cdef int d
+    if direct and a is not None and b is not None:
+        direct = plain_layout(b) and cnp.PyArray_NDIM(a) == cnp.PyArray_NDIM(b)
+        if direct:
+            for d in range(cnp.PyArray_NDIM(a)):
+                if cnp.PyArray_DIM(a, d) != cnp.PyArray_DIM(b, d):
+                    direct = False
+    if not direct:
+        if u.nin == 1:
+            return u.ufunc(a)
+        return u.ufunc(a if a is not None else awide(ac), b if b is not None else awide(bc))
+    y = empty_array(cnp.PyArray_NDIM(like), cnp.PyArray_DIMS(like))
+    n = cnp.PyArray_SIZE(like)
+    args[0] = <char *>cnp.PyArray_DATA(a) if a is not None else <char *>&ac
+    steps[0] = sizeof(double) if a is not None else 0
+    args[u.nin] = <char *>cnp.PyArray_DATA(y)
+    steps[u.nin] = sizeof(double)
+    if u.nin == 2:
+        args[1] = <char *>cnp.PyArray_DATA(b) if b is not None else <char *>&bc
+        steps[1] = sizeof(double) if b is not None else 0
+    if n:
+        u.loop(args, &n, steps, u.loop_data)
+    if fetestexcept(FE_DIVBYZERO | FE_OVERFLOW | FE_INVALID):
+        # what the loop (or something before it) raised is for NumPy to warn of
+        feclearexcept(FE_DIVBYZERO | FE_OVERFLOW | FE_INVALID)
+        if u.nin == 1:
+            u.ufunc(a, out=y)
+        else:
+            u.ufunc(a if a is not None else ac, b if b is not None else bc, out=y)
+    return y
+
+
+cdef class Side:
+    """One operand of a binary entry: an array, traced or not, a scalar slot, or a number."""
+
+    cdef Tape tape
+    cdef Buffer buffer
+    cdef cnp.ndarray array
+    cdef int32_t slot
+    cdef double c
+    cdef object wide            # how a number enters NumPy: as float (weak) or as float64
+
+
+cdef inline int read_side(object x, Side side) except -1:
+    """Classify an operand; 0 where the general way must be taken."""
+    cdef ArrayVar v
+    side.slot = -1
+    side.wide = float
+    if type(x) is ArrayVar:
+        v = <ArrayVar>x
+        if cnp.PyArray_TYPE(v.v) != cnp.NPY_DOUBLE or v.scalar:
+            return 0
+        side.tape = tape_of(v.buffer)
+        side.array = v.v
+        if side.tape is not None:
+            side.buffer = v.buffer
+        return 1
+    if type(x) is ScalarVar:
+        side.tape = (<ScalarVar>x).tape
+        side.slot = (<ScalarVar>x).slot
+        side.c = (<ScalarVar>x).v
+        side.wide = float64
+        return 1
+    if type(x) is ndarray:
+        if cnp.PyArray_TYPE(<cnp.ndarray>x) != cnp.NPY_DOUBLE:
+            return 0
+        side.array = <cnp.ndarray>x
+        return 1
+    if number(x, &side.c):
+        if type(x) is float64:
+            side.wide = float64
+        return 1
+    return 0
+
+
+cdef object binary(Ufunc u, object left, object right):
+    """A ufunc of two operands, at least one of them traced or clean, recorded."""
+    cdef Side l, r
+    cdef Tape tape
+    cdef double y
+    if type(left) is ScalarVar or type(right) is ScalarVar:
+        if (type(left) is ScalarVar or not isinstance(left, ndarray)) and (
+                type(right) is ScalarVar or not isinstance(right, ndarray)):
+            scalars = scalar_ufunc(u, left, right)
+            if scalars is not None:
+                return scalars
+    l = Side.__new__(Side)
+    r = Side.__new__(Side)
+    if not (read_side(left, l) and read_side(right, r)) or (l.array is None and r.array is None):
+        return dispatch.ufunc(u.ufunc, "__call__", (left, right), {})
+    tape = common_tape(l.tape, r.tape)
+    if tape is None:
+        return dispatch.ufunc(u.ufunc, "__call__", (left, right), {})
+    return record_binary(u, tape, l, r, array_value(u, l.array, l.wide if l.array is None else r.wide, l.c, r.array, r.c))
+
+
+cdef object record_binary(Ufunc u, Tape tape, Side l, Side r, object y):
+    cdef Node node = Node.__new__(Node)
+    node.kind = ELEMENTWISE
+    node.opcode = u.opcode
+    node.row = u.find_row()
+    node.abuf = l.buffer
+    node.bbuf = r.buffer
+    node.a = l.array
+    node.b = r.array
+    if u.opcode != WG_ADD and u.opcode != WG_SUBTRACT:
+        # a constant array that the pullback needs is kept as it is now: f may write into it later
+        if l.buffer is None and l.array is not None:
+            node.a = kept(l.array)
+        if r.buffer is None and r.array is not None:
+            node.b = kept(r.array)
+    node.aslot = l.slot if l.tape is not None else -1
+    node.bslot = r.slot if r.tape is not None else -1
+    node.ac = l.c
+    node.bc = r.c
+    return result(tape, node, y)
+
+
+cdef cnp.ndarray kept(cnp.ndarray x):
+    """A copy with the same layout."""
+    cdef cnp.ndarray copy
+    if plain_layout(x):
+        copy = empty_array(cnp.PyArray_NDIM(x), cnp.PyArray_DIMS(x))
+        memcpy(cnp.PyArray_DATA(copy), cnp.PyArray_DATA(x), cnp.PyArray_NBYTES(x))
+        return copy
+    return <cnp.ndarray>np.array(x, copy=True, order="K")
+
+
+cdef object scalar_ufunc(Ufunc u, object left, object right):
+    """A two-operand ufunc of scalars, as a function call: the ufunc's own loop. None if one is no number."""
+    cdef double a, b, y
+    cdef Tape tape
+    if type(left) is ScalarVar and type(right) is ScalarVar:
+        tape = common_tape((<ScalarVar>left).tape, (<ScalarVar>right).tape)
+        y = u.value2((<ScalarVar>left).v, (<ScalarVar>right).v)
+        return scalar(tape, push(tape, u.opcode, (<ScalarVar>left).slot, (<ScalarVar>right).slot, y), y)
+    if type(left) is ScalarVar and number(right, &b):
+        tape = (<ScalarVar>left).tape
+        y = u.value2((<ScalarVar>left).v, b)
+        return scalar(tape, push(tape, u.opcode + 1, (<ScalarVar>left).slot, constant(tape, b), y), y)
+    if type(right) is ScalarVar and number(left, &a):
+        tape = (<ScalarVar>right).tape
+        y = u.value2(a, (<ScalarVar>right).v)
+        return scalar(tape, push(tape, u.opcode + 2, constant(tape, a), (<ScalarVar>right).slot, y), y)
+    return None
+
+
+cdef object power(object left, object right):
+    """The operator ** on arrays, which has shorter ways for some exponents than ``np.power``."""
+    cdef Side l, r
+    cdef Tape tape
+    cdef double c
+    cdef Node node
+    if type(left) is ArrayVar and number(right, &c) and c == 2.0 and type(right) is not float64:
+        return unary(u_square, left)
+    l = Side.__new__(Side)
+    r = Side.__new__(Side)
+    if not (read_side(left, l) and read_side(right, r)) or (l.array is None and r.array is None):
+        return dispatch.ufunc(np.power, "__call__", (left, right), {}, operator.pow)
+    tape = common_tape(l.tape, r.tape)
+    if tape is None:
+        return dispatch.ufunc(np.power, "__call__", (left, right), {}, operator.pow)
+    y = (l.array if l.array is not None else l.wide(l.c)) ** (r.array if r.array is not None else r.wide(r.c))
+    return record_binary(u_power, tape, l, r, y)
+
+
+cdef object array_ufunc(object ufunc, str method, object x0, object x1, tuple rest, object out, object where,
+                        dict kwargs):
+    """NumPy's ufunc protocol: straight to a kernel for a plain call, else through the registry."""
+    cdef Ufunc u
+    if out is None and where is True and not kwargs and method == "__call__":
+        u = <Ufunc>ufuncs.get(ufunc)
+        if u is not None:
+            if x1 is None:
+                return unary(u, x0)
+            return binary(u, x0, x1)
+    if out is not None:
+        kwargs["out"] = out
+    if where is not True:
+        kwargs["where"] = where
+    inputs = (x0,) + rest if x1 is None else (x0, x1) + rest
+    return dispatch.ufunc(ufunc, method, inputs, kwargs)
+
+
+cdef bint is_basic(object key):
+    """Does an index select a view? Then it is made of integers, slices, None and Ellipsis alone."""
+    if type(key) is tuple:
+        for k in key:
+            if not is_basic_part(k):
+                return False
+        return True
+    return is_basic_part(key)
+
+
+cdef inline bint is_basic_part(object k):
+    return (PyLong_CheckExact(k) or type(k) is slice or k is None or k is Ellipsis
+            or isinstance(k, np.integer))
+
+
+cdef object stored_key(object key):
+    """A copy of an advanced index, so that f may change its arrays afterwards."""
+    if type(key) is tuple:
+        return tuple([stored_key(k) for k in key])
+    if is_basic_part(key) or isinstance(key, (bool, np.bool)):
+        return key
+    if type(key) is ArrayVar or type(key) is ScalarVar:
+        raise IndexError("arrays used as indices must be of integer (or boolean) type")
+    return np.array(key)
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+cdef class ArrayVar:
+    """A traced array, or a clean one that may become traced, standing for an ``ndarray``."""
+
+    cdef Buffer buffer
+    cdef cnp.ndarray v
+    cdef bint scalar            # 0-d, and stands for a NumPy scalar of a dtype other than float64
+
+    # -- operators
+
+    def __add__(self, other):
+        return array_operator(WG_ADD, self, other)
+
+    def __radd__(self, other):
+        return array_operator(WG_ADD, other, self)
+
+    def __sub__(self, other):
+        return array_operator(WG_SUBTRACT, self, other)
+
+    def __rsub__(self, other):
+        return array_operator(WG_SUBTRACT, other, self)
+
+    def __mul__(self, other):
+        return array_operator(WG_MULTIPLY, self, other)
+
+    def __rmul__(self, other):
+        return array_operator(WG_MULTIPLY, other, self)
+
+    def __truediv__(self, other):
+        return array_operator(WG_DIVIDE, self, other)
+
+    def __rtruediv__(self, other):
+        return array_operator(WG_DIVIDE, other, self)
+
+    def __pow__(self, other, modulo):
+        if modulo is not None:
+            return NotImplemented
+        return array_operator(WG_POW, self, other)
+
+    def __rpow__(self, other, modulo):
+        return array_operator(WG_POW, other, self)
+
+    def __iadd__(self, other):
+        return in_place(self, self.__add__(other))
+
+    def __isub__(self, other):
+        return in_place(self, self.__sub__(other))
+
+    def __imul__(self, other):
+        return in_place(self, self.__mul__(other))
+
+    def __itruediv__(self, other):
+        return in_place(self, self.__truediv__(other))
+
+    def __ipow__(self, other):
+        return in_place(self, array_operator(WG_POW, self, other))
+
+    def __imod__(self, other):
+        return in_place(self, self.__mod__(other))
+
+    def __ifloordiv__(self, other):
+        return in_place(self, self.__floordiv__(other))
+
+    def __imatmul__(self, other):
+        return in_place(self, self.__matmul__(other))
+
+    def __neg__(self):
+        return unary(u_negative, self)
+
+    def __pos__(self):
+        return unary(u_positive, self)
+
+    def __abs__(self):
+        return unary(u_absolute, self)
+
+    def __matmul__(self, other):
+        return dispatch.operate(np.matmul, operator.matmul, self, other)
+
+    def __rmatmul__(self, other):
+        return dispatch.operate(np.matmul, operator.matmul, other, self)
+
+    def __mod__(self, other):
+        return dispatch.operate(np.remainder, operator.mod, self, other)
+
+    def __rmod__(self, other):
+        return dispatch.operate(np.remainder, operator.mod, other, self)
+
+    def __floordiv__(self, other):
+        return dispatch.operate(np.floor_divide, operator.floordiv, self, other)
+
+    def __rfloordiv__(self, other):
+        return dispatch.operate(np.floor_divide, operator.floordiv, other, self)
+
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    def __rdivmod__(self, other):
+        return other // self, other % self
+
+    def __richcmp__(self, other, int op):
+        return compare(self.v, dispatch.plain(other), op)
+
+    def __hash__(self):
+        raise TypeError("unhashable type: 'numpy.ndarray'")
+
+    # -- elements and views
+
+    def __len__(self):
+        return len(self.v)
+
+    def __iter__(self):
+        if cnp.PyArray_NDIM(self.v) == 0:
+            raise TypeError("iteration over a 0-d array")
+        return PySeqIter_New(self)
+
+    def __contains__(self, item):
+        return dispatch.plain(item) in self.v
+
+    def __getitem__(self, key):
+        cdef Py_ssize_t i
+        cdef double value
+        cdef Tape tape
+        cdef int32_t slot
+        cdef Buffer buffer = self.buffer
+        if PyLong_CheckExact(key) and cnp.PyArray_NDIM(self.v) == 1 and cnp.PyArray_TYPE(self.v) == cnp.NPY_DOUBLE:
+            i = element(self.v, PyLong_AsSsize_t(key))
+            value = (<double *>(<char *>cnp.PyArray_DATA(self.v) + i * cnp.PyArray_STRIDE(self.v, 0)))[0]
+            tape = tape_of(buffer)
+            if tape is None:
+                return float64(value)
+            i = <char *>cnp.PyArray_DATA(self.v) + i * cnp.PyArray_STRIDE(self.v, 0) - buffer.low
+            slot = push(tape, WG_LOAD, tape.number(buffer), <int32_t>(i // <Py_ssize_t>sizeof(double)), value)
+            return scalar(tape, slot, value)
+        return get_item(self, key)
+
+    def __setitem__(self, key, value):
+        cdef Py_ssize_t i
+        cdef double c
+        cdef ScalarVar s
+        cdef Tape tape
+        cdef char *place
+        if PyLong_CheckExact(key) and cnp.PyArray_NDIM(self.v) == 1 and cnp.PyArray_TYPE(self.v) == cnp.NPY_DOUBLE:
+            i = element(self.v, PyLong_AsSsize_t(key))
+            place = <char *>cnp.PyArray_DATA(self.v) + i * cnp.PyArray_STRIDE(self.v, 0)
+            if type(value) is ScalarVar:
+                s = <ScalarVar>value
+                if self.buffer.level is not s.tape.level:
+                    activate(self.buffer, s.tape)
+                store_element(s.tape, self.buffer, place, s.slot, s.v)
+                return
+            if number(value, &c):
+                tape = tape_of(self.buffer)
+                if tape is None:
+                    (<double *>place)[0] = c
+                else:
+                    store_element(tape, self.buffer, place, -1, c)
+                return
+        set_item(self, key, value)
+
+    # -- ways out, on which the derivative would be lost
+
+    def __array__(self, dtype=None, copy=None):
+        return hand_out(self, dtype, copy)
+
+    def __dlpack__(self, **kwargs):
+        return hand_out(self, None, None).__dlpack__(**kwargs)
+
+    def __dlpack_device__(self):
+        return self.v.__dlpack_device__()
+
+    def __float__(self):
+        if self.buffer.level is None:
+            return float(self.v)
+        raise TracedValueError(dispatch.float_message())
+
+    def __complex__(self):
+        if self.buffer.level is None:
+            return complex(self.v)
+        raise TracedValueError(dispatch.float_message())
+
+    def __int__(self):
+        return int(self.v)
+
+    def __bool__(self):
+        return bool(self.v)
+
+    def __reduce__(self):
+        if self.buffer.level is None:
+            return self.v.__reduce__()
+        raise TracedValueError("a traced array cannot be pickled: pass wengert.stop_gradient(array)")
+
+    def __copy__(self):
+        return dispatch.function(np.copy, (self,), {})
+
+    def __deepcopy__(self, memo):
+        return dispatch.function(np.copy, (self,), {})
+
+    # -- what an ndarray has besides
+
+    def __repr__(self):
+        return repr(self.v)
+
+    def __str__(self):
+        return str(self.v)
+
+    def __format__(self, spec):
+        return format(self.v[()] if self.v.ndim == 0 else self.v, spec)
+
+    def __array_ufunc__(self, ufunc, method, x0, x1=None, *rest, out=None, where=True, **kwargs):
+        return array_ufunc(ufunc, method, x0, x1, rest, out, where, kwargs)
+
+    def __array_function__(self, function, types, args, kwargs):
+        return dispatch.function(function, args, kwargs)
+
+    def __getattr__(self, name):
+        return dispatch.array_attribute(self, name)
+
+    @property
+    def __class__(self):
+        return type(self.v[()]) if self.scalar else ndarray
+
+    @property
+    def shape(self):
+        return (<object>self.v).shape
+
+    @shape.setter
+    def shape(self, shape):
+        view = self.v.view()
+        view.shape = shape
+        self.v = view
+
+    @property
+    def ndim(self):
+        return cnp.PyArray_NDIM(self.v)
+
+    @property
+    def size(self):
+        return cnp.PyArray_SIZE(self.v)
+
+    @property
+    def dtype(self):
+        return (<object>self.v).dtype
+
+    @property
+    def T(self):
+        return array_var(self.buffer, <cnp.ndarray>(<object>self.v).T)
+
+    @property
+    def real(self):
+        return self
+
+
+cdef inline Py_ssize_t element(cnp.ndarray v, Py_ssize_t i) except -1:
+    cdef Py_ssize_t n = cnp.PyArray_DIM(v, 0)
+    cdef Py_ssize_t j = i + n if i < 0 else i
+    if j < 0 or j >= n:
+        raise IndexError(f"index {i} is out of bounds for axis 0 with size {n}")
+    return j
+
+
+cdef object array_operator(int op, object left, object right):
+    other = right if type(left) is ArrayVar else left
+    if not isinstance(other, (ndarray, list, tuple, np.generic, int, float, complex)):
+        return NotImplemented
+    if op == WG_POW:
+        return power(left, right)
+    return binary(<Ufunc>by_opcode[op], left, right)
+
+
+cdef object in_place(ArrayVar target, object value):
+    """An augmented assignment: the value was computed aside and is stored."""
+    if value is NotImplemented or target.scalar:
+        return value
+    if np.result_type(target.v, np.asarray(dispatch.plain(value)).dtype).kind == "c":
+        raise TracedValueError(dispatch.dtype_message(None, np.dtype(complex)))
+    if np.shape(value) != np.shape(target):
+        np.broadcast_shapes(np.shape(value), np.shape(target))
+        if np.broadcast_shapes(np.shape(value), np.shape(target)) != np.shape(target):
+            raise ValueError(f"non-broadcastable output operand with shape {np.shape(target)} doesn't match the "
+                             f"broadcast shape {np.shape(value)}")
+    store(target.buffer, target.v, None, value)
+    return target
+
+
+cdef int activate(Buffer buffer, Tape tape) except -1:
+    """A traced value is about to be stored: the buffer belongs to its derivative from now on."""
+    if buffer.level is not None:
+        common_tape(tape_of(buffer), tape)
+        return 0
+    if buffer.escaped is not None:
+        raise TracedValueError(dispatch.escaped_message(buffer.escaped))
+    buffer.level = tape.level
+    tape.roots.append(buffer)
+    return 0
+
+
+cdef inline int store_element(Tape tape, Buffer buffer, char *place, int32_t slot, double c) except -1:
+    cdef Py_ssize_t offset = (place - buffer.low) // <Py_ssize_t>sizeof(double)
+    cdef int32_t number = tape.number(buffer)
+    push(tape, WG_STORE, slot, <int32_t>offset, (<double *>place)[0])
+    push(tape, WG_TARGET, number, 0, 0.0)
+    tape.has_stores = True
+    buffer.written = True
+    (<double *>place)[0] = c
+    return 0
+
+
+cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except -1:
+    """Write a value into a view (or at an advanced index of it), keeping what it overwrites."""
+    cdef Tape tape = tape_of(buffer), source_tape = None
+    cdef Node node
+    cdef tuple source = None
+    if isinstance(value, (list, tuple)):
+        value = dispatch.stacked(value)
+    if type(value) is ScalarVar:
+        source_tape = (<ScalarVar>value).tape
+        source = (0, -1, None, None, (<ScalarVar>value).slot)
+        plain = (<ScalarVar>value).v
+    elif type(value) is ArrayVar:
+        plain = (<ArrayVar>value).v
+        source_tape = tape_of((<ArrayVar>value).buffer)
+        if source_tape is not None:
+            source = (0, -1, (<ArrayVar>value).buffer, plain, -1)
+    else:
+        plain = value
+    place = Ellipsis if key is None else key
+    if tape is None and source_tape is None:
+        view[place] = plain
+        return 0
+    tape = common_tape(tape, source_tape)
+    activate(buffer, tape)
+    node = Node.__new__(Node)
+    node.kind = STORE
+    node.out = buffer
+    node.y = view
+    node.key = key
+    node.aslot = node.bslot = -1
+    node.sources = [] if source is None else [source]
+    if source is not None and source[2] is not None and cnp.PyArray_NDIM(view[place]) < np.ndim(plain):
+        # NumPy drops leading axes of length 1 of what is assigned: so must the adjoint see it
+        plain = plain.reshape(np.shape(plain)[np.ndim(plain) - np.ndim(view[place]):])
+        node.sources = [(0, -1, source[2], plain, -1)]
+    saved = view[place].copy()
+    view[place] = plain
+    node.saved = saved
+    if key is not None and source is not None:
+        won = last_written(view, key)
+        if won is not None:
+            node.args = (won,)
+    buffer.written = True
+    tape.add_node(node, 0.0)
+    return 0
+
+
+cdef object last_written(cnp.ndarray view, object key):
+    """At an advanced index with repeats: which of the writes is the one that stayed. None without repeats."""
+    ids = np.zeros((<object>view).shape, dtype=np.intp)
+    count = np.arange(ids[key].size).reshape(ids[key].shape)
+    ids[key] = count
+    won = ids[key] == count
+    return None if won.all() else won
+
+
+cdef object get_item(ArrayVar x, object key):
+    cdef Tape tape
+    cdef cnp.ndarray view
+    cdef Py_ssize_t offset
+    cdef Node node
+    if is_basic(key):
+        y = x.v[key]
+        if type(y) is ndarray:
+            return array_var(x.buffer, <cnp.ndarray>y)
+        # one element: what NumPy returns is a scalar, a copy
+        tape = tape_of(x.buffer)
+        if tape is None:
+            return y
+        view = <cnp.ndarray>x.v[(*key, Ellipsis) if type(key) is tuple else (key, Ellipsis)]
+        if type(y) is float64:
+            offset = (<char *>cnp.PyArray_DATA(view) - x.buffer.low) // <Py_ssize_t>sizeof(double)
+            return scalar(tape, push(tape, WG_LOAD, tape.number(x.buffer), <int32_t>offset, y), y)
+        key = ()
+    else:
+        tape = tape_of(x.buffer)
+        view = x.v
+        key = stored_key(key)
+        y = view[key]
+        if tape is None:
+            return clean(y) if isinstance(y, ndarray) else y
+    node = Node.__new__(Node)
+    node.kind = GATHER
+    node.row = dispatch.getitem_row
+    node.key = key
+    node.aslot = node.bslot = -1
+    node.sources = [(0, -1, x.buffer, view, -1)]
+    return result(tape, node, y)
+
+
+cdef int set_item(ArrayVar x, object key, object value) except -1:
+    cdef cnp.ndarray view
+    if x.scalar:
+        raise TypeError(f"'{type(x.v[()]).__name__}' object does not support item assignment")
+    if not is_basic(key):
+        return store(x.buffer, x.v, stored_key(key), value)
+    y = x.v[key]
+    if type(y) is ndarray:
+        view = <cnp.ndarray>y
+    else:
+        view = <cnp.ndarray>x.v[(*key, Ellipsis) if type(key) is tuple else (key, Ellipsis)]
+    if type(value) is ArrayVar and is_same_view((<ArrayVar>value), x.buffer, view):
+        return 0            # x[i] += y writes in place and then assigns the view to itself
+    return store(x.buffer, view, None, value)
+
+
+cdef bint is_same_view(ArrayVar value, Buffer buffer, cnp.ndarray view):
+    cdef int d
+    if (value.buffer is not buffer or cnp.PyArray_DATA(value.v) != cnp.PyArray_DATA(view)
+            or cnp.PyArray_NDIM(value.v) != cnp.PyArray_NDIM(view)):
+        return False
+    for d in range(cnp.PyArray_NDIM(view)):
+        if (cnp.PyArray_DIM(value.v, d) != cnp.PyArray_DIM(view, d)
+                or cnp.PyArray_STRIDE(value.v, d) != cnp.PyArray_STRIDE(view, d)):
+            return False
+    return True
+
+
+cdef object hand_out(ArrayVar x, object dtype, object copy):
+    """The ndarray of a clean array, which is then marked: NumPy or C code may keep it."""
+    if x.buffer.level is not None:
+        if x.buffer.level.tape != NULL or dispatch.is_tracing():
+            tape_of(x.buffer)
+            raise TracedValueError(dispatch.array_message())
+        return np.array(x.v, dtype=dtype)       # after the derivative has ended it is an array like any other
+    if copy or (dtype is not None and dtype != x.v.dtype):
+        return np.array(x.v, dtype=dtype, copy=True)
+    if x.buffer.escaped is None:
+        x.buffer.escaped = dispatch.caller()
+    return x.v
+
+
+# ---------------------------------------------------------------------------------------------- for Python code
+
+def clean(array):
+    """An array that records nothing until a traced value is stored into it."""
+    return array_var(new_buffer(<cnp.ndarray>array, None), <cnp.ndarray>array)
+
+
+def independent(Tape tape, value):
+    """A traced copy of an array (or of a number) that derivatives are taken in."""
+    cdef Buffer buffer
+    cdef cnp.ndarray array
+    if type(value) is float64:
+        return scalar(tape, push(tape, WG_INPUT, 0, 0, value), value)
+    array = kept(<cnp.ndarray>np.asarray(value))
+    buffer = new_buffer(array, tape.level)
+    tape.roots.append(buffer)
+    x = array_var(buffer, array)
+    x.scalar = not isinstance(value, ndarray)
+    return x
+
+
+def is_var(x):
+    """Is `x` traced, or a clean array?"""
+    return type(x) is ScalarVar or type(x) is ArrayVar
+
+
+def is_traced(x):
+    """Does `x` carry a derivative?"""
+    return type(x) is ScalarVar or (type(x) is ArrayVar and (<ArrayVar>x).buffer.level is not None)
+
+
+def is_scalar(x):
+    """Is `x` a traced scalar, of whatever dtype?"""
+    return type(x) is ScalarVar or (type(x) is ArrayVar and (<ArrayVar>x).scalar)
+
+
+def value_of(x):
+    """Plain value of an operand: a NumPy scalar, or the array itself (not a copy)."""
+    if type(x) is ScalarVar:
+        return float64((<ScalarVar>x).v)
+    if type(x) is ArrayVar:
+        return (<ArrayVar>x).v[()] if (<ArrayVar>x).scalar else (<ArrayVar>x).v
+    return x
+
+
+def was_written(x):
+    """Was something stored into the array of this input?"""
+    return type(x) is ArrayVar and (<ArrayVar>x).buffer.written
+
+
+def view_of(ArrayVar x, view):
+    """The operand for an array that shares the memory of `x`."""
+    return array_var(x.buffer, <cnp.ndarray>view)
+
+
+def shares_memory(ArrayVar x, y):
+    """Does the array `y` lie in the memory of `x`?"""
+    cdef cnp.ndarray array = <cnp.ndarray>y
+    cdef char *data = <char *>cnp.PyArray_DATA(array)
+    return (cnp.PyArray_SIZE(array) > 0 and data >= x.buffer.low and data < x.buffer.low + x.buffer.span)
+
+
+def assign(ArrayVar x, value):
+    """x[...] = value."""
+    store(x.buffer, x.v, None, value)
+
+
+def as_array(x):
+    """A traced scalar as a 0-d traced array, a copy."""
+    return dispatch.function(np.copy, (x,), {})
+
+
+def tape_for(operands):
+    """The tape that all traced operands belong to; None if there are none."""
+    cdef Tape tape = None
+    for x in operands:
+        if type(x) is ScalarVar:
+            tape = common_tape(tape, (<ScalarVar>x).tape)
+            if tape.level.tape == NULL:
+                raise LevelError(ended_message(tape.level))
+        elif type(x) is ArrayVar:
+            tape = common_tape(tape, tape_of((<ArrayVar>x).buffer))
+    return tape
+
+
+def record(Tape tape, row, tuple args, dict kwargs, list operands, y, index_map=None):
+    """Append the entry of a call; `operands` are ``(position, item, operand)``, `args` their plain values.
+
+    `index_map` says for a rearrangement, when called with the entry, where each element of the result came from.
+    """
+    cdef Node node = Node.__new__(Node)
+    cdef list sources = []
+    for position, item, x in operands:
+        if type(x) is ScalarVar:
+            sources.append((position, item, None, None, (<ScalarVar>x).slot))
+        else:
+            sources.append((position, item, (<ArrayVar>x).buffer, (<ArrayVar>x).v, -1))
+    node.kind = CALL if index_map is None else REARRANGE
+    node.row = row
+    node.args = args
+    node.kwargs = kwargs
+    node.sources = sources
+    node.saved = index_map
+    node.aslot = node.bslot = -1
+    return result(tape, node, y)
+
+
+def pull_back(Tape tape, list inputs, list outputs, cotangents, Py_ssize_t k, bint stacked, bint consume):
+    """Sweep once and return the cotangent of each input, with a leading axis of length k if `stacked`.
+
+    `cotangents` holds one array an output (None: no contribution), or is a pair ``(first, last)``: then the seeds
+    are the rows `first` to `last` of the identity over all elements of the outputs.
+    """
+    cdef list found = []
+    cdef Py_ssize_t offset = 0
+    tape.begin(k, stacked)
+    try:
+        for i, y in enumerate(outputs):
+            if type(cotangents) is tuple:
+                offset = seed_rows(tape, y, offset, cotangents[0], k)
+            elif cotangents[i] is not None:
+                seed(tape, y, cotangents[i])
+        tape.sweep(consume)
+        for x in inputs:
+            found.append(adjoint_of(tape, x))
+    finally:
+        tape.end()
+    return found
+
+
+cdef int seed(Tape tape, object y, object cotangent) except -1:
+    if type(y) is ScalarVar:
+        tape.accumulate(None, None, (<ScalarVar>y).slot, cotangent)
+    elif type(y) is ArrayVar and tape_of((<ArrayVar>y).buffer) is tape:
+        tape.accumulate((<ArrayVar>y).buffer, (<ArrayVar>y).v, -1, cotangent)
+    return 0
+
+
+cdef Py_ssize_t seed_rows(Tape tape, object y, Py_ssize_t offset, Py_ssize_t first, Py_ssize_t k) except -1:
+    """Seed direction j with element `first + j` of the outputs; return the offset of the next output."""
+    cdef Py_ssize_t size = 1, j, e
+    if type(y) is ScalarVar:
+        if first <= offset < first + k:
+            tape.adjoint[(<ScalarVar>y).slot * k + offset - first] += 1.0
+        return offset + 1
+    size = np.size(y)
+    if type(y) is ArrayVar and (<ArrayVar>y).buffer.level is tape.level and first < offset + size and offset < first + k:
+        adjoint = tape.adjoint_view((<ArrayVar>y).buffer, (<ArrayVar>y).v)
+        for j in range(k):
+            e = first + j - offset
+            if 0 <= e < size:
+                adjoint[j].flat[e] += 1.0
+    return offset + size
+
+
+cdef object adjoint_of(Tape tape, object x):
+    """Adjoint of an input, in memory of its own."""
+    cdef ArrayVar v
+    cdef cnp.ndarray adjoint
+    cdef cnp.npy_intp k = tape.k
+    if type(x) is ScalarVar:
+        if not tape.stacked:
+            return float64(tape.adjoint[(<ScalarVar>x).slot])
+        adjoint = <cnp.ndarray>cnp.PyArray_EMPTY(1, &k, cnp.NPY_DOUBLE, 0)
+        memcpy(cnp.PyArray_DATA(adjoint), tape.adjoint + (<ScalarVar>x).slot * k, k * sizeof(double))
+        return adjoint
+    v = <ArrayVar>x
+    adjoint = tape.adjoint_view(v.buffer, v.buffer.value)   # shares the shadow, which the sweep gives up
+    return adjoint[()] if v.scalar and not tape.stacked else adjoint
+
+
+# the offset of the vectorcall pointer, as an instance shows it
+wg_enable_vectorcall(<PyTypeObject *>Ufunc, <char *>&u_add.vectorcall - <char *><PyObject *>u_add)

@@ -1,0 +1,63 @@
+"""Every exception and warning that wengert raises.
+
+Each derives from the built-in class one would expect, so that ordinary ``except TypeError`` code keeps working.
+A message says what happened, where, and what to write instead.
+"""
+
+
+class UnsupportedFunctionError(TypeError):
+    """A traced value reached a function that has no derivative rule.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> try:
+    ...     wg.grad(lambda x: np.histogram(x)[0].sum(), np.ones(3))
+    ... except wg.UnsupportedFunctionError as error:
+    ...     print(str(error).split(":")[0])
+    numpy.histogram has no derivative
+
+    Declare a rule for a function of your own with `wengert.primitive`, or pass ``wengert.stop_gradient(x)``
+    where the function is meant to be a constant.
+    """
+
+
+class TracedValueError(TypeError):
+    """A traced value reached code that cannot carry it, and its derivative would have been lost.
+
+    Examples
+    --------
+    >>> import math
+    >>> import numpy as np, wengert as wg
+    >>> try:
+    ...     wg.grad(lambda x: math.sin(x), 1.0)
+    ... except wg.TracedValueError:
+    ...     print(wg.grad(lambda x: np.sin(x), 0.0))
+    1.0
+    """
+
+
+class LevelError(ValueError):
+    """A traced value was used where it does not belong: after its derivative ended, or inside another one.
+
+    Examples
+    --------
+    >>> import wengert as wg
+    >>> kept = []
+    >>> wg.grad(lambda x: kept.append(x) or x * x, 3.0)
+    np.float64(6.0)
+    >>> try:
+    ...     wg.grad(lambda x: x * kept[0], 3.0)
+    ... except wg.LevelError:
+    ...     print("kept[0] belongs to a derivative that has ended: keep wg.stop_gradient(x) instead")
+    kept[0] belongs to a derivative that has ended: keep wg.stop_gradient(x) instead
+    """
+
+
+class MutatedInputWarning(UserWarning):
+    """The function wrote into its argument; the caller's array was left as it was.
+
+    The function works on a traced copy of ``x``.
+    Plain NumPy code would have changed the caller's array, which a derivative must not do.
+    Copy the argument first (``x = x.copy()``) to say that the write is local.
+    """

@@ -1,0 +1,147 @@
+"""NumPy as a differentiated function sees it: everything NumPy has, with creation functions that make clean arrays.
+
+A clean array is a constant that records nothing; a traced value may be stored into it.
+``import wengert.numpy as np`` in a module gives its functions these versions;
+a function that is differentiated is run with them anyway, wherever its names are NumPy's own.
+Outside of a derivative every function here is NumPy's.
+"""
+
+from __future__ import annotations
+
+import sys as _sys
+
+import numpy as _np
+
+from wengert import errors as _errors
+from wengert import rules as _rules  # noqa: F401  (declares the rows)
+from wengert.core import dispatch as _dispatch
+from wengert.core import rebind as _rebind
+from wengert.core import var as _var
+
+
+def __getattr__(name):
+    value = getattr(_np, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return dir(_np)
+
+
+def _creation(name):
+    """A function of NumPy that makes an array from plain arguments."""
+    fun = getattr(_np, name)
+
+    def create(*args, **kwargs):
+        if _dispatch.holds_traced(args[1:] if name.endswith("_like") else args) or _dispatch.holds_traced(
+            tuple(kwargs.values())
+        ):
+            raise _errors.UnsupportedFunctionError(
+                f"numpy.{name} has no derivative with respect to its arguments: build the array from a constant one, "
+                "such as start + (stop - start) * numpy.linspace(0, 1, n)"
+            )
+        result = fun(*_dispatch.plain(args), **{key: _dispatch.plain(value) for key, value in kwargs.items()})
+        return _dispatch.clean(result) if _dispatch.is_tracing() else result
+
+    create.__name__ = create.__qualname__ = name
+    create.__doc__ = fun.__doc__
+    return create
+
+
+def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
+    """``numpy.full``, with a fill value that may be traced."""
+    if not _dispatch.holds_traced(fill_value):
+        result = _np.full(shape, _dispatch.plain(fill_value), dtype, order)
+        return _dispatch.clean(result) if _dispatch.is_tracing() else result
+    fill_value = _dispatch.stacked(fill_value) if isinstance(fill_value, (list, tuple)) else fill_value
+    out = _var.clean(_np.empty(shape, fill_value.dtype if dtype is None else dtype, order))
+    out[...] = fill_value
+    return out
+
+
+def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, device=None):
+    """``numpy.full_like``, with a fill value that may be traced."""
+    out = _np.empty_like(_dispatch.plain(a), dtype=dtype, order=order, shape=shape)
+    if not _dispatch.holds_traced(fill_value):
+        out[...] = _dispatch.plain(fill_value)
+        return _dispatch.clean(out) if _dispatch.is_tracing() else out
+    out = _var.clean(out)
+    out[...] = fill_value
+    return out
+
+
+def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndmax=0, like=None):
+    """``numpy.array``, whose argument may hold traced values."""
+    if not _dispatch.holds_var(object):
+        result = _np.array(object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
+        if result is object or not _dispatch.is_tracing() or _np.may_share_memory(result, object):
+            return result
+        return _dispatch.clean(result)
+    if _var.is_var(object):
+        result = _var.as_array(object) if copy or _var.is_scalar(object) else object
+    else:
+        result = _dispatch.stacked(object)
+    if dtype is not None and _np.dtype(dtype) != result.dtype:
+        result = result.astype(dtype)
+    if _np.ndim(result) < ndmin:
+        result = _np.reshape(result, (1,) * (ndmin - _np.ndim(result)) + _np.shape(result))
+    return result
+
+
+def asarray(a, dtype=None, order=None, *, device=None, copy=None, like=None):
+    """``numpy.asarray``, whose argument may hold traced values; an array is returned as it is."""
+    if _var.is_var(a) and not _var.is_scalar(a) and not copy and dtype in (None, a.dtype):
+        return a
+    return array(a, dtype, copy=copy, order=order or "K")
+
+
+def asanyarray(a, dtype=None, order=None, *, device=None, copy=None, like=None):
+    """``numpy.asanyarray``, whose argument may hold traced values."""
+    if isinstance(a, _np.ndarray) and not _var.is_var(a) and dtype is None:
+        return a
+    return asarray(a, dtype, order, copy=copy)
+
+
+def ascontiguousarray(a, dtype=None, *, like=None):
+    """``numpy.ascontiguousarray``, whose argument may hold traced values."""
+    if not _dispatch.holds_var(a):
+        result = _np.ascontiguousarray(a, dtype)
+        fresh = not _np.may_share_memory(result, a) and _dispatch.is_tracing()
+        return _dispatch.clean(result) if fresh else result
+    result = asarray(a, dtype)
+    contiguous = result.ndim and _dispatch.plain(result).flags.c_contiguous
+    return result if contiguous else _np.reshape(_np.copy(result, order="C"), _np.shape(result) or (1,))
+
+
+def asarray_chkfinite(a, dtype=None, order=None):
+    """``numpy.asarray_chkfinite``, whose argument may hold traced values."""
+    result = asarray(a, dtype, order)
+    _np.asarray_chkfinite(_dispatch.plain(result))
+    return result
+
+
+def _install() -> None:
+    """Make every function above known to the dispatch and to the rebinding of code."""
+    module = _sys.modules[__name__]
+    made = "zeros ones empty eye identity arange linspace logspace geomspace tri fromfunction fromiter frombuffer"
+    for name in (made + " zeros_like ones_like empty_like loadtxt genfromtxt hanning hamming bartlett blackman").split():
+        setattr(module, name, _creation(name))
+    names = made.split() + ["zeros_like", "ones_like", "empty_like", "loadtxt", "genfromtxt"]
+    names += ["hanning", "hamming", "bartlett", "blackman", "full", "full_like", "array", "asarray", "asanyarray"]
+    names += ["ascontiguousarray", "asarray_chkfinite"]
+    for name in names:
+        _dispatch.creation[getattr(_np, name)] = getattr(module, name)
+        _rebind.register(getattr(_np, name), getattr(module, name))
+    for fun, fast in _var.fast_ufuncs().items():
+        setattr(module, fun.__name__, fast)
+        _rebind.register(fun, fast)
+    # aliases under which NumPy offers the same ufunc
+    for name in ("abs", "true_divide", "pow", "asin", "acos", "atan", "asinh", "acosh", "atanh"):
+        fast = _var.fast_ufuncs().get(getattr(_np, name, None))
+        if fast is not None:
+            setattr(module, name, fast)
+    _rebind.register(_np, module)
+
+
+_install()

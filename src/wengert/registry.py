@@ -1,0 +1,260 @@
+"""What a primitive is: one record, one registry, and the words that declare a rule.
+
+A rule is mathematics, written once in NumPy.
+`rules/` declares the rows, `core/` reads them; they meet here and nowhere else.
+
+The words, from the shortest to the most general:
+
+=================  ==========================================================================================
+``elementwise``    one partial per operand, each a function of ``(y, *operands)``, or a number where it is constant
+``linear``         linear in its first argument: the transpose, a function of ``(ybar, *args, **kwargs)``
+``structural``     the pullback of each differentiable argument, a function of ``(ybar, y, *args, **kwargs)``
+``view``           returns a view of its first argument where NumPy does, else a rearrangement
+``rearrangement``  moves, repeats or drops elements; computes none
+``constant``       locally constant: its derivative is zero, its result plain
+``refuse``         has no derivative; the reason is the error's text
+=================  ==========================================================================================
+
+In a pullback ``ybar`` is the cotangent of the result and the arguments are those of the call, as plain arrays.
+A pullback may return anything that broadcasts to the shape of its operand.
+A row marked ``stacked`` takes cotangents with leading axes, so that k directions are pulled back at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+#: rows by the function object they speak of; ufuncs and functions alike
+rows: dict[Any, Primitive] = {}
+
+#: rows of modules that are not imported yet, by dotted name
+_dotted: dict[str, Primitive] = {}
+
+#: functions that do what a method of a ufunc does: ``(np.add, "reduce")`` is ``np.sum``
+ufunc_methods: dict[tuple[Any, str], Any] = {}
+
+
+class Primitive:
+    """One row: a function and the mathematics of its derivative.
+
+    Attributes
+    ----------
+    fun : callable or None
+        The function; None until a dotted name is resolved.
+    name : str
+        Dotted name, as messages and the coverage table print it.
+    kind : str
+        The word that declared the row.
+    partials : tuple
+        ``elementwise`` only: dy/d(operand i), a callable of ``(y, *operands)``, a number, or None for an
+        argument that has no derivative.
+    vjps : dict
+        Pullbacks by position in the call: ``vjps[i](ybar, y, *args, **kwargs)``.
+    variadic : callable or None
+        ``variadic(i, ybar, y, *args, **kwargs)``, for functions with any number of operands.
+    sequence : bool
+        The first argument is a sequence of operands, and its pullback returns one cotangent for each.
+    keywords : frozenset or None
+        Keywords the rule understands; any other in a traced call is an error.
+    most : int or None
+        The most positional arguments that the rule understands.
+    stacked : bool
+        The pullbacks take a cotangent with leading axes.
+    curvature : str
+        ``"full"``, ``"cross"`` (only mixed second derivatives) or ``"none"`` (linear); the default is the safe one.
+    domain : tuple
+        One ``(low, high)`` per operand, from which tests draw.
+    reason : str
+        ``refuse`` only: why there is no derivative and what to write instead.
+    """
+
+    __slots__ = (
+        "curvature",
+        "domain",
+        "fun",
+        "keywords",
+        "kind",
+        "most",
+        "name",
+        "opcode",
+        "partials",
+        "reason",
+        "sequence",
+        "stacked",
+        "variadic",
+        "vjps",
+    )
+
+    def __init__(self, fun, kind, **columns):
+        self.fun = None if isinstance(fun, str) else fun
+        self.name = fun if isinstance(fun, str) else dotted_name(fun)
+        self.kind = kind
+        self.partials = columns.get("partials", ())
+        self.vjps = columns.get("vjps", {})
+        self.variadic = columns.get("variadic")
+        self.sequence = columns.get("sequence", False)
+        self.stacked = columns.get("stacked", False)
+        self.curvature = columns.get("curvature", "full")
+        self.domain = columns.get("domain", ())
+        self.reason = columns.get("reason", "")
+        self.keywords, self.most = columns.get("signature", (None, None))
+        self.opcode = 0
+
+    def __repr__(self):
+        return f"<{self.kind} {self.name}>"
+
+
+def dotted_name(fun: Any) -> str:
+    """Name under which users know a function: ``numpy.linalg.solve``, ``scipy.special.erf``."""
+    name = getattr(fun, "__name__", None) or repr(fun)
+    module = getattr(fun, "__module__", None)
+    if not module and type(fun).__name__ == "ufunc":
+        module = "numpy"
+    return f"{module}.{name}" if module else name
+
+
+def _signature(*pullbacks: Callable, skip: int) -> tuple[frozenset | None, int | None]:
+    """Keywords and number of positional arguments that every one of the pullbacks takes."""
+    keywords: set | None = None
+    most: int | None = None
+    for pullback in pullbacks:
+        code = getattr(pullback, "__code__", None)
+        if code is None:
+            continue
+        names = code.co_varnames[skip : code.co_argcount + code.co_kwonlyargcount]
+        keywords = set(names) if keywords is None else keywords & set(names)
+        if not code.co_flags & 0x04:  # no *args
+            count = code.co_argcount - skip
+            most = count if most is None else min(most, count)
+        if code.co_flags & 0x08:  # **kwargs: any keyword
+            keywords |= {"*"}
+    if keywords is None or "*" in keywords:
+        return None, most
+    return frozenset(keywords), most
+
+
+def _add(fun: Any, row: Primitive) -> Primitive:
+    table: dict = _dotted if isinstance(fun, str) else rows
+    if fun in table:
+        raise ValueError(f"{row.name} is declared twice: as {table[fun]!r} and as {row!r}")
+    table[fun] = row
+    return row
+
+
+def elementwise(fun, *partials, curvature: str = "full", domain: tuple = ()) -> Primitive:
+    """Declare a function that acts element by element, by its partial in each operand."""
+    return _add(fun, Primitive(fun, "elementwise", partials=partials, curvature=curvature, domain=domain))
+
+
+def linear(fun, transpose: Callable, *, stacked: bool = False, domain: tuple = ()) -> Primitive:
+    """Declare a function that is linear in its first argument, by its transpose ``(ybar, *args, **kwargs)``."""
+
+    def vjp(ybar, y, *args, **kwargs):
+        return transpose(ybar, *args, **kwargs)
+
+    signature = _signature(transpose, skip=1)
+    return _add(
+        fun,
+        Primitive(
+            fun, "linear", vjps={0: vjp}, stacked=stacked, curvature="none", domain=domain, signature=signature
+        ),
+    )
+
+
+def structural(
+    fun,
+    *vjp: Callable | None,
+    variadic: Callable | None = None,
+    sequence: bool = False,
+    stacked: bool = False,
+    curvature: str = "full",
+    domain: tuple = (),
+) -> Primitive:
+    """Declare a function by the pullback of each positional argument; None where one has no derivative."""
+    vjps = {i: pullback for i, pullback in enumerate(vjp) if pullback is not None}
+    signature = _signature(variadic, skip=3) if variadic else _signature(*vjps.values(), skip=2)
+    return _add(
+        fun,
+        Primitive(
+            fun,
+            "structural",
+            vjps=vjps,
+            variadic=variadic,
+            sequence=sequence,
+            stacked=stacked,
+            curvature=curvature,
+            domain=domain,
+            signature=signature,
+        ),
+    )
+
+
+def view(*funs) -> None:
+    """Declare functions that return views of their first argument where they can, else a rearranged copy."""
+    for fun in funs:
+        _add(fun, Primitive(fun, "view", curvature="none"))
+
+
+def rearrangement(*funs, sequence: bool = False) -> None:
+    """Declare functions whose result holds elements of the first argument (or of the sequence), moved or repeated."""
+    for fun in funs:
+        _add(fun, Primitive(fun, "rearrangement", sequence=sequence, curvature="none"))
+
+
+def constant(*funs) -> None:
+    """Declare functions that are locally constant: results are plain, derivatives zero."""
+    for fun in funs:
+        _add(fun, Primitive(fun, "constant", curvature="none"))
+
+
+def refuse(fun, reason: str) -> None:
+    """Declare that a function has no derivative; `reason` says why and what to write instead."""
+    _add(fun, Primitive(fun, "refuse", reason=reason))
+
+
+def strong(cotangent, partial):
+    """Product in which a factor that is exactly 0 gives 0, whatever the other is.
+
+    Infinite and NaN partials propagate otherwise.
+    So a branch that ``np.where`` did not take contributes nothing, even where its partial is infinite.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        product = np.multiply(cotangent, partial)
+        if np.isnan(product).any():
+            product = np.where(np.equal(cotangent, 0) | np.equal(partial, 0), 0, product)
+    return product
+
+
+def lookup(fun) -> Primitive | None:
+    """Row of a function, or None. Dotted names are resolved when their function first comes by."""
+    row = rows.get(fun)
+    if row is None and _dotted:
+        _resolve_dotted()
+        row = rows.get(fun)
+    return row
+
+
+def _resolve_dotted() -> None:
+    """Bind the rows of every module that has been imported meanwhile; never import one."""
+    import sys
+
+    for name in list(_dotted):
+        module, _, attribute = name.rpartition(".")
+        if module in sys.modules:
+            row = _dotted.pop(name)
+            fun = getattr(sys.modules[module], attribute, None)
+            if fun is not None:
+                row.fun = fun
+                rows[fun] = row
+
+
+def nearest(fun) -> str | None:
+    """Name of the supported function that is spelt most like `fun`, for messages."""
+    import difflib
+
+    names = {row.name.rpartition(".")[2]: row.name for row in rows.values() if row.kind != "refuse"}
+    found = difflib.get_close_matches(dotted_name(fun).rpartition(".")[2], names, n=1, cutoff=0.75)
+    return names[found[0]] if found else None

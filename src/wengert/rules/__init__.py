@@ -1,0 +1,9 @@
+"""What wengert knows of the calculus: one row per function, in NumPy's own notation.
+
+Importing this package declares the rows.
+Each module is a chapter: functions that act element by element, special functions, reductions, functions that
+only move elements, products and linear algebra, and last those whose derivative is zero or does not exist.
+A row is mathematics and nothing else, so nothing here knows of tapes, levels or programs.
+"""
+
+from wengert.rules import constant, elementwise, linalg, reductions, shaping, special  # noqa: F401

@@ -1,0 +1,56 @@
+"""Functions of zero derivative, and functions that have none.
+
+A function is constant here only if it is locally constant in every real argument: then its result is plain.
+A refusal says why there is no derivative and what to write instead.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wengert.registry import constant, refuse
+
+# ---- steps: rounding, signs, ulps
+
+constant(np.sign, np.floor, np.ceil, np.trunc, np.rint, np.floor_divide, np.spacing)
+constant(np.round, np.around, np.fix)
+
+# ---- questions: comparisons and tests
+
+constant(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
+constant(np.logical_and, np.logical_or, np.logical_xor, np.logical_not)
+constant(np.isnan, np.isinf, np.isfinite, np.isnat, np.signbit, np.isposinf, np.isneginf)
+constant(np.isclose, np.allclose, np.array_equal, np.array_equiv, np.isin, np.any, np.all)
+constant(np.iscomplex, np.isreal, np.iscomplexobj, np.isrealobj, np.isscalar)
+
+# ---- integers: functions that no real operand reaches
+
+constant(np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.left_shift, np.right_shift)
+constant(np.bitwise_count, np.gcd, np.lcm)
+
+# ---- positions and counts
+
+constant(np.argmax, np.argmin, np.nanargmax, np.nanargmin, np.argsort, np.argpartition, np.lexsort)
+constant(np.searchsorted, np.digitize, np.nonzero, np.flatnonzero, np.argwhere, np.count_nonzero)
+constant(np.linalg.matrix_rank)
+
+# ---- shapes, dtypes, memory, text
+
+constant(np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.min_scalar_type, np.common_type)
+constant(np.may_share_memory, np.shares_memory, np.einsum_path)
+constant(np.tril_indices_from, np.triu_indices_from, np.diag_indices_from)
+constant(np.array_repr, np.array_str, np.array2string)
+
+# ---- no derivative
+
+COUNTS = "counts jump from one integer to the next; use a smooth kernel density instead"
+
+for fun in (np.histogram, np.histogram2d, np.histogramdd):
+    refuse(fun, COUNTS)
+refuse(
+    np.histogram_bin_edges,
+    "the number of edges jumps with the values; write np.linspace(low, high, n + 1) with plain bounds",
+)
+SETS = "which elements are equal jumps with the values; "
+for fun in (np.unique, np.union1d, np.intersect1d, np.setdiff1d, np.setxor1d):
+    refuse(fun, SETS + "find the elements on wengert.stop_gradient(x) and pick them by index")

@@ -1,0 +1,302 @@
+"""Functions that act element by element: each row holds dy/d(operand), a function of ``(y, *operands)``.
+
+A partial is written to be accurate alone, to a few ulp over the whole domain, not to be short: no cancellation,
+no overflow of an intermediate where the result is representable.
+It must also be right when it is differentiated again.
+So smooth functions have smooth partials (no ``abs``, whose derivative at 0 would be taken for zero), and where a
+rounding error is compensated, the compensation has derivative zero.
+
+Constants are Python floats: a NumPy scalar such as ``np.log(2)`` would turn float32 into float64.
+A partial that is a constant is given as a number: the engine then keeps no values for it.
+"""
+
+from __future__ import annotations
+
+from math import factorial, log, pi
+
+import numpy as np
+
+from wengert.registry import elementwise, refuse, structural
+from wengert.rules.broadcasting import leading, unbroadcast
+
+POSITIVE = (0.1, 4.0)
+ANY = (-3.0, 3.0)
+INSIDE = (-0.9, 0.9)
+
+# ---- arithmetic
+
+elementwise(np.add, 1.0, 1.0, curvature="none", domain=(ANY, ANY))
+elementwise(np.subtract, 1.0, -1.0, curvature="none", domain=(ANY, ANY))
+elementwise(np.multiply, lambda y, a, b: b, lambda y, a, b: a, curvature="cross", domain=(ANY, ANY))
+elementwise(np.divide, lambda y, a, b: 1 / b, lambda y, a, b: -y / b, domain=(ANY, POSITIVE))
+elementwise(np.negative, -1.0, curvature="none", domain=(ANY,))
+elementwise(np.positive, 1.0, curvature="none", domain=(ANY,))
+elementwise(np.conjugate, 1.0, curvature="none", domain=(ANY,))  # of real operands
+elementwise(np.reciprocal, lambda y, x: -y * y, domain=(POSITIVE,))
+elementwise(np.square, lambda y, x: 2 * x, domain=(ANY,))
+
+# the quotient is recovered from the remainder: a / b itself may round up to the next integer
+elementwise(
+    np.remainder,
+    1.0,
+    lambda y, a, b: -np.rint((a - y) / b),
+    curvature="none",
+    domain=(ANY, POSITIVE),
+)
+elementwise(np.fmod, 1.0, lambda y, a, b: -np.rint((a - y) / b), curvature="none", domain=(ANY, POSITIVE))
+elementwise(
+    np.ldexp,
+    lambda y, x, i: np.ldexp(np.ones_like(x), i),
+    None,
+    curvature="none",
+    domain=(ANY, None),
+)
+
+# ---- powers and roots
+
+
+def power_wrt_base(y, a, b):
+    """b a^(b-1), and 0 where b is 0, also at a = 0.
+
+    For b < 1/2 the exponent b - 1 is rounded, and a large or small `a` turns its last bit into hundreds of ulp:
+    the part that was lost is put back to first order.
+    """
+    exponent = b - 1.0
+    lost = b - (exponent + 1.0)
+    correction = lost * np.log(a)
+    correction = np.where(np.isfinite(correction), correction, 0.0)  # a <= 0 or infinite: nothing to correct
+    return np.where(b == 0, 0.0, b * a**exponent * (1.0 + correction))
+
+
+def power_wrt_exponent(y, a, b):
+    """a^b log(a), and 0 where a^b is 0, whatever the logarithm."""
+    return np.where(y == 0, 0.0, y * np.log(a))
+
+
+elementwise(np.power, power_wrt_base, power_wrt_exponent, domain=(POSITIVE, ANY))
+# float64 whatever the operands are, so the partials are too
+elementwise(
+    np.float_power,
+    lambda y, a, b: power_wrt_base(y, a * np.float64(1.0), b),
+    lambda y, a, b: power_wrt_exponent(y, a * np.float64(1.0), b),
+    domain=(POSITIVE, ANY),
+)
+elementwise(np.sqrt, lambda y, x: 0.5 / (y + 0.0), domain=(POSITIVE,))  # + 0.0: sqrt(-0.0) is -0.0
+elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), domain=(POSITIVE,))
+
+
+def hypot_partial(y, leg):
+    """leg / hypotenuse, and 0 at the origin."""
+    return np.where(y == 0, 0.0, leg / y)
+
+
+elementwise(np.hypot, lambda y, a, b: hypot_partial(y, a), lambda y, a, b: hypot_partial(y, b), domain=(ANY, ANY))
+
+# ---- exponentials and logarithms
+
+elementwise(np.exp, lambda y, x: y, domain=(ANY,))
+elementwise(np.exp2, lambda y, x: y * log(2), domain=(ANY,))
+elementwise(np.expm1, lambda y, x: np.exp(x), domain=(ANY,))  # y + 1 cancels where y is near -1
+elementwise(np.log, lambda y, x: 1 / x, domain=(POSITIVE,))
+elementwise(np.log2, lambda y, x: 1 / log(2) / x, domain=(POSITIVE,))
+elementwise(np.log10, lambda y, x: 1 / log(10) / x, domain=(POSITIVE,))
+elementwise(np.log1p, lambda y, x: 1 / (1 + x), domain=((-0.9, 4.0),))
+
+
+def logaddexp_weight(a, b, exp, rate):
+    """exp(a) / (exp(a) + exp(b)): the weight of `a`.
+
+    Taken from the difference and not from y: exp(a - y) is as wrong as y's last bit is large.
+    The difference itself is rounded, so what it lost is put back to first order.
+    Two equal infinities share; their difference would be NaN.
+    """
+    gap = np.where(np.isinf(a) & (a == b), 0.0, b - a)
+    taken = gap - b
+    lost = (b - (gap - taken)) - (a + taken)
+    lost = np.where(np.isfinite(lost), lost, 0.0)
+    return 1 / (1 + exp(gap) * (1 + rate * lost))
+
+
+elementwise(
+    np.logaddexp,
+    lambda y, a, b: logaddexp_weight(a, b, np.exp, 1.0),
+    lambda y, a, b: logaddexp_weight(b, a, np.exp, 1.0),
+    domain=(ANY, ANY),
+)
+elementwise(
+    np.logaddexp2,
+    lambda y, a, b: logaddexp_weight(a, b, np.exp2, log(2)),
+    lambda y, a, b: logaddexp_weight(b, a, np.exp2, log(2)),
+    domain=(ANY, ANY),
+)
+
+# ---- angles
+
+elementwise(np.sin, lambda y, x: np.cos(x), domain=(ANY,))
+elementwise(np.cos, lambda y, x: -np.sin(x), domain=(ANY,))
+elementwise(np.tan, lambda y, x: 1 + y * y, domain=((-1.5, 1.5),))
+elementwise(np.arcsin, lambda y, x: 1 / np.sqrt((1 - x) * (1 + x)), domain=(INSIDE,))  # 1 - x*x cancels
+elementwise(np.arccos, lambda y, x: -1 / np.sqrt((1 - x) * (1 + x)), domain=(INSIDE,))
+elementwise(np.arctan, lambda y, x: 1 / (1 + x * x), domain=(ANY,))
+
+
+def arctan2_partial(y, a, b, other):
+    """other / (a^2 + b^2) without overflow; 0 at the origin and where an operand is infinite."""
+    radius = np.hypot(a, b)
+    return np.where((radius == 0) | np.isinf(radius), 0.0 * y, other / radius / radius)
+
+
+elementwise(
+    np.arctan2,
+    lambda y, a, b: arctan2_partial(y, a, b, b),
+    lambda y, a, b: arctan2_partial(y, a, b, -a),
+    domain=(ANY, ANY),
+)
+elementwise(np.deg2rad, pi / 180, curvature="none", domain=(ANY,))
+elementwise(np.radians, pi / 180, curvature="none", domain=(ANY,))
+elementwise(np.rad2deg, 180 / pi, curvature="none", domain=(ANY,))
+elementwise(np.degrees, 180 / pi, curvature="none", domain=(ANY,))
+
+#: d/dz sin(z)/z = -z (c0 + c1 z^2 + c2 z^4 ...), for small z
+SINC_SERIES = [(-1) ** k * (2 * k + 2) / factorial(2 * k + 3) for k in range(12)]
+
+
+def sinc_partial(y, x):
+    """(cos(pi x) - y) / x, which cancels near 0: there a Taylor series."""
+    z = pi * x
+    series = np.zeros_like(z)
+    for coefficient in reversed(SINC_SERIES):
+        series = series * (z * z) + coefficient
+    is_small = np.less(z * z, 2.0)
+    return np.where(is_small, -pi * z * series, (np.cos(z) - y) / x)
+
+
+elementwise(np.sinc, sinc_partial, domain=(ANY,))
+
+
+def i0_partial(y, x):
+    from scipy.special import i1
+
+    return i1(x)
+
+
+elementwise(np.i0, i0_partial, domain=(ANY,))
+
+# ---- hyperbolic functions
+
+elementwise(np.sinh, lambda y, x: np.cosh(x), domain=(ANY,))
+elementwise(np.cosh, lambda y, x: np.sinh(x), domain=(ANY,))
+# 1 - y*y cancels (10^6 ulp at x = 8); 1 / cosh^2 by two exponentials, which vectorise
+elementwise(np.tanh, lambda y, x: np.square(2 / (np.exp(x) + np.exp(-x))), domain=(ANY,))
+elementwise(np.arcsinh, lambda y, x: 1 / np.hypot(x, 1.0), domain=(ANY,))  # x*x overflows
+elementwise(np.arccosh, lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)), domain=((1.1, 4.0),))
+elementwise(np.arctanh, lambda y, x: 1 / ((1 - x) * (1 + x)), domain=(INSIDE,))
+
+# ---- pieces joined at kinks
+
+elementwise(np.absolute, lambda y, x: np.sign(x), curvature="none", domain=(ANY,))
+elementwise(np.fabs, lambda y, x: np.sign(x), curvature="none", domain=(ANY,))
+elementwise(
+    np.copysign,
+    lambda y, a, b: np.sign(a) * np.copysign(1.0, b),
+    0.0,
+    curvature="none",
+    domain=(ANY, ANY),
+)
+elementwise(np.heaviside, 0.0, lambda y, x, half: np.equal(x, 0), curvature="none", domain=(ANY, ANY))
+
+
+def lead_of(a, b):
+    """By how much `a` leads; 0 for two equal infinities."""
+    return np.where(a == b, 0.0, a - b)
+
+
+def lead_over_nan(gap, a, b):
+    """`gap`, in which a number leads over NaN."""
+    gap = np.where(np.isnan(a) > np.isnan(b), -1.0, gap)
+    return np.where(np.isnan(b) > np.isnan(a), 1.0, gap)
+
+
+def share(gap):
+    """1 for the leader, 1/2 each where they tie, NaN at NaN; heaviside keeps the dtype."""
+    return np.heaviside(gap, 0.5)
+
+
+elementwise(
+    np.maximum,
+    lambda y, a, b: share(lead_of(a, b)),
+    lambda y, a, b: share(lead_of(b, a)),
+    curvature="none",
+    domain=(ANY, ANY),
+)
+elementwise(
+    np.minimum,
+    lambda y, a, b: share(lead_of(b, a)),
+    lambda y, a, b: share(lead_of(a, b)),
+    curvature="none",
+    domain=(ANY, ANY),
+)
+elementwise(
+    np.fmax,
+    lambda y, a, b: share(lead_over_nan(lead_of(a, b), a, b)),
+    lambda y, a, b: share(lead_over_nan(lead_of(b, a), b, a)),
+    curvature="none",
+    domain=(ANY, ANY),
+)
+elementwise(
+    np.fmin,
+    lambda y, a, b: share(lead_over_nan(lead_of(b, a), a, b)),
+    lambda y, a, b: share(lead_over_nan(lead_of(a, b), b, a)),
+    curvature="none",
+    domain=(ANY, ANY),
+)
+
+# a condition may be any number, true where it is not 0
+elementwise(
+    np.where,
+    None,
+    lambda y, c, a, b: np.not_equal(c, 0),
+    lambda y, c, a, b: np.equal(c, 0),
+    curvature="none",
+    domain=(None, ANY, ANY),
+)
+
+
+def clip_bounds(a_min, a_max, low, high):
+    """Both bounds of a clip, whichever names they were given by; None is no bound."""
+    low = a_min if low is np._NoValue else low
+    high = a_max if high is np._NoValue else high
+    return (-np.inf if low is None else low), (np.inf if high is None else high)
+
+
+def clip_wrt_value(ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue):
+    """1 inside the closed interval."""
+    low, high = clip_bounds(a_min, a_max, min, max)
+    is_outside = (a < low) | (a > high)
+    return unbroadcast(np.where(is_outside, 0, ybar), a, leading(ybar, y))
+
+
+def clip_wrt_low(ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue):
+    """1 below the interval; of crossed bounds the upper one wins, as in NumPy."""
+    low, high = clip_bounds(a_min, a_max, min, max)
+    is_low = (a < low) & (low <= high)
+    return unbroadcast(np.where(is_low, ybar, 0), low, leading(ybar, y))
+
+
+def clip_wrt_high(ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue):
+    """1 above the interval, and where the bounds are crossed."""
+    low, high = clip_bounds(a_min, a_max, min, max)
+    is_high = (a > high) | (low > high)
+    return unbroadcast(np.where(is_high, ybar, 0), high, leading(ybar, y))
+
+
+structural(np.clip, clip_wrt_value, clip_wrt_low, clip_wrt_high, stacked=True, curvature="none")
+structural(
+    np.nan_to_num,
+    lambda ybar, y, x, copy=True, nan=0.0, posinf=None, neginf=None: np.where(np.isfinite(x), ybar, 0),
+    stacked=True,
+    curvature="none",
+)
+
+refuse(np.nextafter, "it steps from one rounded number to the next; write x + np.spacing(x)")
+refuse(np.angle, "it is 0 or pi for every real number; write np.arctan2(y, x) for the angle of a point")

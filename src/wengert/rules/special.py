@@ -1,0 +1,195 @@
+"""Functions of ``scipy.special``, declared by dotted name: bound when SciPy first comes by, so never imported here.
+
+A body that needs another function of ``scipy.special`` imports it there: by then it has been imported.
+Functions whose derivative is known only up to cancellation (erfcx, dawsn) have no row.
+"""
+
+from __future__ import annotations
+
+from math import log, pi, sqrt
+
+import numpy as np
+
+from wengert.errors import UnsupportedFunctionError
+from wengert.registry import constant, elementwise
+
+ANY = (-3.0, 3.0)
+POSITIVE = (0.1, 4.0)
+UNIT = (0.05, 0.95)
+
+
+def exp_minus_square(x, rate):
+    """exp(-rate x^2), accurate also where x^2 is large.
+
+    The rounding of x^2 is worth x^2 ulp of the result, 600 at x = 25.
+    So x = h + r with an h so short that h^2 is exact in either precision, and x^2 = h^2 + (x - h)(x + h).
+    Beyond 100 the result is 0 and the rest r is of no account.
+    """
+    head = np.rint(256 * x) / 256
+    rest = np.where(np.less(np.abs(x), 100), (x - head) * (x + head), 0.0)
+    return np.exp(-rate * head * head) * np.exp(-rate * rest)
+
+
+def unknown(name, operand):
+    """Partial in an operand in which the derivative is not known in closed form."""
+
+    def partial(y, *operands):
+        raise UnsupportedFunctionError(
+            f"scipy.special.{name} has no known derivative in its {operand}: pass a plain number, "
+            "or wengert.stop_gradient(x) where it is meant to be a constant"
+        )
+
+    return partial
+
+
+# ---- NumPy's own functions under SciPy's names
+
+elementwise("scipy.special.cbrt", lambda y, x: 1 / (3 * y * y), domain=(POSITIVE,))
+elementwise("scipy.special.exp2", lambda y, x: y * log(2), domain=(ANY,))
+elementwise("scipy.special.exp10", lambda y, x: y * log(10), domain=(ANY,))
+elementwise("scipy.special.expm1", lambda y, x: np.exp(x), domain=(ANY,))
+elementwise("scipy.special.log1p", lambda y, x: 1 / (1 + x), domain=((-0.9, 4.0),))
+elementwise("scipy.special.cosm1", lambda y, x: -np.sin(x), domain=(ANY,))
+constant("scipy.special.round", "scipy.special.gammasgn")
+
+# ---- error functions and the normal distribution
+
+elementwise("scipy.special.erf", lambda y, x: 2 / sqrt(pi) * exp_minus_square(x, 1.0), domain=(ANY,))
+elementwise("scipy.special.erfc", lambda y, x: -2 / sqrt(pi) * exp_minus_square(x, 1.0), domain=(ANY,))
+elementwise("scipy.special.ndtr", lambda y, x: 1 / sqrt(2 * pi) * exp_minus_square(x, 0.5), domain=(ANY,))
+# the inverses: the derivative of the function at y, upside down
+elementwise("scipy.special.erfinv", lambda y, x: sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((-0.9, 0.9),))
+elementwise("scipy.special.erfcinv", lambda y, x: -sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((0.1, 1.9),))
+elementwise("scipy.special.ndtri", lambda y, x: sqrt(2 * pi) / exp_minus_square(y, 0.5), domain=(UNIT,))
+
+# ---- the logistic function
+
+
+def expit_partial(y, x):
+    """y (1 - y), in which 1 - y would cancel: it is expit(-x)."""
+    from scipy.special import expit
+
+    return y * expit(-x)
+
+
+def log_expit_partial(y, x):
+    from scipy.special import expit
+
+    return expit(-x)
+
+
+elementwise("scipy.special.expit", expit_partial, domain=(ANY,))
+elementwise("scipy.special.logit", lambda y, x: 1 / (x * (1 - x)), domain=(UNIT,))
+elementwise("scipy.special.log_expit", log_expit_partial, domain=(ANY,))
+
+# ---- x log y, entropies: 0 log 0 is 0, and so is its derivative in y
+
+
+def ratio(a, b):
+    """a / b, and 0 where a is 0, whatever b is."""
+    return np.where(np.equal(a, 0), 0.0 * a, a / b)
+
+
+def log_ratio(a, b):
+    """log(a / b), accurate where a is near b: there a - b is exact."""
+    is_near = (a < 2 * b) & (b < 2 * a)
+    return np.where(is_near, np.log1p((a - b) / b), np.log(a) - np.log(b))
+
+
+elementwise(
+    "scipy.special.xlogy", lambda y, a, b: np.log(b), lambda y, a, b: ratio(a, b), domain=(POSITIVE, POSITIVE)
+)
+elementwise(
+    "scipy.special.xlog1py",
+    lambda y, a, b: np.log1p(b),
+    lambda y, a, b: ratio(a, 1 + b),
+    domain=(POSITIVE, (-0.9, 4.0)),
+)
+elementwise("scipy.special.entr", lambda y, x: -np.log(x) - 1, domain=(POSITIVE,))
+elementwise(
+    "scipy.special.rel_entr",
+    lambda y, a, b: log_ratio(a, b) + 1,
+    lambda y, a, b: -ratio(a, b),
+    domain=(POSITIVE, POSITIVE),
+)
+elementwise(
+    "scipy.special.kl_div",
+    lambda y, a, b: log_ratio(a, b),
+    lambda y, a, b: (b - a) / b,
+    domain=(POSITIVE, POSITIVE),
+)
+
+# ---- gamma and its relatives
+
+
+def digamma(x):
+    from scipy.special import digamma
+
+    return digamma(x)
+
+
+def trigamma(y, x):
+    from scipy.special import polygamma
+
+    return polygamma(1, x).astype(y.dtype, copy=False)
+
+
+def beta_partial(y, a, b):
+    return y * (digamma(a) - digamma(a + b))
+
+
+elementwise("scipy.special.gammaln", lambda y, x: digamma(x), domain=(POSITIVE,))
+elementwise("scipy.special.loggamma", lambda y, x: digamma(x), domain=(POSITIVE,))
+elementwise("scipy.special.gamma", lambda y, x: y * digamma(x), domain=(POSITIVE,))
+elementwise("scipy.special.digamma", trigamma, domain=(POSITIVE,))
+elementwise(
+    "scipy.special.betaln",
+    lambda y, a, b: digamma(a) - digamma(a + b),
+    lambda y, a, b: digamma(b) - digamma(a + b),
+    domain=(POSITIVE, POSITIVE),
+)
+elementwise(
+    "scipy.special.beta",
+    lambda y, a, b: beta_partial(y, a, b),
+    lambda y, a, b: beta_partial(y, b, a),
+    domain=(POSITIVE, POSITIVE),
+)
+
+# ---- exponential integrals
+
+elementwise("scipy.special.exp1", lambda y, x: -np.exp(-x) / x, domain=(POSITIVE,))
+elementwise("scipy.special.expi", lambda y, x: np.exp(x) / x, domain=(POSITIVE,))
+
+# ---- Bessel functions: the derivative is half a sum of neighbours in order
+
+
+def bessel(name, order, x):
+    import scipy.special
+
+    return getattr(scipy.special, name)(order, x)
+
+
+def between_neighbours(name, sign_below, sign_above):
+    """Partial in x of a Bessel function of any order."""
+
+    def partial(y, order, x):
+        return (sign_below * bessel(name, order - 1, x) + sign_above * bessel(name, order + 1, x)) / 2
+
+    return partial
+
+
+elementwise("scipy.special.j0", lambda y, x: -bessel("jv", 1, x), domain=(POSITIVE,))
+elementwise("scipy.special.j1", lambda y, x: (bessel("jv", 0, x) - bessel("jv", 2, x)) / 2, domain=(POSITIVE,))
+elementwise("scipy.special.y0", lambda y, x: -bessel("yv", 1, x), domain=(POSITIVE,))
+elementwise("scipy.special.y1", lambda y, x: (bessel("yv", 0, x) - bessel("yv", 2, x)) / 2, domain=(POSITIVE,))
+elementwise("scipy.special.i0", lambda y, x: bessel("iv", 1, x), domain=(ANY,))
+elementwise("scipy.special.i1", lambda y, x: (bessel("iv", 0, x) + bessel("iv", 2, x)) / 2, domain=(ANY,))
+elementwise("scipy.special.k0", lambda y, x: -bessel("kv", 1, x), domain=(POSITIVE,))
+elementwise("scipy.special.k1", lambda y, x: -(bessel("kv", 0, x) + bessel("kv", 2, x)) / 2, domain=(POSITIVE,))
+for name, below, above in (("jv", 1, -1), ("yv", 1, -1), ("iv", 1, 1), ("kv", -1, -1)):
+    elementwise(
+        f"scipy.special.{name}",
+        unknown(name, "order"),
+        between_neighbours(name, below, above),
+        domain=((0.0, 3.0), POSITIVE),
+    )

@@ -1,0 +1,257 @@
+"""Dense gradients and Jacobians: what `grad` and `jacobian` return, callables for any solver.
+
+A Jacobian is made of rows: k cotangents are swept at once over one recording.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wengert.transforms.products import Pullback, Recording, assemble_inputs, record, sweep
+
+#: bytes of adjoints that one sweep of a Jacobian may take: about what stays in a second-level cache
+_SWEEP_BYTES = 1 << 21
+
+#: fewest directions swept at once, where there are that many: the pass over the list is paid once for all of them
+_FEWEST = 16
+
+
+class Derivative:
+    """A derivative of `f` as a callable with the signature of `f`."""
+
+    word = "derivative"
+
+    def __init__(self, f: Callable, argnums: Any = 0, value: bool = False, has_aux: bool = False):
+        if not callable(f):
+            raise TypeError(f"{self.word}: expected a function, got {type(f).__name__}")
+        self.f = f
+        self.argnums = argnums
+        self.with_value = value
+        self.has_aux = has_aux
+        self.name = f"{self.word}({_name_of(f)})"
+        self._single = isinstance(argnums, (int, np.integer))
+        self._positions = (argnums,) if self._single else argnums
+        self._shared: tuple | None = None
+        self.__wrapped__ = f
+        self.__doc__ = f"{self.name}\n\n{getattr(f, '__doc__', None) or ''}".rstrip()
+        self.__name__ = self.__qualname__ = f"{self.word}_{_name_of(f)}"
+
+    def __repr__(self):
+        options = "" if self.argnums == 0 else f", argnums={self.argnums!r}"
+        options += ", value=True" if self.with_value else ""
+        options += ", has_aux=True" if self.has_aux else ""
+        return f"{self.word}({_name_of(self.f)}{options})"
+
+    @property
+    def __signature__(self):
+        return inspect.signature(self.f)
+
+    def positions(self, args: tuple) -> tuple:
+        """Positions of the differentiated arguments in the call."""
+        positions = self._positions
+        if isinstance(positions, slice):
+            return tuple(range(*positions.indices(len(args))))
+        for position in positions:
+            if not -len(args) <= position < len(args):
+                raise TypeError(
+                    f"{self.name}: argnums={self.argnums!r}, but the call has {len(args)} positional argument"
+                    f"{'' if len(args) == 1 else 's'}: differentiated arguments are passed by position"
+                )
+        return positions
+
+    def __call__(self, *args, out=None, **kwargs):
+        run = self._recorded(args, kwargs)
+        try:
+            result = self.of(run)
+            if isinstance(self._positions, slice):
+                result = self._stack(result)
+            if out is not None:
+                result = _copied(out, result, self.name)
+            if not (self.with_value or self.has_aux):
+                return result
+            parts = (run.value(),) if self.with_value else ()
+            parts += (result,)
+            return parts + (run.aux,) if self.has_aux else parts
+        finally:
+            run.close()
+
+    def of(self, run: Recording) -> Any:
+        """The derivative, from a recording."""
+        raise NotImplementedError
+
+    def _stack(self, parts):
+        if any(isinstance(part, (dict, list, tuple)) for part in parts):
+            raise TypeError(f"{self.name}: argnums={self.argnums!r} needs one array as output")
+        return np.stack(parts, axis=-1)
+
+    # -- one evaluation for the value and the derivative: SciPy asks for both at the same point
+
+    @property
+    def fun(self) -> Callable:
+        """`f`, sharing its evaluation with the derivative.
+
+        Called at some point it records; the derivative asked for at the same point next only sweeps.
+        """
+        return self._value
+
+    def _value(self, *args, **kwargs):
+        if self._shared is not None and self._shared[0] == _key(args, kwargs):
+            return self._shared[1].value()
+        self._forget()
+        run = self._record(args, kwargs)
+        self._shared = (_key(args, kwargs), run)
+        return run.value()
+
+    def _recorded(self, args, kwargs):
+        if self._shared is not None:
+            key, run = self._shared
+            self._shared = None
+            if key == _key(args, kwargs):
+                return run
+            run.close()
+        return self._record(args, kwargs)
+
+    def _record(self, args, kwargs):
+        return record(self.f, args, kwargs, self.positions(args), self.has_aux, self.name)
+
+    def _forget(self):
+        if self._shared is not None:
+            self._shared[1].close()
+            self._shared = None
+
+    def __reduce__(self):
+        return type(self), (self.f, self.argnums, self.with_value, self.has_aux)
+
+
+def _key(args, kwargs):
+    return tuple(_part(a) for a in args), tuple((name, _part(kwargs[name])) for name in sorted(kwargs))
+
+
+def _part(x):
+    """What an argument is compared by: the bytes of an array, the identity of anything but a number."""
+    if isinstance(x, np.ndarray) and x.dtype != object:
+        return x.dtype.str, x.shape, x.tobytes()
+    if isinstance(x, (int, float, complex, str, bytes, np.generic)):
+        return type(x), repr(x)
+    if isinstance(x, (list, tuple)):
+        return type(x), tuple(_part(item) for item in x)
+    return _Same(x)
+
+
+class _Same:
+    """Equal only to itself around the same object, which it keeps alive; mutable objects never match."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __eq__(self, other):
+        return isinstance(other, _Same) and self.x is other.x and callable(self.x)
+
+    __hash__ = None
+
+
+def _name_of(f) -> str:
+    return getattr(f, "__qualname__", None) or getattr(f, "__name__", None) or repr(f)
+
+
+def _copied(out, result, name):
+    if not isinstance(result, (np.ndarray, np.generic)):
+        raise TypeError(f"{name}: out= needs a single array as result")
+    if np.shape(out) != np.shape(result):
+        raise ValueError(f"{name}: out= has shape {np.shape(out)}, the result has shape {np.shape(result)}")
+    np.copyto(out, result)
+    return out
+
+
+class Gradient(Derivative):
+    """Gradient of a function with one scalar output."""
+
+    word = "grad"
+
+    def of(self, run):
+        if len(run.outputs) != 1 or np.shape(run.outputs[0]) != ():
+            shape = np.shape(run.outputs[0]) if len(run.outputs) == 1 else f"a container of {len(run.outputs)} arrays"
+            raise TypeError(
+                f"{self.name}: the function must return a single number, its output has shape {shape}: "
+                "use wengert.jacobian(f), or wengert.vjp(f, x) with a seed"
+                if len(run.outputs) == 1
+                else f"{self.name}: the function must return a single number, it returned {shape}: "
+                "use wengert.jacobian(f), or wengert.vjp(f, x) with a seed"
+            )
+        found = sweep(run, [np.float64(1.0)], 1, False, True)
+        return assemble_inputs(run, found, self._single)
+
+
+class Jacobian(Derivative):
+    """Jacobian by rows: k cotangents swept at once."""
+
+    word = "jacobian"
+
+    def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None):
+        super().__init__(f, argnums, value, has_aux)
+        if chunk is not None and chunk < 1:
+            raise ValueError(f"jacobian: chunk is the number of rows swept at once, at least 1, not {chunk}")
+        self.chunk = chunk
+
+    def __reduce__(self):
+        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.chunk)
+
+    def of(self, run):
+        shapes = [np.shape(y) for y in run.outputs]
+        sizes = [int(np.prod(shape)) for shape in shapes]
+        m = sum(sizes)
+        k = self.chunk or self._directions(run, m)
+        if m <= k:
+            rows = sweep(run, (0, m), m, True, True) if m else [np.empty((0, *np.shape(x))) for x in run.inputs]
+        else:
+            rows = [np.empty((m, *np.shape(x)), dtype=x.dtype) for x in run.inputs]
+            for first in range(0, m, k):
+                last = min(first + k, m)
+                for whole, part in zip(rows, sweep(run, (first, last), last - first, True, last == m)):
+                    whole[first:last] = part
+        if len(shapes) == 1:
+            blocks = [row.reshape(shapes[0] + row.shape[1:]) for row in rows]
+            return run.restore_output([assemble_inputs(run, _unwrapped(blocks), self._single)])
+        made = []
+        start = 0
+        for shape, size in zip(shapes, sizes):
+            blocks = [row[start : start + size].reshape(shape + row.shape[1:]) for row in rows]
+            made.append(assemble_inputs(run, _unwrapped(blocks), self._single))
+            start += size
+        return run.restore_output(made)
+
+    @staticmethod
+    def _directions(run, m):
+        """How many rows are swept at once: as many as fit, since each sweep passes over the whole list."""
+        entry = 8 * (run.tape.size + sum(int(np.size(x)) for x in run.inputs)) + 1
+        return max(1, min(m, max(_FEWEST, _SWEEP_BYTES // entry)))
+
+
+def _unwrapped(blocks):
+    """0-d blocks as NumPy scalars, which is what a function of numbers would give."""
+    return [block[()] if block.ndim == 0 else block for block in blocks]
+
+
+class VJP:
+    """``vjp(f)``: a callable that gives the value and the pullback at a point."""
+
+    def __init__(self, f: Callable, argnums: Any = 0, has_aux: bool = False):
+        self._recorder = Derivative(f, argnums, False, has_aux)
+        self._recorder.name = f"vjp({_name_of(f)})"
+        self.f = f
+
+    def __repr__(self):
+        return self._recorder.name
+
+    def __call__(self, *args, **kwargs):
+        run = self._recorder._record(args, kwargs)
+        pullback = Pullback(run, self._recorder._single)
+        if self._recorder.has_aux:
+            return run.value(), pullback, run.aux
+        return run.value(), pullback
+
+

@@ -1,0 +1,166 @@
+"""Products with derivatives: f recorded once on traced arguments, and its pullback.
+
+`record` runs the function; everything else that differentiates in reverse starts from the `Recording` it returns.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import wengert.numpy  # noqa: F401  (makes NumPy's functions known to the rebinding of code)
+from wengert.containers import input_leaf, output_leaf, plain_copy, split
+from wengert.core.levels import running
+from wengert.core.rebind import rebound
+from wengert.core.tape import Tape
+from wengert.core.var import independent, is_var, pull_back, value_of, was_written
+from wengert.errors import MutatedInputWarning
+
+_warned: weakref.WeakSet = weakref.WeakSet()
+
+
+class Recording:
+    """One run of a function on traced arguments: its tape, the traced inputs, and what it returned."""
+
+    __slots__ = ("aux", "inputs", "name", "outputs", "restore_inputs", "restore_output", "shapes", "tape")
+
+    def value(self) -> Any:
+        """What the function returned, as plain values of their own."""
+        return self.restore_output([plain_copy(y) for y in self.outputs])
+
+    def close(self) -> None:
+        """End the derivative and free the tape."""
+        self.tape.close()
+
+
+def _single(leaves):
+    return leaves[0]
+
+
+def record(f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str) -> Recording:
+    """Run `f` with the arguments at `positions` traced.
+
+    An exception in `f` surfaces unchanged, with the tape closed.
+    """
+    run = Recording()
+    run.name = name
+    run.tape = tape = Tape(name)
+    run.inputs = inputs = []
+    run.restore_inputs = restore_inputs = []
+    traced = list(args)
+    for position in positions:
+        x = args[position]
+        if type(x) is np.ndarray and x.dtype == np.float64:
+            x = independent(tape, x)
+            inputs.append(x)
+            restore_inputs.append((_single, 1))
+            traced[position] = x
+        else:
+            leaves, restore = split(x)
+            leaves = [independent(tape, input_leaf(leaf, name)) for leaf in leaves]
+            inputs += leaves
+            restore_inputs.append((restore, len(leaves)))
+            traced[position] = restore(leaves)
+    token = running.set(tape)
+    try:
+        y = rebound(f)(*traced, **kwargs)
+        run.aux = None
+        if has_aux:
+            y, run.aux = _pair(y, name)
+        if is_var(y):
+            run.outputs, run.restore_output = [y], _single
+        else:
+            leaves, run.restore_output = split(y)
+            run.outputs = [output_leaf(leaf, name) for leaf in leaves]
+    except BaseException:
+        tape.close()
+        raise
+    finally:
+        running.reset(token)
+    for x in inputs:
+        if was_written(x):
+            _warn_once(f, name)
+    return run
+
+
+def _pair(y, name):
+    if not isinstance(y, tuple) or len(y) != 2:
+        raise TypeError(f"{name}: with has_aux=True the function must return a pair (y, aux), not {type(y).__name__}")
+    return y[0], plain_copy(y[1])
+
+
+def _warn_once(f, name):
+    try:
+        if f in _warned:
+            return
+        _warned.add(f)
+    except TypeError:  # no weak reference to it: warn each time
+        pass
+    warnings.warn(
+        f"{name}: the function wrote into its argument; the caller's array was left as it was. "
+        "Write x = x.copy() first if the change is local",
+        MutatedInputWarning,
+        stacklevel=4,
+    )
+
+
+class Pullback:
+    """Maps a cotangent of shape T to J^T times it, of shape S; any number of times, from any thread.
+
+    Made by `wengert.vjp`.
+    """
+
+    def __init__(self, run: Recording, single: bool):
+        self._run = run
+        self._single = single
+        self._lock = threading.Lock()
+        self._shapes = [np.shape(y) for y in run.outputs]
+
+    def __call__(self, cotangent):
+        run = self._run
+        seeds = [cotangent] if run.restore_output is _single else split(cotangent)[0]
+        if len(seeds) != len(run.outputs):
+            raise ValueError(
+                f"{run.name}: the cotangent has {len(seeds)} arrays, the function returned {len(run.outputs)}"
+            )
+        seeds = [np.asarray(value_of(seed)) for seed in seeds]
+        stacked = seeds[0].ndim == len(self._shapes[0]) + 1
+        k = len(seeds[0]) if stacked else 1
+        for seed, shape in zip(seeds, self._shapes):
+            if seed.shape != ((k, *shape) if stacked else shape):
+                raise ValueError(
+                    f"{run.name}: the cotangent has shape {seed.shape}, expected the output's shape {shape}, "
+                    f"or (k, *{shape}) for k directions"
+                )
+            if seed.dtype.kind not in "biuf":
+                raise ValueError(f"{run.name}: the cotangent has dtype {seed.dtype}, expected real numbers")
+        with self._lock:
+            found = sweep(run, seeds, k, stacked, False)
+        return assemble_inputs(run, found, self._single)
+
+    def __del__(self):
+        self._run.close()
+
+    def __repr__(self):
+        return f"<pullback of {self._run.name}>"
+
+
+def sweep(run: Recording, cotangents, k: int, stacked: bool, consume: bool) -> list:
+    """Cotangents of the inputs; partials may overflow or divide by zero on the way, which is no news."""
+    with np.errstate(all="ignore"):
+        return pull_back(run.tape, run.inputs, run.outputs, cotangents, k, stacked, consume)
+
+
+def assemble_inputs(run: Recording, leaves: list, single: bool) -> Any:
+    """Leaves put back into the form of the arguments: one of them, or a tuple."""
+    made = []
+    start = 0
+    for restore, count in run.restore_inputs:
+        made.append(restore(leaves[start : start + count]))
+        start += count
+    return made[0] if single else tuple(made)

@@ -1,0 +1,38 @@
+"""`import wengert` is cheap: little time, and no module that its user has not asked for."""
+
+import subprocess
+import sys
+
+import pytest
+
+BUDGET = 0.10  # seconds beyond `import numpy`
+UNWANTED = ("scipy", "numba", "llvmlite", "matplotlib")
+
+
+def run(code):
+    """Output of `code` in a new process, outside any test machinery."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "use",
+    ["", "; wengert.grad(lambda x: x * x)(2.0)"],
+    ids=["import", "first derivative"],
+)
+def test_no_unwanted_module_is_loaded(use):
+    loaded = run(f"import sys, wengert{use}; print(*sys.modules)").split()
+    assert "wengert" in loaded
+    assert [name for name in loaded if name.partition(".")[0] in UNWANTED] == []
+
+
+def test_import_stays_within_its_budget_beyond_numpy():
+    code = (
+        "from time import perf_counter as clock; import numpy; start = clock(); "
+        "import wengert; print(clock() - start)"
+    )
+    # Other work on the machine can only add to a time: the least of several is what it takes.
+    assert min(float(run(code)) for _ in range(7)) <= BUDGET
