@@ -1,8 +1,8 @@
 """Every row of the registry in the forms in which users call it: one table for rules and engines alike.
 
 Two tables.
-`ELEMENTWISE` gives a function of one or two real numbers, its textbook derivatives in mpmath, and points that cover
-its domain, the far ends included.
+`ELEMENTWISE` gives a function of one or two real numbers, its textbook derivatives in mpmath, and points that
+cover its domain, the far ends included.
 `CALLS` gives calls of the functions that have shapes: operands are drawn, everything else stands as written.
 """
 
@@ -100,12 +100,16 @@ ELEMENTWISE = [
     Elementwise(np.add, lambda a, b: a + b, (lambda a, b: 1, lambda a, b: 1), (FIRST, SECOND), PAIRS),
     Elementwise(np.subtract, lambda a, b: a - b, (lambda a, b: 1, lambda a, b: -1), (FIRST, SECOND), PAIRS),
     Elementwise(np.multiply, lambda a, b: a * b, (lambda a, b: b, lambda a, b: a), (FIRST, SECOND), PAIRS),
-    Elementwise(np.divide, lambda a, b: a / b, (lambda a, b: 1 / b, lambda a, b: -a / b**2), (FIRST, SECOND), PAIRS),
+    Elementwise(
+        np.divide, lambda a, b: a / b, (lambda a, b: 1 / b, lambda a, b: -a / b**2), (FIRST, SECOND), PAIRS
+    ),
     Elementwise(np.negative, lambda x: -x, (lambda x: -1,), (WIDE,)),
     Elementwise(np.positive, lambda x: x, (lambda x: 1,), (WIDE,)),
     Elementwise(np.conjugate, lambda x: x, (lambda x: 1,), (WIDE,)),
     Elementwise(np.reciprocal, lambda x: 1 / x, (lambda x: -1 / x**2,), (both_signs(1e-150, 1e150),)),
-    Elementwise(np.square, lambda x: x * x, (lambda x: 2 * x,), (both_signs(1e-150, 1e150, 0.0),), ((0.0,), (0.3,))),
+    Elementwise(
+        np.square, lambda x: x * x, (lambda x: 2 * x,), (both_signs(1e-150, 1e150, 0.0),), ((0.0,), (0.3,))
+    ),
     Elementwise(
         np.remainder,
         lambda a, b: a - b * mp.floor(a / b),
@@ -235,15 +239,22 @@ ELEMENTWISE = [
         (FIRST, SECOND),
         PAIRS,
     ),
-    Elementwise(np.maximum, max, (lambda a, b: leads(a, b), lambda a, b: leads(b, a)), (FIRST, SECOND), PAIRS),
-    Elementwise(np.minimum, min, (lambda a, b: leads(b, a), lambda a, b: leads(a, b)), (FIRST, SECOND), PAIRS),
+    Elementwise(
+        np.maximum, max, (lambda a, b: leads(a, b), lambda a, b: leads(b, a)), (FIRST, SECOND), PAIRS
+    ),
+    Elementwise(
+        np.minimum, min, (lambda a, b: leads(b, a), lambda a, b: leads(a, b)), (FIRST, SECOND), PAIRS
+    ),
     Elementwise(np.fmax, max, (lambda a, b: leads(a, b), lambda a, b: leads(b, a)), (FIRST, SECOND), PAIRS),
     Elementwise(np.fmin, min, (lambda a, b: leads(b, a), lambda a, b: leads(a, b)), (FIRST, SECOND), PAIRS),
     # scipy.special: NumPy's own
     Elementwise(special("cbrt"), mp.cbrt, (lambda x: 1 / (3 * mp.cbrt(x) ** 2),), (POSITIVE,)),
     Elementwise(special("exp2"), lambda x: 2**x, (lambda x: 2**x * mp.log(2),), (ARGUMENTS,)),
     Elementwise(
-        special("exp10"), lambda x: mp.mpf(10) ** x, (lambda x: mp.mpf(10) ** x * mp.log(10),), (ARGUMENTS / 3,)
+        special("exp10"),
+        lambda x: mp.mpf(10) ** x,
+        (lambda x: mp.mpf(10) ** x * mp.log(10),),
+        (ARGUMENTS / 3,),
     ),
     Elementwise(special("expm1"), mp.expm1, (mp.exp,), (ARGUMENTS,), ((0.0,), (0.3,))),
     Elementwise(special("log1p"), mp.log1p, (lambda x: 1 / (1 + x),), (points(1e-20, 1e300, 0.0, -0.5),)),
@@ -374,7 +385,9 @@ ELEMENTWISE = [
         ulp=32,
         reason="SciPy's gamma is right to 10 ulp or so",
     ),
-    Elementwise(special("digamma"), mp.digamma, (lambda x: mp.psi(1, x),), (points(1e-3, 1e5, 1.0),), ((1.7,),)),
+    Elementwise(
+        special("digamma"), mp.digamma, (lambda x: mp.psi(1, x),), (points(1e-3, 1e5, 1.0),), ((1.7,),)
+    ),
     Elementwise(
         special("betaln"),
         lambda a, b: mp.log(mp.beta(a, b)),
@@ -487,7 +500,9 @@ def call(fun, *args, label="", **kwargs):
 def where_known(name, *cases):
     """Cases of a function that older versions of NumPy lack."""
     fun = getattr(np, name, None)
-    return [call(fun, *args, label=label, **kwargs) for args, kwargs, label in cases] if fun is not None else []
+    return (
+        [call(fun, *args, label=label, **kwargs) for args, kwargs, label in cases] if fun is not None else []
+    )
 
 
 def over_axes(fun, *, low=-2.0, high=2.0, **kwargs):
@@ -663,7 +678,14 @@ MATMULS = [
     ((1, 2, 3), (5, 3, 4)),
     ((2, 0), (0, 3)),
 ]
-DOTS = [((), (2, 3)), ((2, 3), ()), *MATMULS[:4], ((5, 2, 3), (3,)), ((2, 3), (5, 3, 4)), ((5, 2, 3), (4, 3, 2))]
+DOTS = [
+    ((), (2, 3)),
+    ((2, 3), ()),
+    *MATMULS[:4],
+    ((5, 2, 3), (3,)),
+    ((2, 3), (5, 3, 4)),
+    ((5, 2, 3), (4, 3, 2)),
+]
 INNERS = [((), (2, 3)), ((3,), (3,)), ((2, 3), (4, 3)), ((5, 2, 3), (3,)), ((2, 3), (5, 4, 3))]
 
 
@@ -739,8 +761,15 @@ LINALG = [
     call(np.linalg.multi_dot, [arr(3), arr(3, 4), arr(4, 2), arr(2)], label="vectors"),
     call(np.linalg.solve, val(positive_definite(3)), arr(3), label="vector"),
     call(np.linalg.solve, val(positive_definite(3)), arr(3, 2), label="matrix"),
-    call(np.linalg.solve, val([positive_definite(3, 1), positive_definite(3, 2)]), arr(3), label="batch-vector"),
-    call(np.linalg.solve, val([positive_definite(3, 1), positive_definite(3, 2)]), arr(3, 2), label="batch-matrix"),
+    call(
+        np.linalg.solve, val([positive_definite(3, 1), positive_definite(3, 2)]), arr(3), label="batch-vector"
+    ),
+    call(
+        np.linalg.solve,
+        val([positive_definite(3, 1), positive_definite(3, 2)]),
+        arr(3, 2),
+        label="batch-matrix",
+    ),
     call(np.linalg.solve, val(positive_definite(3)), arr(5, 3, 2), label="batch-right"),
     call(np.linalg.inv, val(positive_definite(3))),
     call(np.linalg.inv, val([positive_definite(3, 1), positive_definite(3, 2)]), label="batch"),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import mpmath as mp
 import numpy as np
 import pytest
-from primitive_cases import CALLS, ELEMENTWISE, MOVES, call, holds_operand, resolve, val
 
 import wengert.rules  # noqa: F401
+from primitive_cases import CALLS, ELEMENTWISE, MOVES, call, holds_operand, resolve, val
 from wengert import registry
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import lookup, strong
 from wengert.rules.broadcasting import leading
-from wengert.rules.linalg import strong_matmul
+from wengert.rules.products import strong_matmul
 
 inf, nan = np.inf, np.nan
 TINY, HUGE = np.finfo(float).tiny, np.finfo(float).max
@@ -45,7 +45,7 @@ def pullback(case, args, i, ybar, y):
 
 
 def in_ulp(value, exact):
-    """Error of a number in units of the last place; results too small or large to be normal are compared so."""
+    """Error of a number in units of the last place; what is not normal is compared as such."""
     exact = mp.mpf(exact)
     if abs(exact) > HUGE:
         return 0.0 if abs(value) > HUGE / 2 else inf
@@ -140,6 +140,12 @@ def derivative(fun, i, at, order):
 
 #: by the order from which on a body calls what the protocols do not reach: scipy.special.polygamma
 OPAQUE = {2: {"digamma"}, 3: {"digamma", "gammaln", "loggamma", "gamma", "betaln", "beta"}}
+
+
+def test_the_mixed_derivative_of_a_power_at_exponent_zero_is_one_over_the_base():
+    base, exponent = Dual(np.float64(3.0), 0.0), Dual(np.float64(0.0), 1.0)
+    slope = lookup(np.power).partials[0](np.power(base, exponent), base, exponent)
+    np.testing.assert_allclose(slope.tangent, 1 / 3)
 
 
 @pytest.mark.parametrize("order", [2, 3])
@@ -323,7 +329,9 @@ def test_a_stacked_pullback_pulls_back_each_direction(case):
         for k in range(2):
             alone = pullback(case, args, i, ybar[k], y)
             shapes = [np.shape(b) for b in args[i]] if isinstance(args[i], list) else [np.shape(args[i])]
-            pairs = zip(together, alone, shapes) if isinstance(args[i], list) else [(together, alone, shapes[0])]
+            pairs = (
+                zip(together, alone, shapes) if isinstance(args[i], list) else [(together, alone, shapes[0])]
+            )
             for z, one, shape in pairs:
                 z = np.broadcast_to(z, (2, *shape))
                 np.testing.assert_allclose(z[k], np.broadcast_to(one, shape), rtol=1e-12, atol=1e-14)
@@ -429,7 +437,9 @@ def test_matrix_norms_that_need_singular_values_are_refused_by_name(order):
 
 
 def test_padding_that_computes_is_refused_by_name():
-    with pytest.raises(UnsupportedFunctionError, match=r"numpy.pad with mode='mean' computes what it fills in"):
+    with pytest.raises(
+        UnsupportedFunctionError, match=r"numpy.pad with mode='mean' computes what it fills in"
+    ):
         pullback(call(np.pad, mode="mean"), (np.ones(3), 1), 0, np.ones(5), np.ones(5))
 
 
@@ -473,7 +483,9 @@ def test_a_zero_cotangent_meets_infinite_operands_in_products_and_gives_zero():
     a = np.array([[inf, 1.0], [2.0, 3.0]])
     g = np.array([[0.0, 2.0], [0.0, 1.0]])
     np.testing.assert_array_equal(strong_matmul(g, a), [[4, 6], [2, 3]])
-    np.testing.assert_array_equal(strong_matmul(np.stack([g, 0 * g]), a), [[[4, 6], [2, 3]], np.zeros((2, 2))])
+    np.testing.assert_array_equal(
+        strong_matmul(np.stack([g, 0 * g]), a), [[[4, 6], [2, 3]], np.zeros((2, 2))]
+    )
 
 
 WITH_INFINITY = np.array([[inf, 1.0, nan], [1.0, 2.0, 0.5], [0.3, 1.0, 1.0]])
@@ -525,7 +537,9 @@ WITHOUT_ROW = {np.divmod, np.modf, np.frexp}
 
 def real_ufuncs():
     found = {f for f in vars(np).values() if isinstance(f, np.ufunc)}
-    return sorted((f for f in found if any("d" in t.partition("->")[0] for t in f.types)), key=lambda f: f.__name__)
+    return sorted(
+        (f for f in found if any("d" in t.partition("->")[0] for t in f.types)), key=lambda f: f.__name__
+    )
 
 
 @pytest.mark.parametrize("ufunc", real_ufuncs(), ids=lambda f: f.__name__)
@@ -588,7 +602,9 @@ def test_rows_that_claim_no_curvature_have_none():
                 h = 1e-4
                 steps = []
                 for s in (t - h, t, t + h):
-                    moved[i] = [a + s * d for a, d in zip(args[i], v)] if isinstance(v, list) else args[i] + s * v
+                    moved[i] = (
+                        [a + s * d for a, d in zip(args[i], v)] if isinstance(v, list) else args[i] + s * v
+                    )
                     steps.append(np.asarray(case(*moved)))
                 second = steps[0] - 2 * steps[1] + steps[2]
                 assert np.all(~np.isfinite(second) | (np.abs(second) < 1e-12)), case.name

@@ -73,6 +73,8 @@ def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, d
 
 def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndmax=0, like=None):
     """``numpy.array``, whose argument may hold traced values."""
+    if dtype is None and ndmin <= 1 and type(object) in (list, tuple) and _var.scalar_list(object):
+        return _var.stack_scalars(object)
     if not _dispatch.holds_var(object):
         result = _np.array(object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
         if result is object or not _dispatch.is_tracing() or _np.may_share_memory(result, object):

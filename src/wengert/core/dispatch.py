@@ -69,6 +69,8 @@ def clean(result):
 
 def stacked(items):
     """An array made of a nested sequence in which some leaves are traced, as ``np.array(items)`` would be."""
+    if var.scalar_list(items):
+        return var.stack_scalars(items)
     if not holds_var(items):
         return np.asarray(items)
     if all(var.is_scalar(item) or isinstance(item, (int, float, np.number, np.bool)) for item in items):

@@ -5,12 +5,25 @@
  *
  *   a, b   operands        y   value of the primitive
  *   CHEAP  a few arithmetic operations: worth computing in a loop over an array of any length
- *   COSTLY calls libm: for long arrays NumPy's vectorised functions win, and the rule's lambda is taken
+ *   VECTOR calls functions of libm that glibc also has in vector form: cheap where that is so
+ *   COSTLY calls others: for long arrays NumPy's vectorised functions win, and the rule's lambda is taken
+ *   A B Y  which of the three a partial reads: the others need not be kept until the sweep
  *
  * Standard C11 that MSVC takes too; the compiler must not contract a * b + c, or results would depend on the CPU.
  */
 #ifndef WENGERT_KERNELS_H
 #define WENGERT_KERNELS_H
+
+/* glibc's vector functions (at most 4 ulp) take the place of libm's in loops over arrays, by redeclaration. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+#include <features.h>
+#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 22)
+#define WG_VECTOR_MATH
+__attribute__((const, simd("notinbranch"))) double exp(double);
+__attribute__((const, simd("notinbranch"))) double sin(double);
+__attribute__((const, simd("notinbranch"))) double cos(double);
+#endif
+#endif
 
 #include <math.h>
 
@@ -59,56 +72,59 @@ static inline double wg_gauss(double a) {
 
 static inline double wg_sign(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 : a == 0.0 ? 0.0 : a; }
 
-/* R(opcode, name, cost, dy/da) */
-#define WG_UNARY(R)                                                            \
-    R(NEGATIVE, "negative", CHEAP, -1.0)                                       \
-    R(POSITIVE, "positive", CHEAP, 1.0)                                        \
-    R(ABSOLUTE, "absolute", CHEAP, wg_sign(a))                                 \
-    R(FABS, "fabs", CHEAP, wg_sign(a))                                         \
-    R(SQUARE, "square", CHEAP, 2.0 * a)                                        \
-    R(RECIPROCAL, "reciprocal", CHEAP, -y * y)                                 \
-    R(SQRT, "sqrt", CHEAP, 0.5 / y)                                            \
-    R(CBRT, "cbrt", CHEAP, 1.0 / (3.0 * y * y))                                \
-    R(EXP, "exp", CHEAP, y)                                                    \
-    R(EXP2, "exp2", CHEAP, y * WG_LN2)                                         \
-    R(EXPM1, "expm1", COSTLY, exp(a))                                          \
-    R(LOG, "log", CHEAP, 1.0 / a)                                              \
-    R(LOG2, "log2", CHEAP, 1.0 / (a * WG_LN2))                                 \
-    R(LOG10, "log10", CHEAP, 1.0 / (a * WG_LN10))                              \
-    R(LOG1P, "log1p", CHEAP, 1.0 / (1.0 + a))                                  \
-    R(SIN, "sin", COSTLY, cos(a))                                              \
-    R(COS, "cos", COSTLY, -sin(a))                                             \
-    R(TAN, "tan", CHEAP, 1.0 + y * y)                                          \
-    R(ARCSIN, "arcsin", CHEAP, 1.0 / sqrt((1.0 - a) * (1.0 + a)))              \
-    R(ARCCOS, "arccos", CHEAP, -1.0 / sqrt((1.0 - a) * (1.0 + a)))             \
-    R(ARCTAN, "arctan", CHEAP, 1.0 / (1.0 + a * a))                            \
-    R(SINH, "sinh", COSTLY, cosh(a))                                           \
-    R(COSH, "cosh", COSTLY, sinh(a))                                           \
-    R(TANH, "tanh", COSTLY, wg_tanh_partial(a))                                \
-    R(ARCSINH, "arcsinh", COSTLY, 1.0 / hypot(1.0, a))                         \
-    R(ARCCOSH, "arccosh", CHEAP, 1.0 / (sqrt(a - 1.0) * sqrt(a + 1.0)))        \
-    R(ARCTANH, "arctanh", CHEAP, 1.0 / ((1.0 - a) * (1.0 + a)))                \
-    R(DEG2RAD, "deg2rad", CHEAP, WG_DEGREE)                                    \
-    R(RADIANS, "radians", CHEAP, WG_DEGREE)                                    \
-    R(RAD2DEG, "rad2deg", CHEAP, 180.0 / 3.14159265358979323846)               \
-    R(DEGREES, "degrees", CHEAP, 180.0 / 3.14159265358979323846)               \
-    R(ERF, "scipy.special.erf", COSTLY, WG_2_SQRTPI * wg_gauss(a))             \
-    R(ERFC, "scipy.special.erfc", COSTLY, -WG_2_SQRTPI * wg_gauss(a))          \
-    R(EXPIT, "scipy.special.expit", COSTLY, wg_expit_partial(a))
+/* R(opcode, name, cost, what dy/da reads, dy/da) */
+#define WG_UNARY(R)                                                                                               \
+    R(NEGATIVE, "negative", CHEAP, 0, -1.0)                                                                       \
+    R(POSITIVE, "positive", CHEAP, 0, 1.0)                                                                        \
+    R(ABSOLUTE, "absolute", CHEAP, WG_A, wg_sign(a))                                                              \
+    R(FABS, "fabs", CHEAP, WG_A, wg_sign(a))                                                                      \
+    R(SQUARE, "square", CHEAP, WG_A, 2.0 * a)                                                                     \
+    R(RECIPROCAL, "reciprocal", CHEAP, WG_Y, -y * y)                                                              \
+    R(SQRT, "sqrt", CHEAP, WG_Y, 0.5 / y)                                                                         \
+    R(CBRT, "cbrt", CHEAP, WG_Y, 1.0 / (3.0 * y * y))                                                             \
+    R(EXP, "exp", CHEAP, WG_Y, y)                                                                                 \
+    R(EXP2, "exp2", CHEAP, WG_Y, y * WG_LN2)                                                                      \
+    R(EXPM1, "expm1", VECTOR, WG_A, exp(a))                                                                       \
+    R(LOG, "log", CHEAP, WG_A, 1.0 / a)                                                                           \
+    R(LOG2, "log2", CHEAP, WG_A, 1.0 / (a * WG_LN2))                                                              \
+    R(LOG10, "log10", CHEAP, WG_A, 1.0 / (a * WG_LN10))                                                           \
+    R(LOG1P, "log1p", CHEAP, WG_A, 1.0 / (1.0 + a))                                                               \
+    R(SIN, "sin", VECTOR, WG_A, cos(a))                                                                           \
+    R(COS, "cos", VECTOR, WG_A, -sin(a))                                                                          \
+    R(TAN, "tan", CHEAP, WG_Y, 1.0 + y * y)                                                                       \
+    R(ARCSIN, "arcsin", CHEAP, WG_A, 1.0 / sqrt((1.0 - a) * (1.0 + a)))                                           \
+    R(ARCCOS, "arccos", CHEAP, WG_A, -1.0 / sqrt((1.0 - a) * (1.0 + a)))                                          \
+    R(ARCTAN, "arctan", CHEAP, WG_A, 1.0 / (1.0 + a * a))                                                         \
+    R(SINH, "sinh", COSTLY, WG_A, cosh(a))                                                                        \
+    R(COSH, "cosh", COSTLY, WG_A, sinh(a))                                                                        \
+    R(TANH, "tanh", VECTOR, WG_A, wg_tanh_partial(a))                                                             \
+    R(ARCSINH, "arcsinh", COSTLY, WG_A, 1.0 / hypot(1.0, a))                                                      \
+    R(ARCCOSH, "arccosh", CHEAP, WG_A, 1.0 / (sqrt(a - 1.0) * sqrt(a + 1.0)))                                     \
+    R(ARCTANH, "arctanh", CHEAP, WG_A, 1.0 / ((1.0 - a) * (1.0 + a)))                                             \
+    R(DEG2RAD, "deg2rad", CHEAP, 0, WG_DEGREE)                                                                    \
+    R(RADIANS, "radians", CHEAP, 0, WG_DEGREE)                                                                    \
+    R(RAD2DEG, "rad2deg", CHEAP, 0, 180.0 / 3.14159265358979323846)                                               \
+    R(DEGREES, "degrees", CHEAP, 0, 180.0 / 3.14159265358979323846)                                               \
+    R(ERF, "scipy.special.erf", VECTOR, WG_A, WG_2_SQRTPI * wg_gauss(a))                                          \
+    R(ERFC, "scipy.special.erfc", VECTOR, WG_A, -WG_2_SQRTPI * wg_gauss(a))                                       \
+    R(EXPIT, "scipy.special.expit", VECTOR, WG_A, wg_expit_partial(a))
 
-/* R(opcode, name, cost, dy/da, dy/db). POW is the operator ** on scalars, POWER the function numpy.power. */
-#define WG_BINARY(R)                                                           \
-    R(ADD, "add", CHEAP, 1.0, 1.0)                                             \
-    R(SUBTRACT, "subtract", CHEAP, 1.0, -1.0)                                  \
-    R(MULTIPLY, "multiply", CHEAP, b, a)                                       \
-    R(DIVIDE, "divide", CHEAP, 1.0 / b, -y / b)                                \
-    R(POW, "", COSTLY, wg_pow_a(a, b, y), wg_pow_b(a, y))                      \
-    R(POWER, "power", COSTLY, wg_pow_a(a, b, y), wg_pow_b(a, y))               \
-    R(HYPOT, "hypot", CHEAP, y == 0.0 ? 0.0 : a / y, y == 0.0 ? 0.0 : b / y)   \
-    R(MAXIMUM, "maximum", CHEAP, wg_larger(a, b), wg_larger(b, a))             \
-    R(MINIMUM, "minimum", CHEAP, wg_larger(b, a), wg_larger(a, b))             \
-    R(FMAX, "fmax", CHEAP, wg_larger_number(a, b, 1.0), wg_larger_number(b, a, 1.0))   \
-    R(FMIN, "fmin", CHEAP, wg_larger_number(a, b, -1.0), wg_larger_number(b, a, -1.0))
+/* R(opcode, name, cost, what dy/da reads, what dy/db reads, dy/da, dy/db).
+ * POW is the operator ** on scalars, POWER the function numpy.power. */
+#define WG_BINARY(R)                                                                                              \
+    R(ADD, "add", CHEAP, 0, 0, 1.0, 1.0)                                                                          \
+    R(SUBTRACT, "subtract", CHEAP, 0, 0, 1.0, -1.0)                                                               \
+    R(MULTIPLY, "multiply", CHEAP, WG_B, WG_A, b, a)                                                              \
+    R(DIVIDE, "divide", CHEAP, WG_B, WG_B | WG_Y, 1.0 / b, -y / b)                                                \
+    R(POW, "", COSTLY, WG_A | WG_B | WG_Y, WG_A | WG_Y, wg_pow_a(a, b, y), wg_pow_b(a, y))                        \
+    R(POWER, "power", COSTLY, WG_A | WG_B | WG_Y, WG_A | WG_Y, wg_pow_a(a, b, y), wg_pow_b(a, y))                 \
+    R(HYPOT, "hypot", CHEAP, WG_A | WG_Y, WG_B | WG_Y, y == 0.0 ? 0.0 : a / y, y == 0.0 ? 0.0 : b / y)            \
+    R(MAXIMUM, "maximum", CHEAP, WG_A | WG_B, WG_A | WG_B, wg_larger(a, b), wg_larger(b, a))                      \
+    R(MINIMUM, "minimum", CHEAP, WG_A | WG_B, WG_A | WG_B, wg_larger(b, a), wg_larger(a, b))                      \
+    R(FMAX, "fmax", CHEAP, WG_A | WG_B, WG_A | WG_B, wg_larger_number(a, b, 1.0), wg_larger_number(b, a, 1.0))    \
+    R(FMIN, "fmin", CHEAP, WG_A | WG_B, WG_A | WG_B, wg_larger_number(a, b, -1.0), wg_larger_number(b, a, -1.0))
+
+enum { WG_A = 1, WG_B = 2, WG_Y = 4 }; /* what a partial reads */
 
 /* Opcodes. A binary primitive has three: two slots, slot and constant, constant and slot. */
 enum {

@@ -79,13 +79,13 @@ static inline ptrdiff_t wg_sweep_k(const wg_list *t, ptrdiff_t i, ptrdiff_t stop
 #define WG_PUSH(slot, partial)                                       \
     p = (partial);                                                   \
     if (p != 0.0) wg_add(adjoint + (ptrdiff_t)(slot) * k, g, p, k);
-#define R(NAME, name, cost, pa)     \
+#define R(NAME, name, cost, ua, pa) \
     case WG_##NAME:                 \
         a = t->v[ia], (void)a;      \
         WG_PUSH(ia, pa) break;
             WG_UNARY(R)
 #undef R
-#define R(NAME, name, cost, pa, pb)                             \
+#define R(NAME, name, cost, ua, ub, pa, pb)                     \
     case WG_##NAME:                                             \
         a = t->v[ia], b = t->v[ib], (void)a, (void)b;           \
         WG_PUSH(ia, pa) WG_PUSH(ib, pb) break;                  \
@@ -104,8 +104,13 @@ static inline ptrdiff_t wg_sweep_k(const wg_list *t, ptrdiff_t i, ptrdiff_t stop
     return stop - 1;
 }
 
+WG_CLONES static ptrdiff_t wg_sweep_many(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint,
+                                         ptrdiff_t k) {
+    return wg_sweep_k(t, i, stop, adjoint, k);
+}
+
 static ptrdiff_t wg_sweep(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint, ptrdiff_t k) {
-    return k == 1 ? wg_sweep_k(t, i, stop, adjoint, 1) : wg_sweep_k(t, i, stop, adjoint, k);
+    return k == 1 ? wg_sweep_k(t, i, stop, adjoint, 1) : wg_sweep_many(t, i, stop, adjoint, k);
 }
 
 /* Roll the writes forward again from entry `i`, up to an array entry, whose index is returned (n if none). */
@@ -123,7 +128,7 @@ static ptrdiff_t wg_roll_forward(const wg_list *t, ptrdiff_t i, ptrdiff_t n) {
     for (i = 0; i < n; i++) {                                        \
         const double a = av[i * sa], b = bv[i * sb], y = yv[i];      \
         const double p = (partial), q = g[i];                        \
-        const double t = (p == 0.0) | (q == 0.0) ? 0.0 : p * q;      \
+        const double t = ((p == 0.0) | (q == 0.0)) ? 0.0 : p * q;     \
         (void)a, (void)b, (void)y;                                   \
         adjoint[i] = fresh ? t : adjoint[i] + t;                     \
     }
@@ -136,9 +141,9 @@ static ptrdiff_t wg_roll_forward(const wg_list *t, ptrdiff_t i, ptrdiff_t n) {
     }
 #define WG_VECTORS WG_UNARY(WG_PULL_UNARY) WG_BINARY(WG_PULL_BINARY)
 #define WG_VECTOR_AND_NUMBER WG_BINARY(WG_PULL_BINARY)
-#define WG_PULL_UNARY(NAME, name, cost, pa) \
+#define WG_PULL_UNARY(NAME, name, cost, ua, pa) \
     case WG_##NAME: WG_LOOP(pa) break;
-#define WG_PULL_BINARY(NAME, name, cost, pa, pb) \
+#define WG_PULL_BINARY(NAME, name, cost, ua, ub, pa, pb) \
     case WG_##NAME:                              \
         if (side == 0) {                         \
             WG_LOOP(pa)                          \
@@ -179,15 +184,24 @@ WG_CLONES static void wg_multiply_add(int add, ptrdiff_t n, const double *g, con
     }
 }
 
+/* adjoint (+)= g, one number for every element: the pullback of a sum */
+WG_CLONES static void wg_add_number(int add, ptrdiff_t n, double g, double *adjoint) {
+    ptrdiff_t i;
+    if (add)
+        for (i = 0; i < n; i++) adjoint[i] += g;
+    else
+        for (i = 0; i < n; i++) adjoint[i] = g;
+}
+
 /* Partials of one row at one point, for tests and for the table of opcodes. */
 static void wg_partials(int op, double a, double b, double y, double *pa, double *pb) {
     (void)b, (void)y;
     switch (op) {
-#define R(NAME, name, cost, pa_) \
+#define R(NAME, name, cost, ua, pa_) \
     case WG_##NAME: *pa = (pa_); break;
         WG_UNARY(R)
 #undef R
-#define R(NAME, name, cost, pa_, pb_) \
+#define R(NAME, name, cost, ua, ub, pa_, pb_) \
     case WG_##NAME: *pa = (pa_), *pb = (pb_); break;
         WG_BINARY(R)
 #undef R
@@ -198,17 +212,21 @@ static void wg_partials(int op, double a, double b, double y, double *pa, double
 /* Name, opcode, number of operands and cost of every row, in the order of the list above. */
 typedef struct {
     const char *name;
-    int opcode, operands, cheap;
+    int opcode, operands, cheap, reads_a, reads_b; /* what dy/da reads, what dy/db reads */
 } wg_row;
 
-enum { COSTLY, CHEAP };
+#ifdef WG_VECTOR_MATH
+enum { COSTLY = 0, CHEAP = 1, VECTOR = 1 };
+#else
+enum { COSTLY = 0, CHEAP = 1, VECTOR = 0 };
+#endif
 static const wg_row wg_rows[] = {
-#define R(NAME, name, cost, pa) {name, WG_##NAME, 1, cost},
+#define R(NAME, name, cost, ua, pa) {name, WG_##NAME, 1, cost, ua, 0},
     WG_UNARY(R)
 #undef R
-#define R(NAME, name, cost, pa, pb) {name, WG_##NAME, 2, cost},
+#define R(NAME, name, cost, ua, ub, pa, pb) {name, WG_##NAME, 2, cost, ua, ub},
     WG_BINARY(R)
 #undef R
-    {0, 0, 0, 0}};
+    {0, 0, 0, 0, 0, 0}};
 
 #endif

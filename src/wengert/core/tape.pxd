@@ -22,9 +22,12 @@ cdef extern from "sweep.h" nogil:
         int opcode
         int operands
         int cheap
+        int reads_a
+        int reads_b
 
     const wg_row wg_rows[]
     enum:
+        WG_A, WG_B, WG_Y
         WG_INPUT, WG_LOAD, WG_STORE, WG_TARGET, WG_NODE, WG_OPCODES
         WG_NEGATIVE, WG_POSITIVE, WG_ABSOLUTE, WG_SQUARE
         WG_ADD, WG_ADD_VC, WG_SUBTRACT, WG_SUBTRACT_VC, WG_SUBTRACT_CV
@@ -48,10 +51,10 @@ cdef class Level:                       # which derivative a value belongs to
 cdef str ended_message(Level level)
 
 
-cdef class Buffer:                      # memory of a traced array: the value, and the adjoint as its shadow
-    cdef cnp.ndarray value
+cdef class Buffer:                      # memory of a traced array, and its adjoint as a shadow
     cdef char *low                      # lowest address, and the number of bytes from there on
     cdef Py_ssize_t span
+    cdef cnp.ndarray owner              # keeps the memory alive where entries refer to it by address, else None
     cdef Block shadow                   # k directions of `span` bytes; None: the adjoint is 0
     cdef Level level                    # None: clean, a constant so far
     cdef int32_t id                     # number among the buffers with scalar entries, or -1
@@ -59,6 +62,7 @@ cdef class Buffer:                      # memory of a traced array: the value, a
     cdef object escaped                 # where its ndarray was handed out, or None
 
 cdef Buffer new_buffer(cnp.ndarray value, Level level)
+cdef cnp.ndarray outline(cnp.ndarray array)     # shape, strides and address of an array without its memory
 
 
 cdef class Node:                        # an array entry: one primitive, its operands and its result
@@ -71,6 +75,7 @@ cdef class Node:                        # an array entry: one primitive, its ope
     cdef cnp.ndarray a, b
     cdef int32_t aslot, bslot           # or a scalar slot,
     cdef double ac, bc                  # or a number
+    cdef int outlines                   # which of a, b, y are outlines: WG_A | WG_B | WG_Y
     cdef tuple args                     # any other call: plain arguments,
     cdef dict kwargs
     cdef list sources                   # and which of them are traced: (position, item, buffer, view, slot)
@@ -96,7 +101,7 @@ cdef class Tape:
 
     cdef int grow(self) except -1
     cdef int32_t grow_constants(self) except -1
-    cdef int32_t number(self, Buffer buffer) except -1
+    cdef int32_t number(self, Buffer buffer, cnp.ndarray owner) except -1
     cdef int32_t add_node(self, Node node, double v) except -1
     cdef char *shadow_of(self, Buffer buffer) except NULL
     cdef cnp.ndarray adjoint_view(self, Buffer buffer, cnp.ndarray view)
@@ -115,6 +120,8 @@ cdef class Tape:
     cdef int drop_shadow(self, Buffer buffer) except -1
     cdef (bint, int) numbers(self, Node node, cnp.ndarray y, double *an, double *bn,
                              const double **a, const double **b)
+    cdef bint target(self, Buffer buffer, cnp.ndarray view, Block given, char **adjoint) except -1
+    cdef int pull_sum(self, Node node, Py_ssize_t i) except -1
     cdef object operand(self, Node node, int side)
     cdef object partial(self, Node node, int side)
     cdef object pullback_of(self, object row, int position, object ybar, object y, Node node)
@@ -148,4 +155,4 @@ cdef inline int32_t constant(Tape tape, double c) except -1:
 
 
 cpdef enum NodeKind:
-    ELEMENTWISE, CALL, GATHER, REARRANGE, STORE
+    ELEMENTWISE, SUM, CALL, GATHER, REARRANGE, STORE

@@ -45,6 +45,7 @@ cdef extern from "sweep.h" nogil:
     void wg_pull_sv(int op, int side, int add, Py_ssize_t n, const double *g, const double *a, const double *b,
                     const double *y, double *adjoint)
     void wg_multiply_add(int add, Py_ssize_t n, const double *g, const double *p, double *adjoint)
+    void wg_add_number(int add, Py_ssize_t n, double g, double *adjoint)
     void wg_partials(int op, double a, double b, double y, double *pa, double *pb)
 
 cdef extern from "numpy/arrayobject.h":
@@ -161,7 +162,6 @@ cdef Buffer new_buffer(cnp.ndarray value, Level level):
     cdef Buffer buffer = Buffer.__new__(Buffer)
     cdef int d
     cdef Py_ssize_t extent
-    buffer.value = value
     buffer.level = level
     buffer.id = -1
     buffer.low = <char *>cnp.PyArray_DATA(value)
@@ -178,6 +178,18 @@ cdef Buffer new_buffer(cnp.ndarray value, Level level):
     if cnp.PyArray_SIZE(value) == 0:
         buffer.span = 0
     return buffer
+
+
+cdef cnp.ndarray outline(cnp.ndarray array):
+    """Shape, strides and address of an array whose elements are not needed any more, so that its memory may go.
+
+    Never handed to Python code: its elements must not be read.
+    """
+    if cnp.PyArray_NBYTES(array) < POOLED:
+        return array
+    return <cnp.ndarray>PyArray_New(
+        <PyTypeObject *>cnp.ndarray, cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.PyArray_TYPE(array),
+        cnp.PyArray_STRIDES(array), cnp.PyArray_DATA(array), 0, 0, NULL)
 
 
 # ---------------------------------------------------------------------------------------------- the list
@@ -272,8 +284,8 @@ cdef class Tape:
         self.constants_capacity = capacity
         return 0
 
-    cdef int32_t number(self, Buffer buffer) except -1:
-        """Number of a buffer whose elements take part in scalar entries."""
+    cdef int32_t number(self, Buffer buffer, cnp.ndarray owner) except -1:
+        """Number of a buffer whose elements take part in scalar entries; `owner` is some view of it."""
         cdef Py_ssize_t i = len(self.buffers), capacity
         if buffer.id >= 0:
             return buffer.id
@@ -284,6 +296,8 @@ cdef class Tape:
             self.entries.span = <Py_ssize_t *>resized(self.entries.span, capacity, sizeof(Py_ssize_t))
             self.buffers_capacity = capacity
         self.buffers.append(buffer)
+        if buffer.owner is None:
+            buffer.owner = owner
         self.entries.memory[i] = buffer.low
         self.entries.shadow[i] = NULL
         self.entries.span[i] = buffer.span
@@ -481,6 +495,8 @@ cdef class Tape:
             return 0
         if node.kind == ELEMENTWISE:
             self.pull_elementwise(node, i)
+        elif node.kind == SUM:
+            self.pull_sum(node, i)
         else:
             self.pull_call(node, i)
         self.drop_shadow(node.out)
@@ -513,11 +529,12 @@ cdef class Tape:
         cdef Buffer buffer = node.bbuf if side else node.abuf
         cdef cnp.ndarray view = node.b if side else node.a, p, y = node.y
         cdef int32_t slot = node.bslot if side else node.aslot
-        cdef Py_ssize_t n = cnp.PyArray_SIZE(y), j, offset
-        cdef bint add = True, fast, whole, give = False
+        cdef Py_ssize_t n = cnp.PyArray_SIZE(y), j
+        cdef bint add, fast, give
         cdef double an, bn
         cdef const double *a = NULL
         cdef const double *b = NULL
+        cdef const double *yv
         cdef char *adjoint
         cdef int form = 0           # 0: both vectors, 1: a number on the right, 2: on the left
         fast = buffer is not None and vector(y) and vector(view) and same_shape(view, y)
@@ -525,19 +542,15 @@ cdef class Tape:
             a = b = <double *>cnp.PyArray_DATA(node.a)
         elif fast:
             fast, form = self.numbers(node, y, &an, &bn, &a, &b)
+        # an outline is not read: any memory of the same length will do
+        yv = <double *>g if node.outlines & WG_Y else <double *>cnp.PyArray_DATA(y)
+        if node.outlines & WG_A:
+            a = <double *>g
+        if node.outlines & WG_B:
+            b = <double *>g
         if fast:
-            offset = <char *>cnp.PyArray_DATA(view) - buffer.low
-            whole = offset == 0 and buffer.span == <Py_ssize_t>cnp.PyArray_NBYTES(view)
-            if buffer.shadow is None and whole:         # nothing accumulated yet: write, do not add
-                add = False
-                give = last and gspan == buffer.span and buffer.id < 0 and node.out.shadow.data == g
-                if give:
-                    buffer.shadow = node.out.shadow     # donated: the cotangent of the result is dead
-                else:
-                    buffer.shadow = take(max(1, self.k * buffer.span))
-                    if buffer.id >= 0:
-                        self.entries.shadow[buffer.id] = buffer.shadow.data
-            adjoint = self.shadow_of(buffer) + offset
+            give = last and gspan == buffer.span and node.out.shadow.data == g
+            add = self.target(buffer, view, node.out.shadow if give else None, &adjoint)
             if n > 256 and not opcode_cheap[node.opcode]:
                 p = self.partial(node, side)
                 if vector(p) and same_shape(p, y):
@@ -548,15 +561,43 @@ cdef class Tape:
             for j in range(self.k):
                 if form == 0:
                     wg_pull_vv(node.opcode, side, add, n, <double *>(g + j * gspan), a, b,
-                               <double *>cnp.PyArray_DATA(y), <double *>(adjoint + j * buffer.span))
+                               yv, <double *>(adjoint + j * buffer.span))
                 elif form == 1:
                     wg_pull_vs(node.opcode, side, add, n, <double *>(g + j * gspan), a, b,
-                               <double *>cnp.PyArray_DATA(y), <double *>(adjoint + j * buffer.span))
+                               yv, <double *>(adjoint + j * buffer.span))
                 else:
                     wg_pull_sv(node.opcode, side, add, n, <double *>(g + j * gspan), a, b,
-                               <double *>cnp.PyArray_DATA(y), <double *>(adjoint + j * buffer.span))
+                               yv, <double *>(adjoint + j * buffer.span))
             return 0
         self.accumulate(buffer, view, slot, product(self.adjoint_view(node.out, y), self.partial(node, side)))
+        return 0
+
+    cdef bint target(self, Buffer buffer, cnp.ndarray view, Block given, char **adjoint) except -1:
+        """Where the adjoint of a contiguous view lies; False if nothing was accumulated there yet: write, do not add.
+
+        `given` is a dead cotangent of the same size, whose memory a fresh adjoint may take over.
+        """
+        cdef Py_ssize_t offset = <char *>cnp.PyArray_DATA(view) - buffer.low
+        cdef bint fresh = (buffer.shadow is None and offset == 0
+                           and buffer.span == <Py_ssize_t>cnp.PyArray_NBYTES(view))
+        if fresh:
+            buffer.shadow = given if given is not None else take(max(1, self.k * buffer.span))
+            if buffer.id >= 0:
+                self.entries.shadow[buffer.id] = buffer.shadow.data
+        adjoint[0] = self.shadow_of(buffer) + offset
+        return not fresh
+
+    cdef int pull_sum(self, Node node, Py_ssize_t i) except -1:
+        """The cotangent of a sum goes to every element."""
+        cdef char *adjoint
+        cdef Py_ssize_t j, n = cnp.PyArray_SIZE(node.a)
+        cdef bint add
+        if not vector(node.a):
+            return self.accumulate(node.abuf, node.a, -1, np.reshape(
+                self.cotangent_of(node, i), (self.k,) + (1,) * cnp.PyArray_NDIM(node.a) if self.stacked else ()))
+        add = self.target(node.abuf, node.a, None, &adjoint)
+        for j in range(self.k):
+            wg_add_number(add, n, self.adjoint[i * self.k + j], <double *>(adjoint + j * node.abuf.span))
         return 0
 
     cdef (bint, int) numbers(self, Node node, cnp.ndarray y, double *an, double *bn,
@@ -582,6 +623,8 @@ cdef class Tape:
     cdef object operand(self, Node node, int side):
         cdef cnp.ndarray array = node.b if side else node.a
         cdef int32_t slot = node.bslot if side else node.aslot
+        if node.outlines & (WG_B if side else WG_A):
+            return None
         if array is not None:
             return array
         if slot >= 0:
@@ -593,9 +636,10 @@ cdef class Tape:
         partial = node.row.partials[side]
         if not callable(partial):
             return partial
+        y = None if node.outlines & WG_Y else node.y
         if node.opcode < WG_ADD:
-            return partial(node.y, node.a)
-        return partial(node.y, self.operand(node, 0), self.operand(node, 1))
+            return partial(y, self.operand(node, 0))
+        return partial(y, self.operand(node, 0), self.operand(node, 1))
 
     cdef int pull_call(self, Node node, Py_ssize_t i) except -1:
         cdef object ybar = self.cotangent_of(node, i), row = node.row, y = node.y
@@ -753,12 +797,12 @@ memset(opcode_cheap, 0, sizeof(opcode_cheap))
 
 
 def kernel_rows():
-    """Name, opcode and number of operands of each row of ``kernels.h``."""
+    """Name, opcode, number of operands, and what the partials read, of each row of ``kernels.h``."""
     cdef const wg_row *row = wg_rows
     cdef list found = []
     while row.name != NULL:
         opcode_cheap[row.opcode] = row.cheap
-        found.append((row.name.decode(), row.opcode, row.operands))
+        found.append((row.name.decode(), row.opcode, row.operands, row.reads_a, row.reads_b))
         row += 1
     return found
 

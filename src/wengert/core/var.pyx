@@ -11,13 +11,12 @@ An `ArrayVar` on a buffer without a level is *clean*: a constant that records no
 
 cimport cython
 cimport numpy as cnp
-from cpython.exc cimport PyErr_Clear
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
 from cpython.long cimport PyLong_AsSsize_t, PyLong_Check, PyLong_CheckExact
 from cpython.object cimport Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, PyObject, PyTypeObject
 from libc.math cimport fabs, pow
 from libc.stdint cimport int32_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 import operator
 
@@ -70,7 +69,7 @@ cdef extern from "Python.h":
     object PySeqIter_New(object o)
 
 cdef object float64 = np.float64, ndarray = np.ndarray, true = np.True_, false = np.False_
-cdef object copyto = np.copyto
+cdef object np_sum = np.sum, add_reduce = np.add.reduce
 cdef object dispatch = None         # wengert.core.dispatch, which puts itself here
 
 
@@ -89,14 +88,17 @@ cdef class Ufunc:
     cdef readonly object ufunc
     cdef object row                 # the registry's Primitive, looked up when first needed
     cdef readonly int opcode
+    cdef int reads_a, reads_b       # what its partials read
     cdef int nin
     cdef loop_function loop         # the ufunc's own inner loop for doubles, or NULL
     cdef void *loop_data
 
-    def __cinit__(self, ufunc, int opcode):
+    def __cinit__(self, ufunc, int opcode, int reads_a, int reads_b):
         self.vectorcall = call_ufunc
         self.ufunc = ufunc
         self.opcode = opcode
+        self.reads_a = reads_a
+        self.reads_b = reads_b
         self.nin = ufunc.nin
         self.find_loop()
 
@@ -212,17 +214,17 @@ cdef dict ufuncs = {}           # Ufunc by the ufunc it stands for
 cdef list by_opcode = [None] * 256
 
 
-def register_ufunc(ufunc, int opcode):
-    """Make the `Ufunc` of a NumPy ufunc that has a row in ``kernels.h``."""
-    u = Ufunc(ufunc, opcode)
+def register_ufunc(ufunc, int opcode, int reads_a, int reads_b):
+    """Make the `Ufunc` of a ufunc that has a row in ``kernels.h``."""
+    u = Ufunc(ufunc, opcode, reads_a, reads_b)
     ufuncs[ufunc] = u
     by_opcode[opcode] = u
     return u
 
 
-for _name, _opcode, _operands in kernel_rows():
+for _name, _opcode, _, _reads_a, _reads_b in kernel_rows():
     if _name and "." not in _name:
-        register_ufunc(getattr(np, _name), _opcode)
+        register_ufunc(getattr(np, _name), _opcode, _reads_a, _reads_b)
 
 cdef Ufunc u_add = ufuncs[np.add], u_subtract = ufuncs[np.subtract], u_multiply = ufuncs[np.multiply]
 cdef Ufunc u_divide = ufuncs[np.divide], u_power = ufuncs[np.power], u_negative = ufuncs[np.negative]
@@ -601,9 +603,25 @@ cdef object unary(Ufunc u, object operand):
     node.opcode = u.opcode
     node.row = u.find_row()
     node.abuf = x.buffer
-    node.a = x.v
     node.aslot = node.bslot = -1
-    return result(tape, node, array_value(u, x.v, None, 0.0, None, 0.0))
+    return trimmed(tape, node, u.reads_a, x.v, None, array_value(u, x.v, None, 0.0, None, 0.0))
+
+
+cdef object trimmed(Tape tape, Node node, int reads, cnp.ndarray a, cnp.ndarray b, object y):
+    """Append an elementwise entry that keeps only what its partials read."""
+    node.a = a
+    node.b = b
+    if a is not None and not reads & WG_A:
+        node.outlines |= WG_A
+        node.a = outline(a)
+    if b is not None and not reads & WG_B:
+        node.outlines |= WG_B
+        node.b = outline(b)
+    x = result(tape, node, y)
+    if node.y is not None and not reads & WG_Y:
+        node.outlines |= WG_Y
+        node.y = outline(node.y)
+    return x
 
 
 cdef object array_value(Ufunc u, cnp.ndarray a, object awide, double ac, cnp.ndarray b, double bc):
@@ -646,90 +664,98 @@ cdef object array_value(Ufunc u, cnp.ndarray a, object awide, double ac, cnp.nda
     return y
 
 
-cdef class Side:
-    """One operand of a binary entry: an array, traced or not, a scalar slot, or a number."""
-
-    cdef Tape tape
-    cdef Buffer buffer
-    cdef cnp.ndarray array
-    cdef int32_t slot
-    cdef double c
-    cdef object wide            # how a number enters NumPy: as float (weak) or as float64
+cdef struct Side:               # one operand of a binary entry; references are borrowed
+    PyObject *tape              # NULL: a constant
+    PyObject *buffer
+    PyObject *array             # NULL: a scalar slot or a number
+    int32_t slot
+    double c
+    bint strong                 # enters NumPy as a float64, not as a Python float
 
 
-cdef inline int read_side(object x, Side side) except -1:
+cdef inline int read_side(object x, Side *side) except -1:
     """Classify an operand; 0 where the general way must be taken."""
     cdef ArrayVar v
+    memset(side, 0, sizeof(Side))
     side.slot = -1
-    side.wide = float
     if type(x) is ArrayVar:
         v = <ArrayVar>x
         if cnp.PyArray_TYPE(v.v) != cnp.NPY_DOUBLE or v.scalar:
             return 0
-        side.tape = tape_of(v.buffer)
-        side.array = v.v
-        if side.tape is not None:
-            side.buffer = v.buffer
+        side.array = <PyObject *>v.v
+        if v.buffer.level is not None:
+            tape_of(v.buffer)           # raises if it has ended
+            side.tape = v.buffer.level.tape
+            side.buffer = <PyObject *>v.buffer
         return 1
     if type(x) is ScalarVar:
-        side.tape = (<ScalarVar>x).tape
+        side.tape = <PyObject *>(<ScalarVar>x).tape
         side.slot = (<ScalarVar>x).slot
         side.c = (<ScalarVar>x).v
-        side.wide = float64
+        side.strong = True
         return 1
     if type(x) is ndarray:
         if cnp.PyArray_TYPE(<cnp.ndarray>x) != cnp.NPY_DOUBLE:
             return 0
-        side.array = <cnp.ndarray>x
+        side.array = <PyObject *>x
         return 1
     if number(x, &side.c):
-        if type(x) is float64:
-            side.wide = float64
+        side.strong = type(x) is float64
         return 1
     return 0
+
+
+cdef inline cnp.ndarray array_of(Side *side):
+    return <cnp.ndarray>side.array if side.array != NULL else None
+
+
+cdef inline object value_of_side(Side *side):
+    if side.array != NULL:
+        return <object>side.array
+    return float64(side.c) if side.strong else side.c
 
 
 cdef object binary(Ufunc u, object left, object right):
     """A ufunc of two operands, at least one of them traced or clean, recorded."""
     cdef Side l, r
-    cdef Tape tape
-    cdef double y
     if type(left) is ScalarVar or type(right) is ScalarVar:
         if (type(left) is ScalarVar or not isinstance(left, ndarray)) and (
                 type(right) is ScalarVar or not isinstance(right, ndarray)):
             scalars = scalar_ufunc(u, left, right)
             if scalars is not None:
                 return scalars
-    l = Side.__new__(Side)
-    r = Side.__new__(Side)
-    if not (read_side(left, l) and read_side(right, r)) or (l.array is None and r.array is None):
+    if not (read_side(left, &l) and read_side(right, &r)) or (l.array == r.array == NULL) or (
+            l.tape == r.tape == NULL):
         return dispatch.ufunc(u.ufunc, "__call__", (left, right), {})
-    tape = common_tape(l.tape, r.tape)
-    if tape is None:
-        return dispatch.ufunc(u.ufunc, "__call__", (left, right), {})
-    return record_binary(u, tape, l, r, array_value(u, l.array, l.wide if l.array is None else r.wide, l.c, r.array, r.c))
+    return record_binary(u, &l, &r, array_value(u, array_of(&l), float64 if l.strong or r.strong else float, l.c,
+                                                array_of(&r), r.c))
 
 
-cdef object record_binary(Ufunc u, Tape tape, Side l, Side r, object y):
+cdef object record_binary(Ufunc u, Side *l, Side *r, object y):
     cdef Node node = Node.__new__(Node)
+    cdef Tape tape
+    cdef cnp.ndarray a = array_of(l), b = array_of(r)
+    cdef int reads = (u.reads_a if l.tape != NULL else 0) | (u.reads_b if r.tape != NULL else 0)
+    if l.tape != NULL and r.tape != NULL and l.tape != r.tape:
+        raise LevelError(mixed_message((<Tape>l.tape).level, (<Tape>r.tape).level))
+    tape = <Tape>(l.tape if l.tape != NULL else r.tape)
     node.kind = ELEMENTWISE
     node.opcode = u.opcode
     node.row = u.find_row()
-    node.abuf = l.buffer
-    node.bbuf = r.buffer
-    node.a = l.array
-    node.b = r.array
-    if u.opcode != WG_ADD and u.opcode != WG_SUBTRACT:
-        # a constant array that the pullback needs is kept as it is now: f may write into it later
-        if l.buffer is None and l.array is not None:
-            node.a = kept(l.array)
-        if r.buffer is None and r.array is not None:
-            node.b = kept(r.array)
-    node.aslot = l.slot if l.tape is not None else -1
-    node.bslot = r.slot if r.tape is not None else -1
+    # a constant array that a partial reads is kept as it is now: f may write into it later
+    if l.buffer != NULL:
+        node.abuf = <Buffer>l.buffer
+    elif a is not None and reads & WG_A:
+        a = kept(a)
+    if r.buffer != NULL:
+        node.bbuf = <Buffer>r.buffer
+    elif b is not None and reads & WG_B:
+        b = kept(b)
+    node.aslot = l.slot
+    node.bslot = r.slot
     node.ac = l.c
     node.bc = r.c
-    return result(tape, node, y)
+    return trimmed(tape, node, reads, a, b, y)
 
 
 cdef cnp.ndarray kept(cnp.ndarray x):
@@ -764,20 +790,13 @@ cdef object scalar_ufunc(Ufunc u, object left, object right):
 cdef object power(object left, object right):
     """The operator ** on arrays, which has shorter ways for some exponents than ``np.power``."""
     cdef Side l, r
-    cdef Tape tape
     cdef double c
-    cdef Node node
     if type(left) is ArrayVar and number(right, &c) and c == 2.0 and type(right) is not float64:
         return unary(u_square, left)
-    l = Side.__new__(Side)
-    r = Side.__new__(Side)
-    if not (read_side(left, l) and read_side(right, r)) or (l.array is None and r.array is None):
+    if not (read_side(left, &l) and read_side(right, &r)) or (l.array == r.array == NULL) or (
+            l.tape == r.tape == NULL):
         return dispatch.ufunc(np.power, "__call__", (left, right), {}, operator.pow)
-    tape = common_tape(l.tape, r.tape)
-    if tape is None:
-        return dispatch.ufunc(np.power, "__call__", (left, right), {}, operator.pow)
-    y = (l.array if l.array is not None else l.wide(l.c)) ** (r.array if r.array is not None else r.wide(r.c))
-    return record_binary(u_power, tape, l, r, y)
+    return record_binary(u_power, &l, &r, value_of_side(&l) ** value_of_side(&r))
 
 
 cdef object array_ufunc(object ufunc, str method, object x0, object x1, tuple rest, object out, object where,
@@ -957,7 +976,7 @@ cdef class ArrayVar:
             if tape is None:
                 return float64(value)
             i = <char *>cnp.PyArray_DATA(self.v) + i * cnp.PyArray_STRIDE(self.v, 0) - buffer.low
-            slot = push(tape, WG_LOAD, tape.number(buffer), <int32_t>(i // <Py_ssize_t>sizeof(double)), value)
+            slot = push(tape, WG_LOAD, tape.number(buffer, self.v), <int32_t>(i // <Py_ssize_t>sizeof(double)), value)
             return scalar(tape, slot, value)
         return get_item(self, key)
 
@@ -974,14 +993,14 @@ cdef class ArrayVar:
                 s = <ScalarVar>value
                 if self.buffer.level is not s.tape.level:
                     activate(self.buffer, s.tape)
-                store_element(s.tape, self.buffer, place, s.slot, s.v)
+                store_element(s.tape, self.buffer, self.v, place, s.slot, s.v)
                 return
             if number(value, &c):
                 tape = tape_of(self.buffer)
                 if tape is None:
                     (<double *>place)[0] = c
                 else:
-                    store_element(tape, self.buffer, place, -1, c)
+                    store_element(tape, self.buffer, self.v, place, -1, c)
                 return
         set_item(self, key, value)
 
@@ -1038,10 +1057,25 @@ cdef class ArrayVar:
         return array_ufunc(ufunc, method, x0, x1, rest, out, where, kwargs)
 
     def __array_function__(self, function, types, args, kwargs):
+        if function is np_sum and args[0] is self and len(args) == 1 and not kwargs:
+            return self.sum()
         return dispatch.function(function, args, kwargs)
 
     def __getattr__(self, name):
         return dispatch.array_attribute(self, name)
+
+    def sum(self, *args, **kwargs):
+        """Sum of the elements; the sum of all has an entry of its own."""
+        cdef Node node
+        if args or kwargs or self.buffer.level is None or cnp.PyArray_TYPE(self.v) != cnp.NPY_DOUBLE:
+            return dispatch.function(np_sum, (self, *args), kwargs)
+        tape = tape_of(self.buffer)
+        node = Node.__new__(Node)
+        node.kind = SUM
+        node.abuf = self.buffer
+        node.a = outline(self.v)
+        node.aslot = node.bslot = -1
+        return result(tape, node, add_reduce(self.v, None))
 
     @property
     def __class__(self):
@@ -1122,9 +1156,9 @@ cdef int activate(Buffer buffer, Tape tape) except -1:
     return 0
 
 
-cdef inline int store_element(Tape tape, Buffer buffer, char *place, int32_t slot, double c) except -1:
+cdef inline int store_element(Tape tape, Buffer buffer, cnp.ndarray view, char *place, int32_t slot, double c) except -1:
     cdef Py_ssize_t offset = (place - buffer.low) // <Py_ssize_t>sizeof(double)
-    cdef int32_t number = tape.number(buffer)
+    cdef int32_t number = tape.number(buffer, view)
     push(tape, WG_STORE, slot, <int32_t>offset, (<double *>place)[0])
     push(tape, WG_TARGET, number, 0, 0.0)
     tape.has_stores = True
@@ -1148,7 +1182,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
         plain = (<ArrayVar>value).v
         source_tape = tape_of((<ArrayVar>value).buffer)
         if source_tape is not None:
-            source = (0, -1, (<ArrayVar>value).buffer, plain, -1)
+            source = (0, -1, (<ArrayVar>value).buffer, outline(<cnp.ndarray>plain), -1)
     else:
         plain = value
     place = Ellipsis if key is None else key
@@ -1167,7 +1201,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
     if source is not None and source[2] is not None and cnp.PyArray_NDIM(view[place]) < np.ndim(plain):
         # NumPy drops leading axes of length 1 of what is assigned: so must the adjoint see it
         plain = plain.reshape(np.shape(plain)[np.ndim(plain) - np.ndim(view[place]):])
-        node.sources = [(0, -1, source[2], plain, -1)]
+        node.sources = [(0, -1, source[2], outline(<cnp.ndarray>plain), -1)]
     saved = view[place].copy()
     view[place] = plain
     node.saved = saved
@@ -1205,7 +1239,7 @@ cdef object get_item(ArrayVar x, object key):
         view = <cnp.ndarray>x.v[(*key, Ellipsis) if type(key) is tuple else (key, Ellipsis)]
         if type(y) is float64:
             offset = (<char *>cnp.PyArray_DATA(view) - x.buffer.low) // <Py_ssize_t>sizeof(double)
-            return scalar(tape, push(tape, WG_LOAD, tape.number(x.buffer), <int32_t>offset, y), y)
+            return scalar(tape, push(tape, WG_LOAD, tape.number(x.buffer, view), <int32_t>offset, y), y)
         key = ()
     else:
         tape = tape_of(x.buffer)
@@ -1219,7 +1253,7 @@ cdef object get_item(ArrayVar x, object key):
     node.row = dispatch.getitem_row
     node.key = key
     node.aslot = node.bslot = -1
-    node.sources = [(0, -1, x.buffer, view, -1)]
+    node.sources = [(0, -1, x.buffer, outline(view), -1)]
     return result(tape, node, y)
 
 
@@ -1280,6 +1314,7 @@ def independent(Tape tape, value):
         return scalar(tape, push(tape, WG_INPUT, 0, 0, value), value)
     array = kept(<cnp.ndarray>np.asarray(value))
     buffer = new_buffer(array, tape.level)
+    buffer.owner = array
     tape.roots.append(buffer)
     x = array_var(buffer, array)
     x.scalar = not isinstance(value, ndarray)
@@ -1325,6 +1360,41 @@ def shares_memory(ArrayVar x, y):
     cdef cnp.ndarray array = <cnp.ndarray>y
     cdef char *data = <char *>cnp.PyArray_DATA(array)
     return (cnp.PyArray_SIZE(array) > 0 and data >= x.buffer.low and data < x.buffer.low + x.buffer.span)
+
+
+def scalar_list(items):
+    """Is this a list or tuple of float64 scalars, at least one of them traced?"""
+    cdef bint traced = False
+    if not items:
+        return False
+    for x in items:
+        if type(x) is ScalarVar:
+            traced = True
+        elif not (type(x) is float or type(x) is float64 or type(x) is int):
+            return False
+    return traced
+
+
+def stack_scalars(items):
+    """The array that ``np.array`` would make of such a list: one write an element."""
+    cdef cnp.npy_intp n = len(items), i = 0
+    cdef cnp.ndarray array = empty_array(1, &n)
+    cdef double *data = <double *>cnp.PyArray_DATA(array)
+    cdef Buffer buffer = new_buffer(array, None)
+    cdef double c = 0.0
+    cdef ScalarVar s
+    memset(data, 0, n * sizeof(double))
+    for x in items:
+        if type(x) is ScalarVar:
+            s = <ScalarVar>x
+            if buffer.level is not s.tape.level:
+                activate(buffer, s.tape)
+            store_element(s.tape, buffer, array, <char *>(data + i), s.slot, s.v)
+        else:
+            number(x, &c)
+            data[i] = c
+        i += 1
+    return array_var(buffer, array)
 
 
 def assign(ArrayVar x, value):
@@ -1378,6 +1448,13 @@ def pull_back(Tape tape, list inputs, list outputs, cotangents, Py_ssize_t k, bi
     `cotangents` holds one array an output (None: no contribution), or is a pair ``(first, last)``: then the seeds
     are the rows `first` to `last` of the identity over all elements of the outputs.
     """
+    if tape.nodes:          # their partials may overflow or divide by zero on the way, which is no news
+        with np.errstate(all="ignore"):
+            return swept(tape, inputs, outputs, cotangents, k, stacked, consume)
+    return swept(tape, inputs, outputs, cotangents, k, stacked, consume)
+
+
+cdef list swept(Tape tape, list inputs, list outputs, object cotangents, Py_ssize_t k, bint stacked, bint consume):
     cdef list found = []
     cdef Py_ssize_t offset = 0
     tape.begin(k, stacked)
@@ -1397,25 +1474,48 @@ def pull_back(Tape tape, list inputs, list outputs, cotangents, Py_ssize_t k, bi
 
 cdef int seed(Tape tape, object y, object cotangent) except -1:
     if type(y) is ScalarVar:
-        tape.accumulate(None, None, (<ScalarVar>y).slot, cotangent)
-    elif type(y) is ArrayVar and tape_of((<ArrayVar>y).buffer) is tape:
+        if type(cotangent) is float:
+            tape.adjoint[(<ScalarVar>y).slot] += <double>cotangent
+        else:
+            tape.accumulate(None, None, (<ScalarVar>y).slot, cotangent)
+    elif type(y) is ArrayVar and (<ArrayVar>y).buffer.level is tape.level:
         tape.accumulate((<ArrayVar>y).buffer, (<ArrayVar>y).v, -1, cotangent)
+    elif type(y) is list or type(y) is tuple:       # of scalars, standing for an array
+        for i, x in enumerate(y):
+            seed(tape, x, cotangent[..., i])
     return 0
 
 
 cdef Py_ssize_t seed_rows(Tape tape, object y, Py_ssize_t offset, Py_ssize_t first, Py_ssize_t k) except -1:
     """Seed direction j with element `first + j` of the outputs; return the offset of the next output."""
     cdef Py_ssize_t size = 1, j, e
+    cdef Buffer buffer
+    cdef cnp.ndarray v
     if type(y) is ScalarVar:
         if first <= offset < first + k:
             tape.adjoint[(<ScalarVar>y).slot * k + offset - first] += 1.0
         return offset + 1
-    size = np.size(y)
+    if type(y) is list or type(y) is tuple:             # of scalars, standing for an array
+        for x in y:
+            if type(x) is ScalarVar and first <= offset < first + k:
+                tape.adjoint[(<ScalarVar>x).slot * k + offset - first] += 1.0
+            offset += 1
+        return offset
+    size = np.size(y) if type(y) is not ArrayVar else cnp.PyArray_SIZE((<ArrayVar>y).v)
     if type(y) is ArrayVar and (<ArrayVar>y).buffer.level is tape.level and first < offset + size and offset < first + k:
-        adjoint = tape.adjoint_view((<ArrayVar>y).buffer, (<ArrayVar>y).v)
+        buffer = (<ArrayVar>y).buffer
+        v = (<ArrayVar>y).v
+        adjoint = None
         for j in range(k):
             e = first + j - offset
-            if 0 <= e < size:
+            if not 0 <= e < size:
+                continue
+            if cnp.PyArray_TYPE(v) == cnp.NPY_DOUBLE and cnp.PyArray_IS_C_CONTIGUOUS(v):
+                (<double *>(tape.shadow_of(buffer) + j * buffer.span
+                            + (<char *>cnp.PyArray_DATA(v) - buffer.low)))[e] += 1.0
+            else:
+                if adjoint is None:
+                    adjoint = tape.adjoint_view(buffer, v)
                 adjoint[j].flat[e] += 1.0
     return offset + size
 
@@ -1432,7 +1532,7 @@ cdef object adjoint_of(Tape tape, object x):
         memcpy(cnp.PyArray_DATA(adjoint), tape.adjoint + (<ScalarVar>x).slot * k, k * sizeof(double))
         return adjoint
     v = <ArrayVar>x
-    adjoint = tape.adjoint_view(v.buffer, v.buffer.value)   # shares the shadow, which the sweep gives up
+    adjoint = tape.adjoint_view(v.buffer, v.v)   # shares the shadow, which the sweep gives up
     return adjoint[()] if v.scalar and not tape.stacked else adjoint
 
 

@@ -6,4 +6,12 @@ only move elements, products and linear algebra, and last those whose derivative
 A row is mathematics and nothing else, so nothing here knows of tapes, levels or programs.
 """
 
-from wengert.rules import constant, elementwise, linalg, reductions, shaping, special  # noqa: F401
+from wengert.rules import (  # noqa: F401
+    constant,
+    elementwise,
+    linalg,
+    products,
+    reductions,
+    shaping,
+    special,
+)

@@ -1,6 +1,6 @@
 """Shapes that several chapters share: broadcasting undone, reduced axes put back, elements sent home.
 
-Throughout, a cotangent may have `lead` more axes than the value it belongs to: that many directions are pulled
+Throughout, a cotangent may have `lead` more axes than the value it belongs to: several directions are pulled
 back at once, and the extra axes come first.
 So axes are counted from the end wherever a cotangent is meant.
 """
@@ -60,7 +60,7 @@ def numbers(x):
 
 
 def send_home(ybar, source, x):
-    """Cotangent of `x`, when element i of the result is element ``source[i]`` of `x`, numbered from 1; 0 is none.
+    """Cotangent of `x`, of which element ``source[i]``, numbered from 1, went to place i; 0 is none.
 
     ``bincount`` adds in float64 and takes no other dtype, hence the cast at the end.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.registry import linear, strong, structural, ufunc_methods
-from wengert.rules.broadcasting import from_end, is_kept, leading, length, restore
+from wengert.rules.broadcasting import from_end, leading, length, restore
 
 # ufunc.reduce reduces axis 0 where the function, without an axis, reduces them all: the engine fills it in
 ufunc_methods.update(
@@ -199,7 +199,9 @@ def backward_recurrence(a, b):
     factor = np.concatenate([a[..., 1:], np.zeros_like(a[..., :1])], axis=-1)
     step = 1
     while step < n:
-        b = np.concatenate([b[..., :-step] + strong(b[..., step:], factor[..., :-step]), b[..., -step:]], axis=-1)
+        b = np.concatenate(
+            [b[..., :-step] + strong(b[..., step:], factor[..., :-step]), b[..., -step:]], axis=-1
+        )
         tail = np.zeros_like(factor[..., -step:])
         factor = np.concatenate([strong(factor[..., :-step], factor[..., step:]), tail], axis=-1)
         step *= 2
@@ -289,7 +291,7 @@ def trapezoid_wrt_points(ybar, integral, y, x=None, dx=1.0, axis=-1):
     if np.ndim(x) != np.ndim(y):
         z = np.sum(z, axis=tuple(i for i in range(-np.ndim(y), 0) if i != axis))
         axis = -1
-    return diff_transpose(z, np.zeros(np.shape(z)[leading(ybar, integral):]), axis=axis)
+    return diff_transpose(z, np.zeros(np.shape(z)[leading(ybar, integral) :]), axis=axis)
 
 
 structural(np.trapezoid, trapezoid_wrt_values, trapezoid_wrt_points, stacked=True)

@@ -108,7 +108,9 @@ structural(np.extract, None, extract_wrt_array, stacked=True, curvature="none")
 
 def sort_wrt_array(ybar, y, a, axis=-1, kind=None, order=None, *, stable=None):
     order = np.argsort(a, axis=axis, kind="stable")
-    source = np.ravel(numbers(a))[np.ravel(order)] if axis is None else np.take_along_axis(numbers(a), order, axis)
+    source = (
+        np.ravel(numbers(a))[np.ravel(order)] if axis is None else np.take_along_axis(numbers(a), order, axis)
+    )
     return send_home(ybar, source, a)
 
 

@@ -1,4 +1,4 @@
-"""Functions of ``scipy.special``, declared by dotted name: bound when SciPy first comes by, so never imported here.
+"""Functions of ``scipy.special``, by dotted name: bound when SciPy first comes by, so never imported here.
 
 A body that needs another function of ``scipy.special`` imports it there: by then it has been imported.
 Functions whose derivative is known only up to cancellation (erfcx, dawsn) have no row.
@@ -58,8 +58,12 @@ elementwise("scipy.special.erf", lambda y, x: 2 / sqrt(pi) * exp_minus_square(x,
 elementwise("scipy.special.erfc", lambda y, x: -2 / sqrt(pi) * exp_minus_square(x, 1.0), domain=(ANY,))
 elementwise("scipy.special.ndtr", lambda y, x: 1 / sqrt(2 * pi) * exp_minus_square(x, 0.5), domain=(ANY,))
 # the inverses: the derivative of the function at y, upside down
-elementwise("scipy.special.erfinv", lambda y, x: sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((-0.9, 0.9),))
-elementwise("scipy.special.erfcinv", lambda y, x: -sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((0.1, 1.9),))
+elementwise(
+    "scipy.special.erfinv", lambda y, x: sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((-0.9, 0.9),)
+)
+elementwise(
+    "scipy.special.erfcinv", lambda y, x: -sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((0.1, 1.9),)
+)
 elementwise("scipy.special.ndtri", lambda y, x: sqrt(2 * pi) / exp_minus_square(y, 0.5), domain=(UNIT,))
 
 # ---- the logistic function
@@ -179,13 +183,19 @@ def between_neighbours(name, sign_below, sign_above):
 
 
 elementwise("scipy.special.j0", lambda y, x: -bessel("jv", 1, x), domain=(POSITIVE,))
-elementwise("scipy.special.j1", lambda y, x: (bessel("jv", 0, x) - bessel("jv", 2, x)) / 2, domain=(POSITIVE,))
+elementwise(
+    "scipy.special.j1", lambda y, x: (bessel("jv", 0, x) - bessel("jv", 2, x)) / 2, domain=(POSITIVE,)
+)
 elementwise("scipy.special.y0", lambda y, x: -bessel("yv", 1, x), domain=(POSITIVE,))
-elementwise("scipy.special.y1", lambda y, x: (bessel("yv", 0, x) - bessel("yv", 2, x)) / 2, domain=(POSITIVE,))
+elementwise(
+    "scipy.special.y1", lambda y, x: (bessel("yv", 0, x) - bessel("yv", 2, x)) / 2, domain=(POSITIVE,)
+)
 elementwise("scipy.special.i0", lambda y, x: bessel("iv", 1, x), domain=(ANY,))
 elementwise("scipy.special.i1", lambda y, x: (bessel("iv", 0, x) + bessel("iv", 2, x)) / 2, domain=(ANY,))
 elementwise("scipy.special.k0", lambda y, x: -bessel("kv", 1, x), domain=(POSITIVE,))
-elementwise("scipy.special.k1", lambda y, x: -(bessel("kv", 0, x) + bessel("kv", 2, x)) / 2, domain=(POSITIVE,))
+elementwise(
+    "scipy.special.k1", lambda y, x: -(bessel("kv", 0, x) + bessel("kv", 2, x)) / 2, domain=(POSITIVE,)
+)
 for name, below, above in (("jv", 1, -1), ("yv", 1, -1), ("iv", 1, 1), ("kv", -1, -1)):
     elementwise(
         f"scipy.special.{name}",

@@ -6,12 +6,13 @@ A Jacobian is made of rows: k cotangents are swept at once over one recording.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from wengert.transforms.products import Pullback, Recording, assemble_inputs, record, sweep
+from wengert.transforms.products import Pullback, Recording, assemble_inputs, record, shape_of, single, sweep
 
 #: bytes of adjoints that one sweep of a Jacobian may take: about what stays in a second-level cache
 _SWEEP_BYTES = 1 << 21
@@ -53,6 +54,8 @@ class Derivative:
     def positions(self, args: tuple) -> tuple:
         """Positions of the differentiated arguments in the call."""
         positions = self._positions
+        if self._single and 0 <= positions[0] < len(args):
+            return positions
         if isinstance(positions, slice):
             return tuple(range(*positions.indices(len(args))))
         for position in positions:
@@ -64,10 +67,10 @@ class Derivative:
         return positions
 
     def __call__(self, *args, out=None, **kwargs):
-        run = self._recorded(args, kwargs)
+        run = self._recorded(args, kwargs) if self._shared is not None else self._record(args, kwargs)
         try:
             result = self.of(run)
-            if isinstance(self._positions, slice):
+            if type(self._positions) is slice:
                 result = self._stack(result)
             if out is not None:
                 result = _copied(out, result, self.name)
@@ -77,7 +80,7 @@ class Derivative:
             parts += (result,)
             return parts + (run.aux,) if self.has_aux else parts
         finally:
-            run.close()
+            run.tape.close()
 
     def of(self, run: Recording) -> Any:
         """The derivative, from a recording."""
@@ -107,12 +110,11 @@ class Derivative:
         return run.value()
 
     def _recorded(self, args, kwargs):
-        if self._shared is not None:
-            key, run = self._shared
-            self._shared = None
-            if key == _key(args, kwargs):
-                return run
-            run.close()
+        key, run = self._shared
+        self._shared = None
+        if key == _key(args, kwargs):
+            return run
+        run.close()
         return self._record(args, kwargs)
 
     def _record(self, args, kwargs):
@@ -173,8 +175,8 @@ class Gradient(Derivative):
     word = "grad"
 
     def of(self, run):
-        if len(run.outputs) != 1 or np.shape(run.outputs[0]) != ():
-            shape = np.shape(run.outputs[0]) if len(run.outputs) == 1 else f"a container of {len(run.outputs)} arrays"
+        if len(run.outputs) != 1 or shape_of(run.outputs[0]) != ():
+            shape = shape_of(run.outputs[0]) if len(run.outputs) == 1 else f"a container of {len(run.outputs)} arrays"
             raise TypeError(
                 f"{self.name}: the function must return a single number, its output has shape {shape}: "
                 "use wengert.jacobian(f), or wengert.vjp(f, x) with a seed"
@@ -182,7 +184,7 @@ class Gradient(Derivative):
                 else f"{self.name}: the function must return a single number, it returned {shape}: "
                 "use wengert.jacobian(f), or wengert.vjp(f, x) with a seed"
             )
-        found = sweep(run, [np.float64(1.0)], 1, False, True)
+        found = sweep(run, [1.0], 1, False, True)
         return assemble_inputs(run, found, self._single)
 
 
@@ -201,39 +203,47 @@ class Jacobian(Derivative):
         return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.chunk)
 
     def of(self, run):
-        shapes = [np.shape(y) for y in run.outputs]
-        sizes = [int(np.prod(shape)) for shape in shapes]
-        m = sum(sizes)
-        k = self.chunk or self._directions(run, m)
+        if len(run.outputs) == 1:
+            shape = shape_of(run.outputs[0])
+            rows = self._rows(run, shape[0] if len(shape) == 1 else math.prod(shape))
+            if len(shape) == 1 and len(rows) == 1 and run.restore_output is single:
+                return assemble_inputs(run, rows, self._single)
+            return run.restore_output([self._block(run, rows, shape)])
+        shapes = [shape_of(y) for y in run.outputs]
+        rows = self._rows(run, sum([math.prod(shape) for shape in shapes]))
+        blocks = []
+        first = 0
+        for shape in shapes:
+            last = first + math.prod(shape)
+            blocks.append(self._block(run, [row[first:last] for row in rows], shape))
+            first = last
+        return run.restore_output(blocks)
+
+    def _rows(self, run, m):
+        """Derivatives of all m elements of the outputs, an array of shape (m, *S) for each input."""
+        k = self.chunk or (m if m <= _FEWEST else self._directions(run, m))
+        if m == 0:
+            return [np.empty((0, *x.shape), dtype=x.dtype) for x in run.inputs]
         if m <= k:
-            rows = sweep(run, (0, m), m, True, True) if m else [np.empty((0, *np.shape(x))) for x in run.inputs]
-        else:
-            rows = [np.empty((m, *np.shape(x)), dtype=x.dtype) for x in run.inputs]
-            for first in range(0, m, k):
-                last = min(first + k, m)
-                for whole, part in zip(rows, sweep(run, (first, last), last - first, True, last == m)):
-                    whole[first:last] = part
-        if len(shapes) == 1:
-            blocks = [row.reshape(shapes[0] + row.shape[1:]) for row in rows]
-            return run.restore_output([assemble_inputs(run, _unwrapped(blocks), self._single)])
-        made = []
-        start = 0
-        for shape, size in zip(shapes, sizes):
-            blocks = [row[start : start + size].reshape(shape + row.shape[1:]) for row in rows]
-            made.append(assemble_inputs(run, _unwrapped(blocks), self._single))
-            start += size
-        return run.restore_output(made)
+            return sweep(run, (0, m), m, True, True)
+        rows = [np.empty((m, *x.shape), dtype=x.dtype) for x in run.inputs]
+        for first in range(0, m, k):
+            last = min(first + k, m)
+            for whole, part in zip(rows, sweep(run, (first, last), last - first, True, last == m)):
+                whole[first:last] = part
+        return rows
+
+    def _block(self, run, rows, shape):
+        """Rows of one output, in its shape and in the form of the arguments."""
+        if len(shape) != 1:
+            rows = [row.reshape(shape + row.shape[1:]) for row in rows]
+        rows = [row if row.ndim else row[()] for row in rows]      # as a function of numbers would give
+        return assemble_inputs(run, rows, self._single)
 
     @staticmethod
     def _directions(run, m):
         """How many rows are swept at once: as many as fit, since each sweep passes over the whole list."""
-        entry = 8 * (run.tape.size + sum(int(np.size(x)) for x in run.inputs)) + 1
-        return max(1, min(m, max(_FEWEST, _SWEEP_BYTES // entry)))
-
-
-def _unwrapped(blocks):
-    """0-d blocks as NumPy scalars, which is what a function of numbers would give."""
-    return [block[()] if block.ndim == 0 else block for block in blocks]
+        return min(m, max(_FEWEST, _SWEEP_BYTES // (8 * run.tape.size + 8)))
 
 
 class VJP:

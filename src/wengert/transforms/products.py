@@ -18,7 +18,7 @@ from wengert.containers import input_leaf, output_leaf, plain_copy, split
 from wengert.core.levels import running
 from wengert.core.rebind import rebound
 from wengert.core.tape import Tape
-from wengert.core.var import independent, is_var, pull_back, value_of, was_written
+from wengert.core.var import independent, is_var, pull_back, scalar_list, value_of, was_written
 from wengert.errors import MutatedInputWarning
 
 _warned: weakref.WeakSet = weakref.WeakSet()
@@ -27,18 +27,20 @@ _warned: weakref.WeakSet = weakref.WeakSet()
 class Recording:
     """One run of a function on traced arguments: its tape, the traced inputs, and what it returned."""
 
-    __slots__ = ("aux", "inputs", "name", "outputs", "restore_inputs", "restore_output", "shapes", "tape")
+    __slots__ = ("aux", "inputs", "name", "outputs", "restore_inputs", "restore_output", "tape")
 
     def value(self) -> Any:
         """What the function returned, as plain values of their own."""
-        return self.restore_output([plain_copy(y) for y in self.outputs])
+        return self.restore_output([np.array(plain_copy(y)) if isinstance(y, (list, tuple)) else plain_copy(y)
+                                    for y in self.outputs])
 
     def close(self) -> None:
         """End the derivative and free the tape."""
         self.tape.close()
 
 
-def _single(leaves):
+def single(leaves):
+    """What stands for one leaf that is no container."""
     return leaves[0]
 
 
@@ -58,7 +60,7 @@ def record(f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bo
         if type(x) is np.ndarray and x.dtype == np.float64:
             x = independent(tape, x)
             inputs.append(x)
-            restore_inputs.append((_single, 1))
+            restore_inputs.append((single, 1))
             traced[position] = x
         else:
             leaves, restore = split(x)
@@ -72,8 +74,8 @@ def record(f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bo
         run.aux = None
         if has_aux:
             y, run.aux = _pair(y, name)
-        if is_var(y):
-            run.outputs, run.restore_output = [y], _single
+        if is_var(y) or (type(y) in (list, tuple) and scalar_list(y)):
+            run.outputs, run.restore_output = [y], single
         else:
             leaves, run.restore_output = split(y)
             run.outputs = [output_leaf(leaf, name) for leaf in leaves]
@@ -119,11 +121,11 @@ class Pullback:
         self._run = run
         self._single = single
         self._lock = threading.Lock()
-        self._shapes = [np.shape(y) for y in run.outputs]
+        self._shapes = [shape_of(y) for y in run.outputs]
 
     def __call__(self, cotangent):
         run = self._run
-        seeds = [cotangent] if run.restore_output is _single else split(cotangent)[0]
+        seeds = [cotangent] if run.restore_output is single else split(cotangent)[0]
         if len(seeds) != len(run.outputs):
             raise ValueError(
                 f"{run.name}: the cotangent has {len(seeds)} arrays, the function returned {len(run.outputs)}"
@@ -151,16 +153,22 @@ class Pullback:
 
 
 def sweep(run: Recording, cotangents, k: int, stacked: bool, consume: bool) -> list:
-    """Cotangents of the inputs; partials may overflow or divide by zero on the way, which is no news."""
-    with np.errstate(all="ignore"):
-        return pull_back(run.tape, run.inputs, run.outputs, cotangents, k, stacked, consume)
+    """Cotangents of the inputs, with a leading axis of length k if `stacked`."""
+    return pull_back(run.tape, run.inputs, run.outputs, cotangents, k, stacked, consume)
 
 
-def assemble_inputs(run: Recording, leaves: list, single: bool) -> Any:
+def shape_of(y) -> tuple:
+    """Shape of an output; a list of scalars is an array of one axis."""
+    return y.shape if not isinstance(y, (list, tuple)) else (len(y),)
+
+
+def assemble_inputs(run: Recording, leaves: list, alone: bool) -> Any:
     """Leaves put back into the form of the arguments: one of them, or a tuple."""
+    if alone and run.restore_inputs[0][0] is single:
+        return leaves[0]
     made = []
     start = 0
     for restore, count in run.restore_inputs:
         made.append(restore(leaves[start : start + count]))
         start += count
-    return made[0] if single else tuple(made)
+    return made[0] if alone else tuple(made)

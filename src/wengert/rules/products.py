@@ -1,0 +1,407 @@
+"""Products of arrays: matrix products, contractions, einsum, Kronecker and cross products.
+
+Every product of a cotangent with an operand is strong: a factor that is exactly 0 gives 0, also against inf.
+Operands with batch axes broadcast: what comes back is summed over the axes along which one was repeated.
+"""
+
+from __future__ import annotations
+
+import math
+import string
+from functools import reduce
+
+import numpy as np
+
+from wengert.errors import UnsupportedFunctionError
+from wengert.registry import strong, structural
+from wengert.rules.broadcasting import from_end, leading, unbroadcast
+
+# ---- strong products
+
+
+def strong_matmul(a, b):
+    """a @ b for matrices, in which 0 times inf or NaN is 0.
+
+    Redone term by term only where a NaN came out of an operand that is not finite: rare, so it may be slow.
+    """
+    y = np.matmul(a, b)
+    if not np.isnan(y).any() or (np.isfinite(a).all() and np.isfinite(b).all()):
+        return y
+    terms = (strong(a[..., :, k : k + 1], b[..., k : k + 1, :]) for k in range(np.shape(a)[-1]))
+    return reduce(np.add, terms)
+
+
+def transposed(a):
+    return np.swapaxes(a, -1, -2)
+
+
+# ---- matrix products
+
+
+def as_matrices(g, a, b):
+    """Cotangent and operands of ``a @ b``; a vector is a row at the left and a column at the right."""
+    if np.ndim(b) == 1:
+        b, g = b[:, None], g[..., None]
+    if np.ndim(a) == 1:
+        a, g = a[None, :], g[..., None, :]
+    return g, a, b
+
+
+def matmul_wrt_left(ybar, y, a, b, out=None):
+    lead = leading(ybar, y)
+    g, left, right = as_matrices(ybar, a, b)
+    z = unbroadcast(strong_matmul(g, transposed(right)), left, lead)
+    return z[..., 0, :] if np.ndim(a) == 1 else z
+
+
+def matmul_wrt_right(ybar, y, a, b, out=None):
+    lead = leading(ybar, y)
+    g, left, right = as_matrices(ybar, a, b)
+    if np.ndim(right) == 2 and np.ndim(left) > 2:  # a stack times one matrix is one tall matrix times it
+        g = np.reshape(g, np.shape(g)[:lead] + (-1, np.shape(g)[-1]))
+        left = np.reshape(left, (-1, np.shape(left)[-1]))
+    z = unbroadcast(strong_matmul(transposed(left), g), right, lead)
+    return z[..., 0] if np.ndim(b) == 1 else z
+
+
+structural(np.matmul, matmul_wrt_left, matmul_wrt_right, stacked=True, curvature="cross")
+if np.linalg.matmul is not np.matmul:
+    structural(np.linalg.matmul, matmul_wrt_left, matmul_wrt_right, stacked=True, curvature="cross")
+
+
+def matvec_wrt_matrix(ybar, y, a, v, out=None):
+    return unbroadcast(strong(ybar[..., :, None], v[..., None, :]), a, leading(ybar, y))
+
+
+def matvec_wrt_vector(ybar, y, a, v, out=None):
+    z = strong_matmul(transposed(a), ybar[..., :, None])[..., 0]
+    return unbroadcast(z, v, leading(ybar, y))
+
+
+def vecmat_wrt_vector(ybar, y, v, a, out=None):
+    return matvec_wrt_vector(ybar, y, transposed(a), v)
+
+
+def vecmat_wrt_matrix(ybar, y, v, a, out=None):
+    return unbroadcast(strong(v[..., :, None], ybar[..., None, :]), a, leading(ybar, y))
+
+
+if hasattr(np, "matvec"):  # NumPy 2.2
+    structural(np.matvec, matvec_wrt_matrix, matvec_wrt_vector, stacked=True, curvature="cross")
+    structural(np.vecmat, vecmat_wrt_vector, vecmat_wrt_matrix, stacked=True, curvature="cross")
+
+# ---- sums of products over chosen axes
+
+
+def contraction(na, nb, axes):
+    """Axes that ``tensordot`` sums over, as two tuples of non-negative numbers."""
+    if isinstance(axes, (int, np.integer)):
+        return tuple(range(na - axes, na)), tuple(range(axes))
+    left, right = ((i,) if np.ndim(i) == 0 else tuple(i) for i in axes)
+    return tuple(i % na for i in left), tuple(i % nb for i in right)
+
+
+def shape_of(x, axes):
+    return tuple(np.shape(x)[i] for i in axes)
+
+
+def rest_of(x, axes):
+    return tuple(i for i in range(np.ndim(x)) if i not in axes)
+
+
+def laid_back(z, x, order, lead):
+    """`z`, whose trailing axes are those of `x` in the given order, with them in their own order."""
+    k = len(lead)
+    z = np.reshape(z, lead + shape_of(x, order))
+    return np.transpose(z, tuple(range(k)) + tuple(k + order.index(i) for i in range(np.ndim(x))))
+
+
+def tensordot_wrt_left(ybar, y, a, b, axes=2):
+    left, right = contraction(np.ndim(a), np.ndim(b), axes)
+    lead = np.shape(ybar)[: leading(ybar, y)]
+    free = rest_of(b, right)
+    columns = math.prod(shape_of(b, free))
+    flat = np.reshape(np.transpose(b, right + free), (math.prod(shape_of(b, right)), columns))
+    rows = math.prod(shape_of(a, rest_of(a, left)))
+    z = strong_matmul(np.reshape(ybar, (*lead, rows, columns)), transposed(flat))
+    return laid_back(z, a, rest_of(a, left) + left, lead)
+
+
+def tensordot_wrt_right(ybar, y, a, b, axes=2):
+    left, right = contraction(np.ndim(a), np.ndim(b), axes)
+    lead = np.shape(ybar)[: leading(ybar, y)]
+    free = rest_of(a, left)
+    rows = math.prod(shape_of(a, free))
+    flat = np.reshape(np.transpose(a, left + free), (math.prod(shape_of(a, left)), rows))
+    columns = math.prod(shape_of(b, rest_of(b, right)))
+    z = strong_matmul(flat, np.reshape(ybar, (*lead, rows, columns)))
+    return laid_back(z, b, right + rest_of(b, right), lead)
+
+
+structural(np.tensordot, tensordot_wrt_left, tensordot_wrt_right, stacked=True, curvature="cross")
+if np.linalg.tensordot is not np.tensordot:
+    structural(
+        np.linalg.tensordot,
+        lambda ybar, y, x1, x2, *, axes=2: tensordot_wrt_left(ybar, y, x1, x2, axes),
+        lambda ybar, y, x1, x2, *, axes=2: tensordot_wrt_right(ybar, y, x1, x2, axes),
+        stacked=True,
+        curvature="cross",
+    )
+
+
+def dot_axes(a, b):
+    """``dot`` sums the last axis of `a` against the last but one of `b`, or its only one."""
+    return (-1,), (-min(np.ndim(b), 2),)
+
+
+def inner_axes(a, b):
+    return (-1,), (-1,)
+
+
+def is_scaling(a, b):
+    """Whether ``dot`` and ``inner`` are plain multiplication."""
+    return np.ndim(a) == 0 or np.ndim(b) == 0
+
+
+def scaling_wrt(ybar, y, x, other):
+    return unbroadcast(strong(ybar, other), x, leading(ybar, y))
+
+
+def wrt_left(axes_of):
+    def pullback(ybar, y, a, b, out=None):
+        if is_scaling(a, b):
+            return scaling_wrt(ybar, y, a, b)
+        return tensordot_wrt_left(ybar, y, a, b, axes_of(a, b))
+
+    return pullback
+
+
+def wrt_right(axes_of):
+    def pullback(ybar, y, a, b, out=None):
+        if is_scaling(a, b):
+            return scaling_wrt(ybar, y, b, a)
+        return tensordot_wrt_right(ybar, y, a, b, axes_of(a, b))
+
+    return pullback
+
+
+structural(np.dot, wrt_left(dot_axes), wrt_right(dot_axes), stacked=True, curvature="cross")
+structural(np.inner, wrt_left(inner_axes), wrt_right(inner_axes), stacked=True, curvature="cross")
+
+
+def outer_wrt_left(ybar, y, a, b, out=None):
+    lead = np.shape(ybar)[: leading(ybar, y)]
+    return np.reshape(strong_matmul(ybar, np.ravel(b)[:, None]), lead + np.shape(a))
+
+
+def outer_wrt_right(ybar, y, a, b, out=None):
+    lead = np.shape(ybar)[: leading(ybar, y)]
+    return np.reshape(strong_matmul(np.ravel(a)[None, :], ybar), lead + np.shape(b))
+
+
+for fun in (np.outer, np.linalg.outer):
+    structural(fun, outer_wrt_left, outer_wrt_right, stacked=True, curvature="cross")
+
+
+def vdot_wrt(ybar, x, other):
+    """Both operands are flattened; for real ones the conjugate is no matter."""
+    return np.reshape(strong(ybar[..., None], np.ravel(other)), np.shape(ybar) + np.shape(x))
+
+
+structural(
+    np.vdot,
+    lambda ybar, y, a, b: vdot_wrt(ybar, a, b),
+    lambda ybar, y, a, b: vdot_wrt(ybar, b, a),
+    stacked=True,
+    curvature="cross",
+)
+
+
+def vecdot_wrt(ybar, y, x, other, axis):
+    """The sum runs over `axis` of both operands, which broadcast in the others."""
+    lead = leading(ybar, y)
+    moved = np.moveaxis(x, axis, -1)
+    z = unbroadcast(strong(ybar[..., None], np.moveaxis(other, axis, -1)), moved, lead)
+    return np.moveaxis(z, -1, axis if axis < 0 else axis - np.ndim(x))
+
+
+for fun in {np.vecdot, np.linalg.vecdot}:
+    structural(
+        fun,
+        lambda ybar, y, x1, x2, *, axis=-1: vecdot_wrt(ybar, y, x1, x2, axis),
+        lambda ybar, y, x1, x2, *, axis=-1: vecdot_wrt(ybar, y, x2, x1, axis),
+        stacked=True,
+        curvature="cross",
+    )
+
+# ---- einsum
+
+
+def spelt(labels):
+    """A list of labels, as the interleaved form has them, as letters."""
+    return "".join("..." if label is Ellipsis else string.ascii_letters[label] for label in labels)
+
+
+def einsum_form(args):
+    """Subscripts of each operand and of the result (None if implicit), and the operands; of either form."""
+    if isinstance(args[0], str):
+        inputs, arrow, output = args[0].replace(" ", "").partition("->")
+        return inputs.split(","), output if arrow else None, list(args[1:])
+    count = len(args) // 2
+    output = spelt(args[-1]) if len(args) % 2 else None
+    return [spelt(args[2 * i + 1]) for i in range(count)], output, list(args[0 : 2 * count : 2])
+
+
+def einsum_letters(args, lead):
+    """Subscripts without ellipses, and letters for the leading axes of the cotangent.
+
+    Without an arrow the result has the ellipsis first, then the letters that occur once, in order.
+    """
+    inputs, output, operands = einsum_form(args)
+    if output is None:
+        seen = "".join(inputs).replace(".", "")
+        output = "..." * any("..." in s for s in inputs) + "".join(
+            sorted(c for c in set(seen) if seen.count(c) == 1)
+        )
+    fresh = [c for c in string.ascii_letters if c not in "".join(inputs) + output]
+    dots = [
+        np.ndim(x) - len(s.replace("...", "")) for s, x in zip(inputs, operands, strict=True) if "..." in s
+    ]
+    ellipsis = "".join(fresh[lead : lead + max(dots, default=0)])
+
+    def spell(s, ndim):
+        count = ndim - len(s.replace("...", ""))
+        return s.replace("...", ellipsis[len(ellipsis) - count :])
+
+    inputs = [spell(s, np.ndim(x)) for s, x in zip(inputs, operands, strict=True)]
+    return inputs, output.replace("...", ellipsis), "".join(fresh[:lead]), operands
+
+
+def strong_einsum(inputs, output, operands):
+    """``einsum`` in which 0 times inf or NaN is 0; redone in full broadcast where that happened."""
+    y = np.einsum(",".join(inputs) + "->" + output, *operands, optimize=True)
+    if not np.isnan(y).any() or all(np.isfinite(x).all() for x in operands):
+        return y
+    letters = output + "".join(sorted(set("".join(inputs)) - set(output)))
+    spread = [
+        np.einsum(s + "->" + "".join(c for c in letters if c in s), x) for s, x in zip(inputs, operands)
+    ]
+    index = [tuple(slice(None) if c in s else None for c in letters) for s in inputs]
+    product = reduce(strong, [x[i] for x, i in zip(spread, index, strict=True)])
+    return np.sum(product, axis=tuple(range(len(output), len(letters))))
+
+
+def einsum_wrt(i, ybar, y, *args, optimize=False, dtype=None):
+    """The cotangent takes the operand's place: sum over all that the operand does not carry.
+
+    A letter that only this operand has was summed alone: its axis comes back with length 1.
+    A letter that it has twice stands for a diagonal: the result is laid on it.
+    """
+    inputs, output, front, operands = einsum_letters(args, leading(ybar, y))
+    i = i - 1 if isinstance(args[0], str) else i // 2
+    own, x = inputs[i], operands[i]
+    others = [k for k in range(len(inputs)) if k != i]
+    known = set(output).union(*(inputs[k] for k in others))
+    unique = "".join(dict.fromkeys(own))
+    kept = "".join(c for c in unique if c in known)
+    z = strong_einsum(
+        [front + output] + [inputs[k] for k in others], front + kept, [ybar] + [operands[k] for k in others]
+    )
+    alone = tuple(len(front) + j for j, c in enumerate(unique) if c not in known)
+    z = np.expand_dims(z, alone)
+    if unique == own:
+        return unbroadcast(z, x, len(front))
+    return on_diagonals(z, own, x, len(front))
+
+
+def on_diagonals(z, own, x, lead):
+    """`z`, which has one axis for each letter, laid where the indices of equal letters are equal."""
+    repeats = tuple(j for j, c in enumerate(own) if c in own[:j])
+    z = np.expand_dims(z, tuple(lead + j for j in repeats))
+    for j in repeats:
+        shape = [1] * len(own)
+        shape[own.index(own[j])] = shape[j] = np.shape(x)[j]
+        z = np.where(np.reshape(np.eye(np.shape(x)[j], dtype=bool), shape), z, 0)
+    return z
+
+
+structural(np.einsum, variadic=einsum_wrt, stacked=True, curvature="cross")
+
+# ---- Kronecker and cross products
+
+
+def kron_blocks(z, a, b, lead):
+    """`z` of the shape of ``kron(a, b)`` as a matrix: rows for `a`, columns for `b`."""
+    n = max(np.ndim(a), np.ndim(b))
+    outer = (1,) * (n - np.ndim(a)) + np.shape(a)
+    inner = (1,) * (n - np.ndim(b)) + np.shape(b)
+    z = np.reshape(z, lead + tuple(m for pair in zip(outer, inner, strict=True) for m in pair))
+    k = len(lead)
+    order = (*range(k), *range(k, k + 2 * n, 2), *range(k + 1, k + 2 * n, 2))
+    return np.reshape(np.transpose(z, order), (*lead, np.size(a), np.size(b)))
+
+
+def kron_wrt_left(ybar, y, a, b):
+    lead = np.shape(ybar)[: leading(ybar, y)]
+    z = strong_matmul(kron_blocks(ybar, a, b, lead), np.ravel(b)[:, None])
+    return np.reshape(z, lead + np.shape(a))
+
+
+def kron_wrt_right(ybar, y, a, b):
+    lead = np.shape(ybar)[: leading(ybar, y)]
+    z = strong_matmul(np.ravel(a)[None, :], kron_blocks(ybar, a, b, lead))
+    return np.reshape(z, lead + np.shape(b))
+
+
+structural(np.kron, kron_wrt_left, kron_wrt_right, stacked=True, curvature="cross")
+
+
+def strong_cross(u, v):
+    """Cross product along the last axis, in which 0 times inf is 0."""
+    after, before = (1, 2, 0), (2, 0, 1)
+    return np.stack(
+        [
+            strong(u[..., i], v[..., j]) - strong(u[..., j], v[..., i])
+            for i, j in zip(after, before, strict=True)
+        ],
+        axis=-1,
+    )
+
+
+def cross_axes(axisa, axisb, axisc, axis):
+    return (axisa, axisb, axisc) if axis is None else (axis, axis, axis)
+
+
+def cross_wrt(ybar, y, x, other, axes, sign):
+    """d(a x b) paired with g is a . (b x g) = b . (g x a)."""
+    axis_x, axis_other, axis_y = axes
+    if np.shape(x)[axis_x] != 3 or np.shape(other)[axis_other] != 3:
+        raise UnsupportedFunctionError(
+            "numpy.cross has a rule for vectors of three elements; in the plane write "
+            "a[0] * b[1] - a[1] * b[0]"
+        )
+    (place,) = from_end(axis_y, np.ndim(y))
+    g, u = np.moveaxis(ybar, place, -1), np.moveaxis(other, axis_other, -1)
+    z = strong_cross(u, g) if sign > 0 else strong_cross(g, u)
+    z = unbroadcast(z, np.moveaxis(x, axis_x, -1), leading(ybar, y))
+    return np.moveaxis(z, -1, from_end(axis_x, np.ndim(x))[0])
+
+
+def cross_wrt_left(ybar, y, a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
+    axisa, axisb, axisc = cross_axes(axisa, axisb, axisc, axis)
+    return cross_wrt(ybar, y, a, b, (axisa, axisb, axisc), 1)
+
+
+def cross_wrt_right(ybar, y, a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
+    axisa, axisb, axisc = cross_axes(axisa, axisb, axisc, axis)
+    return cross_wrt(ybar, y, b, a, (axisb, axisa, axisc), -1)
+
+
+structural(np.cross, cross_wrt_left, cross_wrt_right, stacked=True, curvature="cross")
+structural(
+    np.linalg.cross,
+    lambda ybar, y, x1, x2, *, axis=-1: cross_wrt(ybar, y, x1, x2, (axis, axis, axis), 1),
+    lambda ybar, y, x1, x2, *, axis=-1: cross_wrt(ybar, y, x2, x1, (axis, axis, axis), -1),
+    stacked=True,
+    curvature="cross",
+)
