@@ -1,12 +1,12 @@
-"""Steady state of a one-dimensional Brusselator, written with loops in a class, solved with an exact Jacobian.
+"""Steady state of a one-dimensional Brusselator: loops in a class, solved with an exact Jacobian.
 
 Two substances react and diffuse in a closed tube of length L (all quantities dimensionless):
 
     du/dt = A - (B + 1) u + u^2 v + D_u d2u/dx2        no flux through the ends
     dv/dt =      B u      - u^2 v + D_v d2v/dx2
 
-The uniform state u = A, v = B/A is steady.  For the B chosen it is unstable (Turing), and a pattern is steady too.
-Cells of equal width hold the concentrations; nothing flows through the walls of the first and the last one.
+The uniform state u = A, v = B/A is steady.  At the values chosen it is unstable (Turing), and a pattern is
+steady too.  The concentrations are those of cells of equal width.
 
 Known of every steady state, whatever its profile: summed over the tube the diffusion terms cancel, so
 mean(u) = A and mean(u^2 v) = A B.  The Jacobian is known as well, and compared with one derived by hand.
@@ -159,9 +159,10 @@ def main():
     differences = Solution(model, None)
     z = exact.found.x
     u, v = z[: model.n], z[model.n :]
-    print_comparison(exact, differences, median_time(jacobian, z), median_time(difference_jacobian, z, repeats=5))
+    seconds = median_time(jacobian, z), median_time(difference_jacobian, z)
+    print_comparison(exact, differences, *seconds)
 
-    # Each entry is a sum of a few terms, none larger than the largest entry: 4 roundings of that size are allowed.
+    # An entry is a sum of a few terms, none larger than the largest entry: 4 roundings of that are allowed.
     by_hand = model.jacobian_by_hand(z)
     rounding = np.finfo(float).eps * np.max(np.abs(by_hand))
     claims = {

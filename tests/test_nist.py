@@ -1,7 +1,7 @@
 """NIST's 27 nonlinear regressions: exact Jacobians at every start, and fits that reach the certified values.
 
-Each file of `data/nist_strd` holds its model as a formula.  The formula, evaluated with 50 digits, is the reference
-for the Jacobian; the models below are written independently of it, in the plain NumPy of a scientist.
+Each file of `data/nist_strd` holds its model as a formula, which, evaluated with 50 digits, is the reference
+for the Jacobian.  The models below are written independently of it, in the plain NumPy of a scientist.
 """
 
 import re
@@ -290,7 +290,7 @@ def test_the_model_gives_the_certified_residual_sum_of_squares(name):
     problem = read(name)
     found = np.sum(residual_of(name)(problem.certified) ** 2)
     if name == "Lanczos1":
-        # An exact sum of exponentials: what is left, 1e-25, is below the rounding of the certified parameters.
+        # An exact sum of exponentials: the 1e-25 left is below the rounding of the certified parameters.
         assert found < 1e-20
     else:
         assert digits(found, problem.sum_of_squares) >= 9
@@ -319,21 +319,16 @@ def test_the_exact_jacobian_gives_the_certified_standard_deviations(name):
     assert digits(found, problem.deviations) >= 7
 
 
-# `least_squares` compares costs, and rounding in the cost hides a change of the parameters below about 1e-7 standard
-# deviations: more digits than these are reached for most problems, but depend on the processor for some.
+# `least_squares` compares costs, and rounding in the cost hides small changes of the parameters: for most
+# problems many more digits are reached, for some the seventh depends on the processor.
 @pytest.mark.parametrize(("place", "required"), [("start 1", 5), ("start 2", 6)])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_fit_reaches_the_certified_parameters(name, place, required):
     problem = read(name)
     residual = residual_of(name)
-    fit = least_squares(
-        residual,
-        problem.place(place),
-        jac=wg.jacobian(residual),
-        x_scale="jac",
-        xtol=1e-15,
-        ftol=1e-15,
-        gtol=1e-15,
-        max_nfev=2000,
-    )
+    J = wg.jacobian(residual)
+    tight = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15, "max_nfev": 2000}
+    # From far away a trial step may overflow: the solver then takes a shorter one.
+    with np.errstate(over="ignore", invalid="ignore"):
+        fit = least_squares(residual, problem.place(place), jac=J, x_scale="jac", **tight)
     assert digits(fit.x, problem.certified) >= required

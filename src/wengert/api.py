@@ -320,7 +320,8 @@ def primitive(f: Callable | None = None, *, vjp: Callable | None = None) -> Call
         operands = [(0, i, x) for i, x in enumerate(args) if var.is_traced(x)]
         if any(dispatch.holds_traced(x) for x in args if not var.is_var(x)):
             raise TypeError(f"{row.name}: pass arrays, not lists that hold traced values: numpy.stack(values)")
-        values = tuple(plain_copy(x) for x in args)
+        values = tuple(dispatch.kept(plain_copy(x)) for x in args)
+        kwargs = {name: dispatch.kept(plain_copy(value)) for name, value in kwargs.items()}
         y = f(*values, **kwargs)
         if not isinstance(y, (float, int, np.ndarray, np.generic)):
             raise TypeError(f"{row.name} returned {type(y).__name__}: a primitive returns one number or array")

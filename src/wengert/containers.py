@@ -84,13 +84,32 @@ def split(x: Any) -> tuple[list, Callable[[list], Any]]:
     return [leaf for leaves, _ in parts for leaf in leaves], assemble
 
 
+def leaves_like(template: Any, x: Any, name: str) -> list:
+    """Leaves of `x`, which must have the form of `template`; dicts are matched by key."""
+    found = children_of(template)
+    if found is None:
+        return [x]
+    if isinstance(template, dict):
+        if not isinstance(x, dict) or set(x) != set(template):
+            got = sorted(map(str, x)) if isinstance(x, dict) else type(x).__name__
+            raise ValueError(f"{name}: expected a dict with the keys {sorted(map(str, template))}, got {got}")
+        pairs = [(template[key], x[key]) for key in template]
+    else:
+        other = children_of(x)
+        items = other[0] if other is not None else list(x) if isinstance(x, (list, tuple)) else None
+        if items is None or len(items) != len(found[0]):
+            raise ValueError(f"{name}: expected a {type(template).__name__} of {len(found[0])} arrays, got {x!r}")
+        pairs = list(zip(found[0], items))
+    return [leaf for inner, item in pairs for leaf in leaves_like(inner, item, name)]
+
+
 def input_leaf(x: Any, name: str) -> Any:
     """A leaf of the input as a float array or a NumPy scalar, or a TypeError that says what to pass."""
     if type(x) is np.ndarray and x.dtype == np.float64:
         return x
     if type(x) is float or (type(x) is int and not isinstance(x, bool)):
         return np.float64(x)
-    if var.is_traced(x):
+    if dispatch.holds_traced(x):
         raise TypeError(
             f"{name}: the argument is traced by another derivative that is running; "
             "derivatives of derivatives are not available in this version"
@@ -109,7 +128,10 @@ def input_leaf(x: Any, name: str) -> Any:
             f"{name}: cannot differentiate with respect to a {kind.__module__}.{kind.__name__}: "
             "pass a number, an array, or a dict, list or dataclass of arrays"
         )
-    array = np.asarray(x)
+    try:
+        array = np.asarray(x)
+    except ValueError as error:
+        raise ValueError(f"{name}: the argument is a nested list that is no rectangular array") from error
     if array.dtype.kind in "biu":
         array = array.astype(np.float64)
     if array.dtype.kind == "c":
@@ -156,7 +178,7 @@ def plain_copy(x: Any) -> Any:
     """`x` with every traced or clean value in it replaced by a plain copy of its own."""
     if var.is_var(x):
         value = var.value_of(x)
-        return value.copy() if isinstance(value, np.ndarray) else value
+        return value.copy(order="K") if isinstance(value, np.ndarray) else value
     if isinstance(x, (list, tuple)) and not hasattr(x, "_fields"):
         return type(x)([plain_copy(item) for item in x])
     found = children_of(x)

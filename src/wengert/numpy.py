@@ -8,11 +8,14 @@ Outside of a derivative every function here is NumPy's.
 
 from __future__ import annotations
 
+import functools as _functools
 import sys as _sys
+import types as _types
 
 import numpy as _np
 
 from wengert import errors as _errors
+from wengert import registry as _registry
 from wengert import rules as _rules  # noqa: F401  (declares the rows)
 from wengert.core import dispatch as _dispatch
 from wengert.core import rebind as _rebind
@@ -123,6 +126,35 @@ def asarray_chkfinite(a, dtype=None, order=None):
     return result
 
 
+def _taking_lists(fun):
+    """A function of NumPy whose arguments may be lists that hold traced values: NumPy does not ask those."""
+
+    @_functools.wraps(fun)
+    def call(*args, **kwargs):
+        for argument in args:
+            if type(argument) in (list, tuple) and _dispatch.holds_traced(argument):
+                return _dispatch.function(fun, args, kwargs)
+        return fun(*args, **kwargs)
+
+    return call
+
+
+class _Submodule(_types.ModuleType):
+    """A module of NumPy in which functions take lists of traced values."""
+
+    def __init__(self, module):
+        super().__init__(module.__name__, module.__doc__)
+        self.__wrapped__ = module
+
+    def __getattr__(self, name):
+        value = getattr(self.__wrapped__, name)
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self):
+        return dir(self.__wrapped__)
+
+
 def _install() -> None:
     """Make every function above known to the dispatch and to the rebinding of code."""
     module = _sys.modules[__name__]
@@ -143,6 +175,15 @@ def _install() -> None:
         fast = _var.fast_ufuncs().get(getattr(_np, name, None))
         if fast is not None:
             setattr(module, name, fast)
+    module.linalg = _Submodule(_np.linalg)
+    for home, original in ((module, _np), (module.linalg, _np.linalg)):
+        for name, fun in vars(original).items():
+            row = _registry.rows.get(fun) if callable(fun) and not isinstance(fun, type) else None
+            if row is None or isinstance(fun, _np.ufunc) or name.startswith("_") or name in vars(home):
+                continue
+            setattr(home, name, _taking_lists(fun))
+            _rebind.register(fun, getattr(home, name))
+    _rebind.register(_np.linalg, module.linalg)
     _rebind.register(_np, module)
 
 

@@ -11,6 +11,7 @@ The words, from the shortest to the most general:
 ``structural``     the pullback of each differentiable argument, a function of ``(ybar, y, *args, **kwargs)``
 ``view``           returns a view of its first argument where NumPy does, else a rearrangement
 ``rearrangement``  moves, repeats or drops elements; computes none
+``composed``       written in terms of other functions, and called with the traced values themselves
 ``constant``       locally constant: its derivative is zero, its result plain
 ``refuse``         has no derivative; the reason is the error's text
 =================  ==========================================================================================
@@ -29,6 +30,9 @@ import numpy as np
 
 #: rows by the function object they speak of; ufuncs and functions alike
 rows: dict[Any, Primitive] = {}
+
+#: positions of operands that a function takes as keywords only: ``positions[numpy.clip] = {"min": 1, "max": 2}``
+positions: dict[Any, dict[str, int]] = {}
 
 #: rows of modules that are not imported yet, by dotted name
 _dotted: dict[str, Primitive] = {}
@@ -202,6 +206,11 @@ def rearrangement(*funs, sequence: bool = False) -> None:
     """Declare functions whose result holds elements of the first argument (or of the sequence), moved or repeated."""
     for fun in funs:
         _add(fun, Primitive(fun, "rearrangement", sequence=sequence, curvature="none"))
+
+
+def composed(fun, body: Callable) -> Primitive:
+    """Declare a function by a body in other functions, which gives the same values bit for bit."""
+    return _add(fun, Primitive(fun, "composed", variadic=body))
 
 
 def constant(*funs) -> None:

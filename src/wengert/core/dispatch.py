@@ -7,6 +7,8 @@ A function without one is an error, always: a derivative is never dropped.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import sys
 
@@ -60,7 +62,7 @@ def kept(x):
 
 def clean(result):
     """A plain result as f should see it: floating arrays may receive traced values later."""
-    if type(result) is np.ndarray and result.dtype.kind == "f":
+    if type(result) is np.ndarray and result.dtype.kind == "f" and result.flags.behaved:
         return var.clean(result)
     if type(result) in (list, tuple):
         return type(result)([clean(item) for item in result])
@@ -112,6 +114,8 @@ def ufunc(fun, method, inputs, kwargs, compute=None):
             f"numpy.{fun.__name__}.{method} has no derivative rule{_at()}: write it with numpy.sum, numpy.prod, "
             f"numpy.cumsum or with a loop over numpy.{fun.__name__}, or declare a rule with wengert.primitive"
         )
+    if method == "at":
+        return function(target, inputs, kwargs)
     names = ("axis", "dtype", "out")
     kwargs = {**dict(zip(names, inputs[1:])), **kwargs}
     kwargs.setdefault("axis", 0)
@@ -129,6 +133,9 @@ def function(fun, args, kwargs, compute=None):
         kwargs.pop("like", None)
         return creation[fun](*args, **kwargs)
     out = kwargs.pop("out", None)
+    if len(args) > 1 and out is None and len(args) > _out_position(fun):
+        position = _out_position(fun)
+        out, args = args[position], args[:position]
     if out is not None:
         return _into(out, fun, args, kwargs, compute)
     if not holds_traced(args) and not holds_traced(tuple(kwargs.values())):
@@ -136,6 +143,8 @@ def function(fun, args, kwargs, compute=None):
     row = registry.lookup(fun)
     if row is None or row.kind == "refuse":
         raise UnsupportedFunctionError(_no_rule(fun, row))
+    if row.kind == "composed":
+        return row.variadic(*args, **kwargs)
     if row.kind == "constant":
         return clean((compute or fun)(*plain(args), **_plain_keywords(kwargs)))
     if holds_traced(tuple(kwargs.values())):
@@ -143,16 +152,17 @@ def function(fun, args, kwargs, compute=None):
     args, operands = _operands(row, args)
     _check_call(row, args, kwargs, operands)
     values = [plain(a) for a in args]
-    kwargs = _plain_keywords(kwargs)
+    kwargs = {name: kept(plain(value)) for name, value in kwargs.items()}
     y = (compute or fun)(*values, **kwargs)
     if row.kind in ("view", "rearrangement"):
+        values = [a if i == 0 else kept(a) for i, a in enumerate(values)]
         return _rearranged(row, fun, args, values, kwargs, operands, y)
     if type(y) is not np.ndarray and not isinstance(y, np.generic):
         raise UnsupportedFunctionError(
             f"{row.name} returned {type(y).__name__}{_at()}; its rule knows a single array only"
         )
     needed = row.kind != "elementwise" or any(callable(partial) for partial in row.partials)
-    saved = tuple(a if var.is_var(original) or not needed else kept(a) for a, original in zip(values, args))
+    saved = tuple(a if var.is_traced(original) or not needed else kept(a) for a, original in zip(values, args))
     return var.record(var.tape_for([x for _, _, x in operands]), row, saved, kwargs, operands, _own(y, operands))
 
 
@@ -214,18 +224,42 @@ def _plain_keywords(kwargs):
     return {name: plain(value) for name, value in kwargs.items()} if kwargs else kwargs
 
 
-def _positional(fun, args, kwargs):
-    """Move keyword arguments to their positions, so that a rule finds its operands there."""
-    import inspect
-
+@functools.lru_cache(maxsize=None)
+def _out_position(fun) -> int:
+    """Position of ``out`` in the signature of a function; a large number if it has none there."""
     try:
-        bound = inspect.signature(fun).bind(*args, **kwargs)
-    except (ValueError, TypeError) as error:
-        names = ", ".join(name for name, value in kwargs.items() if holds_traced(value))
+        parameters = inspect.signature(fun).parameters.values()
+    except (ValueError, TypeError):
+        return 1 << 30
+    for i, parameter in enumerate(parameters):
+        if parameter.name == "out" and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+            return i
+    return 1 << 30
+
+
+def _positional(fun, args, kwargs):
+    """Move traced keyword arguments to their positions, where a rule looks for its operands."""
+    args = list(args)
+    kwargs = dict(kwargs)
+    known = registry.positions.get(fun, {})
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (ValueError, TypeError):
+        parameters = []
+    order = {parameter.name: i for i, parameter in enumerate(parameters) if parameter.kind.name.startswith("POS")}
+    order.update(known)
+    traced = [name for name, value in kwargs.items() if holds_traced(value)]
+    unknown = [name for name in traced if name not in order]
+    if unknown:
         raise UnsupportedFunctionError(
-            f"{registry.dotted_name(fun)} got a traced value as {names}={_at()}: pass it by position"
-        ) from error
-    return bound.args, bound.kwargs
+            f"{registry.dotted_name(fun)} has no derivative with respect to {unknown[0]}={_at()}: "
+            "pass wengert.stop_gradient(value) if it is meant to be a constant"
+        )
+    last = max([order[name] for name in traced] + list(known.values()))
+    for i in range(len(args), last + 1):
+        given = [name for name, position in order.items() if position == i and name in kwargs]
+        args.append(kwargs.pop(given[0]) if given else None if i in known.values() else parameters[i].default)
+    return tuple(args), kwargs
 
 
 def _operands(row, args):
@@ -242,8 +276,9 @@ def _operands(row, args):
             else:
                 args[i] = stacked(argument)
                 operands.append((i, -1, args[i]))
-        elif row.sequence and i == 0 and var.is_traced(argument):
-            operands.append((0, -1, argument))
+        elif isinstance(argument, (list, tuple)) and (row.kind == "elementwise" or i in row.vjps):
+            if not (row.sequence and i == 0):
+                args[i] = np.asarray(plain(argument))
     return args, operands
 
 
@@ -263,6 +298,7 @@ def _check_call(row, args, kwargs, operands):
                 f"{row.name} was called with {len(args)} positional arguments, its rule knows {row.most}{_at()}"
             )
         unknown = [i for i, _, _ in operands if row.variadic is None and i not in row.vjps]
+        unknown += [i for i, a in enumerate(args) if var.is_var(a) and row.variadic is None and i not in row.vjps]
     if unknown:
         raise UnsupportedFunctionError(
             f"{row.name} has no derivative with respect to argument {unknown[0]} (counted from 0){_at()}: "
@@ -334,7 +370,7 @@ METHODS = {
     name: getattr(np, name)
     for name in (
         "sum mean prod max min cumsum cumprod var std ptp ravel squeeze swapaxes repeat take clip dot trace diagonal "
-        "round argmax argmin argsort any all nonzero searchsorted copy conjugate compress choose argpartition"
+        "round argmax argmin argsort any all nonzero searchsorted copy conjugate argpartition"
     ).split()
 }
 METHODS["conj"] = np.conjugate
@@ -343,7 +379,7 @@ METHODS["conj"] = np.conjugate
 METADATA = frozenset("nbytes itemsize strides flags device".split())
 
 #: ways out on which the derivative would be lost
-WAYS_OUT = frozenset("tolist tobytes tofile dump dumps data ctypes __array_interface__ __array_struct__ base".split())
+WAYS_OUT = frozenset("as_integer_ratio hex tolist tobytes tofile dump dumps data ctypes __array_interface__ __array_struct__ base".split())
 
 
 def array_attribute(x, name):
@@ -384,7 +420,7 @@ def scalar_attribute(x, name):
         method = _ARRAY_METHODS[name]
         return lambda *args, **kwargs: method(x, *args, **kwargs)
     value = var.value_of(x)
-    if name in ("is_integer", "as_integer_ratio", "hex", "nbytes", "itemsize", "strides", "flags", "device"):
+    if name in ("is_integer", "nbytes", "itemsize", "strides", "flags", "device"):
         return getattr(value, name)
     if name == "imag":
         return np.float64(0.0)
@@ -418,8 +454,8 @@ def _astype(x, dtype, order="K", casting="unsafe", subok=True, copy=True):
     """Conversion: between floating types it is linear; to integers and bools the result is plain."""
     dtype = np.dtype(dtype)
     value = var.value_of(x)
-    if dtype.kind == "c" and var.is_traced(x):
-        raise TracedValueError(dtype_message(None, dtype))
+    if dtype.kind not in "biuf" and var.is_traced(x):
+        raise TracedValueError(dtype_message(_astype_row, dtype))
     converted = value.astype(dtype)
     if dtype.kind != "f" or not var.is_traced(x):
         return clean(converted)
@@ -431,6 +467,10 @@ def _astype(x, dtype, order="K", casting="unsafe", subok=True, copy=True):
 _astype_row = registry.Primitive(
     "numpy.ndarray.astype", "linear", vjps={0: lambda ybar, y, x, dtype: ybar.astype(x.dtype)}, stacked=True
 )
+
+
+def _compress(x, condition, axis=None):
+    return function(np.compress, (condition, x), {"axis": axis})
 
 
 def _fill(x, value):
@@ -463,6 +503,7 @@ _ARRAY_METHODS = {
     "transpose": _transpose,
     "flatten": _flatten,
     "astype": _astype,
+    "compress": _compress,
     "fill": _fill,
     "item": _item,
     "tolist": _tolist,
@@ -513,6 +554,14 @@ def _is_assignment() -> bool:
 
     position = caller()
     return position is not None and dis.opname[position[0].co_code[position[1]]].startswith("STORE_S")
+
+
+def is_operator() -> bool:
+    """Is the user's instruction at work an operator, and not a call?"""
+    import dis
+
+    position = caller()
+    return position is not None and dis.opname[position[0].co_code[position[1]]].startswith("BINARY_OP")
 
 
 def assignment_message(what: str) -> str:

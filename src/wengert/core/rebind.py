@@ -244,6 +244,7 @@ def _import_alias(dotted, form):
 
 _METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)
 _LRU = type(functools.lru_cache(abs))
+_KEPT = {types.ModuleType, types.BuiltinFunctionType, type(None), bool, int, float, complex, str}
 _WRAPPERS = (functools.partial, types.MethodType, _LRU, *_METHODS[1:])
 
 
@@ -378,8 +379,9 @@ class _Plan:
     """How a function runs, or a class is replaced: what was looked at, and what becomes of it.
 
     `changed` maps the id of each object to be replaced to its renamed code (functions), its twin (classes) or
-    True.  `fixed` and `idents` are global names with what they held, kept as such where that is immortal anyhow
-    and as an id where it is not; `functions` and `others` are followed objects with their state.
+    True; `run` is that of the root.  `fixed` and `idents` are global names with what they held: itself where
+    keeping it alive does no harm (comparing is faster), else its id.  `functions` and `others` are followed
+    objects with their state.  The death of any of them ends the plan, so that no id is compared that was reused.
     """
 
     __slots__ = ("aliases", "anchor", "cells", "changed", "code", "copy", "fixed", "functions", "idents",
@@ -409,7 +411,7 @@ class _Plan:
             self.aliases and not _is_module(root.__globals__)
         ):
             _pinned.append(id(root))
-            if len(_pinned) > _PINNED:
+            while len(_pinned) > _PINNED:
                 _plans.pop(_pinned.popleft(), None)
 
     def explore(self, root):
@@ -481,12 +483,9 @@ class _Plan:
             if value is not root or self.code is None:
                 self.others.append((ref, _state(value)))
         held = [(name, anchor.__globals__.get(name)) for name in names]
-        immortal = [
-            value is None or id(value) in _registry or type(value) in (types.ModuleType, types.BuiltinFunctionType)
-            for _, value in held
-        ]
-        self.fixed = (*itertools.compress(held, immortal),)
-        self.idents = tuple((name, id(value)) for (name, value), keep in zip(held, immortal) if not keep)
+        keep = [id(value) in _registry or type(value) in _KEPT for _, value in held]
+        self.fixed = (*itertools.compress(held, keep),)
+        self.idents = tuple((name, id(value)) for (name, value), kept in zip(held, keep) if not kept)
 
     def holds(self, f):
         """Whether all that was looked at is unchanged; f is the function that was bound, or the anchor."""
@@ -525,8 +524,9 @@ class _Plan:
         key = (names, classes, imports)
         if known.latest[0] != key:
             try:
-                # The aliases stay with the code, so that fresh functions of one lambda use the same.
-                known.latest = (key, _rename(f.__code__, *key), aliases)
+                # The aliases stay with a module's code, so that fresh functions of one lambda use the same.
+                kept = aliases if _is_module(held) else []
+                known.latest = (key, _rename(f.__code__, *key), kept)
             except _TooWide:
                 known.latest = (key, None, [])
         self.aliases += aliases

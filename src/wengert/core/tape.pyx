@@ -202,7 +202,7 @@ cdef class Node:
 
 
 cdef inline bint vector(cnp.ndarray x):
-    return cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE and cnp.PyArray_IS_C_CONTIGUOUS(x)
+    return cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE and cnp.PyArray_ISBEHAVED_RO(x) and cnp.PyArray_IS_C_CONTIGUOUS(x)
 
 
 cdef bint same_shape(cnp.ndarray x, cnp.ndarray y):
@@ -377,7 +377,7 @@ cdef class Tape:
 
         `consume` drops each array entry once it is swept, and with it the values it kept: for a list swept once.
         """
-        cdef Py_ssize_t i = self.n, stop
+        cdef Py_ssize_t i = self.n, undone = self.n, stop
         cdef Node node
         try:
             while i > 0:
@@ -385,20 +385,20 @@ cdef class Tape:
                 if i - stop > 10000:
                     with nogil:
                         i = wg_sweep(&self.entries, i, stop, self.adjoint, self.k)
-                    PyErr_CheckSignals()
                 else:
                     i = wg_sweep(&self.entries, i, stop, self.adjoint, self.k)
-                if i < stop:
-                    i = stop
-                    continue
-                node = <Node>self.nodes[self.entries.a[i]]
-                if node is not None:
-                    self.pull(node, i)
-                    if consume and node.kind != STORE:
-                        self.nodes[self.entries.a[i]] = None
+                undone = max(i + 1, stop)
+                PyErr_CheckSignals()
+                if i >= stop:
+                    node = <Node>self.nodes[self.entries.a[i]]
+                    if node is not None:
+                        self.pull(node, i)
+                        if consume and node.kind != STORE:
+                            self.nodes[self.entries.a[i]] = None
+                i = undone = max(i, stop)
             self.swept = True
         finally:
-            self.roll_forward(i)
+            self.roll_forward(undone)
         return 0
 
     cdef int roll_forward(self, Py_ssize_t start) except -1:
@@ -691,7 +691,7 @@ cdef class Tape:
             np_add_at(target, node.key, ybar)
             return 0
         for j in range(self.k):     # one direction at a time: a leading axis would move the axes of some keys
-            np_add_at(target[j], node.key, ybar[j])
+            np_add_at(target[j, ...], node.key, ybar[j])
         return 0
 
     cdef int pull_rearrangement(self, Node node, object ybar) except -1:
@@ -722,7 +722,7 @@ cdef class Tape:
                 cotangent = target.copy() if node.sources else None
                 target[...] = 0
             else:
-                cotangent = (np.stack([move_out(target[j], node) for j in range(self.k)]) if self.stacked
+                cotangent = (np.stack([move_out(target[j, ...], node) for j in range(self.k)]) if self.stacked
                              else move_out(target, node))
             if node.sources:
                 source = node.sources[0]

@@ -68,6 +68,11 @@ cdef extern from "Python.h":
     double PyLong_AsDouble(object o) except? -1.0
     object PySeqIter_New(object o)
 
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_New(PyTypeObject *subtype, int nd, const cnp.npy_intp *dims, int type_num,
+                       const cnp.npy_intp *strides, void *data, int itemsize, int flags, PyObject *obj)
+    int PyArray_SetBaseObject(cnp.ndarray array, object base) except -1
+
 cdef object float64 = np.float64, ndarray = np.ndarray, true = np.True_, false = np.False_
 cdef object np_sum = np.sum, add_reduce = np.add.reduce
 cdef object dispatch = None         # wengert.core.dispatch, which puts itself here
@@ -182,11 +187,28 @@ cdef PyObject *call_ufunc(PyObject *self, PyObject *const *args, size_t nargs, P
                 return recorded(u, args[0], NULL)
         elif traced_type(args[0]) or traced_type(args[1]):
             return recorded(u, args[0], args[1])
+        if is_list(args[0]) or (n == 2 and is_list(args[1])):
+            return recorded_lists(u, args[0], args[1] if n == 2 else NULL)
     return PyObject_Vectorcall(<PyObject *>u.ufunc, args, nargs, names)
 
 
 cdef inline bint traced_type(PyObject *x) noexcept:
     return Py_TYPE(x) == <PyTypeObject *>ScalarVar or Py_TYPE(x) == <PyTypeObject *>ArrayVar
+
+
+cdef inline bint is_list(PyObject *x) noexcept:
+    return Py_TYPE(x) == <PyTypeObject *>list or Py_TYPE(x) == <PyTypeObject *>tuple
+
+
+cdef PyObject *recorded_lists(Ufunc u, PyObject *a, PyObject *b) noexcept:
+    """A ufunc of lists, in which there may be traced values."""
+    try:
+        operands = (<object>a,) if b == NULL else (<object>a, <object>b)
+        result = dispatch.ufunc(u.ufunc, "__call__", operands, {})
+    except BaseException as error:
+        return raise_again(error)
+    cpython_incref(result)
+    return <PyObject *>result
 
 
 cdef PyObject *recorded(Ufunc u, PyObject *a, PyObject *b) noexcept:
@@ -336,6 +358,9 @@ cdef class ScalarVar:
     cdef Tape tape
     cdef int32_t slot
     cdef double v
+
+    def __init__(self, *args):
+        raise TypeError("type(x) of a traced scalar makes no numbers: use x.__class__(...), which is numpy.float64")
 
     def __add__(self, other):
         return scalar_left(self, other, WG_ADD)
@@ -579,8 +604,13 @@ cdef object result(Tape tape, Node node, object y):
     return x
 
 
+cdef inline bint is_double(cnp.ndarray x):
+    """float64 in native byte order, aligned."""
+    return cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE and cnp.PyArray_ISBEHAVED_RO(x)
+
+
 cdef inline bint plain_layout(cnp.ndarray x):
-    return cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE and cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_NDIM(x) > 0
+    return is_double(x) and cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_NDIM(x) > 0
 
 
 cdef object unary(Ufunc u, object operand):
@@ -596,7 +626,7 @@ cdef object unary(Ufunc u, object operand):
         return scalar(s.tape, push(s.tape, u.opcode, s.slot, 0, y), y)
     x = <ArrayVar>operand
     tape = tape_of(x.buffer)
-    if tape is None or cnp.PyArray_TYPE(x.v) != cnp.NPY_DOUBLE:
+    if tape is None or not is_double(x.v) or cnp.PyArray_NDIM(x.v) == 0:
         return dispatch.ufunc(u.ufunc, "__call__", (operand,), {})
     node = Node.__new__(Node)
     node.kind = ELEMENTWISE
@@ -680,7 +710,7 @@ cdef inline int read_side(object x, Side *side) except -1:
     side.slot = -1
     if type(x) is ArrayVar:
         v = <ArrayVar>x
-        if cnp.PyArray_TYPE(v.v) != cnp.NPY_DOUBLE or v.scalar:
+        if not is_double(v.v) or cnp.PyArray_NDIM(v.v) == 0:
             return 0
         side.array = <PyObject *>v.v
         if v.buffer.level is not None:
@@ -695,7 +725,7 @@ cdef inline int read_side(object x, Side *side) except -1:
         side.strong = True
         return 1
     if type(x) is ndarray:
-        if cnp.PyArray_TYPE(<cnp.ndarray>x) != cnp.NPY_DOUBLE:
+        if not is_double(<cnp.ndarray>x) or cnp.PyArray_NDIM(<cnp.ndarray>x) == 0:
             return 0
         side.array = <PyObject *>x
         return 1
@@ -758,6 +788,38 @@ cdef object record_binary(Ufunc u, Side *l, Side *r, object y):
     return trimmed(tape, node, reads, a, b, y)
 
 
+cdef cnp.ndarray same_layout(cnp.ndarray x):
+    """A copy with the same strides, negative ones included: NumPy's loops may differ in the last bit otherwise."""
+    cdef cnp.ndarray array
+    cdef Buffer memory
+    cdef Block block
+    if plain_layout(x):
+        return kept(x)
+    memory = new_buffer(x, None)
+    if memory.span > 16 * <Py_ssize_t>cnp.PyArray_NBYTES(x) or not one_place_each(x):
+        return kept(x)
+    block = take(max(1, memory.span))
+    array = <cnp.ndarray>PyArray_New(
+        <PyTypeObject *>ndarray, cnp.PyArray_NDIM(x), cnp.PyArray_DIMS(x), cnp.PyArray_TYPE(x),
+        cnp.PyArray_STRIDES(x), block.data + (<char *>cnp.PyArray_DATA(x) - memory.low), 0,
+        cnp.NPY_ARRAY_WRITEABLE, NULL)
+    cpython_incref(block)
+    PyArray_SetBaseObject(array, block)
+    array[...] = x
+    return array
+
+
+cdef bint one_place_each(cnp.ndarray x):
+    """Has every element a place of its own, as far as the strides in order of size show?"""
+    cdef Py_ssize_t reach = cnp.PyArray_ITEMSIZE(x)
+    for stride, size in sorted([(abs(step), n) for step, n in zip((<object>x).strides, (<object>x).shape)]):
+        if size > 1:
+            if stride < reach:
+                return False
+            reach = stride * size
+    return True
+
+
 cdef cnp.ndarray kept(cnp.ndarray x):
     """A copy with the same layout."""
     cdef cnp.ndarray copy
@@ -799,6 +861,13 @@ cdef object power(object left, object right):
     return record_binary(u_power, &l, &r, value_of_side(&l) ** value_of_side(&r))
 
 
+cdef object power_of_scalars(object left, object right):
+    """left ** right where an operator of NumPy's scalars asked for it."""
+    if isinstance(left, np.generic):
+        return scalar_right(<ScalarVar>right, float(left), WG_POW)
+    return binary(u_power, left, right)
+
+
 cdef object array_ufunc(object ufunc, str method, object x0, object x1, tuple rest, object out, object where,
                         dict kwargs):
     """NumPy's ufunc protocol: straight to a kernel for a plain call, else through the registry."""
@@ -808,6 +877,8 @@ cdef object array_ufunc(object ufunc, str method, object x0, object x1, tuple re
         if u is not None:
             if x1 is None:
                 return unary(u, x0)
+            if u is u_power and (type(x0) is ScalarVar or type(x1) is ScalarVar) and dispatch.is_operator():
+                return power_of_scalars(x0, x1)     # np.float64(2) ** x comes by here: libm's pow, not the ufunc
             return binary(u, x0, x1)
     if out is not None:
         kwargs["out"] = out
@@ -840,7 +911,8 @@ cdef object stored_key(object key):
         return key
     if type(key) is ArrayVar or type(key) is ScalarVar:
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
-    return np.array(key)
+    key = np.array(key)
+    return key.astype(np.intp) if key.size == 0 and key.dtype.kind == "f" else key
 
 
 @cython.final
@@ -852,6 +924,9 @@ cdef class ArrayVar:
     cdef Buffer buffer
     cdef cnp.ndarray v
     cdef bint scalar            # 0-d, and stands for a NumPy scalar of a dtype other than float64
+
+    def __init__(self, *args):
+        raise TypeError("type(x) of a traced array makes no arrays: use numpy.empty(shape)")
 
     # -- operators
 
@@ -1057,7 +1132,7 @@ cdef class ArrayVar:
         return array_ufunc(ufunc, method, x0, x1, rest, out, where, kwargs)
 
     def __array_function__(self, function, types, args, kwargs):
-        if function is np_sum and args[0] is self and len(args) == 1 and not kwargs:
+        if function is np_sum and len(args) == 1 and not kwargs and args[0] is self:
             return self.sum()
         return dispatch.function(function, args, kwargs)
 
@@ -1312,7 +1387,7 @@ def independent(Tape tape, value):
     cdef cnp.ndarray array
     if type(value) is float64:
         return scalar(tape, push(tape, WG_INPUT, 0, 0, value), value)
-    array = kept(<cnp.ndarray>np.asarray(value))
+    array = same_layout(<cnp.ndarray>np.asarray(value))
     buffer = new_buffer(array, tape.level)
     buffer.owner = array
     tape.roots.append(buffer)
@@ -1420,7 +1495,25 @@ def tape_for(operands):
     return tape
 
 
-def record(Tape tape, row, tuple args, dict kwargs, list operands, y, index_map=None):
+def check_level(Tape tape, y):
+    """An output must be a value of this derivative, or a constant."""
+    cdef Level level = None
+    if type(y) is ScalarVar:
+        level = (<ScalarVar>y).tape.level
+    elif type(y) is ArrayVar:
+        level = (<ArrayVar>y).buffer.level
+    elif type(y) is list or type(y) is tuple:
+        for x in y:
+            check_level(tape, x)
+    if level is not None and level is not tape.level:
+        if level.tape == NULL:
+            raise LevelError(ended_message(level))
+        raise LevelError(f"{tape.level.name}: the function returned a value of {level.name}, "
+                         "another derivative that is still running: derivatives of derivatives "
+                         "are not available in this version")
+
+
+def record(Tape tape not None, row, tuple args, dict kwargs, list operands, y, index_map=None):
     """Append the entry of a call; `operands` are ``(position, item, operand)``, `args` their plain values.
 
     `index_map` says for a rearrangement, when called with the entry, where each element of the result came from.
@@ -1516,7 +1609,7 @@ cdef Py_ssize_t seed_rows(Tape tape, object y, Py_ssize_t offset, Py_ssize_t fir
             else:
                 if adjoint is None:
                     adjoint = tape.adjoint_view(buffer, v)
-                adjoint[j].flat[e] += 1.0
+                adjoint[j, ...].flat[e] += 1.0
     return offset + size
 
 
@@ -1533,6 +1626,8 @@ cdef object adjoint_of(Tape tape, object x):
         return adjoint
     v = <ArrayVar>x
     adjoint = tape.adjoint_view(v.buffer, v.v)   # shares the shadow, which the sweep gives up
+    if not cnp.PyArray_IS_C_CONTIGUOUS(v.v):
+        adjoint = adjoint.copy()
     return adjoint[()] if v.scalar and not tape.stacked else adjoint
 
 

@@ -7,6 +7,7 @@ A row is mathematics and nothing else, so nothing here knows of tapes, levels or
 """
 
 from wengert.rules import (  # noqa: F401
+    composed,
     constant,
     elementwise,
     linalg,

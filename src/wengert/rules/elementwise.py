@@ -16,7 +16,7 @@ from math import factorial, log, pi
 
 import numpy as np
 
-from wengert.registry import elementwise, refuse, structural
+from wengert.registry import elementwise, positions, refuse, structural
 from wengert.rules.broadcasting import leading, unbroadcast
 
 POSITIVE = (0.1, 4.0)
@@ -298,6 +298,7 @@ def clip_wrt_high(ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoVal
 
 
 structural(np.clip, clip_wrt_value, clip_wrt_low, clip_wrt_high, stacked=True, curvature="none")
+positions[np.clip] = {"min": 1, "max": 2}
 structural(
     np.nan_to_num,
     lambda ybar, y, x, copy=True, nan=0.0, posinf=None, neginf=None: np.where(np.isfinite(x), ybar, 0),

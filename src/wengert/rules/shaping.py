@@ -29,7 +29,7 @@ if hasattr(np, "unstack"):  # NumPy 2.1
 
 rearrangement(np.copy, np.roll, np.tile, np.repeat, np.resize, np.delete, np.take, np.take_along_axis)
 rearrangement(np.tril, np.triu, np.diag, np.diagflat)
-rearrangement(np.vstack, np.hstack, np.dstack, np.column_stack, np.block, sequence=True)
+rearrangement(np.vstack, np.hstack, np.dstack, np.column_stack, sequence=True)
 
 # ---- joining
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -36,7 +37,14 @@ class Derivative:
         self.name = f"{self.word}({_name_of(f)})"
         self._single = isinstance(argnums, (int, np.integer))
         self._positions = (argnums,) if self._single else argnums
-        self._shared: tuple | None = None
+        if isinstance(argnums, bool) or not (
+            self._single
+            or isinstance(argnums, slice)
+            or (isinstance(argnums, tuple) and all(isinstance(i, (int, np.integer)) for i in argnums))
+        ):
+            raise TypeError(f"{self.word}: argnums is an int, a tuple of ints or a slice, not {argnums!r}")
+        self._shared: tuple | None = None       # (point, recording) that `fun` left for the derivative
+        self._lock = threading.Lock()
         self.__wrapped__ = f
         self.__doc__ = f"{self.name}\n\n{getattr(f, '__doc__', None) or ''}".rstrip()
         self.__name__ = self.__qualname__ = f"{self.word}_{_name_of(f)}"
@@ -57,17 +65,23 @@ class Derivative:
         if self._single and 0 <= positions[0] < len(args):
             return positions
         if isinstance(positions, slice):
-            return tuple(range(*positions.indices(len(args))))
+            chosen = tuple(range(*positions.indices(len(args))))
+            if not chosen:
+                raise TypeError(f"{self.name}: argnums={positions} selects none of {len(args)} arguments")
+            return chosen
         for position in positions:
             if not -len(args) <= position < len(args):
                 raise TypeError(
                     f"{self.name}: argnums={self.argnums!r}, but the call has {len(args)} positional argument"
                     f"{'' if len(args) == 1 else 's'}: differentiated arguments are passed by position"
                 )
+        if len({position % len(args) for position in positions}) < len(positions):
+            raise ValueError(f"{self.name}: argnums={self.argnums!r} names one argument twice")
         return positions
 
     def __call__(self, *args, out=None, **kwargs):
-        run = self._recorded(args, kwargs) if self._shared is not None else self._record(args, kwargs)
+        run = self._taken(_key(args, kwargs)) if self._shared is not None else None
+        run = run or self._record(args, kwargs)
         try:
             result = self.of(run)
             if type(self._positions) is slice:
@@ -102,31 +116,33 @@ class Derivative:
         return self._value
 
     def _value(self, *args, **kwargs):
-        if self._shared is not None and self._shared[0] == _key(args, kwargs):
-            return self._shared[1].value()
-        self._forget()
-        run = self._record(args, kwargs)
-        self._shared = (_key(args, kwargs), run)
-        return run.value()
+        key = _key(args, kwargs)
+        run = self._taken(key) or self._record(args, kwargs)
+        value = run.value()
+        with self._lock:
+            former, self._shared = self._shared, (key, run)
+        if former is not None:
+            former[1].close()
+        return value
 
-    def _recorded(self, args, kwargs):
-        key, run = self._shared
-        self._shared = None
-        if key == _key(args, kwargs):
-            return run
-        run.close()
-        return self._record(args, kwargs)
+    def _taken(self, key):
+        """The recording made at this point by `fun`, if there is one; it belongs to the caller then."""
+        with self._lock:
+            shared, self._shared = self._shared, None
+        if shared is None or shared[0] == key:
+            return shared and shared[1]
+        shared[1].close()
+        return None
 
     def _record(self, args, kwargs):
         return record(self.f, args, kwargs, self.positions(args), self.has_aux, self.name)
 
-    def _forget(self):
-        if self._shared is not None:
-            self._shared[1].close()
-            self._shared = None
-
     def __reduce__(self):
         return type(self), (self.f, self.argnums, self.with_value, self.has_aux)
+
+    def __del__(self):
+        if getattr(self, "_shared", None) is not None:
+            self._shared[1].close()
 
 
 def _key(args, kwargs):
@@ -195,8 +211,8 @@ class Jacobian(Derivative):
 
     def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None):
         super().__init__(f, argnums, value, has_aux)
-        if chunk is not None and chunk < 1:
-            raise ValueError(f"jacobian: chunk is the number of rows swept at once, at least 1, not {chunk}")
+        if chunk is not None and (not isinstance(chunk, (int, np.integer)) or chunk < 1):
+            raise ValueError(f"jacobian: chunk is the number of rows swept at once, at least 1, not {chunk!r}")
         self.chunk = chunk
 
     def __reduce__(self):
@@ -253,6 +269,8 @@ class VJP:
         self._recorder = Derivative(f, argnums, False, has_aux)
         self._recorder.name = f"vjp({_name_of(f)})"
         self.f = f
+
+        self.__wrapped__ = f        # inspect.signature gives that of f
 
     def __repr__(self):
         return self._recorder.name

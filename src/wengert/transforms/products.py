@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 import weakref
@@ -14,11 +15,11 @@ from typing import Any
 import numpy as np
 
 import wengert.numpy  # noqa: F401  (makes NumPy's functions known to the rebinding of code)
-from wengert.containers import input_leaf, output_leaf, plain_copy, split
+from wengert.containers import input_leaf, leaves_like, output_leaf, plain_copy, split
 from wengert.core.levels import running
 from wengert.core.rebind import rebound
 from wengert.core.tape import Tape
-from wengert.core.var import independent, is_var, pull_back, scalar_list, value_of, was_written
+from wengert.core.var import check_level, independent, is_var, pull_back, scalar_list, value_of, was_written
 from wengert.errors import MutatedInputWarning
 
 _warned: weakref.WeakSet = weakref.WeakSet()
@@ -27,7 +28,7 @@ _warned: weakref.WeakSet = weakref.WeakSet()
 class Recording:
     """One run of a function on traced arguments: its tape, the traced inputs, and what it returned."""
 
-    __slots__ = ("aux", "inputs", "name", "outputs", "restore_inputs", "restore_output", "tape")
+    __slots__ = ("aux", "inputs", "name", "outputs", "restore_inputs", "restore_output", "tape", "template")
 
     def value(self) -> Any:
         """What the function returned, as plain values of their own."""
@@ -78,7 +79,10 @@ def record(f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bo
             run.outputs, run.restore_output = [y], single
         else:
             leaves, run.restore_output = split(y)
+            run.template = y
             run.outputs = [output_leaf(leaf, name) for leaf in leaves]
+        for y in run.outputs:
+            check_level(tape, y)
     except BaseException:
         tape.close()
         raise
@@ -92,7 +96,7 @@ def record(f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bo
 
 def _pair(y, name):
     if not isinstance(y, tuple) or len(y) != 2:
-        raise TypeError(f"{name}: with has_aux=True the function must return a pair (y, aux), not {type(y).__name__}")
+        raise TypeError(f"{name}: with has_aux=True the function must return a pair (y, aux), not {y.__class__.__name__}")
     return y[0], plain_copy(y[1])
 
 
@@ -107,8 +111,18 @@ def _warn_once(f, name):
         f"{name}: the function wrote into its argument; the caller's array was left as it was. "
         "Write x = x.copy() first if the change is local",
         MutatedInputWarning,
-        stacklevel=4,
+        stacklevel=_outside(),
     )
+
+
+def _outside() -> int:
+    """Stack level, counted from the caller, of the first frame that is not in this package."""
+    level = 1
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "wengert":
+        frame = frame.f_back
+        level += 1
+    return level
 
 
 class Pullback:
@@ -125,19 +139,16 @@ class Pullback:
 
     def __call__(self, cotangent):
         run = self._run
-        seeds = [cotangent] if run.restore_output is single else split(cotangent)[0]
-        if len(seeds) != len(run.outputs):
-            raise ValueError(
-                f"{run.name}: the cotangent has {len(seeds)} arrays, the function returned {len(run.outputs)}"
-            )
+        seeds = [cotangent] if run.restore_output is single else leaves_like(run.template, cotangent, run.name)
         seeds = [np.asarray(value_of(seed)) for seed in seeds]
         stacked = seeds[0].ndim == len(self._shapes[0]) + 1
         k = len(seeds[0]) if stacked else 1
         for seed, shape in zip(seeds, self._shapes):
             if seed.shape != ((k, *shape) if stacked else shape):
+                stack = "(k, " + ", ".join(map(str, shape)) + ")" if shape else "(k,)"
                 raise ValueError(
                     f"{run.name}: the cotangent has shape {seed.shape}, expected the output's shape {shape}, "
-                    f"or (k, *{shape}) for k directions"
+                    f"or {stack} for k directions"
                 )
             if seed.dtype.kind not in "biuf":
                 raise ValueError(f"{run.name}: the cotangent has dtype {seed.dtype}, expected real numbers")

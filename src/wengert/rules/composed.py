@@ -1,0 +1,108 @@
+"""Functions written in terms of others: each body gives the values of NumPy's own, bit for bit."""
+
+import numpy as np
+
+from wengert import registry
+from wengert.registry import composed, structural
+
+
+def _block(arrays):
+    """Join the innermost lists along the last axis, those around them along the last but one, and so on."""
+    depth = _depth(arrays)
+    ndim = max(depth, *[np.ndim(leaf) for leaf in _leaves(arrays)])
+
+    def join(item, level):
+        if not isinstance(item, list):
+            return np.reshape(item, (1,) * (ndim - np.ndim(item)) + np.shape(item))
+        return np.concatenate([join(part, level + 1) for part in item], axis=level - depth)
+
+    return join(arrays, 0)
+
+
+def _depth(item):
+    return 1 + max((_depth(part) for part in item), default=0) if isinstance(item, list) else 0
+
+
+def _leaves(item):
+    if isinstance(item, list):
+        for part in item:
+            yield from _leaves(part)
+    else:
+        yield item
+
+
+def _copyto(dst, src, casting="same_kind", where=True):
+    dst[...] = src if where is True else np.where(where, src, dst)
+
+
+def _fill_diagonal(a, val, wrap=False):
+    if np.ndim(a) != 2 or wrap:
+        raise TypeError("numpy.fill_diagonal of a traced array: two axes and wrap=False only; write a[i, i] = val")
+    i = np.arange(min(np.shape(a)))
+    a[i, i] = val
+
+
+def _meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
+    arrays = [np.reshape(x, (1,) * i + (-1,) + (1,) * (len(xi) - 1 - i)) for i, x in enumerate(xi)]
+    if indexing == "xy" and len(xi) > 1:
+        arrays = [np.swapaxes(x, 0, 1) for x in arrays]
+    if not sparse:
+        arrays = list(np.broadcast_arrays(*arrays))
+    return tuple(np.copy(x) for x in arrays) if copy else tuple(arrays)
+
+
+def _broadcast_arrays(*args, subok=False):
+    shape = np.broadcast_shapes(*[np.shape(x) for x in args])
+    return tuple(np.broadcast_to(x, shape) for x in args)
+
+
+def _select(condlist, choicelist, default=0):
+    result = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist)):
+        result = np.where(condition, choice, result)
+    return result
+
+
+def _polyval(p, x):
+    y = np.zeros_like(x)
+    for coefficient in p:
+        y = y * x + coefficient
+    return y
+
+
+composed(np.block, _block)
+composed(np.copyto, _copyto)
+composed(np.fill_diagonal, _fill_diagonal)
+composed(np.meshgrid, _meshgrid)
+composed(np.broadcast_arrays, _broadcast_arrays)
+composed(np.select, _select)
+composed(np.polyval, _polyval)
+
+
+# ------------------------------------------------------------------------------------------ ufunc.at
+
+
+def scatter_add(a, indices, b):
+    """A copy of `a` to which `b` was added at `indices`, repeated ones included."""
+    y = np.array(a)
+    np.add.at(y, indices, b)
+    return y
+
+
+structural(
+    scatter_add,
+    lambda ybar, y, a, indices, b: ybar,
+    None,
+    lambda ybar, y, a, indices, b: ybar[indices],
+    curvature="none",
+)
+
+
+def _add_at(a, indices, b):
+    # scatter_add is not NumPy's, so it is offered to the operands here; one of them is traced
+    carrier = b if type(a) is np.ndarray else a
+    a[...] = carrier.__array_function__(scatter_add, (type(carrier),), (a, indices, b), {})
+
+
+registry.ufunc_methods[(np.add, "at")] = _add_at
+composed(_add_at, _add_at)

@@ -1,0 +1,66 @@
+"""What several test files share: tolerances, derivatives by other means, and comparison bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+#: relative tolerance of a derivative that differs by rounding only, by dtype of the computation
+ROUNDING = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 2e-4}
+
+#: relative tolerance against central differences of a function with values near 1
+DIFFERENCES = 3e-6
+
+
+def complex_step(f, x):
+    """Jacobian of `f`, which must run on complex input and have no branch on it; exact to rounding."""
+    x = np.asarray(x, dtype=float)
+    columns = []
+    for i in range(x.size):
+        z = x.astype(complex)
+        z.flat[i] += 1e-200j
+        columns.append(np.imag(np.asarray(f(z))) / 1e-200)
+    return np.stack(columns, axis=-1).reshape(np.shape(columns[0]) + x.shape)
+
+
+def central_differences(f, x, h=1e-6):
+    """Jacobian of `f` to about nine digits."""
+    x = np.asarray(x, dtype=float)
+    columns = []
+    for i in range(x.size):
+        ahead, behind = x.copy(), x.copy()
+        ahead.flat[i] += h
+        behind.flat[i] -= h
+        columns.append((np.asarray(f(ahead), dtype=float) - np.asarray(f(behind), dtype=float)) / (2 * h))
+    return np.stack(columns, axis=-1).reshape(np.shape(columns[0]) + x.shape)
+
+
+def assert_same_bits(got, expected, what=""):
+    """Equal in dtype, shape and every bit; containers item by item."""
+    if isinstance(expected, dict):
+        assert list(got) == list(expected), what
+        for key in expected:
+            assert_same_bits(got[key], expected[key], f"{what}[{key!r}]")
+        return
+    if isinstance(expected, (list, tuple)) and any(np.ndim(item) for item in expected):
+        assert len(got) == len(expected), what
+        for i, (one, other) in enumerate(zip(got, expected)):
+            assert_same_bits(one, other, f"{what}[{i}]")
+        return
+    got, expected = np.asarray(got), np.asarray(expected)
+    if expected.dtype.kind in "biu":
+        expected = expected.astype(float)
+    assert got.dtype == expected.dtype, f"{what}: dtype {got.dtype}, expected {expected.dtype}"
+    assert got.shape == expected.shape, f"{what}: shape {got.shape}, expected {expected.shape}"
+    np.testing.assert_array_equal(got, expected, err_msg=what, strict=True)
+    zeros = expected == 0
+    np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(expected[zeros]), err_msg=f"{what}: sign of 0")
+
+
+def assert_rounding(got, expected, dtype=np.float64, scale=None, what=""):
+    """Equal up to rounding, relative to the largest entry."""
+    got, expected = np.asarray(got, dtype=float), np.asarray(expected, dtype=float)
+    assert got.shape == expected.shape, f"{what}: shape {got.shape}, expected {expected.shape}"
+    finite = np.abs(expected[np.isfinite(expected)])
+    scale = max(finite.max(initial=0.0), 1e-300) if scale is None else scale
+    tolerance = ROUNDING[np.dtype(dtype)]
+    np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance * scale, err_msg=what)

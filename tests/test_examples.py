@@ -1,0 +1,104 @@
+"""Both examples run as a user runs them, draw their figures, and fail when what they claim does not hold."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+def run(name, figure):
+    """What an example prints."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", EXAMPLES / f"{name}.py", "--figure", figure],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def load(name):
+    """An example as a module, in this process."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def row(text, name):
+    """Numbers in the line of a table that begins with `name`."""
+    (entries,) = re.findall(rf"^ *{re.escape(name)}((?: +[-+.\de]+)+)$", text, re.MULTILINE)
+    return [float(entry) for entry in entries.split()]
+
+
+def assert_is_a_drawing(path):
+    from matplotlib.image import imread
+
+    pixels = imread(path)
+    assert pixels.shape[0] >= 500 and pixels.shape[1] >= 900
+    assert len(np.unique(pixels.reshape(-1, pixels.shape[2]), axis=0)) > 50
+
+
+def test_thurber_agrees_with_nist_and_needs_fewer_calls_than_differences(tmp_path):
+    figure = tmp_path / "fit.png"
+    text = run("thurber", figure)
+    assert row(text, "parameters")[0] >= 8
+    assert row(text, "standard deviations")[0] >= 7
+    exact, differences, defaults = row(text, "in least_squares")
+    assert exact < differences and exact < defaults
+    assert len(row(text, "time of one Jacobian, microseconds")) == 3
+    # three tables of parameters: fitted, certified and digits, for values and standard deviations
+    for i in range(1, 8):
+        assert len(re.findall(rf"^ +b{i}(?: +\S+){{6}}$", text, re.MULTILINE)) == 3
+    assert_is_a_drawing(figure)
+
+
+def test_brusselator_finds_its_pattern_and_needs_fewer_calls_than_differences(tmp_path):
+    figure = tmp_path / "profile.png"
+    text = run("brusselator_loops", figure)
+    exact, differences = row(text, "calls of the residual")
+    assert exact < differences / 5
+    assert text.count("holds") == 4 and "FAILS" not in text
+    assert row(text, "height of the pattern, max(u) - min(u)")[0] > 1
+    assert_is_a_drawing(figure)
+
+
+def test_the_data_of_thurber_are_those_of_nist():
+    thurber = load("thurber")
+    lines = (Path(__file__).parent / "data" / "nist_strd" / "Thurber.dat").read_text().splitlines()[60:]
+    y, x = np.array([line.split() for line in lines if line.strip()], dtype=float).T
+    np.testing.assert_array_equal(thurber.mobility, y)
+    np.testing.assert_array_equal(thurber.log_density, x)
+
+
+@pytest.mark.parametrize("name", ["CERTIFIED", "CERTIFIED_DEVIATIONS"])
+def test_thurber_fails_when_the_digits_are_too_few(name, tmp_path, monkeypatch, capsys):
+    thurber = load("thurber")
+    monkeypatch.setattr(sys, "argv", ["thurber.py", "--figure", str(tmp_path / "fit.png")])
+    monkeypatch.setattr(thurber, name, getattr(thurber, name) * (1 + 2e-7))
+    assert thurber.main() == 1
+    assert "failed: " in capsys.readouterr().err
+
+
+def test_brusselator_fails_without_a_pattern_or_with_another_jacobian(tmp_path, monkeypatch, capsys):
+    brusselator = load("brusselator_loops")
+    monkeypatch.setattr(sys, "argv", ["brusselator_loops.py", "--figure", str(tmp_path / "profile.png")])
+
+    Model = brusselator.Brusselator
+    by_hand = Model.jacobian_by_hand
+    with monkeypatch.context() as changed:
+        changed.setattr(Model, "jacobian_by_hand", lambda model, z: by_hand(model, z) * (1 + 1e-14))
+        assert brusselator.main() == 1
+    assert "failed: Jacobian" in capsys.readouterr().err
+
+    monkeypatch.setattr(Model, "start", lambda model: np.repeat([model.A, model.B / model.A], model.n))
+    assert brusselator.main() == 1
+    assert "failed: the solution is not a pattern" in capsys.readouterr().err
