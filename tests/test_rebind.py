@@ -226,8 +226,8 @@ def test_only_name_indices_change_and_new_names_are_appended():
 
 def test_extended_arguments_are_honoured():
     many = ", ".join(f"n{i}" for i in range(300))
-    f = namespace(f"def f(x=0):\n    if x: {many}\n    import numpy as n\n    return np.zeros(1), n.zeros(1)")["f"]
-    assert all(map(is_marked, rebound(f)()))
+    held = namespace(f"def f(x=0):\n  if x: {many}\n  import numpy as n\n  return np.zeros(1), n.zeros(1)")
+    assert all(map(is_marked, rebound(held["f"])()))
 
 
 @pytest.mark.parametrize("n", [125, 126, 127, 300])
@@ -288,7 +288,8 @@ def test_signature_attributes_and_names_stay():
     f.note = []
     g = rebound(f)
     assert g is not f and inspect.signature(g) == inspect.signature(f)
-    assert g.__annotations__ == f.__annotations__ and g.__dict__ is f.__dict__ and g.__globals__ is f.__globals__
+    assert g.__annotations__ == f.__annotations__
+    assert g.__dict__ is f.__dict__ and g.__globals__ is f.__globals__
     assert (g.__name__, g.__qualname__, g.__module__, g.__doc__) == (
         f.__name__, f.__qualname__, f.__module__, f.__doc__,
     )  # fmt: skip
@@ -443,8 +444,9 @@ def test_functions_in_cells_are_followed_through_recursion():
 def test_modules_of_one_package_are_followed_and_others_are_not():
     inner = namespace("def make(): return np.zeros(1)", name="pkg.inner")
     other = namespace("def make(): return np.zeros(1)", name="other.inner")
-    f = namespace("def f(): return mine(), theirs()", "pkg.outer", mine=inner["make"], theirs=other["make"])["f"]
-    mine, theirs = rebound(f)()
+    names = {"mine": inner["make"], "theirs": other["make"]}
+    held = namespace("def f(): return mine(), theirs()", "pkg.outer", **names)
+    mine, theirs = rebound(held["f"])()
     assert is_marked(mine) and type(theirs) is np.ndarray
 
 
@@ -491,6 +493,13 @@ def decorate(f):
 
 
 decorated = decorate(helper)
+static = staticmethod(helper)
+
+
+def apply(*functions, f=None):
+    n = functions[-1]
+    return [g(n) for g in (*functions[:-1], f)]
+
 
 
 class Dispatcher:
@@ -516,6 +525,8 @@ def test_partials_wrappers_caches_and_compiled_functions_are_followed():
     assert is_marked(rebound(lambda: wrapper(1))()[1])
     local = functools.partial(helper, 2)
     assert is_marked(rebound(lambda: local())())
+    assert all(map(is_marked, rebound(functools.partial(apply, helper, f=np.zeros))(1)))
+    assert is_marked(rebound(lambda: static(1))())
 
 
 def test_generators_and_coroutines_are_renamed():
@@ -581,7 +592,7 @@ class Model(Left, Right):
         cls.made += 1
         return cls, np.zeros(1)
 
-    @functools.lru_cache
+    @functools.lru_cache  # noqa: B019
     def cached(self):
         return np.zeros(1)
 
@@ -638,6 +649,30 @@ def test_an_instance_in_a_global_or_a_cell_is_replaced_by_its_twin():
     assert model.calls == calls + 1 and local.calls == 1
 
 
+def test_methods_whose_cells_hold_instances_are_followed():
+    def make():
+        class A:
+            def residual(self):
+                return np.zeros(1), b.residual()
+
+        class B:
+            def residual(self):
+                return a.helper(), self.helper()
+
+            def helper(self):
+                return np.zeros(1)
+
+        class C(A):
+            def helper(self):
+                return np.zeros(1)
+
+        a, b = C(), B()
+        return a
+
+    one, (two, three) = rebound(make().residual)()
+    assert is_marked(one) and is_marked(two) and is_marked(three)
+
+
 def test_an_instance_that_is_replaced_or_given_other_state_is_seen():
     held = namespace(
         """
@@ -663,9 +698,8 @@ def test_an_instance_that_is_replaced_or_given_other_state_is_seen():
 def test_a_class_called_or_read_from_is_replaced_and_elsewhere_it_stays_itself():
     def f():
         it = Model()
-        return (
-            isinstance(model, Model), isinstance(it, Model), type(model), Model is original, Model.static(), *it.residual(),
-        )  # fmt: skip
+        is_kin = isinstance(model, Model), isinstance(it, Model), type(model), Model is original
+        return *is_kin, Model.static(), *it.residual()
 
     original = Model
     first, second, kind, same, *rest = rebound(f)()
@@ -795,7 +829,7 @@ def test_ten_thousand_fresh_functions_leave_builtins_flat():
     before = len(vars(builtins))
     for k in range(10_000):
         rebound(make(k % 3))
-    for k in range(100):
+    for _ in range(100):
         rebound(eval("lambda: (helper(1), model.residual(), Model)", globals()))
     gc.collect()
     assert len(vars(builtins)) <= before + 2

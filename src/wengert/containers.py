@@ -175,8 +175,8 @@ def output_leaf(y: Any, name: str) -> Any:
 
 
 def plain_copy(x: Any) -> Any:
-    """`x` with every traced or clean value in it replaced by a plain copy of its own."""
-    if var.is_var(x):
+    """A copy of `x` in which every array is plain and has memory of its own."""
+    if var.is_var(x) or type(x) is np.ndarray:
         value = var.value_of(x)
         return value.copy(order="K") if isinstance(value, np.ndarray) else value
     if isinstance(x, (list, tuple)) and not hasattr(x, "_fields"):

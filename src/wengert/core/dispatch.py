@@ -32,23 +32,9 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # ------------------------------------------------------------------------------------------ plain and traced values
 
 
-def plain(x):
-    """`x` with every operand in it replaced by its value; lists and tuples are searched."""
-    if var.is_var(x):
-        return var.value_of(x)
-    if type(x) in (list, tuple) and holds_var(x):
-        return type(x)([plain(item) for item in x])
-    return x
-
-
-def holds_var(x) -> bool:
-    """Is there an operand in `x`, or in the lists and tuples of `x`?"""
-    return var.is_var(x) or (isinstance(x, (list, tuple)) and any(holds_var(item) for item in x))
-
-
-def holds_traced(x) -> bool:
-    """Is there a value in `x` that carries a derivative?"""
-    return var.is_traced(x) or (isinstance(x, (list, tuple)) and any(holds_traced(item) for item in x))
+plain = var.plain
+holds_var = var.holds_var
+holds_traced = var.holds_traced
 
 
 def kept(x):
@@ -143,6 +129,10 @@ def function(fun, args, kwargs, compute=None):
     row = registry.lookup(fun)
     if row is None or row.kind == "refuse":
         raise UnsupportedFunctionError(_no_rule(fun, row))
+    if row.kind == "view" and len(args) and var.is_traced(args[0]) and not kwargs:
+        y = fun(var.value_of(args[0]), *args[1:])
+        if type(y) is np.ndarray and var.shares_memory(args[0], y):
+            return var.view_of(args[0], y)
     if row.kind == "composed":
         return row.variadic(*args, **kwargs)
     if row.kind == "constant":

@@ -1,27 +1,29 @@
 """Functions run with NumPy's names renamed, so that `np.zeros(n)` in plain code can hold traced numbers.
 
-Idea.  A function is copied with another code object, in which each name that *holds* a registered object (by
-identity: the module numpy, numpy.zeros, a ufunc) has become a private name that holds its replacement.  Private
-names live in `builtins` (imports: in `sys.modules`), where a global name is looked up last.  Functions reached
-from f by a global name or a closure cell are followed: they are replaced by copies of their own.  Methods are
-reached by attribute, so an object is replaced by its *twin*: an instance, sharing `__dict__`, of a subclass
-whose methods are copies.
+Idea.  A function is copied with another code object, in which each name that *holds* a registered object
+(by identity: the module numpy, numpy.zeros, a ufunc) has become a private name that holds its replacement.
+Private names live in `builtins` (imports: in `sys.modules`), where a global name is looked up last.
+Functions reached by a global name or a closure cell are followed: replaced by copies of their own.  Methods
+are reached by attribute, so an object is replaced by its *twin*: an instance, sharing `__dict__`, of a
+subclass whose methods are copies.
 
 Invariants
 - Of the bytecode only the name index of LOAD_GLOBAL, LOAD_NAME, LOAD_FROM_DICT_OR_GLOBALS and IMPORT_NAME
-  changes, within the width it has; new names are appended.  Offsets, lines, constants and cells keep their place.
+  changes, within the width it has; new names are appended.  Offsets, lines, constants and cells keep their
+  place.
 - Globals, defaults, `__dict__` and every cell that holds nothing renamed are f's own: reads are live, writes
   land.  A name or a cell that the code itself assigns is never renamed.
-- A copy is used while all that was looked at to make it is unchanged: what the names and cells hold, code and
+- A copy is used while all that was looked at to make it is unchanged: what names and cells hold, code and
   defaults of followed functions, methods of followed classes.  Otherwise it is made anew.
-- No user object is kept alive: the tables have weak keys, and the few plans that may reach their own key (twin
-  classes, namespaces made by `exec`) are bounded in number.  No user object is written to.
+- No user object is written to, and none is kept alive: the tables have weak keys, and the plans that may
+  reach their own key (those with twin classes or of namespaces made by `exec`) are bounded in number.
 
-Given up.  Not followed: other packages, C functions, functions fetched at run time from a dict, a module's or an
-object's attributes, or by `eval`; defaults; classes held in cells; objects whose state is not all in `__dict__`;
-classes with a metaclass, `__init_subclass__` or `__del__`.  `is` tells a twin or a copy from its original.
-A cell shared with a function that is not followed is no longer shared once it is replaced.  A followed name
-that another thread or a callee rebinds *during* a call is seen at the next call.
+Given up.  Not followed: other packages, C functions, defaults, classes in cells, functions fetched at run
+time from a dict, from a module's or an object's attributes or by `eval`.  No twins for objects whose state
+is not all in `__dict__`, nor for classes with a metaclass (but ABCMeta), `__init_subclass__` or `__del__`.
+`is`, identity hashes and `type(x) is C` tell twins and copies from originals.  A replaced cell is no longer
+shared with functions that are not followed.  What a callee or another thread rebinds *during* a call is
+seen at the next call.
 """
 
 import abc
@@ -77,7 +79,10 @@ class _Alias:
 
     def __init__(self, value, name):
         self.name = _private(name)
-        self.ref = weakref.ref(value, functools.partial(self.end, id(value), self.name))
+        try:
+            self.ref = weakref.ref(value, functools.partial(self.end, id(value), self.name))
+        except TypeError:  # a staticmethod, held by a global name
+            self.ref = lambda: value
 
     @staticmethod
     def end(key, name, _):
@@ -112,7 +117,7 @@ def _decode(code):
 
 
 def _is_free(code, arg):
-    """The name of the free variable that a cell instruction's argument means, or None for a cell of its own."""
+    """Name of the free variable that a cell instruction's argument means; None for a cell of its own."""
     plain = set(code.co_varnames)
     first = len(code.co_varnames) + sum(name not in plain for name in code.co_cellvars)
     return code.co_freevars[arg - first] if arg >= first else None
@@ -242,10 +247,10 @@ def _import_alias(dotted, form):
 
 # What is followed -------------------------------------------------------------------------------------------
 
-_METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)
 _LRU = type(functools.lru_cache(abs))
+_METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property, _LRU)
 _KEPT = {types.ModuleType, types.BuiltinFunctionType, type(None), bool, int, float, complex, str}
-_WRAPPERS = (functools.partial, types.MethodType, _LRU, *_METHODS[1:])
+_WRAPPERS = (functools.partial, types.MethodType, *_METHODS[1:])
 
 
 class _Plain:
@@ -261,7 +266,7 @@ def _can_copy(f):
 
 
 def _can_twin(cls):
-    """Whether instances have all their state in `__dict__` and a subclass can be made without side effects."""
+    """Whether all state of instances is in `__dict__` and a subclass can be made without side effects."""
     return (
         type(cls) in (type, abc.ABCMeta)
         and cls.__basicsize__ == _Plain.__basicsize__  # no slots, no built-in layout
@@ -288,9 +293,9 @@ def _is_followed(value, home):
     """Whether `value`, met in code of `home` = (top-level package, globals), may be replaced."""
     kind = type(value)
     if kind is types.FunctionType:
-        return _can_copy(value) and (
-            value.__globals__ is home[1] or home[0] is not None and _top(value.__module__) == home[0]
-        )
+        top, namespace = home
+        related = value.__globals__ is namespace or (top is not None and _top(value.__module__) == top)
+        return related and _can_copy(value)
     if kind is _LRU:
         return type(value.__wrapped__) is types.FunctionType and _is_followed(value.__wrapped__, home)
     if kind in _WRAPPERS:
@@ -321,12 +326,12 @@ def _parts(value):
     if kind is _LRU:
         return [value.__wrapped__]
     if isinstance(value, type):
-        return [*value.__bases__, *(v for v in vars(value).values() if type(v) in _METHODS or type(v) is _LRU)]
+        return [*value.__bases__, *(v for v in vars(value).values() if type(v) in _METHODS)]
     return [_py_func(value) or kind]
 
 
 def _contents(f):
-    """Contents of the cells of f; None for those not to be replaced: empty, assigned by f, or holding a class."""
+    """Contents of the cells of f; None for those that stay: empty, assigned by f, or holding a class."""
     held = []
     if f.__closure__:
         written = _read(f.__code__).written
@@ -381,11 +386,11 @@ class _Plan:
     `changed` maps the id of each object to be replaced to its renamed code (functions), its twin (classes) or
     True; `run` is that of the root.  `fixed` and `idents` are global names with what they held: itself where
     keeping it alive does no harm (comparing is faster), else its id.  `functions` and `others` are followed
-    objects with their state.  The death of any of them ends the plan, so that no id is compared that was reused.
+    objects with their state.  The death of any of them ends the plan: no reused id is taken for an old one.
     """
 
     __slots__ = ("aliases", "anchor", "cells", "changed", "code", "copy", "fixed", "functions", "idents",
-                 "others", "recipes", "refs", "run")  # fmt: skip
+                 "is_loose", "others", "recipes", "refs", "run")  # fmt: skip
 
     def __init__(self, root):
         self.aliases, self.changed, self.recipes, self.copy = [], {}, {}, None
@@ -394,10 +399,12 @@ class _Plan:
         for value in nodes:
             if type(value) is types.FunctionType and id(value) in self.changed:
                 self.rename(value)
+        fresh, memo = [], {}
         for value in nodes:
-            if isinstance(value, type) and id(value) in self.changed:
-                self.twin_class(value)
-        memo = {}
+            if isinstance(value, type):
+                self.twin_class(value, fresh)
+        for cls in fresh:  # all twins exist now, so that methods may hold instances of any
+            self.fill(cls, memo)
         for alias in self.aliases:
             _BUILTINS[alias.name] = self.build(alias.ref(), memo)
         self.run = self.changed.get(id(root))
@@ -424,7 +431,7 @@ class _Plan:
                 home = (_top(value.__module__), value.__globals__)
             elif isinstance(value, type):
                 home = (_top(value.__module__), None)
-            elif kind is _LRU or kind not in _WRAPPERS and _py_func(value):
+            elif kind is _LRU or (kind not in _WRAPPERS and _py_func(value)):
                 seeds.append(id(value))  # the Python function runs instead, renamed or not
             homes[id(value)] = home
             nodes.append(value)
@@ -486,13 +493,11 @@ class _Plan:
         keep = [id(value) in _registry or type(value) in _KEPT for _, value in held]
         self.fixed = (*itertools.compress(held, keep),)
         self.idents = tuple((name, id(value)) for (name, value), kept in zip(held, keep) if not kept)
+        self.is_loose = bool(self.idents or self.functions or self.others or self.cells)
 
     def holds(self, f):
-        """Whether all that was looked at is unchanged; f is the function that was bound, or the anchor."""
+        """Whether all but `fixed` is as it was looked at; f is the function bound or the anchor."""
         get = f.__globals__.get
-        for name, value in self.fixed:
-            if get(name) is not value:
-                return False
         for name, i in self.idents:
             if id(get(name)) != i:
                 return False
@@ -535,37 +540,50 @@ class _Plan:
         else:
             self.changed[id(f)] = known.latest[1]
 
-    def twin_class(self, cls):
-        """Enter the twin of `cls`, whose own methods are copies and whose bases are `cls` and its bases' twins.
+    def twin_class(self, cls, fresh):
+        """Enter the twin of `cls`, if it is to have one; new ones, still without methods, go to `fresh` too.
 
-        So each twin stands directly before its original in the MRO, where `super()` in the class above finds it.
+        Its bases are `cls` and the twins of its bases.  So each twin stands directly before its original in
+        the MRO, where `super()` in the class above finds it.
         """
-        twin = self.changed.get(id(cls))
-        if twin is None or twin is not True:
-            return twin
-        bases = [self.twin_class(base) for base in cls.__bases__ if isinstance(base, type)]
-        bases = [cls, *(base for base in bases if base)]
-        own = {name: v for name, v in vars(cls).items() if id(v) in self.changed and (type(v) in _METHODS or type(v) is _LRU)}
-        recipe = [bases, [(name, id(v), self.changed[id(v)], [self.changed.get(id(part)) for part in _parts(v)]) for name, v in own.items()]]
+        if self.changed.get(id(cls)) is not True:
+            return
+        for base in cls.__bases__:
+            self.twin_class(base, fresh)
+        bases = [cls, *(self.changed[id(base)] for base in cls.__bases__ if id(base) in self.changed)]
+        recipe = [bases]
+        for name, value in self.methods(cls):
+            codes = [self.changed.get(id(part)) for part in _parts(value)]
+            recipe.append((name, id(value), self.changed[id(value)], codes))
         twin = _twins.get(id(cls))
         if twin is None or twin._wengert_recipe != recipe:
-            memo = {}
-            body = {name: self.build(v, memo) for name, v in own.items()}
-            if "__eq__" in body:
-                body.setdefault("__hash__", cls.__hash__)
-            body |= {
-                "__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__,
-                "__class__": property(lambda self: cls),  # `self.__class__ is Model` holds
-                "_wengert_original": cls, "_wengert_recipe": recipe,
-            }
-            meta = _TwinType if type(cls) is type else _AbstractTwinType
+            body = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
+            body["__class__"] = property(lambda self: cls)  # `self.__class__ is Model` holds
+            body |= {"_wengert_original": cls, "_wengert_recipe": recipe}
+            kind = _TwinType if type(cls) is type else _AbstractTwinType
             try:
-                twin = _twins[id(cls)] = meta(cls.__name__, tuple(bases), body)
+                twin = kind(cls.__name__, tuple(bases), body)
             except TypeError:  # bases that cannot be ordered
                 del self.changed[id(cls)]
-                return None
+                return
+            fresh.append(cls)
         self.changed[id(cls)] = twin
-        return twin
+
+    def methods(self, cls):
+        """Names and values in the body of `cls` that are to be replaced."""
+        return [
+            (name, value)
+            for name, value in vars(cls).items()
+            if id(value) in self.changed and type(value) in _METHODS
+        ]
+
+    def fill(self, cls, memo):
+        for name, value in self.methods(cls):
+            method = self.build(value, memo)
+            type.__setattr__(self.changed[id(cls)], name, method)
+            if type(method) is functools.cached_property:
+                method.__set_name__(cls, name)
+        _twins[id(cls)] = self.changed[id(cls)]
 
     def build(self, value, memo):
         """The replacement of `value`, or `value`; `memo` closes cycles through cells."""
@@ -611,7 +629,8 @@ class _Plan:
 
     def recipe(self, f):
         """Indices of the cells of f to be replaced, and the attributes that its code alone does not give."""
-        swaps = [k for k, held in enumerate(_contents(f)) if id(held) in _registry or id(held) in self.changed]
+        contents = [*map(id, _contents(f))]
+        swaps = [k for k, key in enumerate(contents) if key in _registry or key in self.changed]
         bare = types.FunctionType(f.__code__, f.__globals__, f.__name__, None, f.__closure__)
         dress = [name for name in _ATTRIBUTES if getattr(f, name) != getattr(bare, name)]
         self.recipes[id(f)] = swaps, dress
@@ -650,7 +669,7 @@ def register(original, replacement):
     original : object
         Recognised by identity: a module, a function, a ufunc.
     replacement : object
-        For a module, a module too: imports inside a function give it, also under a private `sys.modules` name.
+        For a module, a module too: imports inside a function give it, by a private name in `sys.modules`.
     """
     with _lock:
         name = _private(getattr(original, "__name__", type(original).__name__))
@@ -677,8 +696,17 @@ def rebound(f):
     if type(f) is not types.FunctionType:
         return _rebound_object(f)
     plan = _plans.get(id(f))
-    if plan is None or f.__code__ is not plan.code or not plan.holds(f):
+    if plan is None or f.__code__ is not plan.code:
         plan = _bind(f)
+    else:  # here and not in `holds`: a call less in the common case
+        get = f.__globals__.get
+        for name, value in plan.fixed:
+            if get(name) is not value:
+                plan = _bind(f)
+                break
+        else:
+            if plan.is_loose and not plan.holds(f):
+                plan = _bind(f)
     if plan is None or plan.run is None:
         return f
     copy = plan.copy
@@ -703,7 +731,11 @@ def _twin_of(owner):
     cls = owner if isinstance(owner, type) else type(owner)
     plan = _plans.get(id(cls))
     anchor = plan and plan.anchor and plan.anchor()
-    if anchor is None or not plan.holds(anchor):
+    if (
+        anchor is None
+        or any(anchor.__globals__.get(name) is not value for name, value in plan.fixed)
+        or not plan.holds(anchor)
+    ):
         plan = _bind(cls) if _can_twin(cls) else None
     twin = plan and plan.run
     return owner if twin is None else twin if owner is cls else _twin(owner, twin)
@@ -720,7 +752,9 @@ def _rebound_object(f):
         copy = rebound(func)
         return f if copy is func and twin is owner else types.MethodType(copy, twin)
     if kind is functools.partial:
-        return kind(rebound(f.func), *f.args, **f.keywords)
+        home = _top(getattr(f.func, "__module__", None)), getattr(f.func, "__globals__", None)
+        args = [_argument(arg, home) for arg in f.args]
+        return kind(rebound(f.func), *args, **{k: _argument(arg, home) for k, arg in f.keywords.items()})
     if kind is staticmethod:
         return rebound(f.__func__)
     if kind is _LRU:
@@ -729,11 +763,18 @@ def _rebound_object(f):
         return f
     if (func := _py_func(f)) is not None:
         return rebound(func)
-    call = getattr(kind, "__call__", None)
+    call = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)
     if type(call) is not types.FunctionType:
         return f
     twin = _twin_of(f)
-    if twin is not f:
-        return twin
-    copy = rebound(call)
-    return f if copy is call else types.MethodType(copy, f)
+    copy = call if twin is not f else rebound(call)
+    return twin if copy is call else types.MethodType(copy, f)
+
+
+def _argument(value, home):
+    """What stands for an argument of a partial, which is followed like a name."""
+    if id(value) in _registry:
+        return _registry[id(value)][1]
+    if isinstance(value, type) or not _is_followed(value, home):
+        return value
+    return rebound(value) if type(value) in (types.FunctionType, *_WRAPPERS) else _twin_of(value)

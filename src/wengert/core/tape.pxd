@@ -38,6 +38,7 @@ cdef extern from "sweep.h" nogil:
 cdef class Block:                       # memory from the pool; goes back to it with its last reference
     cdef char *data
     cdef size_t size
+    cdef object owner                   # an array whose memory this is, or None for the pool's
 
 cdef Block take(size_t size)            # a block of at least `size` bytes
 cdef cnp.ndarray empty_array(int ndim, cnp.npy_intp *shape)     # float64, C order, large ones from the pool
@@ -83,6 +84,10 @@ cdef class Node:                        # an array entry: one primitive, its ope
     cdef object saved                   # what a store overwrote
 
 
+cdef struct Recent:                     # an element that was loaded: of which buffer, into which slot
+    int32_t version, buffer, offset, slot
+
+
 cdef class Tape:
     cdef wg_list entries
     cdef Py_ssize_t n, capacity         # entries
@@ -93,6 +98,8 @@ cdef class Tape:
     cdef Py_ssize_t buffers_capacity
     cdef readonly Level level
     cdef bint has_stores
+    cdef Recent recent[64]              # elements loaded lately, by offset
+    cdef int32_t version                # of the memory of all buffers; a write makes a new one
     cdef double *adjoint                # of slot i: k directions (during a sweep)
     cdef Block adjoint_block
     cdef Py_ssize_t k                   # directions of the running sweep
@@ -105,7 +112,9 @@ cdef class Tape:
     cdef int32_t add_node(self, Node node, double v) except -1
     cdef char *shadow_of(self, Buffer buffer) except NULL
     cdef cnp.ndarray adjoint_view(self, Buffer buffer, cnp.ndarray view)
-    cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object cotangent) except -1
+    cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object cotangent,
+                        bint owned=*) except -1
+    cdef bint adopt(self, Buffer buffer, cnp.ndarray view, cnp.ndarray total) except -1
     cdef int pull(self, Node node, Py_ssize_t i) except -1
     cdef int pull_elementwise(self, Node node, Py_ssize_t i) except -1
     cdef int pull_operand(self, Node node, int side, char *g, Py_ssize_t gspan, bint last) except -1
@@ -140,6 +149,19 @@ cdef inline int32_t push(Tape tape, int op, int32_t a, int32_t b, double v) exce
     tape.entries.v[i] = v
     tape.n = i + 1
     return <int32_t>i
+
+
+cdef inline int32_t load(Tape tape, int32_t buffer, Py_ssize_t offset, double v) except -1:
+    """Slot of an element of a buffer; one that was loaded lately, and not written since, is not loaded again."""
+    cdef Recent *recent = &tape.recent[offset & 63]
+    if recent.version != tape.version or recent.offset != offset or recent.buffer != buffer:
+        if offset > 0x7fffffff:
+            raise OverflowError("element access in an array of more than 2**31 elements")
+        recent.slot = push(tape, WG_LOAD, buffer, <int32_t>offset, v)
+        recent.version = tape.version
+        recent.offset = <int32_t>offset
+        recent.buffer = buffer
+    return recent.slot
 
 
 cdef inline int32_t constant(Tape tape, double c) except -1:

@@ -24,7 +24,7 @@ cimport numpy as cnp
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
 from cpython.object cimport PyObject, PyTypeObject
-from cpython.ref cimport Py_INCREF
+from cpython.ref cimport Py_INCREF, Py_REFCNT
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset
 
@@ -88,7 +88,7 @@ cdef class Block:
         global pool_size
         cdef size_t rounded
         cdef int c
-        if self.data == NULL:
+        if self.data == NULL or self.owner is not None:
             return
         c = size_class(self.size, &rounded)
         if c >= CLASSES or pool_size + rounded > POOL_LIMIT:
@@ -226,6 +226,7 @@ cdef class Tape:
         self.nodes = []
         self.buffers = []
         self.roots = []
+        self.version = 1
         self.capacity = 256
         self.grow()
 
@@ -309,12 +310,14 @@ cdef class Tape:
         self.nodes.append(node)
         if node.kind == STORE:
             self.has_stores = True
+            self.version += 1
         return slot
 
     def silence(self, Py_ssize_t start):
         """Make constants of what was recorded since entry `start`; writes stay writes."""
         cdef Py_ssize_t i
         cdef Node node
+        self.version += 1       # elements loaded inside are loaded again outside
         for i in range(start, self.n):
             if self.entries.op[i] == WG_STORE:
                 self.entries.a[i] = -1
@@ -444,8 +447,12 @@ cdef class Tape:
         PyArray_SetBaseObject(adjoint, buffer.shadow)
         return adjoint
 
-    cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object cotangent) except -1:
-        """Add a cotangent to the adjoint of an operand, summing over the axes that broadcasting made."""
+    cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object cotangent,
+                        bint owned=False) except -1:
+        """Add a cotangent to the adjoint of an operand, summing over the axes that broadcasting made.
+
+        `owned`: nobody else refers to it, so that a fresh adjoint may take over its memory.
+        """
         cdef cnp.ndarray target, total
         cdef Py_ssize_t j
         cdef int d, lead = 1 if self.stacked else 0, ndim
@@ -459,6 +466,8 @@ cdef class Tape:
                     j if cnp.PyArray_SIZE(total) > 1 else 0]
             return 0
         total = <cnp.ndarray>np.asarray(cotangent)
+        if owned and self.adopt(buffer, view, total):
+            return 0
         target = self.adjoint_view(buffer, view)
         if not same_shape(target, total):
             ndim = cnp.PyArray_NDIM(target)
@@ -479,6 +488,24 @@ cdef class Tape:
         else:
             np_add(target, total, out=target, casting="same_kind")
         return 0
+
+    cdef bint adopt(self, Buffer buffer, cnp.ndarray view, cnp.ndarray total) except -1:
+        """Make an array of its own the adjoint of a buffer that has none yet, where the layouts agree."""
+        cdef int d, lead = 1 if self.stacked else 0
+        if (buffer.shadow is not None or buffer.id >= 0 or not vector(total) or not vector(view)
+                or <char *>cnp.PyArray_DATA(view) != buffer.low
+                or <Py_ssize_t>cnp.PyArray_NBYTES(view) != buffer.span
+                or not cnp.PyArray_CHKFLAGS(total, cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE)
+                or cnp.PyArray_NDIM(total) != cnp.PyArray_NDIM(view) + lead
+                or (lead and cnp.PyArray_DIM(total, 0) != self.k)):
+            return False
+        for d in range(cnp.PyArray_NDIM(view)):
+            if cnp.PyArray_DIM(total, d + lead) != cnp.PyArray_DIM(view, d):
+                return False
+        buffer.shadow = Block.__new__(Block)
+        buffer.shadow.data = <char *>cnp.PyArray_DATA(total)
+        buffer.shadow.owner = total
+        return True
 
     cdef int pull(self, Node node, Py_ssize_t i) except -1:
         """Reverse one array entry; the adjoint of its result is dead afterwards."""
@@ -674,7 +701,9 @@ cdef class Tape:
                     c = np.stack([np.broadcast_to(item, np.shape(source[3]) if buffer is not None else ())
                                   if np.ndim(item) < (source[3].ndim if buffer is not None else 0) else item
                                   for item in c])
-            self.accumulate(buffer, source[3], source[4], c)
+            # held here as c, and as `shared` unless the two differ: then it is ours alone
+            self.accumulate(buffer, source[3], source[4], c,
+                            Py_REFCNT(c) <= (2 if c is shared else 1) and c is not ybar)
         return 0
 
     cdef object pullback_of(self, object row, int position, object ybar, object y, Node node):

@@ -427,7 +427,7 @@ cdef class ScalarVar:
         if type(other) is ScalarVar:
             b = (<ScalarVar>other).v
         elif not number(other, &b):
-            return compare(float64(self.v), dispatch.plain(other), op)
+            return compare(float64(self.v), plain(other), op)
         if op == Py_LT:
             answer = a < b
         elif op == Py_GT:
@@ -996,10 +996,10 @@ cdef class ArrayVar:
         return unary(u_absolute, self)
 
     def __matmul__(self, other):
-        return dispatch.operate(np.matmul, operator.matmul, self, other)
+        return dispatch.operate(np.matmul, matmul, self, other)
 
     def __rmatmul__(self, other):
-        return dispatch.operate(np.matmul, operator.matmul, other, self)
+        return dispatch.operate(np.matmul, matmul, other, self)
 
     def __mod__(self, other):
         return dispatch.operate(np.remainder, operator.mod, self, other)
@@ -1020,7 +1020,7 @@ cdef class ArrayVar:
         return other // self, other % self
 
     def __richcmp__(self, other, int op):
-        return compare(self.v, dispatch.plain(other), op)
+        return compare(self.v, plain(other), op)
 
     def __hash__(self):
         raise TypeError("unhashable type: 'numpy.ndarray'")
@@ -1036,7 +1036,7 @@ cdef class ArrayVar:
         return PySeqIter_New(self)
 
     def __contains__(self, item):
-        return dispatch.plain(item) in self.v
+        return plain(item) in self.v
 
     def __getitem__(self, key):
         cdef Py_ssize_t i
@@ -1051,7 +1051,8 @@ cdef class ArrayVar:
             if tape is None:
                 return float64(value)
             i = <char *>cnp.PyArray_DATA(self.v) + i * cnp.PyArray_STRIDE(self.v, 0) - buffer.low
-            slot = push(tape, WG_LOAD, tape.number(buffer, self.v), <int32_t>(i // <Py_ssize_t>sizeof(double)), value)
+            slot = load(tape, buffer.id if buffer.id >= 0 else tape.number(buffer, self.v),
+                        i // <Py_ssize_t>sizeof(double), value)
             return scalar(tape, slot, value)
         return get_item(self, key)
 
@@ -1187,6 +1188,14 @@ cdef class ArrayVar:
         return self
 
 
+def matmul(a, b):
+    """a @ b, of two float64 matrices into memory from the pool."""
+    if (type(a) is ndarray and type(b) is ndarray and cnp.PyArray_NDIM(a) == 2 and cnp.PyArray_NDIM(b) == 2
+            and is_double(a) and is_double(b)):
+        return np.matmul(a, b, out=empty((len(a), b.shape[1])))
+    return a @ b
+
+
 cdef inline Py_ssize_t element(cnp.ndarray v, Py_ssize_t i) except -1:
     cdef Py_ssize_t n = cnp.PyArray_DIM(v, 0)
     cdef Py_ssize_t j = i + n if i < 0 else i
@@ -1208,7 +1217,7 @@ cdef object in_place(ArrayVar target, object value):
     """An augmented assignment: the value was computed aside and is stored."""
     if value is NotImplemented or target.scalar:
         return value
-    if np.result_type(target.v, np.asarray(dispatch.plain(value)).dtype).kind == "c":
+    if np.result_type(target.v, np.asarray(plain(value)).dtype).kind == "c":
         raise TracedValueError(dispatch.dtype_message(None, np.dtype(complex)))
     if np.shape(value) != np.shape(target):
         np.broadcast_shapes(np.shape(value), np.shape(target))
@@ -1237,6 +1246,7 @@ cdef inline int store_element(Tape tape, Buffer buffer, cnp.ndarray view, char *
     push(tape, WG_STORE, slot, <int32_t>offset, (<double *>place)[0])
     push(tape, WG_TARGET, number, 0, 0.0)
     tape.has_stores = True
+    tape.version += 1
     buffer.written = True
     (<double *>place)[0] = c
     return 0
@@ -1314,7 +1324,7 @@ cdef object get_item(ArrayVar x, object key):
         view = <cnp.ndarray>x.v[(*key, Ellipsis) if type(key) is tuple else (key, Ellipsis)]
         if type(y) is float64:
             offset = (<char *>cnp.PyArray_DATA(view) - x.buffer.low) // <Py_ssize_t>sizeof(double)
-            return scalar(tape, push(tape, WG_LOAD, tape.number(x.buffer, view), <int32_t>offset, y), y)
+            return scalar(tape, load(tape, tape.number(x.buffer, view), offset, y), y)
         key = ()
     else:
         tape = tape_of(x.buffer)
@@ -1406,18 +1416,65 @@ def is_traced(x):
     return type(x) is ScalarVar or (type(x) is ArrayVar and (<ArrayVar>x).buffer.level is not None)
 
 
+cpdef bint holds_var(x):
+    """Is there an operand in `x`, or in the lists and tuples of `x`?"""
+    if type(x) is ScalarVar or type(x) is ArrayVar:
+        return True
+    if isinstance(x, (list, tuple)):
+        for item in x:
+            if holds_var(item):
+                return True
+    return False
+
+
+cpdef bint holds_traced(x):
+    """Is there a value in `x` that carries a derivative?"""
+    if type(x) is ScalarVar:
+        return True
+    if type(x) is ArrayVar:
+        return (<ArrayVar>x).buffer.level is not None
+    if isinstance(x, (list, tuple)):
+        for item in x:
+            if holds_traced(item):
+                return True
+    return False
+
+
+cpdef object plain(x):
+    """`x` with every operand in it replaced by its value; lists and tuples are searched."""
+    if type(x) is ScalarVar or type(x) is ArrayVar:
+        return value_of(x)
+    if (type(x) is list or type(x) is tuple) and holds_var(x):
+        return type(x)([plain(item) for item in x])
+    return x
+
+
+def empty(shape):
+    """A float64 array in C order, large ones from the pool."""
+    cdef cnp.npy_intp dims[64]
+    cdef int d, ndim = len(shape)
+    for d in range(ndim):
+        dims[d] = shape[d]
+    return empty_array(ndim, dims)
+
+
 def is_scalar(x):
     """Is `x` a traced scalar, of whatever dtype?"""
     return type(x) is ScalarVar or (type(x) is ArrayVar and (<ArrayVar>x).scalar)
 
 
-def value_of(x):
+cpdef object value_of(x):
     """Plain value of an operand: a NumPy scalar, or the array itself (not a copy)."""
     if type(x) is ScalarVar:
         return float64((<ScalarVar>x).v)
     if type(x) is ArrayVar:
         return (<ArrayVar>x).v[()] if (<ArrayVar>x).scalar else (<ArrayVar>x).v
     return x
+
+
+def has_stores(Tape tape):
+    """Was anything written in place?"""
+    return tape.has_stores
 
 
 def was_written(x):
@@ -1430,7 +1487,7 @@ def view_of(ArrayVar x, view):
     return array_var(x.buffer, <cnp.ndarray>view)
 
 
-def shares_memory(ArrayVar x, y):
+cpdef bint shares_memory(ArrayVar x, y):
     """Does the array `y` lie in the memory of `x`?"""
     cdef cnp.ndarray array = <cnp.ndarray>y
     cdef char *data = <char *>cnp.PyArray_DATA(array)
@@ -1448,6 +1505,30 @@ def scalar_list(items):
         elif not (type(x) is float or type(x) is float64 or type(x) is int):
             return False
     return traced
+
+
+cpdef bint is_output(Tape tape, y) except -1:
+    """Is `y` an operand of this derivative, or a list of its scalars? One of another derivative is an error."""
+    cdef Level level = None
+    if type(y) is ScalarVar:
+        level = (<ScalarVar>y).tape.level
+    elif type(y) is ArrayVar:
+        level = (<ArrayVar>y).buffer.level
+    elif type(y) is list or type(y) is tuple:
+        if not scalar_list(y):
+            return False
+        for x in y:
+            if type(x) is ScalarVar and (<ScalarVar>x).tape is not tape:
+                is_output(tape, x)
+        return True
+    else:
+        return False
+    if level is tape.level or level is None:
+        return True
+    if level.tape == NULL:
+        raise LevelError(ended_message(level))
+    raise LevelError(f"{tape.level.name}: the function returned a value of {level.name}, another derivative that "
+                     "is still running: derivatives of derivatives are not available in this version")
 
 
 def stack_scalars(items):
@@ -1493,24 +1574,6 @@ def tape_for(operands):
         elif type(x) is ArrayVar:
             tape = common_tape(tape, tape_of((<ArrayVar>x).buffer))
     return tape
-
-
-def check_level(Tape tape, y):
-    """An output must be a value of this derivative, or a constant."""
-    cdef Level level = None
-    if type(y) is ScalarVar:
-        level = (<ScalarVar>y).tape.level
-    elif type(y) is ArrayVar:
-        level = (<ArrayVar>y).buffer.level
-    elif type(y) is list or type(y) is tuple:
-        for x in y:
-            check_level(tape, x)
-    if level is not None and level is not tape.level:
-        if level.tape == NULL:
-            raise LevelError(ended_message(level))
-        raise LevelError(f"{tape.level.name}: the function returned a value of {level.name}, "
-                         "another derivative that is still running: derivatives of derivatives "
-                         "are not available in this version")
 
 
 def record(Tape tape not None, row, tuple args, dict kwargs, list operands, y, index_map=None):

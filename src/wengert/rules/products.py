@@ -25,7 +25,8 @@ def strong_matmul(a, b):
     Redone term by term only where a NaN came out of an operand that is not finite: rare, so it may be slow.
     """
     y = np.matmul(a, b)
-    if not np.isnan(y).any() or (np.isfinite(a).all() and np.isfinite(b).all()):
+    # the sum is NaN if an element is, and costs no array of bools
+    if not np.isnan(np.sum(y)) or (np.isfinite(a).all() and np.isfinite(b).all()):
         return y
     terms = (strong(a[..., :, k : k + 1], b[..., k : k + 1, :]) for k in range(np.shape(a)[-1]))
     return reduce(np.add, terms)

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from wengert.transforms.products import Pullback, Recording, assemble_inputs, record, shape_of, single, sweep
+from wengert.containers import plain_copy
+from wengert.transforms.products import Pullback, Recording, assemble_inputs, record, shape_of, sweep
 
 #: bytes of adjoints that one sweep of a Jacobian may take: about what stays in a second-level cache
 _SWEEP_BYTES = 1 << 21
@@ -43,7 +44,8 @@ class Derivative:
             or (isinstance(argnums, tuple) and all(isinstance(i, (int, np.integer)) for i in argnums))
         ):
             raise TypeError(f"{self.word}: argnums is an int, a tuple of ints or a slice, not {argnums!r}")
-        self._shared: tuple | None = None       # (point, recording) that `fun` left for the derivative
+        self._bare = not (value or has_aux or isinstance(argnums, slice))
+        self._shared: _Shared | None = None  # what `fun` left for the derivative
         self._lock = threading.Lock()
         self.__wrapped__ = f
         self.__doc__ = f"{self.name}\n\n{getattr(f, '__doc__', None) or ''}".rstrip()
@@ -80,21 +82,30 @@ class Derivative:
         return positions
 
     def __call__(self, *args, out=None, **kwargs):
-        run = self._taken(_key(args, kwargs)) if self._shared is not None else None
-        run = run or self._record(args, kwargs)
-        try:
-            result = self.of(run)
-            if type(self._positions) is slice:
-                result = self._stack(result)
-            if out is not None:
-                result = _copied(out, result, self.name)
-            if not (self.with_value or self.has_aux):
-                return result
-            parts = (run.value(),) if self.with_value else ()
-            parts += (result,)
-            return parts + (run.aux,) if self.has_aux else parts
-        finally:
-            run.tape.close()
+        if self._shared is not None:
+            parts = self._shared_parts(args, kwargs)
+        else:
+            parts = None
+        if parts is None:
+            run = self._record(args, kwargs)
+            try:
+                if out is None and self._bare:
+                    return self.of(run)
+                parts = self._parts(run)
+            finally:
+                run.tape.close()
+        if out is not None:
+            position = 1 if self.with_value else 0
+            parts = (*parts[:position], _copied(out, parts[position], self.name), *parts[position + 1 :])
+        return parts[0] if len(parts) == 1 else parts
+
+    def _parts(self, run):
+        """What the options ask for: value, derivative, aux."""
+        result = self.of(run)
+        if isinstance(self._positions, slice):
+            result = self._stack(result)
+        parts = (run.value(), result) if self.with_value else (result,)
+        return (*parts, run.aux) if self.has_aux else parts
 
     def of(self, run: Recording) -> Any:
         """The derivative, from a recording."""
@@ -109,30 +120,36 @@ class Derivative:
 
     @property
     def fun(self) -> Callable:
-        """`f`, sharing its evaluation with the derivative.
+        """`f` through a one-entry cache, sharing its evaluation with the derivative.
 
-        Called at some point it records; the derivative asked for at the same point next only sweeps.
+        Called at a new point it records; the derivative asked for at that point then only sweeps.
+        The point is compared by the bytes of the arguments: what else `f` reads must not change meanwhile.
         """
         return self._value
 
     def _value(self, *args, **kwargs):
         key = _key(args, kwargs)
-        run = self._taken(key) or self._record(args, kwargs)
-        value = run.value()
         with self._lock:
-            former, self._shared = self._shared, (key, run)
-        if former is not None:
-            former[1].close()
-        return value
+            if self._shared is None or self._shared.key != key:
+                if self._shared is not None:
+                    self._shared.run.close()
+                    self._shared = None
+                self._shared = _Shared(key, self._record(args, kwargs))
+            return plain_copy(self._shared.value)
 
-    def _taken(self, key):
-        """The recording made at this point by `fun`, if there is one; it belongs to the caller then."""
+    def _shared_parts(self, args, kwargs):
+        """What `fun` has prepared at this point, or None."""
+        key = _key(args, kwargs)
         with self._lock:
-            shared, self._shared = self._shared, None
-        if shared is None or shared[0] == key:
-            return shared and shared[1]
-        shared[1].close()
-        return None
+            shared = self._shared
+            if shared is None or shared.key != key:
+                return None
+            if shared.parts is None:
+                try:
+                    shared.parts = self._parts(shared.run)
+                finally:
+                    shared.run.close()
+            return tuple(plain_copy(part) for part in shared.parts)
 
     def _record(self, args, kwargs):
         return record(self.f, args, kwargs, self.positions(args), self.has_aux, self.name)
@@ -142,7 +159,17 @@ class Derivative:
 
     def __del__(self):
         if getattr(self, "_shared", None) is not None:
-            self._shared[1].close()
+            self._shared.run.close()
+
+
+class _Shared:
+    """One point at which `fun` was called: the recording, its value, and the derivative once it was asked for."""
+
+    def __init__(self, key, run):
+        self.key = key
+        self.run = run
+        self.value = run.value()
+        self.parts = None
 
 
 def _key(args, kwargs):
@@ -222,9 +249,10 @@ class Jacobian(Derivative):
         if len(run.outputs) == 1:
             shape = shape_of(run.outputs[0])
             rows = self._rows(run, shape[0] if len(shape) == 1 else math.prod(shape))
-            if len(shape) == 1 and len(rows) == 1 and run.restore_output is single:
-                return assemble_inputs(run, rows, self._single)
-            return run.restore_output([self._block(run, rows, shape)])
+            if len(shape) == 1 and run.restore_output is None and run.restore_inputs is None and self._single:
+                return rows[0]
+            block = self._block(run, rows, shape)
+            return run.restore_output([block]) if run.restore_output else block
         shapes = [shape_of(y) for y in run.outputs]
         rows = self._rows(run, sum([math.prod(shape) for shape in shapes]))
         blocks = []

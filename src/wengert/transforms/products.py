@@ -19,7 +19,7 @@ from wengert.containers import input_leaf, leaves_like, output_leaf, plain_copy,
 from wengert.core.levels import running
 from wengert.core.rebind import rebound
 from wengert.core.tape import Tape
-from wengert.core.var import check_level, independent, is_var, pull_back, scalar_list, value_of, was_written
+from wengert.core.var import has_stores, independent, is_output, pull_back, value_of, was_written
 from wengert.errors import MutatedInputWarning
 
 _warned: weakref.WeakSet = weakref.WeakSet()
@@ -28,21 +28,23 @@ _warned: weakref.WeakSet = weakref.WeakSet()
 class Recording:
     """One run of a function on traced arguments: its tape, the traced inputs, and what it returned."""
 
-    __slots__ = ("aux", "inputs", "name", "outputs", "restore_inputs", "restore_output", "tape", "template")
+    name: str
+    tape: Tape
+    inputs: list  # traced leaves of the arguments
+    outputs: list  # leaves of what was returned: operands, lists of scalars, plain arrays
+    restore_inputs: list | None = None  # (function that puts leaves into a container, how many); None: one array
+    restore_output: Callable | None = None  # None: one array
+    template: Any = None  # the container that was returned
+    aux: Any = None
 
     def value(self) -> Any:
         """What the function returned, as plain values of their own."""
-        return self.restore_output([np.array(plain_copy(y)) if isinstance(y, (list, tuple)) else plain_copy(y)
-                                    for y in self.outputs])
+        leaves = [np.array(plain_copy(y)) if isinstance(y, (list, tuple)) else plain_copy(y) for y in self.outputs]
+        return self.restore_output(leaves) if self.restore_output else leaves[0]
 
     def close(self) -> None:
         """End the derivative and free the tape."""
         self.tape.close()
-
-
-def single(leaves):
-    """What stands for one leaf that is no container."""
-    return leaves[0]
 
 
 def record(f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str) -> Recording:
@@ -53,45 +55,50 @@ def record(f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bo
     run = Recording()
     run.name = name
     run.tape = tape = Tape(name)
-    run.inputs = inputs = []
-    run.restore_inputs = restore_inputs = []
     traced = list(args)
-    for position in positions:
-        x = args[position]
-        if type(x) is np.ndarray and x.dtype == np.float64:
-            x = independent(tape, x)
-            inputs.append(x)
-            restore_inputs.append((single, 1))
-            traced[position] = x
-        else:
-            leaves, restore = split(x)
-            leaves = [independent(tape, input_leaf(leaf, name)) for leaf in leaves]
-            inputs += leaves
-            restore_inputs.append((restore, len(leaves)))
-            traced[position] = restore(leaves)
+    x = args[positions[0]]
+    if len(positions) == 1 and type(x) is np.ndarray and x.dtype == np.float64:
+        traced[positions[0]] = x = independent(tape, x)
+        run.inputs = [x]
+    else:
+        _trace_leaves(run, traced, positions)
     token = running.set(tape)
     try:
         y = rebound(f)(*traced, **kwargs)
-        run.aux = None
         if has_aux:
             y, run.aux = _pair(y, name)
-        if is_var(y) or (type(y) in (list, tuple) and scalar_list(y)):
-            run.outputs, run.restore_output = [y], single
+        if is_output(tape, y):
+            run.outputs = [y]
         else:
             leaves, run.restore_output = split(y)
             run.template = y
             run.outputs = [output_leaf(leaf, name) for leaf in leaves]
-        for y in run.outputs:
-            check_level(tape, y)
+            for leaf in run.outputs:
+                is_output(tape, leaf)
     except BaseException:
         tape.close()
         raise
     finally:
         running.reset(token)
-    for x in inputs:
-        if was_written(x):
-            _warn_once(f, name)
+    if has_stores(tape) and any(was_written(x) for x in run.inputs):
+        _warn_once(f, name)
     return run
+
+
+def _trace_leaves(run: Recording, traced: list, positions: tuple) -> None:
+    """Trace arguments that are numbers, lists, containers, or several."""
+    run.inputs = []
+    run.restore_inputs = []
+    try:
+        for position in positions:
+            leaves, restore = split(traced[position])
+            leaves = [independent(run.tape, input_leaf(leaf, run.name)) for leaf in leaves]
+            run.inputs += leaves
+            run.restore_inputs.append((restore, len(leaves)))
+            traced[position] = restore(leaves)
+    except BaseException:
+        run.tape.close()
+        raise
 
 
 def _pair(y, name):
@@ -139,7 +146,7 @@ class Pullback:
 
     def __call__(self, cotangent):
         run = self._run
-        seeds = [cotangent] if run.restore_output is single else leaves_like(run.template, cotangent, run.name)
+        seeds = [cotangent] if run.restore_output is None else leaves_like(run.template, cotangent, run.name)
         seeds = [np.asarray(value_of(seed)) for seed in seeds]
         stacked = seeds[0].ndim == len(self._shapes[0]) + 1
         k = len(seeds[0]) if stacked else 1
@@ -175,8 +182,8 @@ def shape_of(y) -> tuple:
 
 def assemble_inputs(run: Recording, leaves: list, alone: bool) -> Any:
     """Leaves put back into the form of the arguments: one of them, or a tuple."""
-    if alone and run.restore_inputs[0][0] is single:
-        return leaves[0]
+    if run.restore_inputs is None:
+        return leaves[0] if alone else (leaves[0],)
     made = []
     start = 0
     for restore, count in run.restore_inputs:

@@ -1,0 +1,939 @@
+"""Writes in place: one list in order, overwritten values kept, buffers rolled forward after every sweep."""
+
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from helpers import DIFFERENCES, assert_rounding, assert_same_bits, central_differences, complex_step
+
+import wengert as wg
+
+X = np.array([0.3, 1.2, -0.7, 0.45])
+M = np.random.default_rng(50).uniform(0.5, 1.5, (3, 4))
+CALLER = np.array([1.0, 2.0, 3.0, 4.0])
+
+PROGRAMS = {}
+
+
+def program(x, twin=None):
+    """Enter an in-place program; `twin` is the same mathematics without a write, for the complex step."""
+
+    def enter(f):
+        name = f.__name__
+        assert name not in PROGRAMS
+        PROGRAMS[name] = (f, x, twin)
+        return f
+
+    return enter
+
+
+# ---- one list, in order
+
+
+def interleaved_twin(x):
+    F = 2 * np.stack([np.sin(x[j]) * x[j] for j in (1, 2, 3, 0)])
+    F = np.concatenate([F[:1], F[1:3] + x[:2], F[3:]])
+    return np.concatenate([F[:2], F[2:3] * F[0], F[3:]])
+
+
+@program(X, interleaved_twin)
+def element_writes_array_writes_and_views_interleaved(x):
+    F = np.zeros(4)
+    for i, j in enumerate((1, 2, 3, 0)):
+        F[i] = np.sin(x[j]) * x[j]
+    F *= 2
+    y = F[1:3]
+    y += x[:2]
+    F[2] = y[1] * F[0]
+    return F
+
+
+@program(X, lambda x: np.stack([x[0] ** 2, x[0] ** 4, x[0] ** 8, x[3]]))
+def each_element_made_from_the_one_before(x):
+    F = x.copy()
+    for i in range(3):
+        F[i] = F[i - 1] * F[i - 1] if i else F[0] ** 2
+    return F
+
+
+@program(X, lambda x: np.stack([4 * x[3], x[0], x[1], x[2]]))
+def one_place_written_many_times(x):
+    F = np.zeros(4)
+    for k in range(5):
+        F[0] = k * x[3]
+    F[1] = x[3]
+    F[1:] = x[:3]
+    return F
+
+
+@program(X, lambda x: (x[0] * x[1] + x[2]) * np.ones(2) * x[3])
+def running_total_in_one_place(x):
+    total = np.zeros(1)
+    total[0] += x[0] * x[1]
+    total += x[2:3]
+    total[0] *= x[3]
+    return [total[0], total[-1]]
+
+
+# ---- source and target overlap
+
+
+@program(X, lambda x: np.stack([x[0], x[0], x[1], x[2]]))
+def shifted_up(x):
+    a = x.copy()
+    a[1:] = a[:-1]
+    return a
+
+
+@program(X, lambda x: np.stack([x[1], x[2], x[3], x[3]]))
+def shifted_down(x):
+    a = x.copy()
+    a[:-1] = a[1:]
+    return a
+
+
+@program(X, lambda x: x[::-1] ** 3)
+def reversed_onto_itself(x):
+    a = x * 1.0
+    a[:] = a[::-1]
+    a **= 3
+    return a
+
+
+@program(X, lambda x: np.stack([x[0], x[1] + x[0], x[2] + x[1], x[3] + x[2]]))
+def neighbours_added_in_place(x):
+    a = np.array(x)
+    a[1:] += a[:-1]
+    return a
+
+
+@program(M, lambda m: m.T[:, :3].reshape(-1)[:0].sum() + np.concatenate([m[:, :3].T, m[:, 3:]], axis=1))
+def transposed_onto_itself(m):
+    a = m.copy()
+    square = a[:, :3]
+    square[:] = square.T
+    return a
+
+
+@program(M, lambda m: np.stack([m[2], m[1] * 2, m[0]]))
+def rows_swapped_by_a_temporary(m):
+    a = m.copy()
+    row = a[0].copy()
+    a[0] = a[2]
+    a[2] = row
+    a[1] = a[1] + a[1]
+    return a
+
+
+@program(M, lambda m: np.stack([m[2], m[1], m[0]]))
+def rows_swapped_by_unpacking_a_list_index(m):
+    a = m.copy()
+    a[[0, 2]] = a[[2, 0]]
+    return a
+
+
+@program(M, lambda m: np.stack([m[2], m[1], m[2]]))
+def rows_swapped_wrongly_through_views(m):
+    a = m.copy()
+    a[0], a[2] = a[2], a[0]
+    return a
+
+
+@program(X, lambda x: np.stack([x[1], x[0], x[2], x[3]]))
+def elements_swapped_by_unpacking(x):
+    a = x.copy()
+    a[0], a[1] = a[1], a[0]
+    return a
+
+
+# ---- broadcasting into a place
+
+
+@program(X, lambda x: x[None, :] * np.ones((3, 1)) * x[1] + 0 * M)
+def a_row_broadcast_into_a_matrix(x):
+    F = np.zeros((3, 4))
+    F[...] = x
+    F *= x[1]
+    return F
+
+
+@program(X, lambda x: np.stack([x[0] * np.ones(3), x[1] * np.ones(3)]).T * np.array([[1.0, 2.0]]))
+def a_number_broadcast_into_columns(x):
+    F = np.empty((3, 2))
+    F[:, 0] = x[0]
+    F[:, 1] = x[1] * np.ones(3)
+    F[:, 1:] *= 2
+    return F
+
+
+@program(X, lambda x: np.stack([x, x, x]) + x[:3, None])
+def a_column_added_to_every_column(x):
+    F = np.zeros((3, 4))
+    F += x
+    F += x[:3, np.newaxis]
+    return F
+
+
+@program(X, lambda x: np.stack([x[:2], 2 * x[:2]]))
+def a_value_with_leading_axes_of_length_one(x):
+    F = np.zeros((2, 2))
+    F[0] = x[np.newaxis, :2]
+    F[1] = 2 * x.reshape(1, 1, 4)[..., :2]
+    return F
+
+
+# ---- views
+
+
+@program(X, lambda x: np.stack([x[0], 10 * x[1], 10 * x[2] * x[0], x[3]]))
+def a_view_of_a_view(x):
+    a = x.copy()
+    v = a[1:]
+    w = v[:2]
+    w *= 10
+    w[1] *= x[0]
+    return a
+
+
+@program(M, lambda m: np.concatenate([m[:1] * 5, m[1:2], m[2:] * m[2:, ::-1]]))
+def rows_columns_and_reversed_views(m):
+    a = m.copy()
+    a.T[:, 0] *= 5
+    a[::-1][0] *= m[2, ::-1]
+    return a
+
+
+@program(M, lambda m: (lambda s: s * m)(np.arange(12.0).reshape(4, 3).T))
+def a_transposed_view_written_row_by_row(m):
+    a = m.copy()
+    t = a.T
+    for i in range(4):
+        for j in range(3):
+            t[i, j] *= 3 * i + j
+    return a
+
+
+@program(M, lambda m: m.reshape(-1)[[0, 5, 7, 2]] ** 2)
+def a_reshaped_view_is_the_same_memory(m):
+    a = m.copy()
+    flat = a.reshape(-1)
+    flat **= 2
+    flat[5] += 0.0
+    return np.stack([a[0, 0], a[1, 1], a[1, 3], a[0, 2]])
+
+
+@program(X, lambda x: np.stack([9 * x[0], x[1], 9 * x[2], x[3]]))
+def a_strided_view(x):
+    a = x.copy()
+    a[::2] *= 9
+    return a
+
+
+@program(X, lambda x: np.stack([x[0] * x[3], x[1] * x[2], x[2] * x[1], x[3] * x[0]]))
+def a_view_with_negative_stride(x):
+    a = x.copy()
+    b = a[::-1]
+    b *= x
+    return a
+
+
+@program(M, lambda m: m * m.sum() + 1.0)
+def fortran_order(m):
+    a = np.asfortranarray(m.copy()) if False else np.array(m, order="F")
+    a *= m.sum()
+    a += 1.0
+    return a
+
+
+@program(M, lambda m: np.stack([m[0, 0], m[1, 1], m[2, 2]]) * 4)
+def a_diagonal_read_after_a_write(m):
+    a = m.copy()
+    a[:, :3] *= 4
+    return np.diagonal(a[:, :3])
+
+
+@program(X, lambda x: x * x[0] + x)
+def two_names_for_one_buffer(x):
+    a = x.copy()
+    b = a
+    a *= x[0]
+    b += x
+    return a
+
+
+@program(X, lambda x: np.exp(x))
+def a_copy_is_independent(x):
+    a = np.exp(x)
+    b = a.copy()
+    c = +a
+    d = np.array(a)
+    a[:] = 0
+    return b + 0 * c + 0 * d if a.sum() == 0 else a
+
+
+# ---- advanced indices
+
+
+@program(X, lambda x: np.stack([x[2], x[3], 0 * x[0]]))
+def repeated_indices_the_last_write_wins(x):
+    F = np.zeros(3)
+    F[[0, 1, 0, 1]] = x
+    F[[0]] = x[[2]]
+    return F
+
+
+@program(X, lambda x: np.stack([x[0] + x[3], x[1] + x[2], x[2], x[3]]))
+def augmented_assignment_at_repeated_indices_adds_once(x):
+    a = x.copy()
+    a[[0, 1, 1, 0]] += x
+    return a
+
+
+@program(X, lambda x: np.stack([2 * x[0], x[1], 4 * x[2], x[3]]))
+def a_boolean_mask(x):
+    a = x.copy()
+    mask = np.array([True, False, True, False])
+    a[mask] *= np.array([2.0, 4.0])
+    mask[:] = False
+    return a
+
+
+@program(X, lambda x: np.where(np.real(x) < 0.4, 0 * x, x * x[1]))
+def a_mask_of_traced_values(x):
+    a = x * x[1]
+    a[x < 0.4] = 0
+    return a
+
+
+@program(M, lambda m: np.stack([m[0, 3] * m[0], m[1], m[2] * m[1]]))
+def a_list_of_rows(m):
+    a = m.copy()
+    rows = [0, 2]
+    a[rows] *= np.stack([m[0, 3] * np.ones(4), m[1]])
+    rows[0] = 1
+    return a
+
+
+@program(M, lambda m: (m * 1.0)[[0, 1, 2], [1, 2, 0]] * 7)
+def pairs_of_indices(m):
+    a = m.copy()
+    i, j = np.array([0, 1, 2]), np.array([1, 2, 0])
+    a[i, j] = 7 * a[i, j]
+    i[:] = 0
+    return a[[0, 1, 2], j]
+
+
+@program(M, lambda m: np.stack([m[0], m[1], np.stack([m[0, 1], m[2, 1], m[0, 2], m[2, 3]])]))
+def an_index_of_slices_and_lists(m):
+    a = m.copy()
+    a[2, [0, 2]] = a[0, 1:3]
+    return a
+
+
+@program(X, lambda x: x[[0, 1]] * x[[2, 3]])
+def an_empty_selection(x):
+    a = x.copy()
+    a[[]] = 3.0
+    a[a > 100] *= 5
+    a[2:2] = 1.0
+    return a[[0, 1]] * a[2:]
+
+
+# ---- augmented operators
+
+
+@program(X, lambda x: (((x + 2) - x[0]) * 3 / (x[1] + 3)) ** 2)
+def every_augmented_operator(x):
+    a = x.copy()
+    a += 2
+    a -= x[0]
+    a *= 3
+    a /= x[1] + 3
+    a **= 2
+    return a
+
+
+@program(X, lambda x: x)
+def augmented_remainder_and_floor(x):
+    a = x + 5.0
+    a %= 2.3
+    b = x + 5.0
+    b //= 2.3
+    return a + 2.3 * b - 5.0
+
+
+@program(np.random.default_rng(51).uniform(size=(3, 3)), lambda m: (m @ m) @ m)
+def augmented_matrix_product(m):
+    a = m.copy()
+    a @= m
+    a @= m
+    return a
+
+
+@program(X, lambda x: np.stack([x[0], x[1] ** 2, x[2] + x[1], x[3] / x[1]]))
+def augmented_operators_on_elements(x):
+    a = x.copy()
+    a[1] **= 2
+    a[2] += x[1]
+    a[3] /= x[1]
+    a[0] -= 0
+    return a
+
+
+@program(X, lambda x: np.stack([x[0] * x[1], x[0]]))
+def an_augmented_number_is_a_new_number(x):
+    s = x[0]
+    t = s
+    s *= x[1]
+    return [s, t]
+
+
+# ---- out=
+
+
+@program(X, lambda x: np.exp(x) * x + np.cumsum(x))
+def out_of_ufuncs_and_functions(x):
+    F = np.empty(4)
+    np.exp(x, out=F)
+    np.multiply(F, x, F)
+    np.add(F, np.cumsum(x, out=np.zeros(4)), out=(F,))
+    return F
+
+
+@program(X, lambda x: np.stack([0 * x[0], x[0] * x[2], x[1] * x[3], 0 * x[0]]))
+def out_into_a_view(x):
+    F = np.zeros(4)
+    np.multiply(x[:2], x[2:], out=F[1:3])
+    return F
+
+
+@program(X, lambda x: np.stack([x.sum(), 0 * x[0]]))
+def out_by_position(x):
+    F = np.zeros(2)
+    np.sum(x[None], 1, None, F[:1])
+    return F
+
+
+@program(X, lambda x: np.sin(x) + 1)
+def out_into_the_operand(x):
+    a = x.copy()
+    np.sin(a, out=a)
+    np.add(a, 1, a)
+    return a
+
+
+# ---- arrays without axes
+
+
+@program(X, lambda x: (x[0] + x[1]) * x[2])
+def an_array_of_no_axes(x):
+    a = np.zeros(())
+    a += x[0]
+    a[...] = a + x[1]
+    a[()] *= x[2]
+    return a
+
+
+@program(X, lambda x: np.stack([x[0] * 3, x[1]]))
+def a_view_of_one_element(x):
+    a = x[:2].copy()
+    one = a[0, ...]
+    one *= 3
+    return a
+
+
+# ---- values needed later are kept
+
+
+@program(X, lambda x: np.exp(x) * x)
+def a_result_overwritten_after_use(x):
+    F = np.exp(x)
+    y = F * x
+    F[...] = 0
+    return y
+
+
+@program(X, lambda x: np.exp(x) ** 2 / (1 + np.exp(x)))
+def an_operand_overwritten_by_its_own_function(x):
+    a = x.copy()
+    a[:] = np.exp(a)
+    b = 1 + a
+    a **= 2
+    a /= b
+    b[:] = 0
+    return a
+
+
+@program(X, lambda x: np.tanh(np.tanh(np.tanh(x))))
+def a_buffer_reused_for_every_layer(x):
+    a = x.copy()
+    for _ in range(3):
+        np.tanh(a, out=a)
+    return a
+
+
+@program(X, lambda x: x[0] * x[1] * np.ones(2))
+def an_element_read_before_it_is_overwritten(x):
+    a = x.copy()
+    first = a[0]
+    a[0] = 17.0
+    a[1] = first * a[1]
+    a[2:] = a[1]
+    a[1] = 0
+    return a[2:]
+
+
+CONSTANT = np.array([2.0, 3.0, 4.0, 5.0])
+
+
+@program(X, lambda x: x * CONSTANT + np.dot(x, CONSTANT) + np.arctan(x / CONSTANT) + np.sqrt(x**2 + CONSTANT**2))
+def a_plain_constant_changed_after_use(x):
+    w = CONSTANT.copy()
+    y = x * w
+    y = y + np.dot(x, w)
+    y = y + np.arctan2(x, w)
+    y = y + np.hypot(x, w)
+    w *= 100
+    w[0] = -1
+    return y
+
+
+@program(X, lambda x: x * CONSTANT + np.dot(x, CONSTANT) + np.arctan(x / CONSTANT) + np.sum(x * CONSTANT) / 14)
+def a_constant_from_outside_changed_after_use(x):
+    CALLER[:] = CONSTANT
+    y = x * CALLER
+    y = y + CALLER @ x
+    y = y + np.arctan2(x, CALLER)
+    y = y + np.average(x, weights=CALLER)
+    CALLER[:] = -1.0
+    return y
+
+
+@program(X, lambda x: x * 2.0 + 2 * np.sum(x) + np.arctan(x / 2))
+def a_clean_constant_changed_after_use(x):
+    w = np.full(4, 2.0)
+    y = x * w
+    y = y + np.dot(x, w)
+    y = y + np.arctan2(x, w)
+    w[:] = 9.0
+    w[1] = 7.0
+    return y
+
+
+@program(X, lambda x: x * 2.0 * x[0])
+def a_clean_constant_that_becomes_traced_after_use(x):
+    w = np.full(4, 2.0)
+    y = x * w
+    w *= x[0]
+    y = y * w / 2.0
+    w[:] = x
+    return y
+
+
+@program(X, lambda x: np.stack([x[2], x[0], x[1]]) + x[[0, 1, 1]] + x[[3, 2, 1]])
+def index_arrays_changed_after_use(x):
+    i = np.array([2, 0, 1])
+    y = np.take(x, i)
+    i[:] = [0, 1, 1]
+    y = y + x[i]
+    i[:] = 0
+    counts = np.array([0, 1, 1, 1])
+    y = y + np.repeat(x, counts)[::-1]
+    counts[:] = 1
+    return y
+
+
+@program(X, lambda x: x * np.array([1.0, 0.0, 1.0, 0.0]) + np.stack([0.3 + 0 * x[0], x[1], x[2], 0 * x[3] + 0.4]))
+def masks_and_bounds_changed_after_use(x):
+    mask = np.array([True, False, True, False])
+    low, high = np.array([-1.0, -1, -1, -1]), np.array([0.3 - 1e-9, 2, 2, 0.4])
+    y = np.where(mask, x, 0.0)
+    mask[:] = ~mask
+    y = y + np.clip(x, a_min=low, a_max=high)
+    high[:] = -5
+    low[:] = 5
+    return y
+
+
+@pytest.fixture(params=PROGRAMS, ids=lambda name: name)
+def case(request):
+    f, x, twin = PROGRAMS[request.param]
+    y = f(x.copy())
+    assert_rounding(y, twin(x)) if request.param != "masks_and_bounds_changed_after_use" else None
+    return f, x, y, complex_step(twin, x)
+
+
+def test_the_jacobian_is_exact(case):
+    f, x, _, exact = case
+    assert_rounding(wg.jacobian(f, x), exact)
+    assert_rounding(wg.jacobian(f, x, chunk=1), exact)
+
+
+def test_values_are_those_of_plain_numpy(case):
+    f, x, y, _ = case
+    assert_same_bits(wg.jacobian(f, x, value=True)[0], np.asarray(y))
+    assert_same_bits(wg.jacobian(f, x, value=True, chunk=1)[0], np.asarray(y))
+
+
+def test_three_pullbacks_give_the_same_bits(case):
+    f, x, y, exact = case
+    value, pullback = wg.vjp(f, x)
+    seed = np.random.default_rng(52).uniform(-1, 1, np.shape(y))
+    first = pullback(seed)
+    assert_rounding(first, np.tensordot(seed, exact, axes=seed.ndim), scale=10.0)
+    assert_same_bits(pullback(seed), first)
+    assert_rounding(pullback(np.stack([seed, 2 * seed]))[1], 2 * first, scale=10.0)
+    assert_same_bits(pullback(seed), first)
+    assert_same_bits(value, np.asarray(y))
+
+
+def by_line(write):
+    return f"line_{write.__code__.co_firstlineno}"
+
+
+# ---- single precision, other dtypes, plain targets
+
+
+def test_a_buffer_of_single_precision_rounds_what_is_stored():
+    def f(x):
+        F = np.zeros(3, dtype=np.float32)
+        F[0] = x[0]
+        F[1:] = x[1:] * x[0]
+        F *= x
+        return F
+
+    x = np.array([0.1, 0.2, 0.3])
+    y, J = wg.jacobian(f, x, value=True)
+    assert_same_bits(y, f(x))
+    expected = complex_step(lambda x: np.stack([x[0], x[1] * x[0], x[2] * x[0]]) * x, x)
+    assert_rounding(J, expected, np.float32)
+
+
+def test_integers_stored_from_traced_values_are_truncated_as_numpy_truncates():
+    def f(x):
+        k = np.zeros(2, dtype=int)
+        k[0] = x[0]
+        return x * k
+
+    x = np.array([2.7, 3.1])
+    assert_same_bits(wg.jacobian(f, x, value=True)[0], f(x))
+    np.testing.assert_array_equal(wg.jacobian(f, x), np.diag([2.0, 0.0]))
+
+
+def test_swapped_bytes_are_read_as_numpy_reads_them():
+    big = np.array([1.0, 2.0, 3.0]).astype(">f8")
+
+    def f(x):
+        F = np.zeros(3, dtype=">f8")
+        F[0] = x[0] ** 2
+        F[1:] = x[1:] * big[1:]
+        return F + big * x + x / big
+
+    x = np.array([0.1, 0.2, 0.3])
+    y, J = wg.jacobian(f, x, value=True)
+    np.testing.assert_array_equal(y, f(x))
+    assert_rounding(J, np.diag(np.array([0.2, 2.0, 3.0]) + [1, 2, 3] + 1 / np.array([1.0, 2, 3])))
+
+
+def test_unaligned_constants_are_read_as_numpy_reads_them():
+    table = np.zeros(5, dtype=np.dtype([("flag", "u1"), ("value", "f8")]))
+    table["value"] = [1.0, 2.0, 3.0, 4.0, 5.0]
+    x = np.linspace(0.1, 0.5, 5)
+    y, J = wg.jacobian(lambda x: x * table["value"] + table["value"] ** x[0], x, value=True)
+    np.testing.assert_array_equal(y, x * table["value"] + table["value"] ** x[0])
+    expected = np.diag(table["value"])
+    expected[:, 0] += table["value"] ** x[0] * np.log(table["value"])
+    assert_rounding(J, expected)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda a, x: a.__setitem__(0, x[0]),
+        lambda a, x: a.__setitem__(slice(None), x),
+        lambda a, x: a.__iadd__(x),
+        lambda a, x: a.__imul__(x[0]),
+        lambda a, x: np.sin(x, out=a),
+        lambda a, x: np.sum(x[None], 0, None, a),
+        lambda a, x: np.cumsum(x, out=a),
+        lambda a, x: np.copyto(a, x),
+        lambda a, x: np.put(a, [0], x[0]),
+        lambda a, x: np.add.at(a, [0], x[0]),
+        lambda a, x: a.fill(x[0]),
+        lambda a, x: np.fill_diagonal(a[:1, None], x[0]),
+        lambda a, x: a.flat.__setitem__(0, x[0]),
+        lambda a, x: np.place(a, a == a, x[:1]),
+    ],
+    ids=by_line,
+)
+def test_a_write_into_an_array_of_the_caller_is_never_silent(write):
+    outside = np.ones(4)
+
+    def f(x):
+        write(outside, x)
+        return outside * 1.0
+
+    with pytest.raises((TypeError, ValueError)):  # NumPy's iterators turn any error into a ValueError
+        wg.jacobian(f, X)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda a, x: np.copyto(a, x),
+        lambda a, x: np.put(a, [0, 1], x[:2]),
+        lambda a, x: np.putmask(a, x > 0, x),
+        lambda a, x: np.place(a, x > 0, x[x > 0]),
+        lambda a, x: np.add.at(a, [0, 1, 1, 2], x),
+        lambda a, x: np.fill_diagonal(a[:, None], x[0]),
+        lambda a, x: np.divide(1.0, x, out=a, where=x > 0),
+        lambda a, x: np.add(x, x, out=a, where=x > 0),
+        lambda a, x: a.put([0, 1], x[:2]),
+        lambda a, x: a.fill(x[0]),
+        lambda a, x: a.flat.__setitem__(0, x[0]),
+        lambda a, x: (a.__setitem__(slice(None), x), a.sort()),
+        lambda a, x: (a.__setitem__(slice(None), x), a.partition(2)),
+        lambda a, x: (a.__setitem__(slice(None), x), a.byteswap(inplace=True)),
+        lambda a, x: np.maximum.at(a, [0, 1, 1, 2], x),
+        lambda a, x: np.negative.at(a, [0, 1]),
+        lambda a, x: np.random.default_rng(0).shuffle(a),
+        lambda a, x: np.nan_to_num(x, copy=False),
+        lambda a, x: np.multiply(x, 2, a),
+        lambda a, x: np.cumprod(x, None, None, a),
+        lambda a, x: np.take(x, [3, 2, 1, 0], None, a),
+        lambda a, x: np.dot(np.diag([1.0, 2, 3, 4]), x, a),
+        lambda a, x: np.clip(x, 0.0, 1.0, a),
+        lambda a, x: np.concatenate([x[:2], x[2:]], 0, a),
+        lambda a, x: np.stack([x[0], x[1], x[2], x[3]], 0, a),
+        lambda a, x: np.round(x, 0, a),
+        lambda a, x: np.floor(x, a),
+        lambda a, x: x.clip(0.0, 1.0, a),
+        lambda a, x: x.cumsum(0, None, a),
+        lambda a, x: np.einsum("i,i->i", x, x, out=a),
+        lambda a, x: np.matmul(np.eye(4), x, a),
+        lambda a, x: np.mean(np.stack([x, x]), 0, None, a),
+        lambda a, x: np.prod(np.stack([x, x]), 0, None, a),
+        lambda a, x: np.max(np.stack([x, -x]), 0, a),
+        lambda a, x: np.var(np.stack([x, -x]), 0, None, a),
+        lambda a, x: np.median(np.stack([x, -x]), 0, a),
+        lambda a, x: np.outer(x[:1], x, a[None]),
+        lambda a, x: np.compress([True] * 4, x, 0, a),
+        lambda a, x: np.trace(np.stack([np.outer(x, x)] * 2), 0, 1, 2, None, a[:2]),
+    ],
+    ids=by_line,
+)
+def test_a_write_by_a_function_is_followed_or_refused(write):
+    """Into a buffer made in f: right derivative, or an error; zeros or stale values never."""
+
+    def f(x):
+        a = np.full(4, 0.25)
+        a[3] = 2 * x[3] * x[0]
+        write(a, x)
+        return a * x[1]
+
+    try:
+        y, J = wg.jacobian(f, X, value=True)
+    except (TypeError, UserWarning):  # the warning is that of numpy.random, which shuffles element by element
+        return
+    assert_same_bits(y, f(X.copy()))
+    np.testing.assert_allclose(J, central_differences(f, X), rtol=DIFFERENCES, atol=1e-8)
+
+
+def test_two_writes_that_fail_leave_the_derivative_usable():
+    def f(x):
+        F = np.zeros(3)
+        F[0] = x[0]
+        for bad in (lambda: F.__setitem__(slice(0, 2), x), lambda: F.__setitem__(7, x[0]), lambda: F.__iadd__(x)):
+            with pytest.raises((ValueError, IndexError)):
+                bad()
+        F[1] = x[1] ** 2
+        return F
+
+    np.testing.assert_array_equal(wg.jacobian(f, X), [[1, 0, 0, 0], [0, 2.4, 0, 0], [0, 0, 0, 0]])
+
+
+def test_an_array_handed_out_before_a_traced_write_is_named_with_both_lines():
+    def f(x):
+        F = np.zeros(3)
+        memoryview(np.asarray(F).data)
+        inner = np.ndarray.__array__ if False else bytes(F.data)
+        assert inner
+        F[0] = x[0]
+        return F
+
+    with pytest.raises(wg.TracedValueError, match=r"test_inplace\.py:\d+.*test_inplace\.py:\d+"):
+        wg.jacobian(f, X)
+
+
+# ---- threads, exceptions, interrupts
+
+
+def busy(x):
+    F = np.zeros(400)
+    for i in range(400):
+        F[i] = x[i % 4] * x[(i + 1) % 4]
+    F *= 2
+    F[1:] = F[:-1] * 1.0
+    v = F[::3]
+    v += np.sin(F[::3])
+    return F
+
+
+def test_threads_may_share_a_pullback():
+    _, pullback = wg.vjp(busy, X)
+    seeds = [np.random.default_rng(i).uniform(-1, 1, 400) for i in range(4)]
+    expected = [pullback(seed) for seed in seeds]
+    failures = []
+
+    def work(j):
+        for i in range(30):
+            k = (i + j) % 4
+            if not np.array_equal(pullback(seeds[k]), expected[k]):
+                failures.append((i, j))
+
+    threads = [threading.Thread(target=work, args=(j,)) for j in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+class Tripwire:
+    """A primitive whose pullback raises when it is armed."""
+
+    def __init__(self, raised):
+        self.raised, self.armed = raised, False
+        self.call = wg.primitive(lambda x: x * 2.0, vjp=self.pullback)
+
+    def pullback(self, ybar, y, x):
+        if self.armed:
+            raise self.raised
+        return ybar * 2.0
+
+
+@pytest.mark.parametrize("raised", [ZeroDivisionError("stop"), KeyboardInterrupt(), MemoryError(), SystemExit(3)])
+@pytest.mark.parametrize("stacked", [False, True])
+def test_an_exception_in_a_sweep_rolls_the_buffers_forward(raised, stacked):
+    trip, kept = Tripwire(raised), {}
+
+    def f(x):
+        F = kept["F"] = np.zeros(4)
+        F[0] = x[0]
+        F[1:] = x[1:] * x[0]
+        G = kept["G"] = trip.call(F)
+        F *= 3
+        F[0] = F[1]
+        F[[2, 2]] = x[:2]
+        G[1] = F[2]
+        return G + F
+
+    plain, pullback = wg.vjp(f, X)
+    buffers = {name: wg.stop_gradient(value).copy() for name, value in kept.items()}
+    seed = np.ones((3, 4)) if stacked else np.ones(4)
+    before = pullback(seed)
+    for _ in range(2):
+        trip.armed = True
+        with pytest.raises(type(raised)):
+            pullback(seed)
+        trip.armed = False
+        for name, value in kept.items():
+            assert_same_bits(wg.stop_gradient(value), buffers[name], name)
+        assert_same_bits(pullback(seed), before)
+    assert_same_bits(plain, f(X))
+
+
+@pytest.mark.parametrize("raised", [ZeroDivisionError("stop"), KeyboardInterrupt()])
+def test_an_exception_in_the_function_leaves_no_state(raised):
+    fail = [True]
+
+    def f(x):
+        F = np.zeros(4)
+        F[0] = x[0] ** 2
+        F[1:] = x[1:]
+        if fail[0]:
+            raise raised
+        return F
+
+    J = wg.jacobian(f)
+    for _ in range(3):
+        fail[0] = True
+        with pytest.raises(type(raised)):
+            J(X)
+        with pytest.raises(type(raised)):
+            J.fun(X)
+        fail[0] = False
+        np.testing.assert_array_equal(J(X), np.diag([0.6, 1, 1, 1]))
+    assert type(np.zeros(2)) is np.ndarray
+    import wengert.numpy as wnp
+
+    assert type(wnp.zeros(2)) is np.ndarray, "no derivative is running"
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
+@pytest.mark.parametrize("steps", [3000, 5000, 60000])
+@pytest.mark.parametrize("by_elements", [False, True])
+def test_ctrl_c_during_a_sweep_rolls_the_buffers_forward(steps, by_elements):
+    """A long stretch of scalar entries between two writes; the signal arrives while it is swept."""
+    armed, kept = [0.0], {}
+
+    def arm(ybar, y, x):
+        if armed[0]:
+            signal.setitimer(signal.ITIMER_REAL, armed[0])
+        return ybar * 1.0
+
+    last = wg.primitive(lambda x: x * 1.0, vjp=arm)
+
+    def f(x):
+        F = kept["F"] = np.zeros(4)
+        F[...] = x * 2
+        s = F[0]
+        for _ in range(steps):
+            s = s * 0.999999 + F[1] * F[2] * 1e-6
+        if by_elements:
+            F[1] = s
+            F[2] = F[1] * F[3]
+        else:
+            F[...] = x * 3
+        return last(s * F[1])
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        _, pullback = wg.vjp(f, X)
+        expected, buffer = pullback(1.0), wg.stop_gradient(kept["F"]).copy()
+        interrupted = 0
+        for delay in (2e-5, 5e-5, 1e-4, 2e-4, 4e-4) * 3:
+            armed[0] = delay
+            try:
+                pullback(1.0)
+                time.sleep(0.002)
+            except KeyboardInterrupt:
+                interrupted += 1
+            armed[0] = 0.0
+            assert_same_bits(wg.stop_gradient(kept["F"]), buffer)
+            assert_same_bits(pullback(1.0), expected)
+        assert interrupted
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+
+
+def test_a_loop_that_assembles_a_long_array_is_swept_in_pieces():
+    """More entries than one piece of the sweep, with writes on both sides of the seams."""
+
+    def f(x):
+        F = np.zeros(300_000)
+        for i in range(300_000):
+            F[i] = x[i & 3] * x[(i + 1) & 3]
+        return F[::1000].sum() + F[-1]
+
+    y, pullback = wg.vjp(f, X)
+    expected = complex_step(lambda x: 300 * x[0] * x[1] + x[3] * x[0], X)
+    assert_rounding(pullback(1.0), expected)
+    assert_rounding(pullback(1.0), expected)
+    assert_rounding(y, 300 * X[0] * X[1] + X[3] * X[0])
