@@ -468,12 +468,16 @@ cdef class ScalarVar:
     # ways out, on which the derivative would be lost
 
     def __float__(self):
+        if has_ended(self.tape.level):
+            return self.v
         raise TracedValueError(dispatch.float_message())
 
     def __complex__(self):
-        raise TracedValueError(dispatch.float_message())
+        return complex(float(self))
 
     def __array__(self, dtype=None, copy=None):
+        if has_ended(self.tape.level):
+            return np.array(self.v, dtype=dtype)
         raise TracedValueError(dispatch.array_message())
 
     def __reduce__(self):
@@ -540,6 +544,11 @@ cdef class ScalarVar:
 
 
 wg_not_a_sequence(<PyTypeObject *>ScalarVar)
+
+
+cdef bint has_ended(Level level):
+    """Is this a value that the function kept after its derivative? Outside of others it converts like any number."""
+    return level.tape == NULL and not dispatch.is_tracing()
 
 
 cdef object compare(object left, object right, int op):
@@ -1044,7 +1053,7 @@ cdef class ArrayVar:
         cdef Tape tape
         cdef int32_t slot
         cdef Buffer buffer = self.buffer
-        if PyLong_CheckExact(key) and cnp.PyArray_NDIM(self.v) == 1 and cnp.PyArray_TYPE(self.v) == cnp.NPY_DOUBLE:
+        if PyLong_CheckExact(key) and cnp.PyArray_NDIM(self.v) == 1 and is_double(self.v):
             i = element(self.v, PyLong_AsSsize_t(key))
             value = (<double *>(<char *>cnp.PyArray_DATA(self.v) + i * cnp.PyArray_STRIDE(self.v, 0)))[0]
             tape = tape_of(buffer)
@@ -1062,7 +1071,7 @@ cdef class ArrayVar:
         cdef ScalarVar s
         cdef Tape tape
         cdef char *place
-        if PyLong_CheckExact(key) and cnp.PyArray_NDIM(self.v) == 1 and cnp.PyArray_TYPE(self.v) == cnp.NPY_DOUBLE:
+        if PyLong_CheckExact(key) and cnp.PyArray_NDIM(self.v) == 1 and is_double(self.v):
             i = element(self.v, PyLong_AsSsize_t(key))
             place = <char *>cnp.PyArray_DATA(self.v) + i * cnp.PyArray_STRIDE(self.v, 0)
             if type(value) is ScalarVar:
@@ -1092,14 +1101,12 @@ cdef class ArrayVar:
         return self.v.__dlpack_device__()
 
     def __float__(self):
-        if self.buffer.level is None:
+        if self.buffer.level is None or has_ended(self.buffer.level):
             return float(self.v)
         raise TracedValueError(dispatch.float_message())
 
     def __complex__(self):
-        if self.buffer.level is None:
-            return complex(self.v)
-        raise TracedValueError(dispatch.float_message())
+        return complex(float(self))
 
     def __int__(self):
         return int(self.v)
@@ -1143,7 +1150,7 @@ cdef class ArrayVar:
     def sum(self, *args, **kwargs):
         """Sum of the elements; the sum of all has an entry of its own."""
         cdef Node node
-        if args or kwargs or self.buffer.level is None or cnp.PyArray_TYPE(self.v) != cnp.NPY_DOUBLE:
+        if args or kwargs or self.buffer.level is None or not is_double(self.v):
             return dispatch.function(np_sum, (self, *args), kwargs)
         tape = tape_of(self.buffer)
         node = Node.__new__(Node)
@@ -1373,10 +1380,10 @@ cdef bint is_same_view(ArrayVar value, Buffer buffer, cnp.ndarray view):
 cdef object hand_out(ArrayVar x, object dtype, object copy):
     """The ndarray of a clean array, which is then marked: NumPy or C code may keep it."""
     if x.buffer.level is not None:
-        if x.buffer.level.tape != NULL or dispatch.is_tracing():
-            tape_of(x.buffer)
-            raise TracedValueError(dispatch.array_message())
-        return np.array(x.v, dtype=dtype)       # after the derivative has ended it is an array like any other
+        if has_ended(x.buffer.level):
+            return np.array(x.v, dtype=dtype)
+        tape_of(x.buffer)
+        raise TracedValueError(dispatch.array_message())
     if copy or (dtype is not None and dtype != x.v.dtype):
         return np.array(x.v, dtype=dtype, copy=True)
     if x.buffer.escaped is None:
@@ -1666,7 +1673,7 @@ cdef Py_ssize_t seed_rows(Tape tape, object y, Py_ssize_t offset, Py_ssize_t fir
             e = first + j - offset
             if not 0 <= e < size:
                 continue
-            if cnp.PyArray_TYPE(v) == cnp.NPY_DOUBLE and cnp.PyArray_IS_C_CONTIGUOUS(v):
+            if is_double(v) and cnp.PyArray_IS_C_CONTIGUOUS(v):
                 (<double *>(tape.shadow_of(buffer) + j * buffer.span
                             + (<char *>cnp.PyArray_DATA(v) - buffer.low)))[e] += 1.0
             else:
