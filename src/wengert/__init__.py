@@ -46,7 +46,22 @@ _HOMES = {
     "UnsupportedFunctionError": "errors",
 }
 
-__all__ = list(_HOMES)  # noqa: PLE0604
+__all__ = [
+    "LevelError",
+    "MutatedInputWarning",
+    "TracedValueError",
+    "UnsupportedFunctionError",
+    "clear_caches",
+    "compare",
+    "grad",
+    "gradient",
+    "jacobian",
+    "passive",
+    "primitive",
+    "stop_gradient",
+    "value_and_grad",
+    "vjp",
+]
 
 
 def __getattr__(name):

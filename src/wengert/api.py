@@ -340,19 +340,21 @@ def _is_float(y):
 def _joint(f, vjp):
     """The rule as the engine asks for it: cotangents of all arguments in a list."""
 
+    row_name = registry.dotted_name(f)
+
     def pullback(ybar, y, *args, **kwargs):
         cotangents = vjp(ybar, y, *args, **kwargs)
         if len(args) == 1 and not isinstance(cotangents, (tuple, list)):
             cotangents = (cotangents,)
         if not isinstance(cotangents, (tuple, list)) or len(cotangents) != len(args):
-            raise TypeError(f"the rule of {registry.dotted_name(f)} must return {len(args)} cotangents, one an argument")
+            raise TypeError(f"the rule of {row_name} must return {len(args)} cotangents, one an argument")
         checked = []
         for i, (cotangent, x) in enumerate(zip(cotangents, args)):
             if cotangent is None:
                 cotangent = _missing(f, i)
             elif np.shape(cotangent) != np.shape(x):
                 raise ValueError(
-                    f"the rule of {registry.dotted_name(f)} returned a cotangent of shape {np.shape(cotangent)} "
+                    f"the rule of {row_name} returned a cotangent of shape {np.shape(cotangent)} "
                     f"for argument {i}, which has shape {np.shape(x)}"
                 )
             checked.append(cotangent)

@@ -117,7 +117,9 @@ def input_leaf(x: Any, name: str) -> Any:
     x = dispatch.plain(x)
     kind = type(x)
     if kind.__module__.partition(".")[0] in ("pandas", "xarray", "polars"):
-        raise TypeError(f"{name}: cannot differentiate with respect to a {kind.__module__}.{kind.__name__}: pass .to_numpy()")
+        raise TypeError(
+            f"{name}: cannot differentiate with respect to a {kind.__module__}.{kind.__name__}: pass .to_numpy()"
+        )
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(f"{name}: cannot differentiate with respect to a masked array: pass .filled(value)")
     if isinstance(x, np.matrix):

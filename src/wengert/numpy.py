@@ -158,12 +158,13 @@ class _Submodule(_types.ModuleType):
 def _install() -> None:
     """Make every function above known to the dispatch and to the rebinding of code."""
     module = _sys.modules[__name__]
-    made = "zeros ones empty eye identity arange linspace logspace geomspace tri fromfunction fromiter frombuffer"
-    for name in (made + " zeros_like ones_like empty_like loadtxt genfromtxt hanning hamming bartlett blackman").split():
+    names = (
+        "zeros ones empty eye identity arange linspace logspace geomspace tri fromfunction fromiter frombuffer "
+        "zeros_like ones_like empty_like loadtxt genfromtxt hanning hamming bartlett blackman"
+    ).split()
+    for name in names:
         setattr(module, name, _creation(name))
-    names = made.split() + ["zeros_like", "ones_like", "empty_like", "loadtxt", "genfromtxt"]
-    names += ["hanning", "hamming", "bartlett", "blackman", "full", "full_like", "array", "asarray", "asanyarray"]
-    names += ["ascontiguousarray", "asarray_chkfinite"]
+    names += "full full_like array asarray asanyarray ascontiguousarray asarray_chkfinite".split()
     for name in names:
         _dispatch.creation[getattr(_np, name)] = getattr(module, name)
         _rebind.register(getattr(_np, name), getattr(module, name))

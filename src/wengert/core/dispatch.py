@@ -214,7 +214,7 @@ def _plain_keywords(kwargs):
     return {name: plain(value) for name, value in kwargs.items()} if kwargs else kwargs
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _out_position(fun) -> int:
     """Position of ``out`` in the signature of a function; a large number if it has none there."""
     try:
@@ -348,9 +348,7 @@ def _rearranged_part(row, fun, args, values, kwargs, operands, y, part):
         return found if part is None else found[part]
 
     assert items, "a rearrangement of nothing traced"
-    return var.record(
-        var.tape_for([x for _, _, x in operands]), row, (), {}, operands, y if isinstance(y, np.generic) else y, index_map
-    )
+    return var.record(var.tape_for([x for _, _, x in operands]), row, (), {}, operands, y, index_map)
 
 
 # ------------------------------------------------------------------------------------------ attributes and methods
@@ -359,8 +357,8 @@ def _rearranged_part(row, fun, args, values, kwargs, operands, y, part):
 METHODS = {
     name: getattr(np, name)
     for name in (
-        "sum mean prod max min cumsum cumprod var std ptp ravel squeeze swapaxes repeat take clip dot trace diagonal "
-        "round argmax argmin argsort any all nonzero searchsorted copy conjugate argpartition"
+        "sum mean prod max min cumsum cumprod var std ptp ravel squeeze swapaxes repeat take clip dot trace "
+        "diagonal round argmax argmin argsort any all nonzero searchsorted copy conjugate argpartition"
     ).split()
 }
 METHODS["conj"] = np.conjugate
@@ -369,7 +367,10 @@ METHODS["conj"] = np.conjugate
 METADATA = frozenset("nbytes itemsize strides flags device".split())
 
 #: ways out on which the derivative would be lost
-WAYS_OUT = frozenset("as_integer_ratio hex tolist tobytes tofile dump dumps data ctypes __array_interface__ __array_struct__ base".split())
+WAYS_OUT = frozenset(
+    "as_integer_ratio hex tolist tobytes tofile dump dumps data ctypes base "
+    "__array_interface__ __array_struct__".split()
+)
 
 
 def array_attribute(x, name):

@@ -2,7 +2,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Operands: what a function sees in place of the numbers and arrays that it is differentiated in.
 
-`ScalarVar` stands for a ``numpy.float64``, `ArrayVar` for an ``ndarray``; ``__class__`` says so, ``type()`` does not lie.
+`ScalarVar` stands for a ``numpy.float64``, `ArrayVar` for an ``ndarray``; ``__class__`` says so, ``type()`` does
+not lie.
 Arithmetic on them computes the very value NumPy would and appends an entry to the tape they belong to.
 An `ArrayVar` on a buffer without a level is *clean*: a constant that records nothing until a traced value is stored.
 
@@ -28,7 +29,8 @@ from wengert.errors import LevelError, TracedValueError
 
 cnp.import_array()
 
-ctypedef void (*loop_function)(char **args, const cnp.npy_intp *dims, const cnp.npy_intp *steps, void *data) noexcept nogil
+ctypedef void (*loop_function)(char **args, const cnp.npy_intp *dims, const cnp.npy_intp *steps,
+                               void *data) noexcept nogil
 ctypedef PyObject *(*vector_function)(PyObject *, PyObject *const *, size_t, PyObject *) noexcept
 
 cdef extern from "numpy/ufuncobject.h":
@@ -1247,7 +1249,8 @@ cdef int activate(Buffer buffer, Tape tape) except -1:
     return 0
 
 
-cdef inline int store_element(Tape tape, Buffer buffer, cnp.ndarray view, char *place, int32_t slot, double c) except -1:
+cdef inline int store_element(Tape tape, Buffer buffer, cnp.ndarray view, char *place, int32_t slot,
+                              double c) except -1:
     cdef Py_ssize_t offset = (place - buffer.low) // <Py_ssize_t>sizeof(double)
     cdef int32_t number = tape.number(buffer, view)
     push(tape, WG_STORE, slot, <int32_t>offset, (<double *>place)[0])
@@ -1665,7 +1668,8 @@ cdef Py_ssize_t seed_rows(Tape tape, object y, Py_ssize_t offset, Py_ssize_t fir
             offset += 1
         return offset
     size = np.size(y) if type(y) is not ArrayVar else cnp.PyArray_SIZE((<ArrayVar>y).v)
-    if type(y) is ArrayVar and (<ArrayVar>y).buffer.level is tape.level and first < offset + size and offset < first + k:
+    wanted = first < offset + size and offset < first + k
+    if wanted and type(y) is ArrayVar and (<ArrayVar>y).buffer.level is tape.level:
         buffer = (<ArrayVar>y).buffer
         v = (<ArrayVar>y).v
         adjoint = None

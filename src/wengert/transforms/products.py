@@ -103,7 +103,8 @@ def _trace_leaves(run: Recording, traced: list, positions: tuple) -> None:
 
 def _pair(y, name):
     if not isinstance(y, tuple) or len(y) != 2:
-        raise TypeError(f"{name}: with has_aux=True the function must return a pair (y, aux), not {y.__class__.__name__}")
+        kind = y.__class__.__name__
+        raise TypeError(f"{name}: with has_aux=True the function must return a pair (y, aux), not {kind}")
     return y[0], plain_copy(y[1])
 
 
