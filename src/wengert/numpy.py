@@ -119,6 +119,16 @@ def ascontiguousarray(a, dtype=None, *, like=None):
     return result if contiguous else _np.reshape(_np.copy(result, order="C"), _np.shape(result) or (1,))
 
 
+def asfortranarray(a, dtype=None, *, like=None):
+    """``numpy.asfortranarray``, whose argument may hold traced values."""
+    if not _dispatch.holds_var(a):
+        result = _np.asfortranarray(a, dtype)
+        fresh = not _np.may_share_memory(result, a) and _dispatch.is_tracing()
+        return _dispatch.clean(result) if fresh else result
+    result = asarray(a, dtype)
+    return result if _dispatch.plain(result).flags.f_contiguous else _np.copy(result, order="F")
+
+
 def asarray_chkfinite(a, dtype=None, order=None):
     """``numpy.asarray_chkfinite``, whose argument may hold traced values."""
     result = asarray(a, dtype, order)
@@ -134,8 +144,13 @@ def _taking_lists(fun):
         for argument in args:
             if type(argument) in (list, tuple) and _dispatch.holds_traced(argument):
                 return _dispatch.function(fun, args, kwargs)
-        return fun(*args, **kwargs)
+        result = fun(*args, **kwargs)
+        if fresh and type(result) is _np.ndarray and _dispatch.is_tracing():
+            return _dispatch.clean(result)
+        return result
 
+    # their results are often filled in afterwards, so they may receive traced values
+    fresh = fun.__name__ in ("copy", "tile", "repeat", "diag", "concatenate", "stack", "vstack", "hstack")
     return call
 
 
@@ -164,7 +179,7 @@ def _install() -> None:
     ).split()
     for name in names:
         setattr(module, name, _creation(name))
-    names += "full full_like array asarray asanyarray ascontiguousarray asarray_chkfinite".split()
+    names += "full full_like array asarray asanyarray ascontiguousarray asfortranarray asarray_chkfinite".split()
     for name in names:
         _dispatch.creation[getattr(_np, name)] = getattr(module, name)
         _rebind.register(getattr(_np, name), getattr(module, name))

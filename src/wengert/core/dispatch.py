@@ -129,7 +129,7 @@ def function(fun, args, kwargs, compute=None):
     row = registry.lookup(fun)
     if row is None or row.kind == "refuse":
         raise UnsupportedFunctionError(_no_rule(fun, row))
-    if row.kind == "view" and len(args) and var.is_traced(args[0]) and not kwargs:
+    if row.kind == "view" and not kwargs and var.is_traced(args[0]) and not var.is_scalar(args[0]):
         y = fun(var.value_of(args[0]), *args[1:])
         if type(y) is np.ndarray and var.shares_memory(args[0], y):
             return var.view_of(args[0], y)
@@ -151,9 +151,21 @@ def function(fun, args, kwargs, compute=None):
         raise UnsupportedFunctionError(
             f"{row.name} returned {type(y).__name__}{_at()}; its rule knows a single array only"
         )
-    needed = row.kind != "elementwise" or any(callable(partial) for partial in row.partials)
-    saved = tuple(a if var.is_traced(original) or not needed else kept(a) for a, original in zip(values, args))
+    saved = tuple(
+        a if var.is_traced(original) else kept(_number(row, i, a, y))
+        for i, (a, original) in enumerate(zip(values, args))
+    )
     return var.record(var.tape_for([x for _, _, x in operands]), row, saved, kwargs, operands, _own(y, operands))
+
+
+def _number(row, i, a, y):
+    """A constant operand in the dtype of the result: rules compute with it, and small integers would wrap around."""
+    differentiable = row.partials[i] is not None if row.kind == "elementwise" else i in row.vjps
+    if not differentiable or not isinstance(a, (np.ndarray, np.generic, bool, int, float)):
+        return a
+    if isinstance(a, (np.ndarray, np.generic)) and a.dtype.kind not in "biu":
+        return a
+    return np.asarray(a).astype(y.dtype)[()]
 
 
 def _on_constants(fun, args, kwargs, compute):
@@ -358,7 +370,7 @@ METHODS = {
     name: getattr(np, name)
     for name in (
         "sum mean prod max min cumsum cumprod var std ptp ravel squeeze swapaxes repeat take clip dot trace "
-        "diagonal round argmax argmin argsort any all nonzero searchsorted copy conjugate argpartition"
+        "diagonal round argmax argmin argsort any all nonzero searchsorted conjugate argpartition"
     ).split()
 }
 METHODS["conj"] = np.conjugate
@@ -407,6 +419,8 @@ def scalar_attribute(x, name):
     if name in METHODS:
         fun = METHODS[name]
         return lambda *args, **kwargs: function(fun, (x, *args), kwargs)
+    if name == "copy":
+        return lambda: x
     if name in ("reshape", "astype", "flatten", "item", "transpose"):
         method = _ARRAY_METHODS[name]
         return lambda *args, **kwargs: method(x, *args, **kwargs)
@@ -460,6 +474,10 @@ _astype_row = registry.Primitive(
 )
 
 
+def _copy(x, order="C"):
+    return x if var.is_scalar(x) else function(np.copy, (x,), {"order": order})
+
+
 def _compress(x, condition, axis=None):
     return function(np.compress, (condition, x), {"axis": axis})
 
@@ -490,6 +508,7 @@ def _view(x, *args, **kwargs):
 
 
 _ARRAY_METHODS = {
+    "copy": _copy,
     "reshape": _reshape,
     "transpose": _transpose,
     "flatten": _flatten,

@@ -137,7 +137,7 @@ cdef class Ufunc:
             return self.ufunc(a)
         args[0] = <char *>&a
         args[1] = <char *>&y
-        steps[0] = steps[1] = sizeof(double)
+        steps[0] = steps[1] = 0         # as NumPy calls its loops for one element, and some look at the strides
         self.loop(args, &n, steps, self.loop_data)
         return y
 
@@ -151,7 +151,7 @@ cdef class Ufunc:
         args[0] = <char *>&a
         args[1] = <char *>&b
         args[2] = <char *>&y
-        steps[0] = steps[1] = steps[2] = sizeof(double)
+        steps[0] = steps[1] = steps[2] = 0
         self.loop(args, &n, steps, self.loop_data)
         return y
 
@@ -693,6 +693,8 @@ cdef object array_value(Ufunc u, cnp.ndarray a, object awide, double ac, cnp.nda
     if u.nin == 2:
         args[1] = <char *>cnp.PyArray_DATA(b) if b is not None else <char *>&bc
         steps[1] = sizeof(double) if b is not None else 0
+    if n == 1:
+        steps[0] = steps[1] = steps[2] = 0
     if n:
         u.loop(args, &n, steps, u.loop_data)
     if fetestexcept(FE_DIVBYZERO | FE_OVERFLOW | FE_INVALID):
@@ -765,9 +767,10 @@ cdef object binary(Ufunc u, object left, object right):
             scalars = scalar_ufunc(u, left, right)
             if scalars is not None:
                 return scalars
-    if not (read_side(left, &l) and read_side(right, &r)) or (l.array == r.array == NULL) or (
-            l.tape == r.tape == NULL):
+    if not (read_side(left, &l) and read_side(right, &r)) or l.array == r.array == NULL:
         return dispatch.ufunc(u.ufunc, "__call__", (left, right), {})
+    if l.tape == r.tape == NULL:
+        return dispatch.clean(u.ufunc(value_of_side(&l), value_of_side(&r)))
     return record_binary(u, &l, &r, array_value(u, array_of(&l), float64 if l.strong or r.strong else float, l.c,
                                                 array_of(&r), r.c))
 
@@ -866,9 +869,10 @@ cdef object power(object left, object right):
     cdef double c
     if type(left) is ArrayVar and number(right, &c) and c == 2.0 and type(right) is not float64:
         return unary(u_square, left)
-    if not (read_side(left, &l) and read_side(right, &r)) or (l.array == r.array == NULL) or (
-            l.tape == r.tape == NULL):
+    if not (read_side(left, &l) and read_side(right, &r)) or l.array == r.array == NULL:
         return dispatch.ufunc(np.power, "__call__", (left, right), {}, operator.pow)
+    if l.tape == r.tape == NULL:
+        return dispatch.clean(value_of_side(&l) ** value_of_side(&r))
     return record_binary(u_power, &l, &r, value_of_side(&l) ** value_of_side(&r))
 
 

@@ -77,6 +77,7 @@ composed(np.meshgrid, _meshgrid)
 composed(np.broadcast_arrays, _broadcast_arrays)
 composed(np.select, _select)
 composed(np.polyval, _polyval)
+composed(np.divmod, lambda x1, x2: (np.floor_divide(x1, x2), np.remainder(x1, x2)))
 
 
 # ------------------------------------------------------------------------------------------ ufunc.at

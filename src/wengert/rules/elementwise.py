@@ -56,7 +56,7 @@ elementwise(
 
 
 def power_wrt_base(y, a, b):
-    """b a^(b-1), and 0 for 0 a^-1 at a = 0.
+    """b a^(b-1), and 0 for 0 a^-1 where that is not finite: a^0 is 1 for every a.
 
     For b < 1/2 the exponent b - 1 is rounded, and a large or small `a` turns its last bit into hundreds of
     ulp: the part that was lost is put back to first order.
@@ -69,7 +69,7 @@ def power_wrt_base(y, a, b):
         correction = lost * np.log(a)  # not finite where a <= 0 or infinite: nothing to correct there
         slope = slope * np.where(np.isfinite(correction), 1.0 + correction, 1.0)
     if np.any(b == 0):
-        slope = np.where((a == 0) & (b == 0), 0.0, slope)
+        slope = np.where((b == 0) & ~np.isfinite(slope), 0.0, slope)
     return slope
 
 

@@ -70,10 +70,10 @@ elementwise("scipy.special.ndtri", lambda y, x: sqrt(2 * pi) / exp_minus_square(
 
 
 def expit_partial(y, x):
-    """y (1 - y), in which 1 - y would cancel: it is expit(-x)."""
+    """y (1 - y), in which 1 - y would cancel: it is expit(-x). `y` itself is not read, so it need not be kept."""
     from scipy.special import expit
 
-    return y * expit(-x)
+    return expit(x) * expit(-x)
 
 
 def log_expit_partial(y, x):

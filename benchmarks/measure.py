@@ -1,0 +1,88 @@
+"""How two things are timed against each other: in one process, strictly alternating, by medians."""
+
+import os
+import subprocess
+import sys
+import time
+from statistics import median
+from typing import NamedTuple
+
+
+class Comparison(NamedTuple):
+    """Medians of both times in seconds, and of second/first with its quartiles, over all pairs."""
+
+    first: float
+    second: float
+    ratio: float
+    low: float
+    high: float
+
+
+def seconds_per_call(call, calls):
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return (time.perf_counter() - start) / calls
+
+
+def calls_for(call, seconds):
+    """How many calls take about `seconds`; at least one."""
+    calls = 1
+    while True:
+        taken = seconds_per_call(call, calls) * calls
+        if taken >= seconds / 4:
+            return max(1, round(calls * seconds / taken))
+        calls *= 4
+
+
+def alternate(first, second, pairs=11, seconds=0.03):
+    """Compare two callables without arguments: A B A B, each sample of about `seconds`."""
+    calls = calls_for(first, seconds), calls_for(second, seconds)
+    samples = [(seconds_per_call(first, calls[0]), seconds_per_call(second, calls[1])) for _ in range(pairs)]
+    return summary(samples)
+
+
+def summary(samples):
+    """The comparison that pairs of times make."""
+    ratios = sorted(second / first for first, second in samples)
+    return Comparison(
+        median(first for first, _ in samples),
+        median(second for _, second in samples),
+        median(ratios),
+        ratios[len(ratios) // 4],
+        ratios[(3 * len(ratios)) // 4],
+    )
+
+
+def difference(first, second, pairs=11):
+    """Median of second() - first(), both called once a pair."""
+    first(), second()
+    return median(-seconds_per_call(first, 1) + seconds_per_call(second, 1) for _ in range(pairs))
+
+
+def run_python(code, *arguments, env=None):
+    """What a new interpreter prints that runs `code`, as floats."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | (env or {}),
+    )
+    return [float(word) for word in done.stdout.split()]
+
+
+def pin():
+    """Keep this process, and those it starts, on one core; its number, or None where that cannot be done."""
+    if not hasattr(os, "sched_setaffinity"):
+        return None
+    core = max(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {core})
+    return core
+
+
+def malloc_setting():
+    """The settings of glibc's allocator that decide whether freed buffers go back to the kernel."""
+    names = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "GLIBC_TUNABLES")
+    found = [f"{name}={os.environ[name]}" for name in names if name in os.environ]
+    return ", ".join(found) or "default"

@@ -1,0 +1,122 @@
+"""The code blocks of a Markdown page, in order, and a module that they run in.
+
+Shared by the build, which draws figures from what a page computes, and by the tests, which run every page.
+
+A page is a script cut into pieces: its ```python blocks share one namespace.
+Two comments, on the line before a block, say that it does not end as code usually does:
+``<!-- raises: ErrorName -->`` and ``<!-- warns: WarningName -->``.
+A ```text block right after a ```python block shows what it prints, or the error or warning.
+"""
+
+import contextlib
+import io
+import re
+import sys
+import types
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+#: the file name that the messages of errors show; their lines are counted from the top of the block
+SHOWN_NAME = "model.py"
+
+_FENCE = re.compile(r"^```(\w*)\s*$")
+_COMMENT = re.compile(r"^<!-- (raises|warns): (\w+) -->\s*$")
+
+
+@dataclass
+class Block:
+    """One ```python block of a page."""
+
+    path: Path
+    line: int  # of the first line of code, counted from 1
+    code: str
+    ends: str  # "", "raises" or "warns"
+    name: str  # of the error or warning
+    shown: str | None = None  # the ```text block that follows
+
+    def __str__(self):
+        return f"{self.path.name}:{self.line}"
+
+
+def blocks(path):
+    """Every ```python block of a page.
+
+    Parameters
+    ----------
+    path : Path
+        A Markdown file.
+
+    Returns
+    -------
+    list of Block
+    """
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    found = []
+    comment = ("", "")
+    is_next = False  # nothing but blank lines since the last block of code
+    i = 0
+    while i < len(lines):
+        fence = _FENCE.match(lines[i])
+        if fence:
+            start = i + 1
+            i = lines.index("```", start)
+            text = "\n".join(lines[start:i]) + "\n"
+            if fence[1] == "python":
+                found.append(Block(Path(path), start + 1, text, *comment))
+            elif fence[1] == "text" and is_next:
+                found[-1].shown = text
+            is_next = fence[1] == "python"
+            comment = ("", "")
+        elif lines[i].strip():
+            match = _COMMENT.match(lines[i])
+            comment = match.groups() if match else ("", "")
+            is_next = False
+        i += 1
+    return found
+
+
+def run(block, module):
+    """Run one block in the namespace of a module.
+
+    Returns
+    -------
+    str
+        What it printed; for a block that raises or warns, the error or warning as Python would show it.
+
+    Raises
+    ------
+    AssertionError
+        If the error or warning that the page announces does not come, or is another.
+    """
+    if block.ends:
+        code = compile(block.code, SHOWN_NAME, "exec")
+    else:
+        code = compile("\n" * (block.line - 1) + block.code, str(block.path), "exec")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), warnings.catch_warnings(record=block.ends == "warns") as caught:
+        if block.ends == "warns":
+            warnings.simplefilter("always")
+        try:
+            exec(code, vars(module))
+        except Exception as error:
+            if block.ends != "raises":
+                raise
+            assert type(error).__name__ == block.name, f"{block}: {block.name} was announced, not {error!r}"
+            return f"{block.name}: {error}"
+    assert block.ends != "raises", f"{block}: {block.name} was announced, and nothing was raised"
+    if block.ends == "warns":
+        assert [w.category.__name__ for w in caught] == [block.name], f"{block}: {block.name} was announced"
+        return f"{block.name}: {caught[0].message}"
+    return printed.getvalue()
+
+
+@contextlib.contextmanager
+def page_module(path):
+    """A module for the blocks of a page, known to the import system while they run, as a script's is."""
+    module = types.ModuleType("page_" + re.sub(r"\W", "_", Path(path).stem))
+    sys.modules[module.__name__] = module
+    try:
+        yield module
+    finally:
+        del sys.modules[module.__name__]

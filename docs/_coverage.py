@@ -1,0 +1,116 @@
+"""The directive ``{coverage}``: a table of the registry, so that the page cannot differ from the code.
+
+Its argument is a kind of row, or ``ufunc-methods``.
+"""
+
+import inspect
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.util.docutils import SphinxDirective
+
+
+def rows():
+    """Every public row of the registry, by name, rows of SciPy's functions included."""
+    import scipy.special  # noqa: F401  (rows by dotted name are bound when their module has been imported)
+
+    import wengert.numpy  # noqa: F401  (declares the rows)
+    from wengert import registry
+
+    registry.lookup(scipy.special.erf)
+    by_name = {row.name: row for row in registry.rows.values() if not row.name.startswith("wengert.")}
+    return [by_name[name] for name in sorted(by_name)]
+
+
+def kernels():
+    """Names of the functions that have a row in ``kernels.h``."""
+    from wengert.core.tape import kernel_rows
+
+    names = [name for name, *_ in kernel_rows() if name]
+    return {name if "." in name else f"numpy.{name}" for name in names}
+
+
+def argument_names(row):
+    """Names of the positional arguments of a function."""
+    count = getattr(row.fun, "nin", None)
+    if count is not None:
+        return ["x"] if count == 1 else [f"x{i + 1}" for i in range(count)]
+    try:
+        parameters = inspect.signature(row.fun).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    names = []
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names.append("*" + parameter.name)
+        elif parameter.kind is not parameter.KEYWORD_ONLY:
+            names.append(parameter.name)
+    return names
+
+
+def is_known(partial):
+    """Is there a partial, and not only a message that none is known?"""
+    return partial is not None and not getattr(partial, "__qualname__", "").startswith("unknown.")
+
+
+def differentiable(row):
+    """The operands in which a derivative is known, as the table prints them."""
+    names = argument_names(row)
+    if row.kind in ("constant", "refuse"):
+        return "none"
+    if row.kind == "composed" or row.variadic is not None:
+        return "all"
+    if row.kind == "elementwise":
+        positions = [i for i, partial in enumerate(row.partials) if is_known(partial)]
+    elif row.kind in ("view", "rearrangement"):
+        positions = [0]
+    else:
+        positions = sorted(row.vjps)
+    found = [names[i] if i < len(names) else f"argument {i}" for i in positions]
+    return ", ".join(f"`{name}`" for name in found)
+
+
+def table(header, body):
+    """Lines of a Markdown table."""
+    cells = [header, ["---"] * len(header), *body]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in cells]
+
+
+def lines_of(kind):
+    """The Markdown of one table."""
+    from wengert import registry
+
+    if kind == "ufunc-methods":
+        body = []
+        for (ufunc, method), target in registry.ufunc_methods.items():
+            name = registry.dotted_name(target)
+            does = f"`{name}`" if not name.startswith("wengert.") else "a rule of its own"
+            body.append([f"`numpy.{ufunc.__name__}.{method}`", does])
+        return table(["method", "differentiated as"], sorted(body))
+    chosen = [row for row in rows() if row.kind == kind]
+    if not chosen:
+        raise ValueError(f"the registry has no rows of kind {kind!r}")
+    if kind == "refuse":
+        return table(["function", "why, and what to write instead"], [[f"`{row.name}`", row.reason] for row in chosen])
+    with_kernel = kernels()
+    body = [
+        [f"`{row.name}`", differentiable(row), "C kernel and rule" if row.name in with_kernel else "rule"]
+        for row in chosen
+    ]
+    return table(["function", "differentiable in", "by"], body)
+
+
+class Coverage(SphinxDirective):
+    """One table of the coverage page."""
+
+    required_arguments = 1
+
+    def run(self):
+        container = nodes.container()
+        self.state.nested_parse(StringList(lines_of(self.arguments[0]), "the registry"), 0, container)
+        return container.children
+
+
+def setup(app):
+    app.add_directive("coverage", Coverage)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,28 @@
+"""Configuration of the documentation: ``sphinx-build -W -n docs docs/_build/html``, with wengert installed."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # for the extensions beside this file
+
+import wengert  # noqa: E402
+
+project = "wengert"
+author = "the wengert developers"
+copyright = "the wengert developers"
+version = release = wengert.__version__
+
+extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "_coverage", "_figures"]
+exclude_patterns = ["_build"]
+
+html_theme = "furo"
+html_title = f"wengert {release}"
+html_show_sourcelink = False
+html_copy_source = False
+
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+
+autodoc_typehints = "none"  # types and shapes stand in the docstrings
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False

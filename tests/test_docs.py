@@ -1,0 +1,153 @@
+"""The documentation says what the code does: its pages run, its docstrings run, its site builds.
+
+How a page says what a block prints or raises is described in ``docs/_blocks.py``.
+"""
+
+import doctest
+import importlib
+import importlib.util
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import wengert as wg
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(p for p in DOCS.rglob("*.md") if "_build" not in p.parts) + [ROOT / "README.md"]
+
+
+def load(name):
+    """A module of the documentation that is no part of the package."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[name]
+    return module
+
+
+pages = load("_blocks")
+
+
+def words(text):
+    """Text without its line breaks, which a page may put where it likes."""
+    return " ".join(text.split())
+
+
+# ---- pages ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [p for p in PAGES if pages.blocks(p)], ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_block_of_a_page_does_what_the_page_says(path):
+    with pages.page_module(path) as module:
+        for block in pages.blocks(path):
+            seen = pages.run(block, module)
+            if block.shown is not None:
+                assert words(seen) == words(block.shown), str(block)
+            else:
+                assert block.ends or not seen, f"{block} prints what the page does not show:\n{seen}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_prose_has_one_sentence_a_line(path):
+    text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"`[^`]*`", "code", text)
+    for line in text.splitlines():
+        if line.lstrip().startswith(("|", "<!--")):
+            continue
+        assert not re.search(r"[.?!] +[A-Z]", line.replace("et al. ", "")), f"{path.name}: {line}"
+
+
+def test_a_page_that_announces_an_error_fails_without_it(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- raises: ValueError -->\n```python\n1 + 1\n```\n")
+    (block,) = pages.blocks(page)
+    with pages.page_module(page) as module, pytest.raises(AssertionError, match="nothing was raised"):
+        pages.run(block, module)
+
+
+# ---- docstrings ----------------------------------------------------------------------------------
+
+DOCUMENTED = ["wengert.api", "wengert.errors", "wengert.core.levels", "wengert.testing"]
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_examples_of_docstrings_run(name):
+    module = importlib.import_module(name)
+    found = [test for test in doctest.DocTestFinder().find(module) if test.examples]
+    assert found
+    for test in found:
+        report = []
+        result = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=report.append)
+        assert result.failed == 0, "".join(report)
+
+
+#: nothing to show: no result, and no way to show it in a line
+WITHOUT_EXAMPLE = {"clear_caches", "MutatedInputWarning"}
+
+
+def sections(docstring):
+    """Headings of a docstring in numpydoc's form."""
+    lines = inspect.cleandoc(docstring).splitlines()
+    return {line for line, rule in zip(lines, lines[1:]) if line and set(rule) == {"-"} and len(rule) == len(line)}
+
+
+@pytest.mark.parametrize("name", wg.__all__)
+def test_public_names_are_documented_in_sections(name):
+    value = getattr(wg, name)
+    assert value.__doc__
+    assert value.__doc__.strip().partition("\n")[0].endswith((".", "which take or give no arrays"))
+    found = sections(value.__doc__)
+    if name not in WITHOUT_EXAMPLE:
+        assert "Examples" in found
+    if isinstance(value, type):
+        return
+    if inspect.signature(value).parameters:
+        assert "Parameters" in found
+    if name != "clear_caches":
+        assert found & {"Returns", "Yields"}
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in wg.__all__ if not isinstance(getattr(wg, n), type) and n not in ("clear_caches", "passive")]
+)
+def test_every_parameter_is_described(name):
+    value = getattr(wg, name)
+    described = inspect.cleandoc(value.__doc__).partition("Parameters\n---")[2].partition("\nReturns\n---")[0]
+    names = {n.strip() for line in re.findall(r"^([a-z][\w, ]*?)(?: :.*)?$", described, re.MULTILINE) for n in line.split(",")}
+    assert set(inspect.signature(value).parameters) <= names
+
+
+# ---- the site ------------------------------------------------------------------------------------
+
+
+def test_the_reference_lists_every_public_name():
+    text = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
+    text += (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
+    for name in wg.__all__:
+        assert re.search(rf"auto(function|exception|class)::? wengert\.{name}$|py:data:: wengert\.{name}$", text, re.MULTILINE), name
+
+
+def test_readme_gives_the_command_that_builds_the_site():
+    assert 'pip install ".[docs]" && sphinx-build -W -n docs docs/_build/html' in (ROOT / "README.md").read_text()
+
+
+def test_the_site_builds_without_warnings(tmp_path):
+    for needed in ("sphinx", "myst_parser", "numpydoc", "furo", "matplotlib"):
+        pytest.importorskip(needed, reason=f"{needed} is not installed: pip install '.[docs]'")
+    command = [sys.executable, "-m", "sphinx", "-W", "-n", "-q", "-d", tmp_path / "trees", DOCS, tmp_path / "html"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONWARNINGS": "default"}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    html = (tmp_path / "html" / "reference" / "coverage.html").read_text(encoding="utf-8")
+    assert "numpy.linalg.solve" in html and "scipy.special.erf" in html
+    assert "<svg" in (tmp_path / "html" / "explanation" / "how-it-works.html").read_text(encoding="utf-8")

@@ -1,0 +1,286 @@
+"""Kernels in C against the rules they speed up: the same partials, in the list, in loops over arrays, and beside them."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+from helpers import assert_same_bits
+
+import wengert as wg
+import wengert.rules  # noqa: F401
+from wengert import registry
+from wengert.core.tape import kernel_partials, kernel_rows
+
+inf, nan = np.inf, np.nan
+READS_A, READS_B, READS_Y = 1, 2, 4
+EPS = np.finfo(float).eps
+TINY = np.finfo(float).tiny
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -2.0, 3.0, inf, -inf, nan]
+EXTREME = [5e-324, 1e-310, TINY, 1e-200, 1e-9, 1 - EPS, 1 + EPS, 30.0, 700.0, 1e8, 1e200, np.finfo(float).max]
+POINTS = np.array([*SPECIAL, *EXTREME, *(-x for x in EXTREME)])
+
+
+def drawn(n, seed):
+    """Numbers of both signs: half near 1, half over many decades."""
+    rng = np.random.default_rng(seed)
+    x = np.where(np.arange(n) % 2, rng.uniform(-1, 1, n), np.exp(rng.uniform(-30, 30, n)))
+    return x * rng.choice([-1.0, 1.0], n)
+
+
+def resolved(name):
+    """The function of a row of ``kernels.h``; the operator ``**`` on scalars has no name and the rule of np.power."""
+    module, _, attribute = (name or "power").rpartition(".")
+    return getattr(importlib.import_module(module or "numpy"), attribute)
+
+
+ROWS = [pytest.param(*row, id=row[0] or "**") for row in kernel_rows()]
+TABLE = {resolved(row[0]): row for row in kernel_rows() if row[0]}
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def by_rule(fun, side, operands):
+    """Partial by the registry's row, as the engine evaluates it."""
+    partial = registry.lookup(fun).partials[side]
+    y = fun(*operands)
+    return np.broadcast_to(np.asarray(partial(y, *operands) if callable(partial) else partial, float), np.shape(y))
+
+
+def ulp_apart(one, other):
+    """Distance in units of the last place; two numbers that are not normal are as near as they are to each other."""
+    one, other = np.asarray(one, float), np.asarray(other, float)
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    unit = np.spacing(np.maximum(np.abs(other), TINY))
+    return np.where(same, 0.0, np.abs(one - other) / unit)
+
+
+def assert_near(fun, got, expected, operands, ulp=8):
+    apart = ulp_apart(got, expected)
+    apart = np.where(has_a_sign(fun, operands), np.where(np.isnan(apart), inf, apart), 0.0)
+    worst = int(np.argmax(apart))
+    at = tuple(float(x[worst]) for x in operands)
+    assert apart.max() <= ulp, f"at {at}: {got[worst]!r}, the rule has {expected[worst]!r}, {apart.max():.3g} ulp"
+
+
+def operands_of(arity):
+    if arity == 1:
+        return (np.concatenate([POINTS, drawn(2000, 1)]),)
+    a, b = (grid.ravel() for grid in np.meshgrid(POINTS, POINTS))
+    near = drawn(2000, 2), drawn(2000, 3)
+    small = np.random.default_rng(4).uniform(-4, 4, (2, 2000))
+    whole = np.abs(drawn(500, 5)), np.random.default_rng(6).integers(-5, 6, 500).astype(float)
+    ties = np.repeat(drawn(20, 7), 2).reshape(20, 2).T
+    return tuple(np.concatenate([*parts]) for parts in zip((a, b), near, np.abs(small), small, whole, ties))
+
+
+def has_a_sign(fun, operands):
+    """Where the partial has one: beyond 2**53 every exponent is even, and so is b - 1 as it is rounded."""
+    return (operands[0] >= 0) | (np.abs(operands[1]) < 2.0**53) if fun is np.power else np.full(operands[0].shape, True)
+
+
+@pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
+def test_a_kernel_has_the_partials_of_its_rule(name, opcode, arity, reads_a, reads_b):
+    fun = resolved(name)
+    operands = operands_of(arity)
+    y = fun(*operands)
+    pairs = [
+        kernel_partials(opcode, x[0], x[1] if arity == 2 else 0.0, v) for *x, v in zip(*operands, y, strict=True)
+    ]
+    for side in range(arity):
+        got = np.array([pair[side] for pair in pairs])
+        assert_near(fun, got, by_rule(fun, side, operands), operands)
+
+
+@pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
+def test_a_rule_reads_nothing_that_its_kernel_does_not_read(name, opcode, arity, reads_a, reads_b):
+    """The engine passes None for what it did not keep."""
+    fun = resolved(name)
+    operands = [np.array([0.3, 0.7]), np.array([0.9, 0.2])][:arity]
+    for side, reads in enumerate((reads_a, reads_b)[:arity]):
+        partial = registry.lookup(fun).partials[side]
+        if callable(partial):
+            kept = [x if reads & bit else None for x, bit in zip(operands, (READS_A, READS_B))]
+            y = fun(*operands)
+            np.testing.assert_array_equal(partial(y if reads & READS_Y else None, *kept), partial(y, *operands))
+        else:
+            assert reads == 0
+
+
+@pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
+def test_a_kernel_reads_nothing_that_its_row_does_not_say(name, opcode, arity, reads_a, reads_b):
+    a, b = (0.3, 0.9) if arity == 2 else (0.3, 0.0)
+    y = float(resolved(name)(*(a, b)[:arity]))
+    for side, reads in enumerate((reads_a, reads_b)[:arity]):
+        blind = kernel_partials(opcode, a if reads & 1 else nan, b if reads & 2 else nan, y if reads & 4 else nan)
+        np.testing.assert_equal(blind[side], kernel_partials(opcode, a, b, y)[side])
+
+
+def test_every_kernel_belongs_to_an_elementwise_row_of_as_many_operands():
+    for name, _, arity, _, _ in kernel_rows():
+        row = registry.lookup(resolved(name))
+        assert row.kind == "elementwise"
+        assert len(row.partials) == arity
+
+
+# ---- the ways through the engine: one derivative, whichever loop computes it
+
+IN_NUMPY = [pytest.param(fun, row[2], id=row[0]) for fun, row in TABLE.items() if "." not in row[0]]
+SIZES = (1, 5, 300, 5000)
+
+
+def inside(fun, n, seed=0):
+    """Operands within the domain of every function, so that none of the values is NaN."""
+    low, high = {np.arccosh: (1.1, 4.0), np.arctanh: (-0.9, 0.9)}.get(fun, (-0.9, 0.9))
+    if fun in (np.log, np.log2, np.log10, np.sqrt, np.power):
+        low, high = 0.1, 4.0
+    rng = np.random.default_rng(seed)
+    return rng.uniform(low, high, n), rng.uniform(0.2, 3.0, n), rng.uniform(-1, 1, n)
+
+
+def tolerance(got, expected, ulp=16):
+    scale = np.maximum(np.abs(expected), TINY)
+    np.testing.assert_array_less(np.abs(got - expected), ulp * EPS * scale + TINY)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize(("fun", "arity"), IN_NUMPY)
+def test_arrays_have_the_derivative_of_the_rule_in_every_layout(fun, arity, n):
+    a, b, ybar = inside(fun, n)
+    operands = (a, b)[:arity]
+    slopes = [ybar * by_rule(fun, side, operands) for side in range(arity)]
+
+    def pulled(f, *at, **kwargs):
+        y, pullback = wg.vjp(f, at[0], args=at[1:], argnums=tuple(range(len(at))), **kwargs)
+        return y, pullback(ybar.reshape(np.shape(y)))
+
+    def spread(x):
+        wide = np.empty(2 * n)
+        wide[::2] = x
+        return wide[::2]
+
+    layouts = {"contiguous": operands, "strided": tuple(map(spread, operands))}
+    for layout, at in layouts.items():
+        y, found = pulled(lambda *x: fun(*x), *at)
+        assert_same_bits(y, fun(*at), layout)
+        for got, expected in zip(found, slopes):
+            tolerance(got, expected)
+
+
+@pytest.mark.parametrize(("fun", "arity"), IN_NUMPY)
+def test_numbers_of_a_loop_have_the_derivative_of_the_array(fun, arity):
+    a, b, ybar = inside(fun, 7)
+    operands = (a, b)[:arity]
+
+    def loop(*x):
+        return [fun(*(z[i] for z in x)) for i in range(7)]
+
+    wrt = tuple(range(arity))
+    y, pullback = wg.vjp(lambda *x: fun(*x), a, args=operands[1:], argnums=wrt)
+    z, loop_pullback = wg.vjp(loop, a, args=operands[1:], argnums=wrt)
+    np.testing.assert_array_equal(y, z) if fun not in (np.power,) else np.testing.assert_allclose(y, z, rtol=EPS)
+    for got, expected in zip(loop_pullback(ybar), pullback(ybar)):
+        tolerance(got, expected)
+
+
+BINARY = [pytest.param(fun, id=row[0]) for fun, row in TABLE.items() if row[2] == 2]
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("fun", BINARY)
+def test_an_array_and_a_number_have_the_derivative_of_two_arrays(fun, n):
+    a, b, ybar = inside(fun, n)
+    for number in (1.7, 2.0, 3.0):
+        whole = np.full(n, number)
+        forms = {
+            "float on the right": (lambda x: fun(x, number), 0, (a, whole)),
+            "float on the left": (lambda x: fun(number, x), 1, (whole, a)),
+            "float64 on the right": (lambda x: fun(x, np.float64(number)), 0, (a, whole)),
+            "array on the right": (lambda x: fun(x, whole), 0, (a, whole)),
+            "array on the left": (lambda x: fun(whole, x), 1, (whole, a)),
+            "row on the right": (lambda x: fun(x, whole[:1]), 0, (a, whole)),
+            "0-d on the right": (lambda x: fun(x, np.array(number)), 0, (a, whole)),
+        }
+        for form, (f, side, operands) in forms.items():
+            y, pullback = wg.vjp(f, a)
+            assert_same_bits(y, f(a), form)
+            tolerance(pullback(ybar), ybar * by_rule(fun, side, operands))
+            stacked = pullback(np.stack([ybar, 2 * ybar, 0 * ybar]))
+            assert_same_bits(stacked[0], pullback(ybar), form)
+            assert_same_bits(stacked[1], pullback(2 * ybar), form)
+            assert not stacked[2].any()
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("fun", BINARY)
+def test_a_traced_number_beside_an_array_gathers_the_whole_cotangent(fun, n):
+    a, b, ybar = inside(fun, n)
+    for side in (0, 1):
+        at = np.float64(1.3)
+        whole = np.full(n, at)
+        operands = (a, whole) if side else (whole, b)
+
+        def f(c, x):
+            return fun(x, c) if side else fun(c, x)
+
+        y, pullback = wg.vjp(f, at, args=(operands[1 - side],))
+        assert_same_bits(y, f(at, operands[1 - side]))
+        terms = ybar * by_rule(fun, side, operands)
+        np.testing.assert_allclose(pullback(ybar), terms.sum(), rtol=1e-12, atol=1e-13 * np.abs(terms).sum())
+        both = wg.vjp(f, at, args=(operands[1 - side],), argnums=(0, 1))[1](ybar)
+        assert_same_bits(both[0], pullback(ybar))
+        tolerance(both[1], ybar * by_rule(fun, 1 - side, operands))
+
+
+@pytest.mark.parametrize("fun", BINARY)
+def test_the_same_array_on_both_sides_gets_both_cotangents(fun):
+    for n in SIZES:
+        a, _, ybar = inside(fun, n)
+        a = np.abs(a) + 0.1
+        _, pullback = wg.vjp(lambda x: fun(x, x), a)
+        both = [ybar * by_rule(fun, side, (a, a)) for side in (0, 1)]
+        np.testing.assert_allclose(pullback(ybar), both[0] + both[1], rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize(("fun", "arity"), IN_NUMPY)
+def test_special_points_have_one_derivative_in_the_list_and_in_arrays(fun, arity):
+    """Cotangents 1: NaN, infinities and both zeros go the same way through every loop."""
+    operands = operands_of(arity)
+    if arity == 2:
+        operands = tuple(x[: POINTS.size**2] for x in operands)
+    n = operands[0].size
+    wrt = tuple(range(arity))
+    ones = np.ones(n)
+    short = tuple(x[: POINTS.size] for x in operands)
+
+    def gradients(f, at, ybar):
+        return wg.vjp(f, at[0], args=at[1:], argnums=wrt)[1](ybar)
+
+    long_way = gradients(lambda *x: fun(*x), operands, ones)
+    # behind another operation the adjoint is not fresh: it is added to, not written
+    added = gradients(lambda *x: fun(*x) + sum(0.0 * np.where(np.isfinite(z), z, 0) for z in x), operands, ones)
+    in_list = gradients(lambda *x: [fun(*(z[i] for z in x)) for i in range(short[0].size)], short, ones[: short[0].size])
+    brief = gradients(lambda *x: fun(*x), short, ones[: short[0].size])
+    for side in range(arity):
+        expected = by_rule(fun, side, operands)
+        assert_near(fun, long_way[side], expected, operands)
+        assert_near(fun, added[side], expected, operands)
+        assert_near(fun, in_list[side], expected[: short[0].size], short)
+        assert_near(fun, brief[side], expected[: short[0].size], short)
+
+
+@pytest.mark.parametrize(("fun", "arity"), IN_NUMPY)
+def test_a_cotangent_of_zero_meets_every_partial_and_gives_zero(fun, arity):
+    operands = tuple(x[: POINTS.size**2] for x in operands_of(arity))
+    for at in (operands, tuple(x[:20] for x in operands), tuple(np.repeat(x, 2)[::2] for x in operands)):
+        # half of the cotangents are 1, so that no loop is skipped as a whole
+        ybar = np.arange(at[0].size) % 2.0
+        _, pullback = wg.vjp(lambda *x: fun(*x), at[0], args=at[1:], argnums=tuple(range(arity)))
+        for adjoint in pullback(ybar):
+            assert not adjoint[::2].any()
