@@ -60,14 +60,14 @@ def difference(first, second, pairs=11):
     return median(-seconds_per_call(first, 1) + seconds_per_call(second, 1) for _ in range(pairs))
 
 
-def run_python(code, *arguments, env=None):
-    """What a new interpreter prints that runs `code`, as floats."""
+def run_python(code, *arguments):
+    """What a new interpreter with this one's path prints that runs `code`, as floats."""
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
         check=True,
-        env=os.environ | (env or {}),
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
     return [float(word) for word in done.stdout.split()]
 

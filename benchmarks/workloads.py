@@ -126,6 +126,11 @@ def pair(x):
 PAIR_START = np.array([0.3, 0.7])
 
 
+def start(name, n):
+    """Point of the function `name`, with n variables where it takes any number."""
+    return {"robertson": ROBERTSON_START, "pollu": POLLU_START, "pair": PAIR_START}.get(name, points(n))
+
+
 # ------------------------------------------------------------------------------------------- neural network
 
 

@@ -790,3 +790,17 @@ LINALG = [
 
 #: calls whose rows have a pullback
 CALLS = [*REDUCTIONS, *PIECES, *JOINS, *LINALG]
+
+#: calls of functions that are written in terms of others
+COMPOSED = [
+    call(np.block, [[arr(2, 2), arr(2, 1)], [arr(1, 2), arr(1, 1)]], label="matrix"),
+    call(np.block, [arr(3), arr(2)], label="vectors"),
+    call(np.block, [[arr(2)], [arr(2)]], label="rows"),
+    call(np.meshgrid, arr(3), arr(4)),
+    call(np.meshgrid, arr(3), arr(4), arr(2), label="ij", indexing="ij"),
+    call(np.meshgrid, arr(3), arr(4), label="sparse", sparse=True),
+    call(np.broadcast_arrays, arr(3, 1), arr(4)),
+    call(np.select, [np.array([True, False, False]), np.array([True, True, False])], [arr(3), arr(3)], 7.0),
+    call(np.polyval, arr(4), arr(2, 3)),
+    call(np.polyval, arr(4), arr(), label="0d"),
+]

@@ -82,7 +82,9 @@ DOCUMENTED = ["wengert.api", "wengert.errors", "wengert.core.levels", "wengert.t
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_examples_of_docstrings_run(name):
     module = importlib.import_module(name)
-    found = [test for test in doctest.DocTestFinder().find(module) if test.examples]
+    # in a namespace of their own: functions of wengert itself run as they are, their names are not replaced
+    tests = doctest.DocTestFinder().find(module, globs={"__name__": "__main__"})
+    found = [test for test in tests if test.examples]
     assert found
     for test in found:
         report = []
@@ -104,7 +106,7 @@ def sections(docstring):
 def test_public_names_are_documented_in_sections(name):
     value = getattr(wg, name)
     assert value.__doc__
-    assert value.__doc__.strip().partition("\n")[0].endswith((".", "which take or give no arrays"))
+    assert value.__doc__.strip().partition("\n")[0].endswith(".")
     found = sections(value.__doc__)
     if name not in WITHOUT_EXAMPLE:
         assert "Examples" in found

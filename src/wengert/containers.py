@@ -176,15 +176,17 @@ def output_leaf(y: Any, name: str) -> Any:
     )
 
 
-def plain_copy(x: Any) -> Any:
-    """A copy of `x` in which every array is plain and has memory of its own."""
+def plain_copy(x: Any, check: Callable[[Any], Any] | None = None) -> Any:
+    """A copy of `x` in which every array is plain and has memory of its own; operands are shown to `check` first."""
     if var.is_var(x) or type(x) is np.ndarray:
+        if check is not None:
+            check(x)
         value = var.value_of(x)
         return value.copy(order="K") if isinstance(value, np.ndarray) else value
     if isinstance(x, (list, tuple)) and not hasattr(x, "_fields"):
-        return type(x)([plain_copy(item) for item in x])
+        return type(x)([plain_copy(item, check) for item in x])
     found = children_of(x)
     if found is None:
         return x
     items, restore = found
-    return restore([plain_copy(item) for item in items])
+    return restore([plain_copy(item, check) for item in items])

@@ -80,14 +80,14 @@ static inline double wg_sign(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 :
     R(FABS, "fabs", CHEAP, WG_A, wg_sign(a))                                                                      \
     R(SQUARE, "square", CHEAP, WG_A, 2.0 * a)                                                                     \
     R(RECIPROCAL, "reciprocal", CHEAP, WG_Y, -y * y)                                                              \
-    R(SQRT, "sqrt", CHEAP, WG_Y, 0.5 / y)                                                                         \
+    R(SQRT, "sqrt", CHEAP, WG_Y, 0.5 / (y + 0.0))                                                                         \
     R(CBRT, "cbrt", CHEAP, WG_Y, 1.0 / (3.0 * y * y))                                                             \
     R(EXP, "exp", CHEAP, WG_Y, y)                                                                                 \
     R(EXP2, "exp2", CHEAP, WG_Y, y * WG_LN2)                                                                      \
     R(EXPM1, "expm1", VECTOR, WG_A, exp(a))                                                                       \
     R(LOG, "log", CHEAP, WG_A, 1.0 / a)                                                                           \
-    R(LOG2, "log2", CHEAP, WG_A, 1.0 / (a * WG_LN2))                                                              \
-    R(LOG10, "log10", CHEAP, WG_A, 1.0 / (a * WG_LN10))                                                           \
+    R(LOG2, "log2", CHEAP, WG_A, 1.0 / WG_LN2 / a)                                                              \
+    R(LOG10, "log10", CHEAP, WG_A, 1.0 / WG_LN10 / a)                                                           \
     R(LOG1P, "log1p", CHEAP, WG_A, 1.0 / (1.0 + a))                                                               \
     R(SIN, "sin", VECTOR, WG_A, cos(a))                                                                           \
     R(COS, "cos", VECTOR, WG_A, -sin(a))                                                                          \

@@ -85,11 +85,11 @@ class _Alias:
             self.ref = lambda: value
 
     @staticmethod
-    def end(key, name, _):
-        _aliases.pop(key, None)
-        _BUILTINS.pop(name, None)
+    def end(key, name, _, forget=_aliases.pop, pop=_BUILTINS.pop):  # bound here: globals may be gone at exit
+        forget(key, None)
+        pop(name, None)
 
-    def __del__(self, pop=_BUILTINS.pop):  # bound here: the module's globals may be gone at exit
+    def __del__(self, pop=_BUILTINS.pop):
         pop(self.name, None)
 
 

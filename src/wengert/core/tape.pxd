@@ -105,6 +105,7 @@ cdef class Tape:
     cdef Py_ssize_t k                   # directions of the running sweep
     cdef bint stacked                   # cotangents carry a leading axis of length k
     cdef bint swept                     # the sweep reached the first entry
+    cdef object quiet                   # the errstate of a sweep that has called a rule, or None
 
     cdef int grow(self) except -1
     cdef int32_t grow_constants(self) except -1
@@ -126,6 +127,7 @@ cdef class Tape:
     cdef int roll_forward(self, Py_ssize_t start) except -1
     cdef int end(self) except -1
     cdef int free(self) noexcept
+    cdef int hush(self) except -1
     cdef int drop_shadow(self, Buffer buffer) except -1
     cdef (bint, int) numbers(self, Node node, cnp.ndarray y, double *an, double *bn,
                              const double **a, const double **b)

@@ -366,6 +366,16 @@ cdef class Tape:
                         self.drop_shadow(source[2])
         self.adjoint_block = None
         self.adjoint = NULL
+        if self.quiet is not None:
+            quiet, self.quiet = self.quiet, None
+            quiet.__exit__(None, None, None)
+        return 0
+
+    cdef int hush(self) except -1:
+        """A rule is about to run: what overflows or divides by zero in it is no news. Entering costs, so only now."""
+        if self.quiet is None:
+            self.quiet = np.errstate(all="ignore")
+            self.quiet.__enter__()
         return 0
 
     cdef int drop_shadow(self, Buffer buffer) except -1:
@@ -661,6 +671,7 @@ cdef class Tape:
     cdef object partial(self, Node node, int side):
         """Partial of an elementwise entry by its rule: a number or an array."""
         partial = node.row.partials[side]
+        self.hush()
         if not callable(partial):
             return partial
         y = None if node.outlines & WG_Y else node.y
@@ -669,11 +680,13 @@ cdef class Tape:
         return partial(y, self.operand(node, 0), self.operand(node, 1))
 
     cdef int pull_call(self, Node node, Py_ssize_t i) except -1:
-        cdef object ybar = self.cotangent_of(node, i), row = node.row, y = node.y
+        cdef object ybar, row = node.row, y = node.y
         cdef object shared = None, c
         cdef int position, shared_position = -1
         cdef Py_ssize_t d
         cdef Buffer buffer
+        self.hush()
+        ybar = self.cotangent_of(node, i)
         if node.kind == GATHER:
             return self.pull_gather(node, ybar)
         if node.kind == REARRANGE:

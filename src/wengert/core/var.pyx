@@ -347,10 +347,6 @@ cdef object apply_operator(int op, object left, object right):
     return left ** right
 
 
-cdef str mixed_message(Level one, Level other):
-    return f"a value of {one.name} met a value of {other.name}: each belongs to its own derivative"
-
-
 @cython.final
 @cython.no_gc
 @cython.freelist(4096)
@@ -593,6 +589,13 @@ cdef Tape common_tape(Tape one, Tape other):
     return one
 
 
+cdef str mixed_message(Level one, Level other):
+    for level in (one, other):
+        if (<Level>level).tape == NULL:
+            return ended_message(level)
+    return f"a value of {one.name} met a value of {other.name}: each belongs to its own derivative"
+
+
 cdef object result(Tape tape, Node node, object y):
     """The operand for the value `y` of a new entry: an array, a scalar slot, or a 0-d array for other dtypes."""
     cdef cnp.ndarray array
@@ -693,8 +696,6 @@ cdef object array_value(Ufunc u, cnp.ndarray a, object awide, double ac, cnp.nda
     if u.nin == 2:
         args[1] = <char *>cnp.PyArray_DATA(b) if b is not None else <char *>&bc
         steps[1] = sizeof(double) if b is not None else 0
-    if n == 1:
-        steps[0] = steps[1] = steps[2] = 0
     if n:
         u.loop(args, &n, steps, u.loop_data)
     if fetestexcept(FE_DIVBYZERO | FE_OVERFLOW | FE_INVALID):
@@ -1618,13 +1619,6 @@ def pull_back(Tape tape, list inputs, list outputs, cotangents, Py_ssize_t k, bi
     `cotangents` holds one array an output (None: no contribution), or is a pair ``(first, last)``: then the seeds
     are the rows `first` to `last` of the identity over all elements of the outputs.
     """
-    if tape.nodes:          # their partials may overflow or divide by zero on the way, which is no news
-        with np.errstate(all="ignore"):
-            return swept(tape, inputs, outputs, cotangents, k, stacked, consume)
-    return swept(tape, inputs, outputs, cotangents, k, stacked, consume)
-
-
-cdef list swept(Tape tape, list inputs, list outputs, object cotangents, Py_ssize_t k, bint stacked, bint consume):
     cdef list found = []
     cdef Py_ssize_t offset = 0
     tape.begin(k, stacked)

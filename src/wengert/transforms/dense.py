@@ -31,6 +31,7 @@ class Derivative:
     def __init__(self, f: Callable, argnums: Any = 0, value: bool = False, has_aux: bool = False):
         if not callable(f):
             raise TypeError(f"{self.word}: expected a function, got {type(f).__name__}")
+        argnums = tuple(argnums) if isinstance(argnums, list) else argnums
         self.f = f
         self.argnums = argnums
         self.with_value = value
@@ -298,7 +299,10 @@ class VJP:
         self._recorder.name = f"vjp({_name_of(f)})"
         self.f = f
 
-        self.__wrapped__ = f        # inspect.signature gives that of f
+        self.__wrapped__ = f  # inspect.signature gives that of f
+
+    def __reduce__(self):
+        return type(self), (self.f, self._recorder.argnums, self._recorder.has_aux)
 
     def __repr__(self):
         return self._recorder.name

@@ -19,8 +19,8 @@ from wengert.containers import input_leaf, leaves_like, output_leaf, plain_copy,
 from wengert.core.levels import running
 from wengert.core.rebind import rebound
 from wengert.core.tape import Tape
-from wengert.core.var import has_stores, independent, is_output, pull_back, value_of, was_written
-from wengert.errors import MutatedInputWarning
+from wengert.core.var import has_stores, holds_traced, independent, is_output, pull_back, was_written
+from wengert.errors import LevelError, MutatedInputWarning
 
 _warned: weakref.WeakSet = weakref.WeakSet()
 
@@ -56,8 +56,8 @@ def record(f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bo
     run.name = name
     run.tape = tape = Tape(name)
     traced = list(args)
-    x = args[positions[0]]
-    if len(positions) == 1 and type(x) is np.ndarray and x.dtype == np.float64:
+    x = args[positions[0]] if len(positions) == 1 else None
+    if type(x) is np.ndarray and x.dtype == np.float64 and x.dtype.isnative:
         traced[positions[0]] = x = independent(tape, x)
         run.inputs = [x]
     else:
@@ -66,7 +66,7 @@ def record(f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bo
     try:
         y = rebound(f)(*traced, **kwargs)
         if has_aux:
-            y, run.aux = _pair(y, name)
+            y, run.aux = _pair(y, tape, name)
         if is_output(tape, y):
             run.outputs = [y]
         else:
@@ -101,11 +101,11 @@ def _trace_leaves(run: Recording, traced: list, positions: tuple) -> None:
         raise
 
 
-def _pair(y, name):
+def _pair(y, tape, name):
     if not isinstance(y, tuple) or len(y) != 2:
         kind = y.__class__.__name__
         raise TypeError(f"{name}: with has_aux=True the function must return a pair (y, aux), not {kind}")
-    return y[0], plain_copy(y[1])
+    return y[0], plain_copy(y[1], lambda x: is_output(tape, x))
 
 
 def _warn_once(f, name):
@@ -148,7 +148,12 @@ class Pullback:
     def __call__(self, cotangent):
         run = self._run
         seeds = [cotangent] if run.restore_output is None else leaves_like(run.template, cotangent, run.name)
-        seeds = [np.asarray(value_of(seed)) for seed in seeds]
+        if any(holds_traced(seed) for seed in seeds):
+            raise LevelError(
+                f"{run.name}: the cotangent is traced by another derivative that is running; "
+                "derivatives of derivatives are not available in this version"
+            )
+        seeds = [np.asarray(seed) for seed in seeds]
         stacked = seeds[0].ndim == len(self._shapes[0]) + 1
         k = len(seeds[0]) if stacked else 1
         for seed, shape in zip(seeds, self._shapes):

@@ -1,0 +1,249 @@
+"""One table of the figures that the performance targets speak of: `python benchmarks/report.py [--json PATH]`.
+
+Two times are compared in one process, strictly alternating, each a median; a ratio is the median over pairs, with
+its quartiles.  Every derivative is checked before it is timed.  On a machine that does other work at the same
+time only the ratios mean something.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")  # before NumPy is imported
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np  # noqa: E402
+import scipy  # noqa: E402
+from scipy.optimize import approx_fprime  # noqa: E402
+
+import wengert as wg  # noqa: E402
+from benchmarks import bench_import, bench_recording, measure, workloads  # noqa: E402
+
+LONG_LOOP = """
+import resource, sys
+import numpy as np
+import wengert as wg
+from benchmarks import workloads
+ops = int(sys.argv[1])
+wg.grad(workloads.scalar_ops(10), np.array([0.7, 0.4]))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+wg.grad(workloads.scalar_ops(ops), np.array([0.7, 0.4]))
+print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+class Row(NamedTuple):
+    """One figure: what is measured, of how much, the times it is made of, and what it is to be."""
+
+    what: str
+    size: str
+    base: float | None  # seconds: of f, or of what the derivative is compared with
+    ours: float | None  # seconds
+    figure: float
+    unit: str  # "x": ours over base
+    target: float | None
+    spread: str = ""
+
+    @property
+    def met(self):
+        return None if self.target is None else bool(self.figure <= self.target)
+
+
+def compared(what, size, comparison, target):
+    spread = f"{comparison.low:.2f}-{comparison.high:.2f}"
+    return Row(what, size, comparison.first, comparison.second, comparison.ratio, "x", target, spread)
+
+
+def gradient_row(what, size, f, reference, x, target, pairs):
+    gradient = wg.grad(f)
+    workloads.check(gradient(x), reference(x))
+    return compared(what, size, measure.alternate(lambda: f(x), lambda: gradient(x), pairs), target)
+
+
+def gradients(pairs):
+    """Gradient over f."""
+    w = workloads
+    for n in (10, 100, 1000):
+        row = ("Rosenbrock loop, gradient", f"{n}", w.rosenbrock_loop, w.rosenbrock_gradient, w.points(n), 1.0)
+        yield gradient_row(*row, pairs)
+    for n, target in ((1000, 2.5), (100_000, 3.5), (1_000_000, 3.5)):
+        row = ("Rosenbrock sliced, gradient", f"{n:.0e}", w.rosenbrock_sliced, w.rosenbrock_gradient, w.points(n))
+        yield gradient_row(*row, target, pairs)
+    costs = {}
+    for n in (1000, 10_000, 100_000):
+        row = ("assembly loop, gradient", f"{n:.0e}", w.assembly, w.assembly_gradient, w.points(n), 1.0)
+        found = gradient_row(*row, pairs)
+        costs[n] = found.ours / n
+        yield found
+    growth = costs[100_000] / costs[1000]
+    yield Row("assembly loop, time an element", "1e5 : 1e3", costs[1000], costs[100_000], growth, "x", 1.25)
+    for weights in (10_000, 100_000):
+        model = w.MLP(weights)
+        yield gradient_row(
+            "MLP batch 128, gradient", f"{weights:.0e}", model.loss, model.gradient, model.start, 3.5, pairs
+        )
+
+
+def jacobians(pairs):
+    """Jacobian over f, and over finite differences."""
+    for name, n, target in (("robertson", 3, 6.0), ("pollu", 20, 2.0)):
+        f, x = getattr(workloads, name), workloads.start(name, n)
+        jacobian = wg.jacobian(f)
+        workloads.check(jacobian(x), workloads.complex_step(f, x))
+        comparison = measure.alternate(lambda: f(x), lambda: jacobian(x), pairs)
+        yield compared(f"kinetics {name}, Jacobian", f"{n}", comparison, target)
+    f, x = workloads.pair, workloads.PAIR_START
+    jacobian = wg.jacobian(f)
+    workloads.check(jacobian(x), workloads.complex_step(f, x))
+    comparison = measure.alternate(lambda: approx_fprime(x, f), lambda: jacobian(x), pairs)
+    yield compared("Jacobian over SciPy's 2-point differences", "2", comparison, 1.0)
+    yield compared("the same Jacobian over f", "2", measure.alternate(lambda: f(x), lambda: jacobian(x), pairs), None)
+
+
+def operations(pairs):
+    """Cost of single operations, in time and in memory."""
+    ops, x = 100_000, np.array([0.7, 0.4])
+    f = workloads.scalar_ops(ops)
+    workloads.check(wg.grad(f, x), workloads.complex_step(f, x))
+
+    def loop():
+        for _ in range(ops // 2):
+            pass
+
+    def record():
+        bench_recording.recorded(f, x).close()
+
+    spent = measure.alternate(loop, record, pairs)
+    net = measure.difference(loop, record, pairs) / ops
+    yield Row("scalar op recorded, beyond the bare loop", "1e5 ops", spent.first, spent.second, 1e9 * net, "ns", 25)
+    _, pullback = wg.vjp(f, x)
+    workloads.check(pullback(1.0), workloads.complex_step(f, x))
+    swept = measure.alternate(lambda: f(x), lambda: pullback(1.0), pairs)
+    yield Row("scalar op swept", "1e5 ops", swept.first, swept.second, 1e9 * swept.second / ops, "ns", 3)
+    yield compared("scalar ops, gradient", "1e5 ops", measure.alternate(lambda: f(x), wg_call(f, x), pairs), 1.0)
+    for beyond, target in (("math.sin", 40), ("bare loop", None)):
+        cost = median(bench_recording.sine_cost(100_000, beyond) for _ in range(3))
+        yield Row(f"np.sin of a scalar, beyond {beyond}", "1e5 ops", None, None, 1e9 * cost, "ns", target)
+    for n, target in ((10, 2.0), (1000, 3.5)):
+        x, ops = np.linspace(0.2, 0.8, n), 400
+        f = workloads.array_ops(ops)
+        gradient = wg.grad(f)
+        workloads.check(gradient(x), workloads.array_ops_gradient(ops, x))
+        plain, recorded, swept = bench_recording.per_op(f, x, ops)
+        yield Row(f"array op recorded, n={n}", "400 ops", plain, recorded, recorded / plain, "x", None)
+        yield Row(f"array op swept, n={n}", "400 ops", plain, swept, swept / plain, "x", None)
+        yield compared(
+            f"array ops, gradient, n={n}",
+            "400 ops",
+            measure.alternate(lambda f=f, x=x: f(x), lambda g=gradient, x=x: g(x), pairs),
+            target,
+        )
+
+
+def wg_call(f, x):
+    gradient = wg.grad(f)
+    return lambda: gradient(x)
+
+
+def memory(pairs):
+    """Bytes of the list; peak memory of a long loop."""
+    x, ops = np.array([0.7, 0.4]), 100_000
+    listed = bench_recording.scalar_bytes(workloads.scalar_ops(ops), x, ops)
+    yield Row("list and adjoints, one scalar op", "1e5 ops", None, None, listed, "B", 25)
+    ops = 10_000_000
+    before, peak = measure.run_python(LONG_LOOP, ops)
+    yield Row("gradient of a loop, peak memory", "1e7 ops", None, None, peak / 1e3, "MB", 400)
+    yield Row("the same, growth an op", "1e7 ops", None, None, 1024 * (peak - before) / ops, "B", 25)
+
+
+def starting(pairs):
+    """Import, and first derivatives."""
+    for what, name, target in (
+        ("wengert", "import wengert beyond numpy", 100.0),
+        ("drivers", "the same, with the drivers", 100.0),
+    ):
+        cost = 1e3 * median(bench_import.import_time(what) for _ in range(pairs))
+        yield Row(name, "", None, None, cost, "ms", target)
+    for name, n in (
+        ("rosenbrock_loop", 10),
+        ("rosenbrock_loop", 1000),
+        ("rosenbrock_sliced", 1000),
+        ("robertson", 3),
+        ("pollu", 20),
+    ):
+        for when in ("first", "later"):
+            cost = 1e3 * median(bench_import.first_time(name, n, when) for _ in range(pairs))
+            what = f"{name}, first derivative, " + ("of all" if when == "first" else "after others")
+            yield Row(what, f"{n}", None, None, cost, "ms", None)
+
+
+def seconds(value):
+    if value is None:
+        return ""
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if value * scale >= 1.0:
+            return f"{value * scale:.3g} {unit}"
+    return f"{value * 1e9:.3g} ns"
+
+
+def line(row):
+    figure = f"{row.figure:.3g} {row.unit}"
+    target = "" if row.target is None else f"{row.target:g} {row.unit}"
+    met = {None: "", True: "yes", False: "NO"}[row.met]
+    return (
+        f"{row.what:42} {row.size:>9} {seconds(row.base):>9} {seconds(row.ours):>9} "
+        f"{figure:>9} {row.spread:>11} {target:>8} {met:>3}"
+    ).rstrip()
+
+
+GROUPS = {
+    "gradients": gradients,
+    "jacobians": jacobians,
+    "operations": operations,
+    "memory": memory,
+    "starting": starting,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("groups", nargs="*", help=f"of {', '.join(GROUPS)}; all by default")
+    parser.add_argument("--json", metavar="PATH", type=Path, help="write the rows there too")
+    parser.add_argument("--pairs", type=int, default=11, help="samples of each figure, at least 9 (default: 11)")
+    options = parser.parse_args()
+    if not set(options.groups) <= set(GROUPS):
+        parser.error(f"groups are {', '.join(GROUPS)}")
+    if options.pairs < 9:
+        parser.error("--pairs is at least 9")
+    setting = {
+        "core": measure.pin(),
+        "threads": os.environ["OMP_NUM_THREADS"],
+        "malloc": measure.malloc_setting(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "wengert": wg.__version__,
+    }
+    print(", ".join(f"{name}: {value}" for name, value in setting.items()))
+    print(f"{'':42} {'size':>9} {'f or base':>9} {'ours':>9} {'figure':>9} {'quartiles':>11} {'target':>8} met")
+    rows = []
+    for group in options.groups or GROUPS:
+        for row in GROUPS[group](options.pairs):
+            rows.append(row)
+            print(line(row), flush=True)
+    missed = [row for row in rows if row.met is False]
+    print(f"{len(missed)} of {sum(row.met is not None for row in rows)} targets missed")
+    print("First derivatives are to be below the fastest peer: benchmarks/peers/cold.py compares them.")
+    if options.json:
+        table = [row._asdict() | {"met": row.met} for row in rows]
+        options.json.write_text(json.dumps({"setting": setting, "rows": table}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

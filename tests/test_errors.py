@@ -1,0 +1,463 @@
+"""Messages word for word: what happened, at which line of the user, and what to write instead; and no state left."""
+
+import math
+
+import numpy as np
+import pytest
+from helpers import assert_rounding
+
+import wengert as wg
+
+X = np.array([0.3, 1.2, -0.7])
+
+
+def line_of(f, offset=1):
+    """Where the body of `f` raises: `offset` lines below its ``def``."""
+    return f"{__file__}:{f.__code__.co_firstlineno + offset}"
+
+
+def check(error, text, call):
+    """The call raises `error` with exactly this text, twice; afterwards derivatives work."""
+    for _ in range(2):
+        with pytest.raises(error) as raised:
+            call()
+        assert str(raised.value) == text
+        assert type(raised.value) is error
+        assert_rounding(wg.grad(lambda x: np.sum(np.zeros(3) + x * x), X), 2 * X)
+        import wengert.numpy as wnp
+
+        assert type(wnp.ones(2)) is np.ndarray, "a derivative is still running"
+
+
+# ---- no rule
+
+
+def test_a_function_without_a_rule_is_named_with_the_nearest_supported_one():
+    def f(x):
+        return np.cumsun(x) if False else np.unwrap(x)
+
+    check(
+        wg.UnsupportedFunctionError,
+        f"numpy.unwrap has no derivative rule ({line_of(f)}): declare one with wengert.primitive(function, vjp=...), "
+        "or pass wengert.stop_gradient(x) where a constant is meant",
+        lambda: wg.jacobian(f, X),
+    )
+
+    def g(x):
+        return np.nancumsum(x)[0]
+
+    with pytest.raises(wg.UnsupportedFunctionError, match=r"numpy\.nancumsum has no derivative rule .*: did you mean numpy\.cumsum\? Otherwise declare one"):
+        wg.grad(g, X)
+
+
+def test_a_refused_function_says_why():
+    def f(x):
+        return np.histogram(x)[0].sum()
+
+    check(
+        wg.UnsupportedFunctionError,
+        "numpy.histogram has no derivative: counts jump from one integer to the next; "
+        f"use a smooth kernel density instead ({line_of(f)})",
+        lambda: wg.grad(f, X),
+    )
+
+
+def test_an_option_that_the_rule_does_not_know_is_named():
+    def f(x):
+        return np.sum(x, where=x > 0)
+
+    check(
+        wg.UnsupportedFunctionError,
+        f"numpy.sum has no derivative rule for the option where ({line_of(f)}): "
+        "leave it out, or write the operation with other NumPy functions",
+        lambda: wg.grad(f, X),
+    )
+
+
+def test_an_argument_without_derivative_is_counted():
+    def f(x):
+        return np.ldexp(1.0, 2) * np.heaviside(0.0, x).sum() + np.interp(0.5, X, X) + np.bincount([0, 1, 1], weights=x)[0]
+
+    assert_rounding(wg.grad(f, X), [5, 4, 4])
+
+    def g(x):
+        return np.insert(X, x[:1], 1.0)
+
+    with pytest.raises(TypeError):
+        wg.grad(g, X)
+
+
+def test_a_method_of_a_ufunc_without_a_rule_says_what_to_write():
+    def f(x):
+        return np.subtract.reduce(x)
+
+    check(
+        wg.UnsupportedFunctionError,
+        f"numpy.subtract.reduce has no derivative rule ({line_of(f)}): write it with numpy.sum, numpy.prod, "
+        "numpy.cumsum or with a loop over numpy.subtract, or declare a rule with wengert.primitive",
+        lambda: wg.grad(f, X),
+    )
+
+
+# ---- into plain memory
+
+OUTSIDE = np.zeros(3)
+
+NO_PLACE = (
+    "The array was made where wengert does not see it, and the derivative would be lost. "
+    "Make it with `import wengert.numpy as np`, or with np.zeros(n, like=x), or build a list and return it"
+)
+
+
+def test_an_element_of_a_plain_array_cannot_hold_a_traced_value():
+    def f(x):
+        OUTSIDE[0] = x[0]
+        return OUTSIDE
+
+    check(
+        wg.TracedValueError,
+        f"a traced value cannot be stored in a plain NumPy array: element assignment ({line_of(f)}). {NO_PLACE}",
+        lambda: wg.jacobian(f, X),
+    )
+
+
+def test_a_slice_of_a_plain_array_cannot_hold_traced_values():
+    def f(x):
+        OUTSIDE[:2] = x[:2]
+        return OUTSIDE
+
+    check(
+        wg.TracedValueError,
+        f"a traced value cannot be stored in a plain NumPy array: slice assignment ({line_of(f)}). {NO_PLACE}",
+        lambda: wg.jacobian(f, X),
+    )
+
+
+def test_a_plain_array_cannot_be_out():
+    def f(x):
+        np.sin(x, out=OUTSIDE)
+        return OUTSIDE
+
+    check(
+        wg.TracedValueError,
+        f"a traced value cannot be stored in a plain NumPy array: out= of numpy.sin ({line_of(f)}). {NO_PLACE}",
+        lambda: wg.jacobian(f, X),
+    )
+
+
+def test_an_augmented_assignment_to_a_plain_array_is_an_out():
+    def f(x):
+        OUTSIDE.__imul__(x)
+        return OUTSIDE
+
+    check(
+        wg.TracedValueError,
+        f"a traced value cannot be stored in a plain NumPy array: out= of numpy.multiply ({line_of(f)}). {NO_PLACE}",
+        lambda: wg.jacobian(f, X),
+    )
+    assert (OUTSIDE == 0).all()
+
+
+def test_each_of_the_three_remedies_works():
+    import wengert.numpy as wnp
+
+    def by_import(x):
+        F = wnp.zeros(3)
+        F[0] = x[0]
+        return F
+
+    def by_like(x):
+        F = np.zeros(3, like=x)
+        F[0] = x[0]
+        return F
+
+    def by_list(x):
+        return [x[0], 0.0, 0.0]
+
+    for f in (by_import, by_like, by_list):
+        assert_rounding(wg.jacobian(f, X), [[1, 0, 0], [0, 0, 0], [0, 0, 0]])
+
+
+def test_an_array_that_was_handed_out_is_named_with_both_lines():
+    def f(x):
+        F = np.zeros(3)
+        inner = memoryview(F.data)
+        F[0] = x[0]
+        return F * len(inner)
+
+    with pytest.raises(wg.TracedValueError) as raised:
+        wg.jacobian(f, X)
+    assert str(raised.value) == (
+        f"a traced value cannot be stored in this array ({line_of(f, 3)}): at {line_of(f, 2)} its memory was handed to "
+        "code that wengert does not see, which would miss the derivative. Make a copy of the array there"
+    )
+
+
+# ---- out of the derivative
+
+NO_FLOAT = (
+    "its derivative would be lost. Use the NumPy function (np.sin(x) for math.sin(x)), "
+    "or wengert.stop_gradient(x) where a constant is meant"
+)
+NO_ARRAY = (
+    "its derivative would be lost. Use np.stack([...]) to join traced values and NumPy functions (np.linalg.solve) "
+    "in place of SciPy's, or wengert.stop_gradient(x) where a constant is meant"
+)
+
+
+@pytest.mark.parametrize("convert", [float, math.sin, math.sqrt, lambda v: math.pow(v, 2), complex, lambda v: "%f" % v])
+def test_a_traced_number_cannot_become_a_float(convert):
+    def f(x):
+        return convert(x[1]) * x[0]
+
+    with pytest.raises(wg.TracedValueError) as raised:
+        wg.grad(f, X)
+    text = str(raised.value)
+    assert text.startswith(f"a traced value cannot become a Python float ({__file__}:")
+    assert text.endswith(f": {NO_FLOAT}")
+
+
+def test_math_functions_are_named_with_the_line():
+    def f(x):
+        return math.sin(x)
+
+    check(
+        wg.TracedValueError, f"a traced value cannot become a Python float ({line_of(f)}): {NO_FLOAT}", lambda: wg.grad(f, 1.0)
+    )
+
+
+def test_a_traced_array_cannot_become_a_plain_one():
+    asarray = np.asarray
+
+    def f(x):
+        return fetched["asarray"](x).sum()
+
+    fetched = {"asarray": asarray}
+    check(
+        wg.TracedValueError,
+        f"a traced value cannot become a plain NumPy array ({line_of(f)}): {NO_ARRAY}",
+        lambda: wg.grad(f, X),
+    )
+
+
+def test_item_hash_and_pickle_say_what_to_do():
+    import pickle
+
+    def by_item(x):
+        return x[0].item()
+
+    check(
+        wg.TracedValueError,
+        f"item() of a traced value would lose its derivative ({line_of(by_item)}): use the value as it is, or x[index], "
+        "or wengert.stop_gradient(value) where a constant is meant",
+        lambda: wg.grad(by_item, X),
+    )
+
+    def by_hash(x):
+        return {x[0]: 1}[x[0]] * x[0]
+
+    check(
+        wg.TracedValueError,
+        f"a traced scalar cannot be hashed ({line_of(by_hash)}): a cache could return it after its derivative has ended. "
+        "Use wengert.stop_gradient(x) as the key",
+        lambda: wg.grad(by_hash, X),
+    )
+
+    def by_pickle(x):
+        return pickle.loads(pickle.dumps(x))[0]
+
+    with pytest.raises(wg.TracedValueError, match=r"traced array cannot be pickled: pass wengert\.stop_gradient"):
+        wg.grad(by_pickle, X)
+
+
+def test_complex_values_are_refused():
+    def f(x):
+        return (x * 1j).sum()
+
+    check(
+        wg.TracedValueError,
+        f"numpy.multiply gives values of type complex128 ({line_of(f)}), and wengert differentiates real floating values: "
+        "write the computation with real numbers",
+        lambda: wg.grad(f, X),
+    )
+
+
+def test_attributes_that_lead_out_are_named():
+    def f(x):
+        return np.frombuffer(x.tobytes())[0]
+
+    check(
+        wg.TracedValueError,
+        f"ndarray.tobytes would lose the derivative of a traced array ({line_of(f)}): "
+        "pass wengert.stop_gradient(array) where a constant is meant",
+        lambda: wg.grad(f, X),
+    )
+
+
+# ---- the drivers
+
+
+def vector(x):
+    return x * 2
+
+
+def test_a_gradient_of_an_array_names_its_shape_and_the_jacobian():
+    check(
+        TypeError,
+        "grad(vector): the function must return a single number, its output has shape (3,): "
+        "use wengert.jacobian(f), or wengert.vjp(f, x) with a seed",
+        lambda: wg.grad(vector, X),
+    )
+    with pytest.raises(TypeError, match=r"its output has shape \(1,\): use wengert\.jacobian"):
+        wg.grad(vector, X[:1])
+    with pytest.raises(TypeError, match=r"must return a single number, it returned a container of 2 arrays"):
+        wg.grad(lambda x: {"a": x, "b": x}, X)
+
+
+def test_a_seed_of_another_shape_is_named_with_the_shape_expected():
+    _, pullback = wg.vjp(vector, X)
+    for seed, shape in ((np.ones(2), r"\(2,\)"), (1.0, r"\(\)"), (np.ones((2, 2)), r"\(2, 2\)"), (np.ones((1, 2, 3)), r"\(1, 2, 3\)")):
+        with pytest.raises(ValueError, match=rf"^vjp\(vector\): the cotangent has shape {shape}, expected .*\(3,\)"):
+            pullback(seed)
+    with pytest.raises(ValueError, match="the cotangent has dtype complex128"):
+        pullback(np.ones(3) * 1j)
+    assert_rounding(pullback(np.ones(3)), 2 * np.ones(3))
+    _, pullback = wg.vjp(lambda x: {"a": x, "b": x}, X)
+    for wrong in ({"a": X}, {"a": X, "c": X}, {"a": X, "b": X[:2]}):
+        with pytest.raises(ValueError):
+            pullback(wrong)
+
+
+class Frame:
+    """Stands for a pandas object, which need not be installed."""
+
+    __module__ = "pandas.core.frame"
+
+
+@pytest.mark.parametrize(
+    ("x", "text"),
+    [
+        (Frame(), r"cannot differentiate with respect to a pandas.core.frame.Frame: pass .to_numpy()"),
+        (np.ma.array([1.0, 2.0]), "cannot differentiate with respect to a masked array: pass .filled(value)"),
+        (np.array([1, "a"], dtype=object), "cannot differentiate with respect to an array of dtype object: pass float64 or float32"),
+        (np.array(["a", "b"]), "cannot differentiate with respect to an array of dtype <U1: pass float64 or float32"),
+        ("text", "cannot differentiate with respect to a builtins.str: pass a number, an array, or a dict, list or dataclass of arrays"),
+        (None, "cannot differentiate with respect to a builtins.NoneType: pass a number, an array, or a dict, list or dataclass of arrays"),
+        ({1.0, 2.0}, "cannot differentiate with respect to a builtins.set: pass a number, an array, or a dict, list or dataclass of arrays"),
+        (1j, "complex input is not available in this version: pass real and imaginary parts"),
+        (np.array([1j, 2.0]), "complex input is not available in this version: pass real and imaginary parts"),
+        (np.longdouble(1), f"cannot differentiate with respect to an array of dtype {np.dtype(np.longdouble)}: pass float64 or float32"),
+        (np.array(["2020-01-01"], dtype="M8[D]"), "cannot differentiate with respect to an array of dtype datetime64[D]: pass float64 or float32"),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_input_that_cannot_be_differentiated_is_refused_by_type(x, text):
+    if isinstance(x, np.longdouble) and np.dtype(np.longdouble).itemsize == 8:
+        pytest.skip("long double is double here")
+    for driver, name in ((wg.grad, "grad"), (wg.jacobian, "jacobian"), (wg.vjp, "vjp")):
+        with pytest.raises(TypeError) as raised:
+            driver(vector, x)
+        assert str(raised.value) == f"{name}(vector): {text}"
+
+
+def test_a_matrix_is_refused_by_name():
+    with pytest.warns(PendingDeprecationWarning):
+        x = np.asmatrix([1.0, 2.0])
+    with pytest.raises(TypeError, match=r"^grad\(vector\): cannot differentiate with respect to a numpy\.matrix: pass numpy\.asarray\(x\)$"):
+        wg.grad(vector, x)
+
+
+@pytest.mark.parametrize("value", [None, "text", {1.0}, object(), Frame(), lambda x: x, iter([1.0])])
+def test_output_that_is_no_number_is_refused_by_type(value):
+    for driver, name in ((wg.grad, "grad"), (wg.jacobian, "jacobian"), (wg.vjp, "vjp")):
+        with pytest.raises(TypeError, match=rf"^{name}\(.*\): the function returned {type(value).__name__}, which is no number"):
+            driver(lambda x: value, X)
+
+
+def test_ragged_input_and_output_name_the_driver():
+    with pytest.raises((TypeError, ValueError), match=r"grad\(vector\)"):
+        wg.grad(vector, [[1.0, 2.0], [3.0]])
+    with pytest.raises(TypeError, match="no rectangular array"):
+        wg.jacobian(lambda x: [[x[0]], [x[1], x[2]]], X)
+
+
+def test_values_of_two_derivatives_name_both():
+    def outer(x):
+        return wg.grad(lambda z: z * x[0], 2.0)
+
+    with pytest.raises(wg.LevelError, match=r"a value of grad\(.*outer.*\) met a value of grad\(.*outer|each belongs to its own"):
+        wg.grad(outer, X)
+    with pytest.raises(TypeError, match="traced by another derivative that is running; derivatives of derivatives are not available"):
+        wg.grad(lambda x: wg.grad(lambda z: z * z)(x[0]), X)
+
+
+def test_a_value_of_an_ended_derivative_names_it_and_the_remedy():
+    kept = []
+
+    def keeper(x):
+        kept.append(x * 2)
+        return x.sum()
+
+    wg.grad(keeper, X)
+    name = "grad(test_a_value_of_an_ended_derivative_names_it_and_the_remedy.<locals>.keeper)"
+    check(
+        wg.LevelError,
+        f"a value of {name}, which has ended, was used in another computation: "
+        "keep wengert.stop_gradient(value) instead of the traced value",
+        lambda: wg.grad(lambda x: np.sum(kept[0] * x), X),
+    )
+
+
+def test_errors_derive_from_what_one_would_expect():
+    assert issubclass(wg.UnsupportedFunctionError, TypeError)
+    assert issubclass(wg.TracedValueError, TypeError)
+    assert issubclass(wg.LevelError, ValueError)
+    assert issubclass(wg.MutatedInputWarning, UserWarning)
+
+
+# ---- errors of the function itself
+
+
+class Own(Exception):
+    pass
+
+
+def test_an_exception_of_the_function_surfaces_unchanged_with_its_own_line():
+    def f(x):
+        F = np.zeros(3)
+        F[0] = x[0]
+        raise Own("message")
+
+    for driver in (wg.grad, wg.jacobian, wg.vjp, wg.value_and_grad):
+        with pytest.raises(Own) as raised:
+            driver(f, X)
+        assert raised.value.args == ("message",)
+        last = raised.traceback[-1]
+        assert (str(last.path), last.lineno + 1) == (__file__, f.__code__.co_firstlineno + 3)
+        assert last.name == "f"
+
+
+def test_numpys_own_errors_surface_with_the_line_of_the_function():
+    cases = {
+        "shapes": (lambda x: x + np.ones(2), ValueError, "could not be broadcast together"),
+        "index": (lambda x: x[7], IndexError, "out of bounds"),
+        "matmul": (lambda x: x @ np.ones((2, 2)), ValueError, "matmul"),
+        "attribute": (lambda x: x.summ(), AttributeError, "has no attribute 'summ'"),
+        "numpy attribute": (lambda x: np.summ(x), AttributeError, "summ"),
+        "argument": (lambda x: np.sum(x, axes=0), TypeError, "axes"),
+        "axis": (lambda x: np.sum(x, axis=4), ValueError, "axis 4 is out of bounds"),
+        "singular": (lambda x: np.linalg.inv(x[:, None] * x), np.linalg.LinAlgError, "Singular"),
+        "reshape": (lambda x: x.reshape(2, 2), ValueError, "cannot reshape"),
+        "key": (lambda x: {}["k"], KeyError, "k"),
+        "store": (lambda x: np.zeros(2).__setitem__(slice(None), x), ValueError, "could not broadcast"),
+        "name": (lambda x: undefined_name, NameError, "undefined_name"),  # noqa: F821
+        "recursion": (lambda x: endless(x), RecursionError, "recursion"),
+    }
+    for name, (f, error, text) in cases.items():
+        with pytest.raises(error, match=text):
+            wg.jacobian(f, X if name != "singular" else np.zeros(3))
+        assert_rounding(wg.grad(lambda x: np.sum(x * x), X), 2 * X)
+
+
+def endless(x):
+    return endless(x * 1.0)
