@@ -32,7 +32,7 @@ class Scalars:
     def setup(self, ops):
         self.ops = ops
         self.f = workloads.scalar_ops(ops)
-        self.x = np.array([0.7, 0.4])
+        self.x = workloads.SCALARS
         expected = workloads.complex_step(self.f, self.x)
         workloads.check(wg.grad(self.f, self.x), expected)
         self.y, self.pullback = wg.vjp(self.f, self.x)
@@ -177,7 +177,7 @@ class LongLoop:
     timeout = 300
 
     def setup(self, ops):
-        x = np.array([0.7, 0.4])
+        x = workloads.SCALARS
         short = workloads.scalar_ops(1000)
         workloads.check(wg.grad(short, x), workloads.complex_step(short, x))
         self.gradient = wg.grad(workloads.scalar_ops(ops))

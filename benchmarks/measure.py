@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
@@ -70,6 +71,20 @@ def run_python(code, *arguments):
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
     return [float(word) for word in done.stdout.split()]
+
+
+def peak_memory():
+    """Bytes that this process has had resident at most."""
+    try:
+        # not ru_maxrss, which on Linux starts at what the parent process had
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return 1024 * int(line.split()[1])
+    except OSError:
+        pass
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def pin():

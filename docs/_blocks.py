@@ -20,7 +20,7 @@ from pathlib import Path
 #: the file name that the messages of errors show; their lines are counted from the top of the block
 SHOWN_NAME = "model.py"
 
-_FENCE = re.compile(r"^```(\w*)\s*$")
+_FENCE = re.compile(r"^```(\S*)")
 _COMMENT = re.compile(r"^<!-- (raises|warns): (\w+) -->\s*$")
 
 

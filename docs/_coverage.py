@@ -56,8 +56,6 @@ def is_known(partial):
 def differentiable(row):
     """The operands in which a derivative is known, as the table prints them."""
     names = argument_names(row)
-    if row.kind in ("constant", "refuse"):
-        return "none"
     if row.kind == "composed" or row.variadic is not None:
         return "all"
     if row.kind == "elementwise":
@@ -92,12 +90,15 @@ def lines_of(kind):
         raise ValueError(f"the registry has no rows of kind {kind!r}")
     if kind == "refuse":
         return table(["function", "why, and what to write instead"], [[f"`{row.name}`", row.reason] for row in chosen])
-    with_kernel = kernels()
-    body = [
-        [f"`{row.name}`", differentiable(row), "C kernel and rule" if row.name in with_kernel else "rule"]
-        for row in chosen
-    ]
-    return table(["function", "differentiable in", "by"], body)
+    if kind == "constant":
+        return table(["function"], [[f"`{row.name}`"] for row in chosen])
+    header, body = ["function", "differentiable in"], [[f"`{row.name}`", differentiable(row)] for row in chosen]
+    if kind == "elementwise":
+        with_kernel = kernels()
+        header.append("by")
+        for line, row in zip(body, chosen):
+            line.append("C kernel and rule" if row.name in with_kernel else "rule")
+    return table(header, body)
 
 
 class Coverage(SphinxDirective):

@@ -1,5 +1,6 @@
 """Configuration of the documentation: ``sphinx-build -W -n docs docs/_build/html``, with wengert installed."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -26,3 +27,12 @@ myst_heading_anchors = 3
 autodoc_typehints = "none"  # types and shapes stand in the docstrings
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
+
+
+def escape_shapes(app, what, name, obj, options, lines):
+    """Shapes in docstrings are written as in Python, ``(*T, *S)``: to Sphinx that is an emphasis begun."""
+    lines[:] = [re.sub(r"(?<!`)\(([^()`]*\*[TS][^()`]*)\)", lambda m: m[0].replace("*", r"\*"), line) for line in lines]
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", escape_shapes, priority=100)  # before numpydoc

@@ -47,13 +47,17 @@ def assert_same_bits(got, expected, what=""):
             assert_same_bits(one, other, f"{what}[{i}]")
         return
     got, expected = np.asarray(got), np.asarray(expected)
-    if expected.dtype.kind in "biu" and got.dtype.kind == "f":  # integers that a function returns become floats
+    if (
+        expected.dtype.kind in "biu" and got.dtype.kind == "f"
+    ):  # integers that a function returns become floats
         expected = expected.astype(float)
     assert got.dtype == expected.dtype, f"{what}: dtype {got.dtype}, expected {expected.dtype}"
     assert got.shape == expected.shape, f"{what}: shape {got.shape}, expected {expected.shape}"
     np.testing.assert_array_equal(got, expected, err_msg=what, strict=True)
     zeros = expected == 0
-    np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(expected[zeros]), err_msg=f"{what}: sign of 0")
+    np.testing.assert_array_equal(
+        np.signbit(got[zeros]), np.signbit(expected[zeros]), err_msg=f"{what}: sign of 0"
+    )
 
 
 def assert_rounding(got, expected, dtype=np.float64, scale=None, what=""):

@@ -15,6 +15,8 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 
+from wengert.rules.composed import scatter_add
+
 inf, nan = np.inf, np.nan
 
 
@@ -574,8 +576,6 @@ PIECES = [
     call(np.clip, arr(3, 4), None, 1.0, label="none"),
     call(np.clip, arr(3, 4), -0.5, label="crossed", a_max=-1.0),
     call(np.clip, arr(), arr(), 1.0, label="0d"),
-    call(np.nan_to_num, val([1.0, nan, inf, -inf, 2.0]), label=""),
-    call(np.nan_to_num, val([1.0, nan, inf, 2.0]), label="given", nan=7.0, posinf=8.0),
 ]
 if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
     PIECES.append(call(np.clip, arr(3, 4), label="keywords", min=-0.5, max=1.0))
@@ -662,6 +662,8 @@ JOINS = [
     call(np.bincount, np.array([0, 2, 2, 1]), arr(4)),
     call(np.bincount, np.array([0, 2, 2, 1]), arr(4), 6, label="minlength"),
     *where_known("astype", ((arr(3), np.float64), {}, "")),
+    call(scatter_add, arr(3, 4), np.array([2, 0, 2]), arr(3, 4), label="rows"),
+    call(scatter_add, arr(3, 4), (np.array([2, 0, 2]), np.array([1, 1, 1])), arr(3), label="elements"),
 ]
 
 MATMULS = [
@@ -803,4 +805,7 @@ COMPOSED = [
     call(np.select, [np.array([True, False, False]), np.array([True, True, False])], [arr(3), arr(3)], 7.0),
     call(np.polyval, arr(4), arr(2, 3)),
     call(np.polyval, arr(4), arr(), label="0d"),
+    call(np.nan_to_num, val([1.0, nan, inf, -inf, 2.0]), label=""),
+    call(np.nan_to_num, val([1.0, nan, inf, 2.0]), label="given", nan=7.0, posinf=8.0),
+    call(np.divmod, arr(3, 4), arr(4, low=0.3), label="rows"),
 ]

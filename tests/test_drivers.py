@@ -1,4 +1,4 @@
-"""The drivers from outside: arguments, containers, options, repr and pickle, threads, and nothing that grows."""
+"""The drivers from outside: arguments, containers, options, repr, pickle, threads; nothing grows."""
 
 import collections
 import copy
@@ -17,9 +17,9 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers import assert_rounding, assert_same_bits, complex_step
 
 import wengert as wg
+from helpers import assert_rounding, assert_same_bits, complex_step
 
 X = np.array([0.3, 1.2, -0.7])
 
@@ -92,7 +92,9 @@ def test_argnums_that_name_no_argument_or_one_twice_are_refused(argnums):
 
 
 def test_differentiated_arguments_go_by_position():
-    with pytest.raises(TypeError, match=r"grad\(squares\): argnums=0, but the call has 0 positional arguments"):
+    with pytest.raises(
+        TypeError, match=r"grad\(squares\): argnums=0, but the call has 0 positional arguments"
+    ):
         wg.grad(squares)(x=X)
     with pytest.raises(TypeError, match="args and kwargs go with a point"):
         wg.grad(squares, args=(1.0,))
@@ -118,8 +120,10 @@ def test_value_and_aux_come_in_order():
     g, aux = wg.grad(f, X, has_aux=True)
     assert_rounding(g, 2 * X)
     y, g = wg.value_and_grad(lambda x: f(x)[0], X)
+    assert_rounding(g, 2 * X)
     assert type(y) is np.float64
-    y, pullback, aux = wg.vjp(f, X, has_aux=True)
+    _, pullback, aux = wg.vjp(f, X, has_aux=True)
+    assert aux["text"] == "t"
     assert_rounding(pullback(2.0), 4 * X)
     for returned in (lambda x: x[0], lambda x: [x[0], 1], lambda x: (x[0], 1, 2)):
         with pytest.raises(TypeError, match="has_aux=True the function must return a pair"):
@@ -136,7 +140,7 @@ def test_out_receives_the_derivative():
     assert_rounding(view[::2], np.diag(2 * X))
     assert (view[1::2] == 7).all()
     g = np.empty(3)
-    y, found = wg.grad(lambda x: np.sum(x * x), value=True)(X, out=g)
+    _, found = wg.grad(lambda x: np.sum(x * x), value=True)(X, out=g)
     assert found is g
     for wrong in (np.zeros((2, 3)), np.zeros(3), np.zeros((3, 3, 1))):
         with pytest.raises(ValueError, match=r"out= has shape .* the result has shape \(3, 3\)"):
@@ -179,16 +183,14 @@ def test_empty_arrays_have_empty_derivatives():
     assert wg.grad(lambda x: np.sum(x), np.zeros((0, 3))).shape == (0, 3)
     assert wg.jacobian(lambda x: x * 2, np.zeros(0)).shape == (0, 0)
     assert wg.jacobian(lambda x: np.ones(2), np.zeros(0)).shape == (2, 0)
-    y, pullback = wg.vjp(lambda x: x * 2, np.zeros((2, 0)))
+    _, pullback = wg.vjp(lambda x: x * 2, np.zeros((2, 0)))
     assert pullback(np.zeros((2, 0))).shape == (2, 0) and pullback(np.zeros((5, 2, 0))).shape == (5, 2, 0)
     assert wg.vjp(squares, X)[1](np.zeros((0, 3))).shape == (0, 3)
     assert_rounding(wg.grad(lambda x: np.sum(x) + np.sum(x[5:] * 2) + np.prod(x[:0]), X), np.ones(3))
 
 
 def test_integers_and_booleans_are_promoted():
-    for x in ([1, 2, 3], np.array([1, 2, 3]), np.array([1, 2, 3], dtype=np.int8), (1, 2, 3), range(1, 4)):
-        if isinstance(x, range):
-            continue
+    for x in ([1, 2, 3], np.array([1, 2, 3]), np.array([1, 2, 3], dtype=np.int8), (1, 2, 3)):
         g = wg.grad(lambda x: np.sum(x**2), x)
         assert_same_bits(g, np.array([2.0, 4.0, 6.0]))
     assert wg.grad(lambda x: x * 2.5, True) == 2.5
@@ -265,13 +267,17 @@ def test_blocks_nest_output_outside_and_input_inside():
 
 
 def test_a_pullback_takes_a_cotangent_of_the_form_of_the_output():
-    y, pullback = wg.vjp(lambda x: {"a": x, "b": 3 * x, "c": x[0]}, X)
+    _, pullback = wg.vjp(lambda x: {"a": x, "b": 3 * x, "c": x[0]}, X)
     one = {"a": np.ones(3), "b": np.zeros(3), "c": 0.0}
     assert_rounding(pullback(one), np.ones(3))
     assert_rounding(pullback(dict(reversed(one.items()))), np.ones(3))
     stacked = {"a": np.ones((2, 3)), "b": np.zeros((2, 3)), "c": np.array([0.0, 5.0])}
     assert_rounding(pullback(stacked), [[1, 1, 1], [6, 1, 1]])
-    for wrong in ({"a": np.ones(3), "b": np.zeros(3)}, {"p": np.ones(3), "q": np.zeros(3), "r": 1.0}, np.ones(3)):
+    for wrong in (
+        {"a": np.ones(3), "b": np.zeros(3)},
+        {"p": np.ones(3), "q": np.zeros(3), "r": 1.0},
+        np.ones(3),
+    ):
         with pytest.raises((TypeError, ValueError)):
             pullback(wrong)
     y, pullback = wg.vjp(lambda x: [x[0], x[1] * x[2]], X)
@@ -333,7 +339,11 @@ def test_threads_share_one_callable_and_its_fun():
         x = points[k % 3]
         for i in range(200):
             try:
-                for got, expected in ((J.fun(x), values[k % 3]), (J(x), matrices[k % 3]), (J.fun(x), values[k % 3])):
+                for got, expected in (
+                    (J.fun(x), values[k % 3]),
+                    (J(x), matrices[k % 3]),
+                    (J.fun(x), values[k % 3]),
+                ):
                     if not np.array_equal(got, expected):
                         failures.append((k, i, got))
             except BaseException as error:
@@ -367,7 +377,10 @@ def test_eight_threads_compute_the_same_bits():
 
     def work():
         for _ in range(15):
-            if not (np.array_equal(wg.jacobian(in_place, X), J) and np.array_equal(wg.grad(lambda x: in_place(x).sum(), X), g)):
+            if not (
+                np.array_equal(wg.jacobian(in_place, X), J)
+                and np.array_equal(wg.grad(lambda x: in_place(x).sum(), X), g)
+            ):
                 failures.append(1)
 
     threads = [threading.Thread(target=work) for _ in range(8)]
@@ -383,7 +396,10 @@ def test_eight_threads_compute_the_same_bits():
 
 def test_reprs_name_the_operation_the_function_and_the_options():
     assert repr(wg.grad(squares)) == "grad(squares)"
-    assert repr(wg.jacobian(squares, argnums=(0, 1), value=True)) == "jacobian(squares, argnums=(0, 1), value=True)"
+    assert (
+        repr(wg.jacobian(squares, argnums=(0, 1), value=True))
+        == "jacobian(squares, argnums=(0, 1), value=True)"
+    )
     assert repr(wg.vjp(squares)) == "vjp(squares)"
     assert "pullback" in repr(wg.vjp(squares, X)[1]) and "squares" in repr(wg.vjp(squares, X)[1])
     assert "sin" in repr(wg.grad(np.sin))
@@ -398,7 +414,9 @@ def test_callables_have_the_signature_and_the_text_of_the_function():
     assert "product" in wg.grad(product).__name__
 
 
-@pytest.mark.parametrize("make", [wg.grad, wg.jacobian, wg.vjp, functools.partial(wg.jacobian, argnums=(0,), value=True, chunk=2)])
+@pytest.mark.parametrize(
+    "make", [wg.grad, wg.jacobian, wg.vjp, functools.partial(wg.jacobian, argnums=(0,), value=True, chunk=2)]
+)
 def test_callables_of_module_functions_can_be_pickled_and_copied(make):
     derivative = make(product if make is wg.grad else squares)
     args = (X, 3.0) if make is wg.grad else (X,)
@@ -453,7 +471,13 @@ def test_functions_of_every_kind_are_taken():
     square = lambda x: np.sum(x**2)
     wrapped = functools.wraps(square)(lambda *args: square(*args))
     cached = Stateful()
-    for f in (square, wrapped, functools.partial(lambda k, x: k * np.sum(x**2), 1.0), cached, Stateful().__call__):
+    for f in (
+        square,
+        wrapped,
+        functools.partial(lambda k, x: k * np.sum(x**2), 1.0),
+        cached,
+        Stateful().__call__,
+    ):
         assert_rounding(wg.grad(f, X), 2 * X)
     assert cached.calls == 1
     assert_rounding(wg.jacobian(Stateful.of_class, X)[0], [2 * X[0], 0, 0])
@@ -510,7 +534,10 @@ def test_stop_gradient_makes_constants():
     assert_rounding(wg.grad(lambda x: np.sum(x * wg.stop_gradient(x)), X), X)
     assert type(wg.stop_gradient(X)) is np.ndarray
     kinds = []
-    wg.grad(lambda x: kinds.append([type(wg.stop_gradient(v)) for v in (x, x[0], [x[0]], {"a": x})]) or np.sum(x), X)
+    wg.grad(
+        lambda x: kinds.append([type(wg.stop_gradient(v)) for v in (x, x[0], [x[0]], {"a": x})]) or np.sum(x),
+        X,
+    )
     assert kinds == [[np.ndarray, np.float64, list, dict]]
 
     def f(x):
@@ -593,7 +620,9 @@ def test_a_rule_that_returns_something_else_is_named(rule, error, text):
 
 
 def test_a_primitive_keeps_the_arguments_it_was_called_with():
-    f = wg.primitive(lambda x, w, scale=None: x * w * scale, vjp=lambda ybar, y, x, w, scale=None: (ybar * w * scale, None))
+    f = wg.primitive(
+        lambda x, w, scale=None: x * w * scale, vjp=lambda ybar, y, x, w, scale=None: (ybar * w * scale, None)
+    )
 
     def g(x):
         w, scale = np.array([1.0, 2.0, 3.0]), np.array([2.0])
@@ -623,7 +652,9 @@ def test_a_function_that_writes_its_argument_is_told_once_and_the_argument_is_le
         return np.sum(x * x)
 
     x = X.copy()
-    with pytest.warns(wg.MutatedInputWarning, match="wrote into its argument; the caller's array was left") as told:
+    with pytest.warns(
+        wg.MutatedInputWarning, match="wrote into its argument; the caller's array was left"
+    ) as told:
         g = wg.grad(f, x)
     assert told[0].filename == __file__
     assert_rounding(g, [0, 10 * X[1], 2 * X[2]])
@@ -765,7 +796,7 @@ def test_a_derivative_at_a_plain_point_inside_another_is_a_constant():
     ids=range(15),
 )
 def test_an_outer_value_inside_an_inner_derivative_is_an_error(f):
-    """Until derivatives nest: an error that says so, for each way in which the outer derivative could be lost."""
+    """Until derivatives nest: an error for each way in which the outer derivative could be lost."""
     with pytest.raises((TypeError, ValueError)):
         wg.grad(f, X)
     assert_rounding(wg.grad(lambda x: np.sum(x * x), X), 2 * X)
@@ -800,7 +831,7 @@ def test_a_value_of_an_ended_derivative_is_an_error(f):
     wg.grad(lambda x: kept.extend([x * 2.0, x * np.ones(2)]) or x * x, 3.0)
     with pytest.raises(wg.LevelError, match=r"grad\(.*lambda.*\).*ended"):
         wg.jacobian(lambda x: f(x, kept), 5.0)
-    y, pullback = wg.vjp(lambda x: kept.clear() or kept.extend([x * 2.0, x * np.ones(2)]) or x * x, 3.0)
+    _, pullback = wg.vjp(lambda x: kept.clear() or kept.extend([x * 2.0, x * np.ones(2)]) or x * x, 3.0)
     with pytest.raises(wg.LevelError):
         wg.jacobian(lambda x: f(x, kept), 5.0)
     assert_rounding(pullback(1.0), 6.0)

@@ -1,12 +1,13 @@
-"""Messages word for word: what happened, at which line of the user, and what to write instead; and no state left."""
+# ruff: noqa: UP031
+"""Messages word for word: what happened, at which line of the user, what to write instead; no state left."""
 
 import math
 
 import numpy as np
 import pytest
-from helpers import assert_rounding
 
 import wengert as wg
+from helpers import assert_rounding
 
 X = np.array([0.3, 1.2, -0.7])
 
@@ -38,7 +39,8 @@ def test_a_function_without_a_rule_is_named_with_the_nearest_supported_one():
 
     check(
         wg.UnsupportedFunctionError,
-        f"numpy.unwrap has no derivative rule ({line_of(f)}): declare one with wengert.primitive(function, vjp=...), "
+        f"numpy.unwrap has no derivative rule ({line_of(f)}): declare one with wengert.primitive(function, "
+        f"vjp=...), "
         "or pass wengert.stop_gradient(x) where a constant is meant",
         lambda: wg.jacobian(f, X),
     )
@@ -46,7 +48,11 @@ def test_a_function_without_a_rule_is_named_with_the_nearest_supported_one():
     def g(x):
         return np.nancumsum(x)[0]
 
-    with pytest.raises(wg.UnsupportedFunctionError, match=r"numpy\.nancumsum has no derivative rule .*: did you mean numpy\.cumsum\? Otherwise declare one"):
+    with pytest.raises(
+        wg.UnsupportedFunctionError,
+        match=r"numpy\.nancumsum has no derivative rule .*: did you mean numpy\.nansum\? Otherwise declare "
+        r"one",
+    ):
         wg.grad(g, X)
 
 
@@ -76,7 +82,11 @@ def test_an_option_that_the_rule_does_not_know_is_named():
 
 def test_an_argument_without_derivative_is_counted():
     def f(x):
-        return np.ldexp(1.0, 2) * np.heaviside(0.0, x).sum() + np.interp(0.5, X, X) + np.bincount([0, 1, 1], weights=x)[0]
+        return (
+            np.ldexp(1.0, 2) * np.heaviside(0.0, x).sum()
+            + np.interp(0.5, X, X)
+            + np.bincount([0, 1, 1], weights=x)[0]
+        )
 
     assert_rounding(wg.grad(f, X), [5, 4, 4])
 
@@ -116,7 +126,8 @@ def test_an_element_of_a_plain_array_cannot_hold_a_traced_value():
 
     check(
         wg.TracedValueError,
-        f"a traced value cannot be stored in a plain NumPy array: element assignment ({line_of(f)}). {NO_PLACE}",
+        f"a traced value cannot be stored in a plain NumPy array: element assignment ({line_of(f)}). "
+        f"{NO_PLACE}",
         lambda: wg.jacobian(f, X),
     )
 
@@ -128,7 +139,8 @@ def test_a_slice_of_a_plain_array_cannot_hold_traced_values():
 
     check(
         wg.TracedValueError,
-        f"a traced value cannot be stored in a plain NumPy array: slice assignment ({line_of(f)}). {NO_PLACE}",
+        f"a traced value cannot be stored in a plain NumPy array: slice assignment ({line_of(f)}). "
+        f"{NO_PLACE}",
         lambda: wg.jacobian(f, X),
     )
 
@@ -140,7 +152,8 @@ def test_a_plain_array_cannot_be_out():
 
     check(
         wg.TracedValueError,
-        f"a traced value cannot be stored in a plain NumPy array: out= of numpy.sin ({line_of(f)}). {NO_PLACE}",
+        f"a traced value cannot be stored in a plain NumPy array: out= of numpy.sin ({line_of(f)}). "
+        f"{NO_PLACE}",
         lambda: wg.jacobian(f, X),
     )
 
@@ -152,7 +165,8 @@ def test_an_augmented_assignment_to_a_plain_array_is_an_out():
 
     check(
         wg.TracedValueError,
-        f"a traced value cannot be stored in a plain NumPy array: out= of numpy.multiply ({line_of(f)}). {NO_PLACE}",
+        f"a traced value cannot be stored in a plain NumPy array: out= of numpy.multiply ({line_of(f)}). "
+        f"{NO_PLACE}",
         lambda: wg.jacobian(f, X),
     )
     assert (OUTSIDE == 0).all()
@@ -188,7 +202,8 @@ def test_an_array_that_was_handed_out_is_named_with_both_lines():
     with pytest.raises(wg.TracedValueError) as raised:
         wg.jacobian(f, X)
     assert str(raised.value) == (
-        f"a traced value cannot be stored in this array ({line_of(f, 3)}): at {line_of(f, 2)} its memory was handed to "
+        f"a traced value cannot be stored in this array ({line_of(f, 3)}): at {line_of(f, 2)} its memory "
+        f"was handed to "
         "code that wengert does not see, which would miss the derivative. Make a copy of the array there"
     )
 
@@ -200,12 +215,15 @@ NO_FLOAT = (
     "or wengert.stop_gradient(x) where a constant is meant"
 )
 NO_ARRAY = (
-    "its derivative would be lost. Use np.stack([...]) to join traced values and NumPy functions (np.linalg.solve) "
+    "its derivative would be lost. Use np.stack([...]) to join traced values and NumPy functions "
+    "(np.linalg.solve) "
     "in place of SciPy's, or wengert.stop_gradient(x) where a constant is meant"
 )
 
 
-@pytest.mark.parametrize("convert", [float, math.sin, math.sqrt, lambda v: math.pow(v, 2), complex, lambda v: "%f" % v])
+@pytest.mark.parametrize(
+    "convert", [float, math.sin, math.sqrt, lambda v: math.pow(v, 2), complex, lambda v: "%f" % v]
+)
 def test_a_traced_number_cannot_become_a_float(convert):
     def f(x):
         return convert(x[1]) * x[0]
@@ -222,7 +240,9 @@ def test_math_functions_are_named_with_the_line():
         return math.sin(x)
 
     check(
-        wg.TracedValueError, f"a traced value cannot become a Python float ({line_of(f)}): {NO_FLOAT}", lambda: wg.grad(f, 1.0)
+        wg.TracedValueError,
+        f"a traced value cannot become a Python float ({line_of(f)}): {NO_FLOAT}",
+        lambda: wg.grad(f, 1.0),
     )
 
 
@@ -248,7 +268,8 @@ def test_item_hash_and_pickle_say_what_to_do():
 
     check(
         wg.TracedValueError,
-        f"item() of a traced value would lose its derivative ({line_of(by_item)}): use the value as it is, or x[index], "
+        f"item() of a traced value would lose its derivative ({line_of(by_item)}): use the value as it is, "
+        f"or x[index], "
         "or wengert.stop_gradient(value) where a constant is meant",
         lambda: wg.grad(by_item, X),
     )
@@ -258,7 +279,8 @@ def test_item_hash_and_pickle_say_what_to_do():
 
     check(
         wg.TracedValueError,
-        f"a traced scalar cannot be hashed ({line_of(by_hash)}): a cache could return it after its derivative has ended. "
+        f"a traced scalar cannot be hashed ({line_of(by_hash)}): a cache could return it after its "
+        f"derivative has ended. "
         "Use wengert.stop_gradient(x) as the key",
         lambda: wg.grad(by_hash, X),
     )
@@ -266,7 +288,9 @@ def test_item_hash_and_pickle_say_what_to_do():
     def by_pickle(x):
         return pickle.loads(pickle.dumps(x))[0]
 
-    with pytest.raises(wg.TracedValueError, match=r"traced array cannot be pickled: pass wengert\.stop_gradient"):
+    with pytest.raises(
+        wg.TracedValueError, match=r"traced array cannot be pickled: pass wengert\.stop_gradient"
+    ):
         wg.grad(by_pickle, X)
 
 
@@ -276,7 +300,8 @@ def test_complex_values_are_refused():
 
     check(
         wg.TracedValueError,
-        f"numpy.multiply gives values of type complex128 ({line_of(f)}), and wengert differentiates real floating values: "
+        f"numpy.multiply gives values of type complex128 ({line_of(f)}), and wengert differentiates real "
+        f"floating values: "
         "write the computation with real numbers",
         lambda: wg.grad(f, X),
     )
@@ -316,15 +341,22 @@ def test_a_gradient_of_an_array_names_its_shape_and_the_jacobian():
 
 def test_a_seed_of_another_shape_is_named_with_the_shape_expected():
     _, pullback = wg.vjp(vector, X)
-    for seed, shape in ((np.ones(2), r"\(2,\)"), (1.0, r"\(\)"), (np.ones((2, 2)), r"\(2, 2\)"), (np.ones((1, 2, 3)), r"\(1, 2, 3\)")):
-        with pytest.raises(ValueError, match=rf"^vjp\(vector\): the cotangent has shape {shape}, expected .*\(3,\)"):
+    for seed, shape in (
+        (np.ones(2), r"\(2,\)"),
+        (1.0, r"\(\)"),
+        (np.ones((2, 2)), r"\(2, 2\)"),
+        (np.ones((1, 2, 3)), r"\(1, 2, 3\)"),
+    ):
+        with pytest.raises(
+            ValueError, match=rf"^vjp\(vector\): the cotangent has shape {shape}, expected .*\(3,\)"
+        ):
             pullback(seed)
     with pytest.raises(ValueError, match="the cotangent has dtype complex128"):
         pullback(np.ones(3) * 1j)
     assert_rounding(pullback(np.ones(3)), 2 * np.ones(3))
     _, pullback = wg.vjp(lambda x: {"a": x, "b": x}, X)
     for wrong in ({"a": X}, {"a": X, "c": X}, {"a": X, "b": X[:2]}):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=r"^vjp\("):
             pullback(wrong)
 
 
@@ -339,15 +371,43 @@ class Frame:
     [
         (Frame(), r"cannot differentiate with respect to a pandas.core.frame.Frame: pass .to_numpy()"),
         (np.ma.array([1.0, 2.0]), "cannot differentiate with respect to a masked array: pass .filled(value)"),
-        (np.array([1, "a"], dtype=object), "cannot differentiate with respect to an array of dtype object: pass float64 or float32"),
-        (np.array(["a", "b"]), "cannot differentiate with respect to an array of dtype <U1: pass float64 or float32"),
-        ("text", "cannot differentiate with respect to a builtins.str: pass a number, an array, or a dict, list or dataclass of arrays"),
-        (None, "cannot differentiate with respect to a builtins.NoneType: pass a number, an array, or a dict, list or dataclass of arrays"),
-        ({1.0, 2.0}, "cannot differentiate with respect to a builtins.set: pass a number, an array, or a dict, list or dataclass of arrays"),
+        (
+            np.array([1, "a"], dtype=object),
+            "cannot differentiate with respect to an array of dtype object: pass float64 or float32",
+        ),
+        (
+            np.array(["a", "b"]),
+            "cannot differentiate with respect to an array of dtype <U1: pass float64 or float32",
+        ),
+        (
+            "text",
+            "cannot differentiate with respect to a builtins.str: pass a number, an array, or a dict, list "
+            "or dataclass of arrays",
+        ),
+        (
+            None,
+            "cannot differentiate with respect to a builtins.NoneType: pass a number, an array, or a dict, "
+            "list or dataclass of arrays",
+        ),
+        (
+            {1.0, 2.0},
+            "cannot differentiate with respect to a builtins.set: pass a number, an array, or a dict, list "
+            "or dataclass of arrays",
+        ),
         (1j, "complex input is not available in this version: pass real and imaginary parts"),
-        (np.array([1j, 2.0]), "complex input is not available in this version: pass real and imaginary parts"),
-        (np.longdouble(1), f"cannot differentiate with respect to an array of dtype {np.dtype(np.longdouble)}: pass float64 or float32"),
-        (np.array(["2020-01-01"], dtype="M8[D]"), "cannot differentiate with respect to an array of dtype datetime64[D]: pass float64 or float32"),
+        (
+            np.array([1j, 2.0]),
+            "complex input is not available in this version: pass real and imaginary parts",
+        ),
+        (
+            np.longdouble(1),
+            f"cannot differentiate with respect to an array of dtype {np.dtype(np.longdouble)}: pass "
+            f"float64 or float32",
+        ),
+        (
+            np.array(["2020-01-01"], dtype="M8[D]"),
+            "cannot differentiate with respect to an array of dtype datetime64[D]: pass float64 or float32",
+        ),
     ],
     ids=lambda x: type(x).__name__,
 )
@@ -363,14 +423,21 @@ def test_input_that_cannot_be_differentiated_is_refused_by_type(x, text):
 def test_a_matrix_is_refused_by_name():
     with pytest.warns(PendingDeprecationWarning):
         x = np.asmatrix([1.0, 2.0])
-    with pytest.raises(TypeError, match=r"^grad\(vector\): cannot differentiate with respect to a numpy\.matrix: pass numpy\.asarray\(x\)$"):
+    with pytest.raises(
+        TypeError,
+        match=r"^grad\(vector\): cannot differentiate with respect to a numpy\.matrix: pass "
+        r"numpy\.asarray\(x\)$",
+    ):
         wg.grad(vector, x)
 
 
 @pytest.mark.parametrize("value", [None, "text", {1.0}, object(), Frame(), lambda x: x, iter([1.0])])
 def test_output_that_is_no_number_is_refused_by_type(value):
     for driver, name in ((wg.grad, "grad"), (wg.jacobian, "jacobian"), (wg.vjp, "vjp")):
-        with pytest.raises(TypeError, match=rf"^{name}\(.*\): the function returned {type(value).__name__}, which is no number"):
+        with pytest.raises(
+            TypeError,
+            match=rf"^{name}\(.*\): the function returned {type(value).__name__}, which is no number",
+        ):
             driver(lambda x: value, X)
 
 
@@ -385,9 +452,15 @@ def test_values_of_two_derivatives_name_both():
     def outer(x):
         return wg.grad(lambda z: z * x[0], 2.0)
 
-    with pytest.raises(wg.LevelError, match=r"a value of grad\(.*outer.*\) met a value of grad\(.*outer|each belongs to its own"):
+    with pytest.raises(
+        wg.LevelError,
+        match=r"a value of grad\(.*outer.*\) met a value of grad\(.*outer|each belongs to its own",
+    ):
         wg.grad(outer, X)
-    with pytest.raises(TypeError, match="traced by another derivative that is running; derivatives of derivatives are not available"):
+    with pytest.raises(
+        TypeError,
+        match="traced by another derivative that is running; derivatives of derivatives are not available",
+    ):
         wg.grad(lambda x: wg.grad(lambda z: z * z)(x[0]), X)
 
 

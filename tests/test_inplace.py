@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 import pytest
-from helpers import DIFFERENCES, assert_rounding, assert_same_bits, central_differences, complex_step
 
 import wengert as wg
+from helpers import DIFFERENCES, assert_rounding, assert_same_bits, central_differences, complex_step
 
 X = np.array([0.3, 1.2, -0.7, 0.45])
 M = np.random.default_rng(50).uniform(0.5, 1.5, (3, 4))
@@ -109,7 +109,7 @@ def neighbours_added_in_place(x):
     return a
 
 
-@program(M, lambda m: m.T[:, :3].reshape(-1)[:0].sum() + np.concatenate([m[:, :3].T, m[:, 3:]], axis=1))
+@program(M, lambda m: np.concatenate([m[:, :3].T, m[:, 3:]], axis=1))
 def transposed_onto_itself(m):
     a = m.copy()
     square = a[:, :3]
@@ -241,7 +241,7 @@ def a_view_with_negative_stride(x):
 
 @program(M, lambda m: m * m.sum() + 1.0)
 def fortran_order(m):
-    a = np.asfortranarray(m.copy()) if False else np.array(m, order="F")
+    a = np.array(m, order="F")
     a *= m.sum()
     a += 1.0
     return a
@@ -488,7 +488,9 @@ def an_element_read_before_it_is_overwritten(x):
 CONSTANT = np.array([2.0, 3.0, 4.0, 5.0])
 
 
-@program(X, lambda x: x * CONSTANT + np.dot(x, CONSTANT) + np.arctan(x / CONSTANT) + np.sqrt(x**2 + CONSTANT**2))
+@program(
+    X, lambda x: x * CONSTANT + np.dot(x, CONSTANT) + np.arctan(x / CONSTANT) + np.sqrt(x**2 + CONSTANT**2)
+)
 def a_plain_constant_changed_after_use(x):
     w = CONSTANT.copy()
     y = x * w
@@ -500,7 +502,9 @@ def a_plain_constant_changed_after_use(x):
     return y
 
 
-@program(X, lambda x: x * CONSTANT + np.dot(x, CONSTANT) + np.arctan(x / CONSTANT) + np.sum(x * CONSTANT) / 14)
+@program(
+    X, lambda x: x * CONSTANT + np.dot(x, CONSTANT) + np.arctan(x / CONSTANT) + np.sum(x * CONSTANT) / 14
+)
 def a_constant_from_outside_changed_after_use(x):
     CALLER[:] = CONSTANT
     y = x * CALLER
@@ -545,7 +549,9 @@ def index_arrays_changed_after_use(x):
     return y
 
 
-@program(X, lambda x: x * np.array([1.0, 0.0, 1.0, 0.0]) + np.stack([0.3 + 0 * x[0], x[1], x[2], 0 * x[3] + 0.4]))
+@program(
+    X, lambda x: x * np.array([1.0, 0.0, 1.0, 0.0]) + np.stack([0.3 + 0 * x[0], x[1], x[2], 0 * x[3] + 0.4])
+)
 def masks_and_bounds_changed_after_use(x):
     mask = np.array([True, False, True, False])
     low, high = np.array([-1.0, -1, -1, -1]), np.array([0.3 - 1e-9, 2, 2, 0.4])
@@ -745,7 +751,11 @@ def test_two_writes_that_fail_leave_the_derivative_usable():
     def f(x):
         F = np.zeros(3)
         F[0] = x[0]
-        for bad in (lambda: F.__setitem__(slice(0, 2), x), lambda: F.__setitem__(7, x[0]), lambda: F.__iadd__(x)):
+        for bad in (
+            lambda: F.__setitem__(slice(0, 2), x),
+            lambda: F.__setitem__(7, x[0]),
+            lambda: F.__iadd__(x),
+        ):
             with pytest.raises((ValueError, IndexError)):
                 bad()
         F[1] = x[1] ** 2
@@ -757,9 +767,7 @@ def test_two_writes_that_fail_leave_the_derivative_usable():
 def test_an_array_handed_out_before_a_traced_write_is_named_with_both_lines():
     def f(x):
         F = np.zeros(3)
-        memoryview(np.asarray(F).data)
-        inner = np.ndarray.__array__ if False else bytes(F.data)
-        assert inner
+        assert bytes(F.data) == bytes(24)
         F[0] = x[0]
         return F
 
@@ -814,7 +822,9 @@ class Tripwire:
         return ybar * 2.0
 
 
-@pytest.mark.parametrize("raised", [ZeroDivisionError("stop"), KeyboardInterrupt(), MemoryError(), SystemExit(3)])
+@pytest.mark.parametrize(
+    "raised", [ZeroDivisionError("stop"), KeyboardInterrupt(), MemoryError(), SystemExit(3)]
+)
 @pytest.mark.parametrize("stacked", [False, True])
 def test_an_exception_in_a_sweep_rolls_the_buffers_forward(raised, stacked):
     trip, kept = Tripwire(raised), {}
@@ -937,3 +947,12 @@ def test_a_loop_that_assembles_a_long_array_is_swept_in_pieces():
     assert_rounding(pullback(1.0), expected)
     assert_rounding(pullback(1.0), expected)
     assert_rounding(y, 300 * X[0] * X[1] + X[3] * X[0])
+
+
+@pytest.mark.parametrize("chunk", [None, 1, 2, 3])
+@pytest.mark.parametrize("fun", [np.concatenate, np.stack, np.vstack, np.hstack, np.column_stack, np.dstack])
+def test_an_array_may_stand_for_the_sequence_of_its_rows(fun, chunk):
+    m = np.array([[1.0, 2.0], [3.0, 4.0]])
+    y, J = wg.jacobian(lambda m: fun(m * m), m, chunk=chunk, value=True)
+    assert_same_bits(y, fun(m * m))
+    assert_rounding(J, complex_step(lambda m: fun(m * m), m))

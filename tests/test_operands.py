@@ -1,4 +1,6 @@
-"""Operands in place of numbers and arrays: the same bits, the same types, every attribute, no silent way out."""
+# Programs stand here as users write them, percent formats and index loops included:
+# ruff: noqa: B008, B023, C416, C417, PT017, RUF007, RUF015, UP031, UP032
+"""Operands in place of numbers and arrays: the same bits, types and attributes, and no silent way out."""
 
 import copy
 import decimal
@@ -13,9 +15,9 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers import DIFFERENCES, assert_rounding, assert_same_bits, central_differences
 
 import wengert as wg
+from helpers import DIFFERENCES, assert_rounding, assert_same_bits, central_differences
 
 RNG = np.random.default_rng(60)
 VALUES = np.exp(RNG.uniform(-2, 2, 24)) * RNG.choice([-1.0, 1.0], 24)
@@ -46,7 +48,8 @@ def laid_out(values, layout, dtype):
 
 
 LAYOUTS = (
-    "0-d|one|1-d|strided|negative|negative strided|2-d|fortran|transposed|rows reversed|columns reversed|block|column|empty"
+    "0-d|one|1-d|strided|negative|negative strided|2-d|fortran|transposed|rows reversed|columns "
+    "reversed|block|column|empty"
 ).split("|")
 
 
@@ -65,8 +68,10 @@ def plain_value(f, x):
 UNARY = {
     name: (lambda x, fun=getattr(np, name): fun(x))
     for name in (
-        "negative positive absolute fabs square sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos "
-        "arctan sinh cosh tanh arcsinh arccosh arctanh deg2rad rad2deg degrees radians reciprocal sign floor ceil trunc "
+        "negative positive absolute fabs square sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan "
+        "arcsin arccos "
+        "arctan sinh cosh tanh arcsinh arccosh arctanh deg2rad rad2deg degrees radians reciprocal sign "
+        "floor ceil trunc "
         "rint conjugate sinc i0 isfinite signbit nan_to_num"
     ).split()
 }
@@ -208,7 +213,9 @@ def test_two_operands_mix_as_in_numpy(op, other):
             assert_same_bits(got, expected, f"{name}")
 
 
-@pytest.mark.parametrize("other", [o for o in OTHERS if o not in ("float16", "float32", "0-d float32", "float32 vector")])
+@pytest.mark.parametrize(
+    "other", [o for o in OTHERS if o not in ("float16", "float32", "0-d float32", "float32 vector")]
+)
 @pytest.mark.parametrize("op", [o for o in OPERATORS if o not in ("//", "divmod", "<", ">=", "==", "!=")])
 def test_two_operands_have_the_derivative_of_differences(op, other):
     f, b = OPERATORS[op], OTHERS[other]
@@ -231,15 +238,26 @@ def test_two_operands_have_the_derivative_of_differences(op, other):
 @pytest.mark.parametrize("op", [o for o in OPERATORS if o not in ("<", ">=", "==", "!=")])
 def test_two_traced_operands_have_the_derivative_of_differences(op):
     f = OPERATORS[op]
-    pairs = [(1.3, 0.7), (np.array([0.7, 1.3]), 2.1), (0.4, np.array([1.7, 1.3])), (np.array([[0.7], [2.3]]), np.array([1.9, 0.8]))]
+    pairs = [
+        (1.3, 0.7),
+        (np.array([0.7, 1.3]), 2.1),
+        (0.4, np.array([1.7, 1.3])),
+        (np.array([[0.7], [2.3]]), np.array([1.9, 0.8])),
+    ]
     for a, b in pairs:
         J = wg.jacobian(lambda a, b: f(a, b), a, args=(b,), argnums=(0, 1))
         y = wg.vjp(lambda a, b: f(a, b), a, args=(b,), argnums=(0, 1))[0]
-        assert_same_bits(y, f(np.float64(a) if np.ndim(a) == 0 else a, np.float64(b) if np.ndim(b) == 0 else b))
-        for found, expected in zip(J, (central_differences(lambda z: f(z[()], b), a), central_differences(lambda z: f(a, z[()]), b))):
+        assert_same_bits(
+            y, f(np.float64(a) if np.ndim(a) == 0 else a, np.float64(b) if np.ndim(b) == 0 else b)
+        )
+        for found, expected in zip(
+            J, (central_differences(lambda z: f(z[()], b), a), central_differences(lambda z: f(a, z[()]), b))
+        ):
             np.testing.assert_allclose(found, expected, rtol=DIFFERENCES, atol=1e-7)
         J = wg.jacobian(lambda a: f(a, a * a + 0.1), a)
-        np.testing.assert_allclose(J, central_differences(lambda a: f(a[()], a[()] * a[()] + 0.1), a), rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(
+            J, central_differences(lambda a: f(a[()], a[()] * a[()] + 0.1), a), rtol=1e-5, atol=1e-7
+        )
 
 
 def test_powers_of_scalars_are_those_of_the_scalar_operator_over_many_numbers():
@@ -259,7 +277,9 @@ def test_powers_of_scalars_are_those_of_the_scalar_operator_over_many_numbers():
         "float_power": lambda x: np.float_power(x, 1.7),
         "vector base": lambda x: bases[:8] ** x,
         "vector exponent": lambda x: x ** bases[:8],
-        "fast exponents": lambda x: np.stack([(x * bases[:8]) ** p for p in (2, 2.0, np.float64(2.0), 0.5, -1, 1, 0)]),
+        "fast exponents": lambda x: np.stack(
+            [(x * bases[:8]) ** p for p in (2, 2.0, np.float64(2.0), 0.5, -1, 1, 0)]
+        ),
         "exponent of a traced scalar": lambda x: bases[:8] ** (0 * x + 2),
     }
     for name, f in forms.items():
@@ -281,7 +301,9 @@ def test_long_arrays_have_the_bits_of_numpy():
         "chain": lambda x: np.exp(x) * 2 + x**3 - np.log(np.abs(x)) / (1 + x * x),
         "power": lambda x: np.abs(x) ** 1.3,
         "matmul": lambda x: x[:20000].reshape(100, 200) @ x[:20000].reshape(100, 200).T,
-        "in place": lambda x: (lambda a: [a.__imul__(x), a.__iadd__(2.0), a[::2].__imul__(3.0), a][-1])(x.copy()),
+        "in place": lambda x: (lambda a: [a.__imul__(x), a.__iadd__(2.0), a[::2].__imul__(3.0), a][-1])(
+            x.copy()
+        ),
         "mean": lambda x: x[:20000].reshape(100, 200).mean(axis=0),
     }
     for layout in (x, x[::2], x[::-1], x[::-3], x[1:]):
@@ -301,7 +323,11 @@ def test_intermediate_arrays_have_the_strides_of_numpy():
             seen.append(y.strides)
         return x.sum()
 
-    for x in (VALUES.reshape(4, 6), np.asfortranarray(VALUES.reshape(4, 6)), VALUES.reshape(4, 6)[::-1, ::-1]):
+    for x in (
+        VALUES.reshape(4, 6),
+        np.asfortranarray(VALUES.reshape(4, 6)),
+        VALUES.reshape(4, 6)[::-1, ::-1],
+    ):
         del seen[:]
         f(x)
         expected = list(seen)
@@ -313,22 +339,28 @@ def test_intermediate_arrays_have_the_strides_of_numpy():
 # ---- every attribute
 
 
-#: attribute of a traced float64: "traced" (a derivative follows), "plain" (locally constant, or metadata), "raises"
+#: attribute of a traced float64: "traced" (a derivative follows), "plain" (constant, or metadata), "raises"
 SCALAR_ATTRIBUTES = {
-    "traced": "T clip conj conjugate copy cumprod cumsum flatten max mean min prod ravel real repeat reshape squeeze "
+    "traced": "T clip conj conjugate copy cumprod cumsum flatten max mean min prod ravel real repeat "
+    "reshape squeeze "
     "std sum take transpose var astype",
-    "plain": "all any argmax argmin argsort device dtype flags imag is_integer itemsize nbytes ndim round shape size strides",
-    "raises": "as_integer_ratio base byteswap choose compress data diagonal dump dumps fill flat fromhex getfield hex item "
+    "plain": "all any argmax argmin argsort device dtype flags imag is_integer itemsize nbytes ndim round "
+    "shape size strides",
+    "raises": "as_integer_ratio base byteswap choose compress data diagonal dump dumps fill flat fromhex "
+    "getfield hex item "
     "nonzero put resize searchsorted setfield setflags sort swapaxes to_device tobytes tofile trace",
     "either": "tolist view",
 }
 
 ARRAY_ATTRIBUTES = {
-    "traced": "T astype clip compress conj conjugate copy cumprod cumsum diagonal dot flatten mT max mean min prod ravel "
+    "traced": "T astype clip compress conj conjugate copy cumprod cumsum diagonal dot flatten mT max mean "
+    "min prod ravel "
     "real repeat reshape squeeze std sum swapaxes take trace transpose var view",
-    "plain": "all any argmax argmin argpartition argsort device dtype fill flags imag itemsize nbytes ndim nonzero round "
+    "plain": "all any argmax argmin argpartition argsort device dtype fill flags imag itemsize nbytes ndim "
+    "nonzero round "
     "searchsorted shape size strides",
-    "raises": "base byteswap ctypes data dump dumps getfield item partition resize setfield setflags sort to_device "
+    "raises": "base byteswap ctypes data dump dumps getfield item partition resize setfield setflags sort "
+    "to_device "
     "tobytes tofile",
     "either": "choose flat put tolist",
 }
@@ -374,7 +406,9 @@ def operand_of(kind, x):
 
 
 @pytest.mark.parametrize(
-    ("base", "table"), [(np.float64, SCALAR_ATTRIBUTES), (np.ndarray, ARRAY_ATTRIBUTES)], ids=["float64", "ndarray"]
+    ("base", "table"),
+    [(np.float64, SCALAR_ATTRIBUTES), (np.ndarray, ARRAY_ATTRIBUTES)],
+    ids=["float64", "ndarray"],
 )
 def test_every_attribute_is_classified(base, table):
     names = [name for group in table.values() for name in group.split()]
@@ -384,7 +418,10 @@ def test_every_attribute_is_classified(base, table):
 
 
 def attribute_cases():
-    for kind, table, base in (("scalar", SCALAR_ATTRIBUTES, np.float64), ("array", ARRAY_ATTRIBUTES, np.ndarray)):
+    for kind, table, base in (
+        ("scalar", SCALAR_ATTRIBUTES, np.float64),
+        ("array", ARRAY_ATTRIBUTES, np.ndarray),
+    ):
         for group, names in table.items():
             for name in names.split():
                 if hasattr(base, name):
@@ -423,13 +460,20 @@ def test_an_attribute_works_or_raises_and_never_loses_a_derivative(kind, name, g
 
     def follow(x):
         found = use(x[0, 1] if kind == "scalar" else x.copy(), name)
-        return np.stack(list(found)) if name in ("flat",) else (np.array(found) if name == "tolist" else found * 1.0)
+        return (
+            np.stack(list(found))
+            if name in ("flat",)
+            else (np.array(found) if name == "tolist" else found * 1.0)
+        )
 
     if plain is not None:
         tolerance = 1e-2 if name == "astype" else DIFFERENCES
         step = 1e-2 if name == "astype" else 1e-6
         np.testing.assert_allclose(
-            wg.jacobian(follow, matrix), central_differences(follow, matrix, step), rtol=tolerance, atol=tolerance
+            wg.jacobian(follow, matrix),
+            central_differences(follow, matrix, step),
+            rtol=tolerance,
+            atol=tolerance,
         )
 
 
@@ -508,7 +552,14 @@ def test_operands_print_and_format_as_numpy_prints_them():
 
 def test_comparisons_are_plain_and_choose_branches():
     def check(x):
-        for result in (x[0] < x[1], x[0] == 1.0, 1.0 >= x[0], x[0] != np.float64(2), x[0] < np.float32(2), x[0] > np.int64(0)):
+        for result in (
+            x[0] < x[1],
+            x[0] == 1.0,
+            1.0 >= x[0],
+            x[0] != np.float64(2),
+            x[0] < np.float32(2),
+            x[0] > np.int64(0),
+        ):
             assert type(result) is np.bool
         assert type(x < 2) is np.ndarray and (x < 2).dtype == bool
         assert (x == x).all() and not np.any(x != x)
@@ -579,7 +630,9 @@ PYTHON = {
     "floor": lambda x: x[1] // 0.5 * x[0],
     "chained comparison": lambda x: x[0] if 0 < x[0] < 1 else x[1],
     "while": lambda x: (lambda v: [v := v * x[0] for _ in range(3)][-1])(x[1]),
-    "list times": lambda x: [1.0, 2.0, 3.0] @ x if hasattr(list, "__matmul__") else np.dot([1.0, 2.0, 3.0], x),
+    "list times": lambda x: (
+        [1.0, 2.0, 3.0] @ x if hasattr(list, "__matmul__") else np.dot([1.0, 2.0, 3.0], x)
+    ),
     "reduce": lambda x: __import__("functools").reduce(operator.mul, x),
     "reduce of ufunc": lambda x: __import__("functools").reduce(np.multiply, x),
     "itertools": lambda x: sum(__import__("itertools").accumulate(x)),
@@ -661,7 +714,7 @@ WAYS_OUT = {
     "scipy": lambda x: __import__("scipy.linalg").linalg.solve(np.eye(3), x)[0],
     "sparse": lambda x: (__import__("scipy.sparse").sparse.eye_array(3, format="csr") @ x)[0],
     "interp1d": lambda x: np.interp(x[0], [0.0, 1.0], [0.0, 2.0]),
-    "longdouble": lambda x: np.float64((x[0] * np.longdouble(2))),
+    "longdouble": lambda x: np.float64(x[0] * np.longdouble(2)),
     "type call": lambda x: type(x[0])(x[0]) * 1.0,
     "ndenumerate": lambda x: [v for _, v in np.ndenumerate(x)][0] * 1.0,
     "nditer": lambda x: [v * 1.0 for v in np.nditer(x)][0],
@@ -685,7 +738,15 @@ def test_no_way_out_loses_a_derivative(name):
     except TypeError:
         return
     except (AttributeError, BufferError, ValueError, struct.error) as error:
-        assert name in ("array interface", "array struct", "dlpack", "buffer", "nditer", "broadcast", "struct"), error
+        assert name in (
+            "array interface",
+            "array struct",
+            "dlpack",
+            "buffer",
+            "nditer",
+            "broadcast",
+            "struct",
+        ), error
         return
     np.testing.assert_allclose(g, central_differences(f, x), rtol=DIFFERENCES, atol=1e-8)
 
@@ -706,12 +767,17 @@ def test_operands_have_no_attributes_of_their_own():
 def test_indices_are_those_of_numpy():
     x = np.arange(24.0).reshape(2, 3, 4)
     keys = [
-        0, -1, np.int64(1), np.uint8(1), np.array(1), True, np.True_, False, None, ..., (), (0,), (0, 1), (0, 1, 2), (..., 0),
-        (0, ..., -1), (None, 0, None), slice(None), slice(None, None, -1), (slice(1, 0), 0), [], [0], [0, 0, 1],
+        0, -1, np.int64(1), np.uint8(1), np.array(1), True, np.True_, False, None, ..., (), (0,), (0, 1),
+        (0, 1, 2), (..., 0),
+        (0, ..., -1), (None, 0, None), slice(None), slice(None, None, -1), (slice(1, 0), 0), [], [0],
+        [0, 0, 1],
         np.array([], dtype=int), np.array([[0, 1], [1, 1]]), ([0, 1], [1, 2]), ([0, 1], slice(None), [1, 2]),
-        (0, [1, 2]), (slice(None), [0, 2, 2], 1), ([[0], [1]], [0, 2]), x > 5, x[:, 0, 0] > 3, (x[:, 0, 0] > 3, 1),
-        (slice(None), np.array([True, False, True])), np.ix_([0, 1], [2, 0]), (None, [1]), ([1], None), (..., [0, 1]),
-        (True, 0), range(2), (slice(None), range(2)), np.nonzero(x > 5), (np.array(1), 2), (np.int8(1), np.int8(-1)),
+        (0, [1, 2]), (slice(None), [0, 2, 2], 1), ([[0], [1]], [0, 2]), x > 5, x[:, 0, 0] > 3,
+        (x[:, 0, 0] > 3, 1),
+        (slice(None), np.array([True, False, True])), np.ix_([0, 1], [2, 0]), (None, [1]), ([1], None),
+        (..., [0, 1]),
+        (True, 0), range(2), (slice(None), range(2)), np.nonzero(x > 5), (np.array(1), 2),
+        (np.int8(1), np.int8(-1)),
     ]  # fmt: skip
     for key in keys:
         expected = x[key]
@@ -733,7 +799,21 @@ def test_indices_are_those_of_numpy():
 
 def test_indices_that_numpy_refuses_are_refused():
     x = np.arange(6.0).reshape(2, 3)
-    for key in (5, -3, (0, 9), (0, 0, 0), 1.0, "a", [0.5], np.array([1.5]), (0, "b"), [7], 10**30, object(), {1: 2}):
+    for key in (
+        5,
+        -3,
+        (0, 9),
+        (0, 0, 0),
+        1.0,
+        "a",
+        [0.5],
+        np.array([1.5]),
+        (0, "b"),
+        [7],
+        10**30,
+        object(),
+        {1: 2},
+    ):
         with pytest.raises(IndexError):
             x[key]
         with pytest.raises(IndexError):

@@ -1,21 +1,23 @@
 """Random programs over numbers, arrays, views and writes in place, against plain NumPy and the complex step.
 
-A program is a list of instructions; `run` interprets it on whatever `x` is: floats, complex numbers, operands.
+A program is a list of instructions; `run` interprets it on whatever `x` is: floats, complex or operands.
 Registers of arrays may be views of one another, so that every write may show in several of them.
 """
 
 import warnings
 
 import numpy as np
-from helpers import assert_rounding, assert_same_bits, complex_step
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import wengert as wg
+from helpers import assert_rounding, assert_same_bits, complex_step
 
 N = 4
 CONSTANTS = np.array([[0.7, -1.3, 0.2, 1.9], [1.0, 1.0, 0.5, -0.4], [0.0, 2.0, -0.0, 1.1]])
-MATRIX = np.array([[0.3, -0.2, 0.9, 0.1], [1.1, 0.4, -0.6, 0.2], [0.0, 0.8, 0.5, -0.7], [0.6, 0.0, -0.1, 0.3]])
+MATRIX = np.array(
+    [[0.3, -0.2, 0.9, 0.1], [1.1, 0.4, -0.6, 0.2], [0.0, 0.8, 0.5, -0.7], [0.6, 0.0, -0.1, 0.3]]
+)
 MASKS = np.array([[True, False, True, False], [False, True, True, True], [False] * 4, [True] * 4])
 INDICES = [[0, 1, 2, 3], [3, 3, 0, 1], [2, 0, 2, 2], [-1, -2, 0, 1]]
 SLICES = [
@@ -257,12 +259,20 @@ VALUES = st.one_of(
     instructions("branch"),
 )
 PROGRAMS = st.lists(st.one_of(VALUES, WRITES), min_size=1, max_size=14)
-POINTS = st.sampled_from([np.array([0.3, -0.8, 1.1, 0.6]), np.array([-0.4, 0.9, 0.2, -1.2]), np.array([1.0, 0.5, -0.5, 0.1])])
+POINTS = st.sampled_from(
+    [np.array([0.3, -0.8, 1.1, 0.6]), np.array([-0.4, 0.9, 0.2, -1.2]), np.array([1.0, 0.5, -0.5, 0.1])]
+)
 
 EVERY_INSTRUCTION = [
     *[(name, UNARY) for name in ("array unary", "number unary")],
-    *[(f"{name}", BINARY) for name in ("array binary", "array and number", "number and array", "number binary")],
-    *[(name, BINARY) for name in ("array and constant", "constant and array", "clean constant", "number and literal")],
+    *[
+        (f"{name}", BINARY)
+        for name in ("array binary", "array and number", "number and array", "number binary")
+    ],
+    *[
+        (name, BINARY)
+        for name in ("array and constant", "constant and array", "clean constant", "number and literal")
+    ],
     *[(name, "+-*/") for name in ("augment array", "augment by number", "augment slice")],
     ("view", VIEWS),
     ("shaped", SHAPED),
@@ -270,8 +280,10 @@ EVERY_INSTRUCTION = [
     *[
         (name, ("",))
         for name in (
-            "load|store|store literal|store computed|augment element|augment view statement|store slice|store broadcast|"
-            "store everything|store at indices|add at indices|store at mask|fill|out|array of items|zeros|empty like|rows|"
+            "load|store|store literal|store computed|augment element|augment view statement|store "
+            "slice|store broadcast|"
+            "store everything|store at indices|add at indices|store at mask|fill|out|array of "
+            "items|zeros|empty like|rows|"
             "swap|branch"
         ).split("|")
     ],
@@ -356,7 +368,9 @@ def test_pullbacks_of_random_writes_are_the_same_each_time(writes, values, x):
     np.testing.assert_allclose(pullback(seeds), seeds @ exact, rtol=1e-9, atol=tolerance)
     assert_same_bits(pullback(seeds[0]), first)
     assert_same_bits(value, y)
-    assert_rounding(wg.jacobian(lambda x: run(program, x), x, chunk=3), wg.jacobian(lambda x: run(program, x), x))
+    assert_rounding(
+        wg.jacobian(lambda x: run(program, x), x, chunk=3), wg.jacobian(lambda x: run(program, x), x)
+    )
 
 
 @settings(deterministic, max_examples=100)

@@ -1,14 +1,14 @@
-"""Every program of the table through every driver: values bit for bit, derivatives to rounding, nothing left behind."""
+"""Every program of the table through every driver: values bit for bit, derivatives to rounding."""
 
 import copy
 import warnings
 
 import numpy as np
 import pytest
-from helpers import assert_rounding, assert_same_bits
-from scenarios import TABLE, BRUSSELATOR, Accumulator, Brusselator
 
 import wengert as wg
+from helpers import assert_rounding, assert_same_bits
+from scenarios import BRUSSELATOR, TABLE, Accumulator, Brusselator
 from wengert.containers import split
 
 ARRAYS = [s for s in TABLE if not s.containers]
@@ -181,7 +181,9 @@ def drivers():
         "jacobian in chunks": lambda f, x: wg.jacobian(f, x, chunk=1),
         "value and jacobian": lambda f, x: wg.jacobian(f, x, value=True),
         "vjp": lambda f, x: wg.vjp(f, x)[1](np.ones(3)),
-        "vjp twice": lambda f, x: (lambda pullback: (pullback(np.ones(3)), pullback(np.ones((2, 3)))))(wg.vjp(f, x)[1]),
+        "vjp twice": lambda f, x: (lambda pullback: (pullback(np.ones(3)), pullback(np.ones((2, 3)))))(
+            wg.vjp(f, x)[1]
+        ),
         "vjp unused": lambda f, x: wg.vjp(f, x),
         "grad of a sum": grad_of_a_sum,
         "fun": lambda f, x: wg.jacobian(f).fun(x),

@@ -37,6 +37,7 @@ def _creation(name):
     fun = getattr(_np, name)
 
     def create(*args, **kwargs):
+        kwargs.pop("like", None)
         if _dispatch.holds_traced(args[1:] if name.endswith("_like") else args) or _dispatch.holds_traced(
             tuple(kwargs.values())
         ):

@@ -151,11 +151,14 @@ def function(fun, args, kwargs, compute=None):
         raise UnsupportedFunctionError(
             f"{row.name} returned {type(y).__name__}{_at()}; its rule knows a single array only"
         )
+    shared = _shared_view(y, operands)
+    if shared is not None:
+        return shared
     saved = tuple(
         a if var.is_traced(original) else kept(_number(row, i, a, y))
         for i, (a, original) in enumerate(zip(values, args))
     )
-    return var.record(var.tape_for([x for _, _, x in operands]), row, saved, kwargs, operands, _own(y, operands))
+    return var.record(var.tape_for([x for _, _, x in operands]), row, saved, kwargs, operands, y)
 
 
 def _number(row, i, a, y):
@@ -268,6 +271,8 @@ def _operands(row, args):
     """Traced arguments as ``(position, item, operand)``; sequences of numbers become arrays."""
     operands: list = []
     args = list(args)
+    if row.sequence and args and var.is_traced(args[0]):
+        args[0] = list(args[0])  # an array in place of a sequence: its rows
     for i, argument in enumerate(args):
         if var.is_traced(argument):
             operands.append((i, -1, argument))
@@ -315,13 +320,13 @@ def _not_understood(row, names):
     )
 
 
-def _own(y, operands):
-    """The result in memory of its own: two traced arrays never share memory unless they are views of one."""
+def _shared_view(y, operands):
+    """The view that a result is, if it lies in the memory of an operand: its elements are elements of that."""
     if type(y) is np.ndarray:
         for _, _, x in operands:
             if not var.is_scalar(x) and var.shares_memory(x, y):
-                return y.copy(order="K")
-    return y
+                return var.view_of(x, y)
+    return None
 
 
 def _rearranged(row, fun, args, values, kwargs, operands, y):
@@ -335,11 +340,9 @@ def _rearranged(row, fun, args, values, kwargs, operands, y):
 
 
 def _rearranged_part(row, fun, args, values, kwargs, operands, y, part):
-    if type(y) is np.ndarray:
-        for _, _, x in operands:
-            if not var.is_scalar(x) and var.shares_memory(x, y):
-                return var.view_of(x, y)
-    items = {(i, j) for i, j, _ in operands}
+    shared = _shared_view(y, operands)
+    if shared is not None:
+        return shared
 
     def index_map(node):
         """Where each element of the result came from: 1, 2, ... in the order of the operands, 0 for nowhere."""
@@ -359,7 +362,6 @@ def _rearranged_part(row, fun, args, values, kwargs, operands, y, part):
         found = fun(*numbered, **kwargs)
         return found if part is None else found[part]
 
-    assert items, "a rearrangement of nothing traced"
     return var.record(var.tape_for([x for _, _, x in operands]), row, (), {}, operands, y, index_map)
 
 

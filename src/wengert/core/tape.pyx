@@ -466,6 +466,7 @@ cdef class Tape:
         cdef cnp.ndarray target, total
         cdef Py_ssize_t j
         cdef int d, lead = 1 if self.stacked else 0, ndim
+        self.hush()
         if buffer is None:
             total = <cnp.ndarray>np.asarray(cotangent, dtype=np.float64)
             if cnp.PyArray_NDIM(total) > lead:

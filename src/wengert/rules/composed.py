@@ -48,7 +48,7 @@ def _meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
         arrays = [np.swapaxes(x, 0, 1) for x in arrays]
     if not sparse:
         arrays = list(np.broadcast_arrays(*arrays))
-    return tuple(np.copy(x) for x in arrays) if copy else tuple(arrays)
+    return tuple(np.copy(x, order="C") for x in arrays) if copy else tuple(arrays)
 
 
 def _broadcast_arrays(*args, subok=False):
@@ -70,12 +70,26 @@ def _polyval(p, x):
     return y
 
 
+def _nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
+    x = np.stack(x) if isinstance(x, (list, tuple)) else x
+    limits = np.finfo(x.dtype)
+    y = np.where(np.isnan(x), nan, x)
+    y = np.where(np.isposinf(x), limits.max if posinf is None else posinf, y)
+    y = np.where(np.isneginf(x), limits.min if neginf is None else neginf, y)
+    y = y if y.dtype == x.dtype else y.astype(x.dtype)
+    if copy or np.ndim(x) == 0:
+        return y if np.ndim(x) else y[()]
+    x[...] = y
+    return x
+
+
 composed(np.block, _block)
 composed(np.copyto, _copyto)
 composed(np.fill_diagonal, _fill_diagonal)
 composed(np.meshgrid, _meshgrid)
 composed(np.broadcast_arrays, _broadcast_arrays)
 composed(np.select, _select)
+composed(np.nan_to_num, _nan_to_num)
 composed(np.polyval, _polyval)
 composed(np.divmod, lambda x1, x2: (np.floor_divide(x1, x2), np.remainder(x1, x2)))
 
@@ -90,12 +104,13 @@ def scatter_add(a, indices, b):
     return y
 
 
+def picked(ybar, y, a, indices, b):
+    """What was added at each place; one direction at a time: a leading axis would move the axes of some indices."""
+    return np.stack([g[indices] for g in ybar]) if np.ndim(ybar) > np.ndim(y) else ybar[indices]
+
+
 structural(
-    scatter_add,
-    lambda ybar, y, a, indices, b: ybar,
-    None,
-    lambda ybar, y, a, indices, b: ybar[indices],
-    curvature="none",
+    scatter_add, lambda ybar, y, a, indices, b: ybar, None, picked, stacked=True, curvature="none"
 )
 
 

@@ -299,12 +299,6 @@ def clip_wrt_high(ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoVal
 
 structural(np.clip, clip_wrt_value, clip_wrt_low, clip_wrt_high, stacked=True, curvature="none")
 positions[np.clip] = {"min": 1, "max": 2}
-structural(
-    np.nan_to_num,
-    lambda ybar, y, x, copy=True, nan=0.0, posinf=None, neginf=None: np.where(np.isfinite(x), ybar, 0),
-    stacked=True,
-    curvature="none",
-)
 
 refuse(np.nextafter, "it steps from one rounded number to the next; write x + np.spacing(x)")
 refuse(np.angle, "it is 0 or pi for every real number; write np.arctan2(y, x) for the angle of a point")

@@ -37,7 +37,7 @@ def matrix_power_wrt_matrix(ybar, y, a, n):
         return inv_wrt_matrix(matrix_power_wrt_matrix(ybar, y, inverse, -n), inverse, a)
     powers = [np.linalg.matrix_power(transposed(a), k) for k in range(n)]
     terms = [strong_matmul(strong_matmul(powers[k], ybar), powers[n - 1 - k]) for k in range(n)]
-    return reduce(np.add, terms) if terms else np.zeros_like(a)
+    return reduce(np.add, terms) if terms else np.zeros_like(ybar)
 
 
 def multi_dot_wrt_arrays(ybar, y, arrays, *, out=None):
