@@ -1,6 +1,7 @@
 """What one operation costs to record and to sweep, in time and in memory."""
 
 import math
+from statistics import median
 
 import numpy as np
 
@@ -144,13 +145,13 @@ class Sine:
         recorded(self.f, 0.7).close()
 
     def track_record(self, beyond):
-        return 1e9 * sine_cost(self.n, beyond)
+        return 1e9 * sine_cost(self.n, beyond)[2]
 
     track_record.unit = "ns"
 
 
-def sine_cost(n, beyond):
-    """Seconds that one recorded `np.sin` of a scalar takes beyond the same loop over floats."""
+def sine_cost(n, beyond, pairs=11):
+    """Seconds a call of two loops, and their difference: `np.sin` of a scalar recorded, and what it is beyond."""
     f = workloads.sines(n)
 
     def plain():
@@ -165,8 +166,20 @@ def sine_cost(n, beyond):
             y = x
         return y
 
+    def recording():
+        recorded(f, 0.7).close()
+
     first = plain if beyond == "math.sin" else bare
-    return measure.difference(first, lambda: recorded(f, 0.7).close()) / n
+    first(), recording()
+    samples = [
+        (measure.seconds_per_call(first, 1) / n, measure.seconds_per_call(recording, 1) / n)
+        for _ in range(pairs)
+    ]
+    return (
+        median(one for one, _ in samples),
+        median(two for _, two in samples),
+        median(two - one for one, two in samples),
+    )
 
 
 class LongLoop:

@@ -94,6 +94,7 @@ def run(block, module):
     else:
         code = compile("\n" * (block.line - 1) + block.code, str(block.path), "exec")
     printed = io.StringIO()
+    raised = None
     with contextlib.redirect_stdout(printed), warnings.catch_warnings(record=block.ends == "warns") as caught:
         if block.ends == "warns":
             warnings.simplefilter("always")
@@ -102,9 +103,10 @@ def run(block, module):
         except Exception as error:
             if block.ends != "raises":
                 raise
-            assert type(error).__name__ == block.name, f"{block}: {block.name} was announced, not {error!r}"
-            return f"{block.name}: {error}"
-    assert block.ends != "raises", f"{block}: {block.name} was announced, and nothing was raised"
+            raised = error
+    if block.ends == "raises":
+        assert type(raised).__name__ == block.name, f"{block}: {block.name} was announced, and there was {raised!r}"
+        return f"{block.name}: {raised}"
     if block.ends == "warns":
         assert [w.category.__name__ for w in caught] == [block.name], f"{block}: {block.name} was announced"
         return f"{block.name}: {caught[0].message}"

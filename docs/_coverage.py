@@ -12,7 +12,7 @@ from sphinx.util.docutils import SphinxDirective
 
 def rows():
     """Every public row of the registry, by name, rows of SciPy's functions included."""
-    import scipy.special  # noqa: F401  (rows by dotted name are bound when their module has been imported)
+    import scipy.special  # rows by dotted name are bound when their module has been imported
 
     import wengert.numpy  # noqa: F401  (declares the rows)
     from wengert import registry

@@ -1,6 +1,6 @@
 """The directive ``{list-figure}``: the Wengert list that the code of the same page computes, drawn as a graph.
 
-The blocks of the page are run, and the names `entries` (name, text, operands, value) and `adjoint` are read.
+The blocks of the page are run, and its lists are read: `names`, `ops`, `left`, `right`, `v` and `adjoint`.
 """
 
 import contextlib
@@ -13,26 +13,32 @@ from sphinx.util.docutils import SphinxDirective
 
 INK, FORWARD, BACKWARD, PAPER = "#22262b", "#5b6672", "#b1401d", "#ffffff"
 
+SYMBOLS = {"add": "{} + {}", "subtract": "{} - {}", "multiply": "{} * {}"}
 
-def draw(entries, adjoint):
-    """Values above the slots, adjoints below them, an arc for each operand.
+
+def draw(names, ops, left, right, v, adjoint):
+    """The slots in a row, an arc from each operand, and below each slot what it is, its value and its adjoint.
 
     Parameters
     ----------
-    entries : list of (str, str, tuple of int, float)
-        Name, operation, slots of the operands, value.
-    adjoint : list of float
-        The adjoint of each slot.
+    names, ops : list of str
+        Name and operation of each slot.
+    left, right : list of (int or None)
+        Slots of the operands.
+    v, adjoint : list of float
+        Value and adjoint of each slot.
 
     Returns
     -------
     Figure
     """
-    figure = Figure(figsize=(1.55 * len(entries), 3.3), layout="constrained", facecolor=PAPER)
+    figure = Figure(figsize=(1.55 * len(v), 3.2), layout="constrained", facecolor=PAPER)
     ax = figure.subplots()
-    ax.set(xlim=(-0.75, len(entries) - 0.35), ylim=(-1.15, 1.5))
+    ax.set(xlim=(-0.75, len(v) - 0.35), ylim=(-1.15, 1.35))
     ax.set_axis_off()
-    for i, (name, text, operands, value) in enumerate(entries):
+    for i, (name, op, value) in enumerate(zip(names, ops, v)):
+        operands = [j for j in (left[i], right[i]) if j is not None]
+        text = SYMBOLS.get(op, op + "({})" if operands else op).format(*(names[j] for j in operands))
         for j in operands:
             arc = {"arrowstyle": "-|>", "connectionstyle": "arc3,rad=-0.38", "shrinkA": 15, "shrinkB": 15}
             ax.annotate("", (i, 0.12), (j, 0.12), arrowprops={**arc, "color": FORWARD, "linewidth": 1.1})
@@ -57,7 +63,7 @@ class ListFigure(SphinxDirective):
         with page_module(path) as module, contextlib.redirect_stdout(io.StringIO()):
             for block in blocks(path):
                 run(block, module)
-            figure = draw(module.entries, module.adjoint)
+            figure = draw(module.names, module.ops, module.left, module.right, module.v, module.adjoint)
         svg = io.StringIO()
         figure.savefig(svg, format="svg", metadata={"Date": None})
         svg = svg.getvalue()

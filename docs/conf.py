@@ -6,7 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the extensions beside this file
 
-import wengert  # noqa: E402
+import wengert
 
 project = "wengert"
 author = "the wengert developers"

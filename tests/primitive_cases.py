@@ -560,14 +560,15 @@ REDUCTIONS = [
     call(np.cumprod, val([[1.0, 0.0, 3.0, 0.0, 2.0], [2.0, -1.5, 4.0, 1.0, 0.5]]), label="zeros", axis=1),
     call(np.cumprod, arr(0), label="empty"),
     call(np.cumprod, arr(), label="0d"),
+    call(np.cumprod, arr(), label="0d-axis", axis=0),
+    call(np.cumsum, arr(), label="0d-axis", axis=0),
+    call(np.prod, arr(), label="0d-axis", axis=0),
+    call(np.sum, arr(), label="0d-axis", axis=-1),
     *where_known("cumulative_sum", ((arr(3, 4),), {"axis": 1, "include_initial": True}, "initial")),
     *where_known("cumulative_prod", ((arr(3, 4),), {"axis": 1, "include_initial": True}, "initial")),
     *where_known("cumulative_prod", ((arr(5),), {}, "vector")),
     call(np.diff, arr(3, 5), label="once"),
     call(np.diff, arr(5, 3), label="twice", n=2, axis=0),
-    call(np.trapezoid, arr(3, 5), label="dx", dx=0.3),
-    call(np.trapezoid, arr(5, 3), arr(5), label="points", axis=0),
-    call(np.trapezoid, arr(2, 5), arr(2, 5), label="points-same-shape"),
 ]
 
 PIECES = [
@@ -586,9 +587,6 @@ MOVES = [
     call(np.ravel, arr(3, 4), label="F", order="F"),
     call(np.squeeze, arr(3, 1, 4)),
     call(np.expand_dims, arr(3, 4), 1),
-    call(np.atleast_1d, arr()),
-    call(np.atleast_2d, arr(3)),
-    call(np.atleast_3d, arr(3, 4)),
     call(np.transpose, arr(2, 3, 4), (1, 2, 0)),
     call(np.matrix_transpose, arr(2, 3, 4)),
     call(np.linalg.matrix_transpose, arr(2, 3, 4), label="linalg"),
@@ -793,6 +791,8 @@ LINALG = [
 #: calls whose rows have a pullback
 CALLS = [*REDUCTIONS, *PIECES, *JOINS, *LINALG]
 
+AT_LEAST = (np.atleast_1d, np.atleast_2d, np.atleast_3d)
+
 #: calls of functions that are written in terms of others
 COMPOSED = [
     call(np.block, [[arr(2, 2), arr(2, 1)], [arr(1, 2), arr(1, 1)]], label="matrix"),
@@ -807,5 +807,11 @@ COMPOSED = [
     call(np.polyval, arr(4), arr(), label="0d"),
     call(np.nan_to_num, val([1.0, nan, inf, -inf, 2.0]), label=""),
     call(np.nan_to_num, val([1.0, nan, inf, 2.0]), label="given", nan=7.0, posinf=8.0),
+    call(np.trapezoid, arr(3, 5), label="dx", dx=0.3),
+    call(np.trapezoid, arr(5, 3), arr(5), label="points", axis=0),
+    call(np.trapezoid, arr(2, 5), arr(2, 5), label="points-same-shape"),
+    call(np.trapezoid, arr(5, 3, 2), arr(5, 3, 2), label="points-axis", axis=0),
     call(np.divmod, arr(3, 4), arr(4, low=0.3), label="rows"),
+    *(call(fun, arr(*s), label=f"{len(s)}d") for fun in AT_LEAST for s in ((), (3,), (3, 4), (2, 3, 4))),
+    *(call(fun, arr(), arr(3), arr(2, 2), label="several") for fun in AT_LEAST),
 ]

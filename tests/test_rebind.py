@@ -7,12 +7,15 @@ path, so that these tests run where the package is not built.
 import abc
 import asyncio
 import builtins
+import copy
 import dataclasses
 import dis
 import functools
 import gc
+import importlib
 import importlib.util
 import inspect
+import subprocess
 import sys
 import textwrap
 import threading
@@ -29,10 +32,22 @@ from numpy import sin, zeros
 
 pytestmark = pytest.mark.filterwarnings("error")
 
-PATH = Path(__file__).resolve().parents[1] / "src" / "wengert" / "core" / "rebind.py"
-SPEC = importlib.util.spec_from_file_location("wengert.core.rebind", PATH)
-rebind = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(rebind)
+SRC = Path(__file__).resolve().parents[1] / "src"
+
+
+def load(name):
+    """A module of `wengert.core` of our own, which other tests do not see."""
+    path = SRC / "wengert" / "core" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"wengert.core.{name}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+rename = load("rename")
+with pytest.MonkeyPatch.context() as context:
+    context.setitem(sys.modules, "wengert.core.rename", rename)
+    rebind = load("rebind")
 rebound = rebind.rebound
 
 
@@ -52,8 +67,9 @@ fake_linalg.marked = Marked()
 def registered(monkeypatch):
     """NumPy, its `linalg`, `zeros` and the ufunc `sin` stand registered during a test."""
     before = {name for name in vars(builtins) if name.startswith("_wengert_")}
-    for table, empty in (("_registry", {}), ("_plans", {}), ("_codes", {}), ("_packages", {"wengert"})):
+    for table, empty in (("_registry", {}), ("_plans", {}), ("_packages", {"wengert"})):
         monkeypatch.setattr(rebind, table, empty)
+    monkeypatch.setattr(rename, "_codes", {})
     rebind.register(np, fake)
     rebind.register(la, fake_linalg)
     rebind.register(np.zeros, fake.zeros)
@@ -815,6 +831,260 @@ def test_a_user_object_is_not_written_to():
     assert (set(vars(Model)), set(vars(f)), set(vars(model))) == before
 
 
+# Attributes -------------------------------------------------------------------------------------------------
+
+
+class Counted:
+    def __init__(self, f):
+        self.f = f
+        self.calls = 0
+
+    def __call__(self, *args):
+        self.calls += 1
+        return self.f(*args)
+
+
+class Holder:
+    law = "of the class"
+
+    def __init__(self, **held):
+        vars(self).update(held)
+
+    def stress(self, *args):
+        return self.law(*args)
+
+    def same(self):
+        return self.part is self.part, self.part.whole is self
+
+    def swap(self, new):
+        before, self.law = self.law, new
+        return before(1), self.law(1), self.law is new
+
+    def keep(self):
+        self.law = self.law
+        return self.law(1)
+
+    def drop(self):
+        del self.law
+        with pytest.raises(AttributeError):
+            del self.law
+        return self.law, type(self).law
+
+    def __getattr__(self, name):
+        return f"no {name}"
+
+
+def test_a_function_held_by_an_attribute_is_followed():
+    it = Counted(helper)
+    assert is_marked(rebound(it)(2)) and is_marked(rebound(lambda: it(2))())
+    assert it.calls == 2 and vars(it) == {"f": helper, "calls": 2}
+    it.f = lambda n: ("other", np.zeros(n))
+    assert rebound(it)(2)[0] == "other" and is_marked(rebound(it)(2)[1])
+    it.f = pure
+    assert rebound(it) is it
+    it.f = functools.partial(helper, 3)
+    assert len(rebound(it)()) == 3 and is_marked(rebound(it)())
+    assert is_marked(rebound(Counted(Counted(helper)))(1))
+    assert is_marked(rebound(Counted(Model()))())
+    assert is_marked(rebound(Counted(Model().helper))())
+    assert is_marked(rebound(Counted(np.zeros))(1))
+
+
+def test_objects_and_modules_held_by_attributes_are_followed():
+    it = Holder(law=Holder(law=helper).stress, xp=np, other=Counted(pure))
+    assert is_marked(rebound(it.stress)(2))
+    twin = rebound(it.stress).__self__
+    assert twin.xp is fake and twin.other is it.other and twin.missing == "no missing"
+    it.law = Holder(law=zeros)
+    assert is_marked(rebound(it.law.stress)(2))
+    assert type(rebound(Holder.stress)(it.law, 2)) is np.ndarray
+
+
+def test_attributes_that_hold_each_other_yield_one_twin_each():
+    it = Holder(law=helper)
+    it.part = Holder(law=helper, whole=it)
+    assert rebound(it.same)() == (True, True)
+    ref = weakref.ref(it)
+    del it
+    gc.collect()
+    assert ref() is None
+
+
+def test_assigning_and_deleting_attributes_lands_on_the_object_and_reads_stay_live():
+    it = Holder(law=helper)
+    old, new, _ = rebound(it.swap)(recursive)
+    assert is_marked(old) and all(map(is_marked, new)) and vars(it) == {"law": recursive}
+    it = Holder(law=helper)
+    assert is_marked(rebound(it.keep)()) and vars(it) == {"law": helper}
+    assert rebound(it.drop)() == ("of the class", "of the class") and vars(it) == {}
+
+
+def test_a_property_of_the_name_of_an_attribute_keeps_its_meaning():
+    class Guarded:
+        @property
+        def law(self):
+            return self.__dict__["law"], "read"
+
+        @law.setter
+        def law(self, value):
+            self.__dict__["law"] = value
+
+        def run(self):
+            return self.law[1], self.__dict__["law"], np.zeros(1)
+
+    it = Guarded()
+    it.law = helper
+    word, law, z = rebound(it.run)()
+    assert word == "read" and law is helper and is_marked(z)
+
+
+def test_super_isinstance_and_copies_work_on_objects_with_such_attributes():
+    class Outer(Model):
+        def __init__(self, f):
+            super().__init__()
+            self.f = f
+
+        def residual(self):
+            return isinstance(self, Outer), self.__class__ is Outer, self.f(1), *super().residual()
+
+    it = Outer(helper)
+    first, second, z, *rest = rebound(it.residual)()
+    assert first and second and is_marked(z) and len(marks(rest)) == 4 and all(map(is_marked, marks(rest)))
+    assert it.calls == 1
+    twin = rebound(it.residual).__self__
+    for copied in (copy.copy(twin), copy.deepcopy(twin)):
+        assert is_marked(copied.f(1)) and copied.calls == 1 and vars(copied) is not vars(it)
+
+
+def test_of_a_long_chain_of_objects_the_first_are_followed():
+    first = it = Holder(law=helper)
+    for _ in range(5000):
+        it.part = Holder(law=helper)
+        it = it.part
+    assert is_marked(rebound(first.stress)(1)) and is_marked(rebound(first.part.part.stress)(1))
+
+
+# Modules ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A directory with a module beside f's and a package."""
+    sources = {
+        "beside.py": """
+            import numpy as np
+            from types import SimpleNamespace
+            scale, written, table = 2.0, None, [1]
+            def residual(n): return np.zeros(n)
+            def plain(n): return n * scale
+            class Thing:
+                def residual(self): return np.zeros(1)
+            thing = Thing()
+            def __getattr__(name):
+                if name == "lazy": return "lazily"
+                raise AttributeError(name)
+            """,
+        "main_module.py": """
+            import numpy as np
+            import beside, pkg.deep, json
+            def f(): return beside.residual(2), beside.scale, beside.lazy, beside.thing.residual()
+            def g(): return beside.plain(2)
+            def h(): return beside.np.zeros(1), beside is original, json.dumps([])
+            def w():
+                beside.written = beside.residual(1)
+                beside.table[0] += 1
+                return pkg.deep.residual(1), type(beside.Thing())
+            original = beside
+            """,
+        "pkg/__init__.py": "",
+        "pkg/deep.py": "import numpy as np\ndef residual(n): return np.zeros(n)\ndef other(n): return n",
+        "pkg/user.py": """
+            import pkg
+            from pkg import deep
+            def f(n=1): return deep.residual(n), pkg.deep.residual(n), deep.other(n)
+            def fail():
+                deep.residual(1)
+                return deep.missing
+            def write():
+                pkg.deep.count = len(deep.residual(3))
+                return vars(pkg.deep)["count"], pkg.deep.__name__, repr(pkg.deep) == repr(deep)
+            """,
+    }
+    for name, source in sources.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(textwrap.dedent(source))
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def test_functions_of_a_module_beside_are_followed(project):
+    main = project("main_module")
+    one, scale, lazy, two = rebound(main.f)()
+    assert is_marked(one) and is_marked(two) and (scale, lazy) == (2.0, "lazily")
+    assert rebound(main.g) is main.g
+    z, is_same, text = rebound(main.h)()
+    assert is_marked(z) and is_same and text == "[]"
+
+
+def test_what_is_written_to_a_module_lands_there_and_other_packages_stay(project):
+    main = project("main_module")
+    deep, kind = rebound(main.w)()
+    assert is_marked(main.beside.written) and main.beside.table == [2]
+    assert type(deep) is np.ndarray and kind is main.beside.Thing
+
+
+def test_modules_of_one_package_are_followed_by_their_attributes(project):
+    user = project("pkg.user")
+    deep, dotted, plain = rebound(user.f)(2)
+    assert is_marked(deep) and is_marked(dotted) and plain == 2
+    assert rebound(user.write)() == (3, "pkg.deep", True) and user.deep.count == 3
+    with pytest.raises(AttributeError, match=r"'pkg\.deep' has no attribute 'missing'"):
+        rebound(user.fail)()
+
+
+def test_a_function_of_a_module_that_is_replaced_is_seen(project):
+    user = project("pkg.user")
+    rebound(user.f)()
+    user.deep.residual = lambda n: "new"
+    assert rebound(user.f)() == ("new", "new", 1)
+    user.deep.residual = np.zeros
+    assert is_marked(rebound(user.f)()[0])
+
+
+def test_a_script_and_its_neighbour_are_quiet_at_exit(tmp_path):
+    (tmp_path / "beside.py").write_text("import numpy as np\ndef h(n): return np.zeros(n)\n")
+    (tmp_path / "script.py").write_text(
+        textwrap.dedent(
+            f"""
+            import sys, types
+            import numpy as np
+            import beside
+            from beside import h
+            sys.path.insert(0, {str(SRC)!r})
+            from wengert.core.rebind import rebound, register
+            fake = types.ModuleType("fake")
+            fake.zeros = lambda n: "ours"
+            register(np, fake)
+            def g(n): return np.zeros(n)
+            def f(): return g(1), h(1), beside.h(1)
+            print(*rebound(f)())
+            module = types.ModuleType("gone")
+            module.np = np
+            exec("def g(): return np.zeros(1)\\ndef f(): return g()", vars(module))
+            print(rebound(module.f)())
+            keep = sys.modules["builtins"].keep = module.f, module.g
+            """
+        )
+    )
+    run = [sys.executable, tmp_path / "script.py"]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["ours"] * 4 and done.stderr == ""
+
+
 # Lifetime and threads ---------------------------------------------------------------------------------------
 
 
@@ -833,7 +1103,7 @@ def test_ten_thousand_fresh_functions_leave_builtins_flat():
         rebound(eval("lambda: (helper(1), model.residual(), Model)", globals()))
     gc.collect()
     assert len(vars(builtins)) <= before + 2
-    assert len(rebind._plans) < 300 and len(rebind._codes) < 300
+    assert len(rebind._plans) < 300 and len(rename._codes) < 300
 
 
 def test_private_names_of_a_followed_function_go_when_it_dies():

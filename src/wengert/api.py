@@ -162,7 +162,7 @@ def jacobian(
 
     Returns
     -------
-    ndarray of shape (*T, *S)
+    ndarray of shape ``(*T, *S)``
         The Jacobian; for containers nested blocks, output outside, input inside.
         Without `x`: the callable, with ``.fun`` (see Notes) and ``out=``.
 
@@ -225,7 +225,7 @@ def vjp(
     y : ndarray, shape T
     pullback : callable
         Maps a cotangent of shape T to J^T times it, of shape S; callable any number of times, from any thread.
-        Stacked cotangents of shape (k, *T) give (k, *S).
+        Stacked cotangents of shape ``(k, *T)`` give ``(k, *S)``.
     aux
         With `has_aux` only.
 

@@ -20,6 +20,7 @@ from wengert import rules as _rules  # noqa: F401  (declares the rows)
 from wengert.core import dispatch as _dispatch
 from wengert.core import rebind as _rebind
 from wengert.core import var as _var
+from wengert.core.ufunc import proxies as _proxies
 
 
 def __getattr__(name):
@@ -184,12 +185,13 @@ def _install() -> None:
     for name in names:
         _dispatch.creation[getattr(_np, name)] = getattr(module, name)
         _rebind.register(getattr(_np, name), getattr(module, name))
-    for fun, fast in _var.fast_ufuncs().items():
+    proxies = _proxies()
+    for fun, fast in proxies.items():
         setattr(module, fun.__name__, fast)
         _rebind.register(fun, fast)
     # aliases under which NumPy offers the same ufunc
     for name in ("abs", "true_divide", "pow", "asin", "acos", "atan", "asinh", "acosh", "atanh"):
-        fast = _var.fast_ufuncs().get(getattr(_np, name, None))
+        fast = proxies.get(getattr(_np, name, None))
         if fast is not None:
             setattr(module, name, fast)
     module.linalg = _Submodule(_np.linalg)

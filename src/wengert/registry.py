@@ -23,6 +23,7 @@ A row marked ``stacked`` takes cotangents with leading axes, so that k direction
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -116,7 +117,8 @@ def dotted_name(fun: Any) -> str:
     name = getattr(fun, "__name__", None) or repr(fun)
     module = getattr(fun, "__module__", None)
     if not module and type(fun).__name__ == "ufunc":
-        module = "numpy"
+        special = sys.modules.get("scipy.special")
+        module = "scipy.special" if getattr(special, name, None) is fun else "numpy"
     return f"{module}.{name}" if module else name
 
 
@@ -248,8 +250,6 @@ def lookup(fun) -> Primitive | None:
 
 def _resolve_dotted() -> None:
     """Bind the rows of every module that has been imported meanwhile; never import one."""
-    import sys
-
     for name in list(_dotted):
         module, _, attribute = name.rpartition(".")
         if module in sys.modules:

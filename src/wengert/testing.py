@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.containers import input_leaf
+from wengert.containers import children_of, input_leaf
 from wengert.transforms.dense import Jacobian
 
 
@@ -20,7 +20,7 @@ class Comparison:
 
     Attributes
     ----------
-    exact, differences : ndarray, shape (*T, *S)
+    exact, differences : ndarray, shape ``(*T, *S)``
         The two Jacobians.
     digits : float
         Decimal digits to which the worst entry agrees, relative to the largest entry of its row.
@@ -91,6 +91,8 @@ def compare(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = N
 
     kwargs = kwargs or {}
     derivative = Jacobian(f)
+    if children_of(x) is not None:
+        raise TypeError(f"compare: expected a number or an array, got a {type(x).__name__}; compare one array at a time")
     x = np.asarray(input_leaf(x, "compare"), dtype=np.float64)
     fast = derivative(x, *args, **kwargs)
     if not isinstance(fast, (np.ndarray, np.generic)):

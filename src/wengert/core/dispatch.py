@@ -536,7 +536,7 @@ def caller():
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
-        inside = frame.f_code.co_filename.startswith(_PACKAGE) or name.partition(".")[0] == "numpy"
+        inside = frame.f_code.co_filename.startswith(_PACKAGE) or name.partition(".")[0] in ("numpy", "scipy")
         if not inside:
             return frame.f_code, frame.f_lasti
         frame = frame.f_back

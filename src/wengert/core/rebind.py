@@ -1,256 +1,63 @@
 """Functions run with NumPy's names renamed, so that `np.zeros(n)` in plain code can hold traced numbers.
 
 Idea.  A function is copied with another code object, in which each name that *holds* a registered object
-(by identity: the module numpy, numpy.zeros, a ufunc) has become a private name that holds its replacement.
-Private names live in `builtins` (imports: in `sys.modules`), where a global name is looked up last.
-Functions reached by a global name or a closure cell are followed: replaced by copies of their own.  Methods
-are reached by attribute, so an object is replaced by its *twin*: an instance, sharing `__dict__`, of a
-subclass whose methods are copies.
+(by identity: the module numpy, numpy.zeros, a ufunc) has become a private name of its replacement (`rename`).
+Functions reached by a global name, a closure cell or an own module's attribute are followed: replaced by
+copies of their own.  Methods are reached by attribute, so an object is replaced by its *twin*: an instance,
+sharing `__dict__`, of a subclass whose methods are copies; attributes that hold something to be replaced are
+descriptors there, which yield the replacement and write to `__dict__`.
 
 Invariants
-- Of the bytecode only the name index of LOAD_GLOBAL, LOAD_NAME, LOAD_FROM_DICT_OR_GLOBALS and IMPORT_NAME
-  changes, within the width it has; new names are appended.  Offsets, lines, constants and cells keep their
-  place.
 - Globals, defaults, `__dict__` and every cell that holds nothing renamed are f's own: reads are live, writes
   land.  A name or a cell that the code itself assigns is never renamed.
-- A copy is used while all that was looked at to make it is unchanged: what names and cells hold, code and
-  defaults of followed functions, methods of followed classes.  Otherwise it is made anew.
-- No user object is written to, and none is kept alive: the tables have weak keys, and the plans that may
-  reach their own key (those with twin classes or of namespaces made by `exec`) are bounded in number.
+- A copy is used while all that was looked at to make it is unchanged: what names, cells and attributes hold,
+  code and defaults of followed functions, methods of followed classes.  Otherwise it is made anew.  What can
+  never be followed is watched by its type alone.
+- No user object is written to, and none but what a module holds is kept alive: the tables have weak keys, and
+  the plans that may reach their own key (those with classes or of namespaces made by `exec`) are bounded in
+  number.
 
-Given up.  Not followed: other packages, C functions, defaults, classes in cells, functions fetched at run
-time from a dict, from a module's or an object's attributes or by `eval`.  No twins for objects whose state
-is not all in `__dict__`, nor for classes with a metaclass (but ABCMeta), `__init_subclass__` or `__del__`.
-`is`, identity hashes and `type(x) is C` tell twins and copies from originals.  A replaced cell is no longer
-shared with functions that are not followed.  What a callee or another thread rebinds *during* a call is
-seen at the next call.
+Given up.  Not followed: other packages (a top-level module is of one package with its neighbours in the
+directory), C functions, defaults, classes in cells, attributes or modules, functions fetched at run time from
+a list, a dict or by `eval`, and what attributes hold beyond the first hundred objects.  No twins for objects
+whose state is not all in `__dict__`, nor for classes with a metaclass (but ABCMeta), `__init_subclass__` or
+`__del__`.  `is`, identity hashes and `type(x) is C` tell twins and copies from originals.  A replaced cell is
+no longer shared with functions that are not followed.  What a callee or another thread rebinds *during* a
+call is seen at the next call, but for attributes of objects and modules.
 """
 
 import abc
-import builtins
 import collections
-import dis
 import functools
 import itertools
+import os
 import sys
 import threading
 import types
 import weakref
 
+from wengert.core.rename import BUILTINS, KNOWN, TooWide, alias_of, chain, forget, private, read, rename
+
 __all__ = ["rebound", "register"]
 
-_BUILTINS = vars(builtins)
 _OWN = __name__.partition(".")[0]
 _PINNED = 256  # plans that may keep their own key alive
+_REACH = 100  # objects met in one plan, beyond which attributes of objects are not followed
 
 _registry = {}  # id(original) -> (original, replacement, private name)
-_plans = {}  # id(function or class) -> _Plan
-_codes = {}  # id(code) -> _Code
-_aliases = weakref.WeakValueDictionary()  # id(followed object) -> _Alias
+_plans = {}  # id(function, class or object) -> _Plan
 _twins = weakref.WeakValueDictionary()  # id(class) -> its twin
 _pinned = collections.deque()
 _lock = threading.RLock()
-_number = itertools.count()
 _packages = {_OWN}  # not followed: ourselves and the packages of registered modules
-
-_op = {name: dis.opmap.get(name, -1) for name in (
-    "LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "IMPORT_NAME", "IMPORT_FROM", "EXTENDED_ARG",
-    "LOAD_CONST", "LOAD_SMALL_INT", "LOAD_ATTR", "LOAD_METHOD", "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_NAME",
-    "STORE_DEREF", "DELETE_DEREF", "STORE_FAST", "SWAP", "POP_TOP")}  # fmt: skip
-_LOAD_GLOBAL, _IMPORT_NAME, _EXTENDED_ARG = _op["LOAD_GLOBAL"], _op["IMPORT_NAME"], _op["EXTENDED_ARG"]
-_LOADS = {_op["LOAD_NAME"], _op["LOAD_FROM_DICT_OR_GLOBALS"]} - {-1}
-_ATTRIBUTE = {_op["LOAD_ATTR"], _op["LOAD_METHOD"]}
-_GLOBAL_STORES = {_op["STORE_GLOBAL"], _op["DELETE_GLOBAL"]}
-_CELL_STORES = {_op["STORE_DEREF"], _op["DELETE_DEREF"]}
-_IMPORT_TAIL = {_op[name] for name in (
-    "IMPORT_FROM", "SWAP", "POP_TOP", "STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")}  # fmt: skip
-# 3.15 packs flags into IMPORT_NAME's argument; a bytecode we have not read is left alone.
-_KNOWN = sys.implementation.name == "cpython" and (3, 11) <= sys.version_info < (3, 15)
-
-
-class _TooWide(Exception):
-    """A new name index does not fit the width of its instruction."""
-
-
-class _Alias:
-    """A private name in builtins; it lasts while a renamed code uses it and what it stands for lives."""
-
-    __slots__ = ("__weakref__", "name", "ref")
-
-    def __init__(self, value, name):
-        self.name = _private(name)
-        try:
-            self.ref = weakref.ref(value, functools.partial(self.end, id(value), self.name))
-        except TypeError:  # a staticmethod, held by a global name
-            self.ref = lambda: value
-
-    @staticmethod
-    def end(key, name, _, forget=_aliases.pop, pop=_BUILTINS.pop):  # bound here: globals may be gone at exit
-        forget(key, None)
-        pop(name, None)
-
-    def __del__(self, pop=_BUILTINS.pop):
-        pop(self.name, None)
-
-
-def _private(name):
-    return f"_wengert_{next(_number)}_{name.replace('.', '_')}"
-
-
-# Code objects -----------------------------------------------------------------------------------------------
-
-
-def _decode(code):
-    """Instructions of `code` as (offset, opcode, argument, width of the argument in bits), without caches."""
-    raw, out, arg, width = code.co_code, [], 0, 8
-    for i in range(0, len(raw), 2):
-        op = raw[i]
-        if op == 0:  # CACHE
-            continue
-        arg |= raw[i + 1]
-        if op == _EXTENDED_ARG:
-            arg, width = arg << 8, width + 8
-            continue
-        out.append((i, op, arg, width))
-        arg, width = 0, 8
-    return out
-
-
-def _is_free(code, arg):
-    """Name of the free variable that a cell instruction's argument means; None for a cell of its own."""
-    plain = set(code.co_varnames)
-    first = len(code.co_varnames) + sum(name not in plain for name in code.co_cellvars)
-    return code.co_freevars[arg - first] if arg >= first else None
-
-
-def _import_form(code, instructions, k):
-    """Form of the import at instruction k: "from", "as" or "bare"; None where it must stay as it is."""
-
-    def constant(instruction):
-        _, op, arg, _ = instruction
-        return code.co_consts[arg] if op == _op["LOAD_CONST"] else arg if op == _op["LOAD_SMALL_INT"] else ...
-
-    if k < 2 or constant(instructions[k - 2]) != 0:  # a relative import
-        return None
-    fromlist = constant(instructions[k - 1])
-    following = instructions[k + 1 :]
-    form = "from" if fromlist else "as" if following[0][1] == _op["IMPORT_FROM"] else "bare"
-    for _, op, arg, _ in following[:1] if form == "bare" else following:
-        if op not in _IMPORT_TAIL:
-            break
-        # The replacement would stay in the user's namespace after the call.
-        if op == _op["STORE_GLOBAL"] or (op == _op["STORE_DEREF"] and _is_free(code, arg)):
-            return None
-    return form
-
-
-class _Code:
-    """What a code object and those nested in it do with names, and its latest renamed copy."""
-
-    __slots__ = ("assigned", "imports", "latest", "names", "ref", "written")
-
-    def __init__(self, code):
-        self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
-        self.latest = (None, None)
-        self.ref = weakref.ref(code, functools.partial(_forget, _codes, id(code)))
-        self.read(code)
-
-    def read(self, code):
-        instructions = _decode(code)
-        for k, (_, op, arg, _) in enumerate(instructions):
-            if op == _LOAD_GLOBAL:
-                self.names.add(code.co_names[arg >> 1])
-            elif op in _LOADS:
-                self.names.add(code.co_names[arg])
-            elif op in _GLOBAL_STORES:
-                self.assigned.add(code.co_names[arg])
-            elif op in _CELL_STORES:
-                self.written.add(_is_free(code, arg))
-            elif op == _IMPORT_NAME and (form := _import_form(code, instructions, k)):
-                self.imports.add((code.co_names[arg], form))
-        for nested in code.co_consts:
-            if type(nested) is types.CodeType:
-                self.read(nested)
-        self.names -= self.assigned
-
-
-def _forget(table, key, _):
-    table.pop(key, None)
-
-
-def _read(code):
-    known = _codes.get(id(code))
-    if known is None:
-        known = _codes[id(code)] = _Code(code)
-    return known
-
-
-def _rename(code, names, classes, imports, hidden=frozenset()):
-    """`code` with `names` and `imports` renamed; names in `classes` only where they are called or read from.
-
-    A class must stay itself in `isinstance`, `except` and comparisons.  `hidden` are names of a class body,
-    which its annotation scopes see before globals.
-    """
-    raw, added, instructions = bytearray(code.co_code), {}, _decode(code)
-    own = {code.co_names[arg] for _, op, arg, _ in instructions if op == _op["STORE_NAME"]}
-    hidden = own | hidden
-    for k, (i, op, arg, width) in enumerate(instructions):
-        shift = 0
-        if op == _LOAD_GLOBAL:
-            shift = 1
-            name = code.co_names[arg >> 1]
-            alias = names.get(name)
-            if name in classes and not (arg & 1 or instructions[k + 1][1] in _ATTRIBUTE):
-                continue
-        elif op in _LOADS:
-            name = code.co_names[arg]
-            alias = None if name in hidden or name in classes else names.get(name)
-        elif op == _IMPORT_NAME:
-            alias = imports.get((code.co_names[arg], _import_form(code, instructions, k)))
-        else:
-            continue
-        if alias is None:
-            continue
-        arg = added.setdefault(alias, len(code.co_names) + len(added)) << shift | arg & shift
-        if arg >> width:
-            raise _TooWide
-        for back in range(width // 8):
-            raw[i + 1 - 2 * back] = arg >> 8 * back & 255
-    consts = tuple(
-        _rename(nested, names, classes, imports, own) if type(nested) is types.CodeType else nested
-        for nested in code.co_consts
-    )
-    if not added and all(map(lambda a, b: a is b, consts, code.co_consts)):
-        return code
-    return code.replace(co_names=code.co_names + tuple(added), co_code=bytes(raw), co_consts=consts)
-
-
-def _import_alias(dotted, form):
-    """Private name of the module that an import of `dotted` in this form should give, or None."""
-    top = dotted.partition(".")[0]
-    # A submodule not loaded yet is loaded by the statement itself, so that must stay.
-    if dotted not in sys.modules:
-        return None
-    known = _registry.get(id(sys.modules.get(top if form == "bare" else dotted)))
-    if known is None or form != "as":
-        return known and known[2]
-    # `import a.b.c as m` takes attribute b of what is imported, and c of that: a chain of holders.
-    alias, module = f"{known[2]}_as_{dotted.replace('.', '_')}", known[1]
-    if alias not in sys.modules:
-        for part in reversed(dotted.split(".")[1:]):
-            holder = types.ModuleType(alias)
-            setattr(holder, part, module)
-            module = holder
-        sys.modules[alias] = module
-    return alias
-
-
-# What is followed -------------------------------------------------------------------------------------------
 
 _LRU = type(functools.lru_cache(abs))
 _METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property, _LRU)
-_KEPT = {types.ModuleType, types.BuiltinFunctionType, type(None), bool, int, float, complex, str}
 _WRAPPERS = (functools.partial, types.MethodType, *_METHODS[1:])
+_special = {*_METHODS, *_WRAPPERS, types.ModuleType, types.BuiltinFunctionType, type}  # never inert
+_inert = set()  # types whose instances are neither followed nor registered
+
+# What is followed -------------------------------------------------------------------------------------------
 
 
 class _Plain:
@@ -261,8 +68,37 @@ def _top(module):
     return module.partition(".")[0] if isinstance(module, str) else None
 
 
+def _place(name):
+    """What a module belongs to: its outermost package, or the directory of its file if it has none."""
+    if not isinstance(name, str):
+        return None
+    module = sys.modules.get(name)
+    package = getattr(module, "__package__", None) or name  # `python -m` runs a package's module as __main__
+    for prefix in itertools.accumulate(package.split("."), "{}.{}".format):
+        found = sys.modules.get(prefix)
+        if hasattr(found, "__path__") and getattr(found, "__file__", None):  # more than a namespace
+            return prefix
+    file = getattr(module, "__file__", None)
+    return os.path.dirname(file) if file else _top(name)
+
+
+def _is_module(namespace):
+    module = sys.modules.get(namespace.get("__name__"))
+    return module is not None and getattr(module, "__dict__", None) is namespace
+
+
+def _is_inert(value):
+    kind = type(value)
+    if kind in _inert:
+        return True
+    if kind in _special or kind.__flags__ & 1 << 9:  # made by a class statement
+        return False
+    _inert.add(kind)
+    return True
+
+
 def _can_copy(f):
-    return _KNOWN and f.__builtins__ is _BUILTINS and _top(f.__globals__.get("__name__")) not in _packages
+    return KNOWN and f.__builtins__ is BUILTINS and _top(f.__globals__.get("__name__")) not in _packages
 
 
 def _can_twin(cls):
@@ -280,21 +116,23 @@ def _can_twin(cls):
 def _py_func(value):
     """The Python function of a just-in-time compiled one (numba), or None; never runs a `__getattr__`."""
     kind = type(value)
-    if getattr(kind, "__dictoffset__", 0) or any("py_func" in vars(base) for base in kind.__mro__):
-        try:
-            f = object.__getattribute__(value, "py_func")
-        except (AttributeError, TypeError):
-            return None
-        return f if type(f) is types.FunctionType else None
-    return None
+    if not hasattr(kind, "py_func") and not (kind.__dictoffset__ and "py_func" in value.__dict__):
+        return None
+    try:
+        f = object.__getattribute__(value, "py_func")
+    except (AttributeError, TypeError):
+        return None
+    return f if type(f) is types.FunctionType else None
 
 
 def _is_followed(value, home):
-    """Whether `value`, met in code of `home` = (top-level package, globals), may be replaced."""
+    """Whether `value`, met in code of `home` = (place, globals), may be replaced."""
+    if _is_inert(value):
+        return False
     kind = type(value)
     if kind is types.FunctionType:
-        top, namespace = home
-        related = value.__globals__ is namespace or (top is not None and _top(value.__module__) == top)
+        place, namespace = home
+        related = value.__globals__ is namespace or (place is not None and _place(value.__module__) == place)
         return related and _can_copy(value)
     if kind is _LRU:
         return type(value.__wrapped__) is types.FunctionType and _is_followed(value.__wrapped__, home)
@@ -303,7 +141,28 @@ def _is_followed(value, home):
     if (f := _py_func(value)) is not None:
         return _is_followed(f, home)
     cls = value if isinstance(value, type) else kind
-    return home[0] is not None and _top(cls.__module__) == home[0] and _can_twin(cls)
+    return home[0] is not None and _place(cls.__module__) == home[0] and _can_twin(cls)
+
+
+def _is_kin(module, place):
+    """Whether `module` is a module of the user's, in which functions are followed."""
+    if type(module) is not types.ModuleType or id(module) in _registry or place is None:
+        return False
+    name = vars(module).get("__name__")
+    return _top(name) not in _packages and _place(name) == place
+
+
+def _steps(f):
+    """(global name, module, attribute, its value) where f's code reads from a module of its package."""
+    if paths := read(f.__code__).paths:
+        place = _place(f.__module__)
+        for first, *path in paths:
+            value = f.__globals__.get(first)
+            for name in path:
+                if not _is_kin(value, place):
+                    break
+                module, value = value, vars(value).get(name)
+                yield first, module, name, value
 
 
 def _parts(value):
@@ -311,8 +170,8 @@ def _parts(value):
     kind = type(value)
     if kind is types.FunctionType:
         held = value.__globals__
-        names = _read(value.__code__).names
-        return [held[name] if name in held else _BUILTINS.get(name) for name in names] + _contents(value)
+        parts = [held[name] if name in held else BUILTINS.get(name) for name in read(value.__code__).names]
+        return parts + _contents(value) + [part for *_, part in _steps(value) if not isinstance(part, type)]
     if kind is functools.partial:
         return [value.func, *value.args, *value.keywords.values()]
     if kind is types.MethodType:
@@ -327,34 +186,51 @@ def _parts(value):
         return [value.__wrapped__]
     if isinstance(value, type):
         return [*value.__bases__, *(v for v in vars(value).values() if type(v) in _METHODS)]
-    return [_py_func(value) or kind]
+    f = _py_func(value)
+    return [f] if f else [kind, *_attributes(value).values()]
 
 
 def _contents(f):
     """Contents of the cells of f; None for those that stay: empty, assigned by f, or holding a class."""
-    held = []
-    if f.__closure__:
-        written = _read(f.__code__).written
-        for name, cell in zip(f.__code__.co_freevars, f.__closure__):
-            try:
-                content = None if name in written else cell.cell_contents
-            except ValueError:
-                content = None
-            held.append(None if isinstance(content, type) else content)
-    return held
+    if not f.__closure__:
+        return []
+    written, names = read(f.__code__).written, f.__code__.co_freevars
+    held = [None if name in written else _content(cell) for name, cell in zip(names, f.__closure__)]
+    return [None if isinstance(content, type) else content for content in held]
+
+
+def _content(cell):
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def _attributes(value):
+    """Names and contents of an object's `__dict__` that may have to be replaced."""
+    held = object.__getattribute__(value, "__dict__").copy()
+    return {name: v for name, v in held.items() if type(v) not in _inert and not isinstance(v, type)}
+
+
+def _held(space):
+    """What decides how the attributes in an object's `__dict__` are replaced."""
+    return {name: id(value) for name, value in space.copy().items() if type(value) not in _inert}
+
+
+def _marks(held):
+    """What decides how objects are replaced: their type where that is enough, else their identity."""
+    return [kind if (kind := type(value)) in _inert else id(value) for value in held]
 
 
 def _state(value):
-    """Identities that decide how `value` is replaced."""
-    held = _parts(value)
+    """What decides how `value` is replaced."""
+    state = _marks(_parts(value))
     if type(value) is types.FunctionType:
-        held += value.__code__, value.__defaults__, value.__kwdefaults__
-    elif not isinstance(value, type) and _can_twin(type(value)):
-        held.append(vars(value))
-    return [*map(id, held)]
+        return state + [id(value.__code__), id(value.__defaults__), id(value.__kwdefaults__)]
+    return state
 
 
-# Plans ------------------------------------------------------------------------------------------------------
+# Twins ------------------------------------------------------------------------------------------------------
 
 
 class _TwinType(type):
@@ -380,59 +256,127 @@ class _AbstractTwinType(_TwinType, abc.ABCMeta):
     pass
 
 
-class _Plan:
-    """How a function runs, or a class is replaced: what was looked at, and what becomes of it.
+def _make_twin(cls, bases, **body):
+    body |= {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
+    body |= {"__class__": property(lambda self: cls), "_wengert_original": cls}  # `self.__class__ is Model`
+    kind = _TwinType if type(cls) is type else _AbstractTwinType
+    return kind(cls.__name__, tuple(bases), body)
 
-    `changed` maps the id of each object to be replaced to its renamed code (functions), its twin (classes) or
-    True; `run` is that of the root.  `fixed` and `idents` are global names with what they held: itself where
-    keeping it alive does no harm (comparing is faster), else its id.  `functions` and `others` are followed
-    objects with their state.  The death of any of them ends the plan: no reused id is taken for an old one.
+
+class _Attribute:
+    """An attribute of a twin: reads yield what replaces the content of `__dict__`, writes land there."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def known(self, twin):
+        """What the attribute held when the twin was made, and its replacement."""
+        try:
+            return self.leaf._wengert_held.__get__(twin)[self.name]
+        except (AttributeError, KeyError):  # f made this twin, by `copy` or the like
+            return None, None
+
+    def __get__(self, twin, cls):
+        if twin is None or self.name not in (space := twin.__dict__):
+            return getattr(super(self.leaf, cls if twin is None else twin), self.name)
+        value = space[self.name]
+        known, new = self.known(twin)
+        return new if known is value else _replaced(value, (_place(cls.__module__), None))
+
+    def __set__(self, twin, value):
+        known, new = self.known(twin)
+        twin.__dict__[self.name] = known if new is value else value
+
+    def __delete__(self, twin):
+        if self.name not in twin.__dict__:
+            raise AttributeError(self.name)
+        del twin.__dict__[self.name]
+
+
+class _Proxy(types.ModuleType):
+    """A user's module as renamed code sees it: reads and writes are the module's, functions come rebound."""
+
+    __slots__ = ("_wengert_of",)
+
+    def __init__(self, module):
+        _of.__set__(self, (module, (_place(module.__name__), vars(module))))
+
+    def __getattribute__(self, name):
+        module, home = _of.__get__(self)
+        value = getattr(module, name)
+        return value if type(value) in _inert else _replaced(value, home)
+
+    def __setattr__(self, name, value):
+        setattr(_of.__get__(self)[0], name, value)
+
+    def __delattr__(self, name):
+        delattr(_of.__get__(self)[0], name)
+
+
+_of = _Proxy._wengert_of
+
+
+# Plans ------------------------------------------------------------------------------------------------------
+
+
+class _Plan:
+    """How a function runs, or a class or an object is replaced: what was looked at, and what becomes of it.
+
+    `changed` maps the id of each object to be replaced to its renamed code (functions), its twin (classes)
+    or True; `run` is that of the root.  What a module holds anyway is compared by identity: `fixed` are names
+    with what they held, as (get, name, value), `codes` functions; of `kinds` the type suffices, `sizes` and
+    `orders` tell of new methods and bases.  The rest is known by ids: `cells` of the root, `holders`, objects
+    with their attributes, and `loose`.  The death of any of them ends the plan: no reused id is taken for an
+    old one.
     """
 
-    __slots__ = ("aliases", "anchor", "cells", "changed", "code", "copy", "fixed", "functions", "idents",
-                 "is_loose", "others", "recipes", "refs", "run")  # fmt: skip
+    __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "fixed", "holders",
+                 "kinds", "loose", "methods", "orders", "recipes", "refs", "run", "sizes")  # fmt: skip
 
     def __init__(self, root):
-        self.aliases, self.changed, self.recipes, self.copy = [], {}, {}, None
-        nodes = self.explore(root)
-        self.watch(root, nodes)
+        self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
+        self.copies, self.copy = {}, None
+        nodes, objects = self.explore(root)
+        self.watch(root, nodes, objects)
         for value in nodes:
             if type(value) is types.FunctionType and id(value) in self.changed:
                 self.rename(value)
         fresh, memo = [], {}
-        for value in nodes:
-            if isinstance(value, type):
-                self.twin_class(value, fresh)
+        classes = [value for value in nodes if isinstance(value, type)]
+        for cls in classes:
+            self.twin_class(cls, fresh)
         for cls in fresh:  # all twins exist now, so that methods may hold instances of any
             self.fill(cls, memo)
         for alias in self.aliases:
-            _BUILTINS[alias.name] = self.build(alias.ref(), memo)
+            BUILTINS[alias.name] = self.build(alias.ref(), memo)
         self.run = self.changed.get(id(root))
-        if type(root) is types.FunctionType and not root.__closure__:
-            if self.run is root.__code__:
+        is_lasting = type(root) is not types.FunctionType or _is_module(root.__globals__)
+        if self.run and self.code:
+            if self.run is root.__code__ and not self.recipe(root)[0]:
                 self.run = None
             # Kept only where it can reach no more than a module does: it would keep its own key alive.
-            elif self.run and _is_module(root.__globals__):
+            elif is_lasting and not root.__closure__:
                 self.copy = self.build(root, {})
-        if any(isinstance(new, type) for new in self.changed.values()) or (
-            self.aliases and not _is_module(root.__globals__)
-        ):
+        if classes or (self.aliases and not is_lasting):
             _pinned.append(id(root))
             while len(_pinned) > _PINNED:
                 _plans.pop(_pinned.popleft(), None)
 
     def explore(self, root):
         """All objects reached from `root`; those that reach a registered one are entered in `changed`."""
-        nodes, homes, users, seeds = [], {}, {}, []
+        nodes, homes, users, seeds, objects = [], {}, {}, [], {}
 
         def enter(value, home):
             kind = type(value)
             if kind is types.FunctionType:
-                home = (_top(value.__module__), value.__globals__)
+                home = (_place(value.__module__), value.__globals__)
             elif isinstance(value, type):
-                home = (_top(value.__module__), None)
+                home = (_place(value.__module__), None)
             elif kind is _LRU or (kind not in _WRAPPERS and _py_func(value)):
                 seeds.append(id(value))  # the Python function runs instead, renamed or not
+            elif kind not in _WRAPPERS:
+                home = (_place(kind.__module__), None)
+                objects[id(value)] = value
             homes[id(value)] = home
             nodes.append(value)
 
@@ -442,7 +386,10 @@ class _Plan:
             key, home = id(value), homes[id(value)]
             if type(value) is types.FunctionType and self.imports(value):
                 seeds.append(key)
-            for part in _parts(value):
+            parts = _parts(value)
+            if len(objects) > _REACH and key in objects:
+                del parts[1:]
+            for part in parts:
                 if id(part) in _registry:
                     seeds.append(key)
                     continue
@@ -456,83 +403,139 @@ class _Plan:
             if key not in self.changed:
                 self.changed[key] = True
                 seeds += users.get(key, ())
-        return nodes
+        for key, value in objects.items():
+            if key in self.changed:  # what it holds is replaced: it needs a twin, whatever its class
+                self.changed.setdefault(id(type(value)), True)
+        return nodes, objects
 
     @staticmethod
     def imports(f):
-        found = ((key, _import_alias(*key)) for key in _read(f.__code__).imports)
+        found = ((key, _import_alias(*key)) for key in read(f.__code__).imports)
         return {key: alias for key, alias in found if alias}
 
-    def watch(self, root, nodes):
+    def watch(self, root, nodes, objects):
         """Note what `holds` compares."""
-        functions = [value for value in nodes if type(value) is types.FunctionType]
-        anchor = root if type(root) is types.FunctionType else functions[0] if functions else None
-        self.anchor = anchor and weakref.ref(anchor)
-        self.code = getattr(root, "__code__", None)
-        self.cells = [*map(id, _contents(root))] if self.code and root.__closure__ else None
-        self.functions, self.others, names = [], [], set()
-        forget = functools.partial(_forget, _plans, id(root))
-        self.refs = [weakref.ref(root, forget)]
+        met, fixed, kinds = {*map(id, nodes)}, {}, {}
+        codes, sizes, holders, self.loose = [], {}, [], []
+        end = functools.partial(forget, _plans, id(root))
+        self.refs = [weakref.ref(root, end)]
+        self.code = root.__code__ if type(root) is types.FunctionType else None
+        self.cells = ()
+        if self.code and root.__closure__:
+            cells = enumerate(zip(_marks(map(_content, root.__closure__)), self.code.co_freevars))
+            self.cells = tuple((k, mark) for k, (mark, name) in cells if name not in read(self.code).written)
+
+        def note(space, name):
+            value = space.get(name)
+            if type(value) in _special or id(value) in met or id(value) in _registry:
+                fixed[id(space), name] = space.get, name, value
+            else:
+                kinds[id(space), name] = space.get, name, type(value)
+
         for value in nodes:
+            is_root = value is root and self.code is not None
+            if type(value) is types.FunctionType and _is_simple(value, is_root):
+                for name in read(value.__code__).names:
+                    note(value.__globals__, name)
+                for _, module, name, _ in _steps(value):
+                    note(vars(module), name)
+                if not is_root:
+                    codes.append((value, value.__code__, value.__defaults__))
+                if is_root or not value.__kwdefaults__:
+                    continue
+            elif isinstance(value, type) and _is_simple(value):
+                space = vars(value)
+                for name, part in space.items():
+                    if type(part) in _METHODS:
+                        fixed[id(value), name] = space.get, name, part
+                    elif not name.startswith("__"):
+                        kinds[id(value), name] = space.get, name, type(part)
+                sizes[value] = space, len(space)
+                continue
             try:
-                ref = weakref.ref(value, forget)
+                ref = weakref.ref(value, end)
             except TypeError:  # a property or the like: its class and its function are watched
                 continue
             self.refs.append(ref)
             if type(value) is types.FunctionType:
-                self.refs.append(weakref.ref(value.__code__, forget))
-                simple = not value.__closure__ or value.__code__.co_freevars == ("__class__",)
-                if value.__globals__ is anchor.__globals__ and (simple or value is root):
-                    names |= _read(value.__code__).names
-                    if value is not root:
-                        self.functions.append((ref, id(value.__code__), id(value.__defaults__)))
-                    continue
-            if value is not root or self.code is None:
-                self.others.append((ref, _state(value)))
-        held = [(name, anchor.__globals__.get(name)) for name in names]
-        keep = [id(value) in _registry or type(value) in _KEPT for _, value in held]
-        self.fixed = (*itertools.compress(held, keep),)
-        self.idents = tuple((name, id(value)) for (name, value), kept in zip(held, keep) if not kept)
-        self.is_loose = bool(self.idents or self.functions or self.others or self.cells)
+                self.refs.append(weakref.ref(value.__code__, end))
+            if id(value) in objects:
+                holders.append((ref, id(type(value)), id(vars(value)), _held(vars(value))))
+            else:
+                self.loose.append((ref, _state(value)))
+        self.fixed, self.kinds = tuple(fixed.values()), tuple(kinds.values())
+        self.codes, self.sizes = tuple(codes), tuple(sizes.values())
+        bases = {base for cls in sizes for base in cls.__mro__[1:]}
+        self.orders = tuple((cls, cls.__mro__) for cls in sizes if cls not in bases)
+        self.holders = tuple(holders)
 
-    def holds(self, f):
-        """Whether all but `fixed` is as it was looked at; f is the function bound or the anchor."""
-        get = f.__globals__.get
-        for name, i in self.idents:
-            if id(get(name)) != i:
+    def holds(self, root):
+        """Whether all is as it was looked at."""
+        for get, name, value in self.fixed:
+            if get(name) is not value:
                 return False
-        for ref, code, defaults in self.functions:
+        for get, name, kind in self.kinds:
+            if type(get(name)) is not kind:
+                return False
+        for f, code, defaults in self.codes:
+            if f.__code__ is not code or f.__defaults__ is not defaults:
+                return False
+        for space, size in self.sizes:
+            if len(space) != size:
+                return False
+        for cls, mro in self.orders:
+            if cls.__mro__ is not mro:
+                return False
+        if self.cells:
+            cells = root.__closure__
+            for k, mark in self.cells:
+                try:
+                    value = cells[k].cell_contents
+                except ValueError:
+                    value = None
+                if type(value) is not mark and id(value) != mark:
+                    return False
+        for ref, kind, space, held in self.holders:
             value = ref()
-            if value is None or id(value.__code__) != code or id(value.__defaults__) != defaults:
+            if value is None or id(type(value)) != kind or id(value.__dict__) != space:
                 return False
-        for ref, state in self.others:
+            if _held(value.__dict__) != held:
+                return False
+        for ref, state in self.loose:
             value = ref()
             if value is None or _state(value) != state:
                 return False
-        return self.cells is None or [*map(id, _contents(f))] == self.cells
+        return True
 
     def rename(self, f):
-        held, names, classes = f.__globals__, {}, set()
-        known, imports, aliases = _read(f.__code__), self.imports(f), []
+        """Enter f's renamed code, or that it stays as it is."""
+        held, names, sources = f.__globals__, {}, set()
+        known, imports, aliases = read(f.__code__), self.imports(f), []
+
+        def stand_in(name, value):
+            alias = alias_of(value, name)
+            aliases.append(alias)
+            names[name] = alias.name
+            if isinstance(value, (type, types.ModuleType)):
+                sources.add(name)
+
         for name in known.names:
-            value = held[name] if name in held else _BUILTINS.get(name)
+            value = held[name] if name in held else BUILTINS.get(name)
             if id(value) in _registry:
                 names[name] = _registry[id(value)][2]
             elif id(value) in self.changed:
-                alias = _aliases.get(id(value))
-                if alias is None:
-                    alias = _aliases[id(value)] = _Alias(value, name)
-                aliases.append(alias)
-                names[name] = alias.name
-                if isinstance(value, type):
-                    classes.add(name)
-        key = (names, classes, imports)
+                stand_in(name, value)
+        for name, _, _, value in _steps(f):
+            if name not in names and (id(value) in _registry or id(value) in self.changed):
+                self.changed[id(held[name])] = True
+                stand_in(name, held[name])
+        key = (names, sources, imports)
         if known.latest[0] != key:
             try:
                 # The aliases stay with a module's code, so that fresh functions of one lambda use the same.
                 kept = aliases if _is_module(held) else []
-                known.latest = (key, _rename(f.__code__, *key), kept)
-            except _TooWide:
+                known.latest = (key, rename(f.__code__, *key), kept)
+            except TooWide:
                 known.latest = (key, None, [])
         self.aliases += aliases
         if known.latest[1] is None:
@@ -552,24 +555,20 @@ class _Plan:
             self.twin_class(base, fresh)
         bases = [cls, *(self.changed[id(base)] for base in cls.__bases__ if id(base) in self.changed)]
         recipe = [bases]
-        for name, value in self.methods(cls):
+        for name, value in self.replaced_methods(cls):
             codes = [self.changed.get(id(part)) for part in _parts(value)]
             recipe.append((name, id(value), self.changed[id(value)], codes))
         twin = _twins.get(id(cls))
         if twin is None or twin._wengert_recipe != recipe:
-            body = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
-            body["__class__"] = property(lambda self: cls)  # `self.__class__ is Model` holds
-            body |= {"_wengert_original": cls, "_wengert_recipe": recipe}
-            kind = _TwinType if type(cls) is type else _AbstractTwinType
             try:
-                twin = kind(cls.__name__, tuple(bases), body)
+                twin = _make_twin(cls, bases, _wengert_recipe=recipe, _wengert_leaves={})
             except TypeError:  # bases that cannot be ordered
                 del self.changed[id(cls)]
                 return
             fresh.append(cls)
         self.changed[id(cls)] = twin
 
-    def methods(self, cls):
+    def replaced_methods(self, cls):
         """Names and values in the body of `cls` that are to be replaced."""
         return [
             (name, value)
@@ -578,7 +577,7 @@ class _Plan:
         ]
 
     def fill(self, cls, memo):
-        for name, value in self.methods(cls):
+        for name, value in self.replaced_methods(cls):
             method = self.build(value, memo)
             type.__setattr__(self.changed[id(cls)], name, method)
             if type(method) is functools.cached_property:
@@ -586,8 +585,8 @@ class _Plan:
         _twins[id(cls)] = self.changed[id(cls)]
 
     def build(self, value, memo):
-        """The replacement of `value`, or `value`; `memo` closes cycles through cells."""
-        key = id(value)
+        """The replacement of `value`, or `value`; `memo` closes cycles through cells and attributes."""
+        key, kind = id(value), type(value)
         if key in _registry:
             return _registry[key][1]
         new = self.changed.get(key)
@@ -595,9 +594,13 @@ class _Plan:
             return value
         if key in memo:
             return memo[key]
-        kind = type(value)
         if kind is types.FunctionType:
-            return self.copy_function(value, new, memo)
+            copy = self.copies.get(key)
+            if copy is None:
+                copy = self.copy_function(value, new, memo)
+                if _is_simple(value):
+                    self.copies[key] = copy
+            return copy
         if kind is functools.partial:
             args = [self.build(arg, memo) for arg in (value.func, *value.args)]
             return kind(*args, **{name: self.build(arg, memo) for name, arg in value.keywords.items()})
@@ -605,10 +608,30 @@ class _Plan:
             return kind(*(self.build(part, memo) for part in _parts(value)), value.__doc__)
         if kind in _WRAPPERS and kind is not _LRU:
             return kind(*(self.build(part, memo) for part in _parts(value)))
+        if kind is types.ModuleType:
+            return _Proxy(value)
         if isinstance(value, type):
             return new if isinstance(new, type) else value
-        part = self.build(_parts(value)[0], memo)
-        return part if kind is _LRU or type(part) is types.FunctionType else _twin(value, part)
+        if kind is _LRU or _py_func(value):
+            return self.build(_parts(value)[0], memo)
+        return self.twin(value, memo)
+
+    def twin(self, value, memo):
+        """The twin of an object, or the object."""
+        cls = self.changed.get(id(type(value)))
+        if not isinstance(cls, type):
+            return value
+        names = self.recipes.get(id(value))
+        if names is None:
+            held = _attributes(value).items()
+            names = [name for name, v in held if id(v) in _registry or id(v) in self.changed]
+            names = self.recipes[id(value)] = tuple(name for name in names if not _is_data(type(value), name))
+        twin = memo[id(value)] = _share(value, _leaf(cls, names) if names else cls)
+        if names:
+            space = value.__dict__
+            held = {name: (v, self.build(v, memo)) for name in names if (v := space.get(name)) is not None}
+            type(twin)._wengert_held.__set__(twin, held)
+        return twin
 
     def copy_function(self, f, code, memo):
         swaps, dress = self.recipes.get(id(f)) or self.recipe(f)
@@ -632,30 +655,50 @@ class _Plan:
         contents = [*map(id, _contents(f))]
         swaps = [k for k, key in enumerate(contents) if key in _registry or key in self.changed]
         bare = types.FunctionType(f.__code__, f.__globals__, f.__name__, None, f.__closure__)
-        dress = [name for name in _ATTRIBUTES if getattr(f, name) != getattr(bare, name)]
+        dress = [name for name in _DRESS if getattr(f, name) != getattr(bare, name)]
         self.recipes[id(f)] = swaps, dress
         return swaps, dress
 
 
 # From 3.14 annotations are computed when asked for.
-_ATTRIBUTES = ["__kwdefaults__", "__module__", "__qualname__", "__doc__"] + [
+_DRESS = ["__kwdefaults__", "__module__", "__qualname__", "__doc__"] + [
     name
     for name in ("__annotate__" if hasattr(_top, "__annotate__") else "__annotations__", "__type_params__")
     if hasattr(_top, name)
 ]
 
 
-def _is_module(namespace):
-    module = sys.modules.get(namespace.get("__name__"))
-    return module is not None and getattr(module, "__dict__", None) is namespace
+def _is_simple(value, is_root=False):
+    """Whether a function or class belongs to a module, so that holding it keeps nothing else alive."""
+    if type(value) is types.FunctionType:
+        is_open = "<locals>" in value.__qualname__ or value.__code__.co_freevars not in ((), ("__class__",))
+        return (is_root or not is_open) and _is_module(value.__globals__)
+    return "<locals>" not in value.__qualname__ and value.__module__ in sys.modules
 
 
-def _twin(value, cls):
-    if not isinstance(cls, type) or cls is type(value):
-        return value
-    twin = object.__new__(cls)
-    object.__setattr__(twin, "__dict__", object.__getattribute__(value, "__dict__"))
+def _is_data(cls, name):
+    """Whether the class itself rules what reading and writing the attribute means."""
+    found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+    return hasattr(type(found), "__set__")
+
+
+def _share(value, cls, new=object.__new__, assign=object.__setattr__):
+    """An instance of `cls` with the state of `value`."""
+    twin = new(cls)
+    assign(twin, "__dict__", value.__dict__)
     return twin
+
+
+def _leaf(twin, names):
+    """The subclass of a twin class for objects whose attributes `names` hold what is replaced."""
+    leaf = twin._wengert_leaves.get(names)
+    if leaf is None:
+        body = {name: _Attribute(name) for name in names}
+        leaf = _make_twin(twin._wengert_original, [twin], __slots__=("_wengert_held",), **body)
+        for attribute in body.values():
+            attribute.leaf = leaf
+        twin._wengert_leaves[names] = leaf
+    return leaf
 
 
 # The interface ----------------------------------------------------------------------------------------------
@@ -672,12 +715,14 @@ def register(original, replacement):
         For a module, a module too: imports inside a function give it, by a private name in `sys.modules`.
     """
     with _lock:
-        name = _private(getattr(original, "__name__", type(original).__name__))
-        _BUILTINS[name] = replacement
+        name = private(getattr(original, "__name__", type(original).__name__))
+        BUILTINS[name] = replacement
         if isinstance(original, types.ModuleType):
             sys.modules[name] = replacement
             _packages.add(_top(original.__name__))
         _registry[id(original)] = (original, replacement, name)
+        _special.add(type(original))
+        _inert.discard(type(original))
         _plans.clear()
 
 
@@ -696,24 +741,25 @@ def rebound(f):
     if type(f) is not types.FunctionType:
         return _rebound_object(f)
     plan = _plans.get(id(f))
-    if plan is None or f.__code__ is not plan.code:
+    if plan is None or f.__code__ is not plan.code or not plan.holds(f):
         plan = _bind(f)
-    else:  # here and not in `holds`: a call less in the common case
-        get = f.__globals__.get
-        for name, value in plan.fixed:
-            if get(name) is not value:
-                plan = _bind(f)
-                break
-        else:
-            if plan.is_loose and not plan.holds(f):
-                plan = _bind(f)
     if plan is None or plan.run is None:
         return f
     copy = plan.copy
     if copy is not None and copy.__defaults__ is f.__defaults__ and copy.__kwdefaults__ is f.__kwdefaults__:
         return copy
-    copy = plan.copy_function(f, plan.run, {})
-    return f if copy.__closure__ == f.__closure__ and plan.run is f.__code__ else copy
+    return plan.copy_function(f, plan.run, {})
+
+
+def _import_alias(dotted, form):
+    """Private name of the module that an import of `dotted` in this form should give, or None."""
+    # A submodule not loaded yet is loaded by the statement itself, so that must stay.
+    if dotted not in sys.modules:
+        return None
+    known = _registry.get(id(sys.modules.get(_top(dotted) if form == "bare" else dotted)))
+    if known is None or form != "as":
+        return known and known[2]
+    return chain(known[2], dotted, known[1])
 
 
 def _bind(root):
@@ -726,35 +772,46 @@ def _bind(root):
     return plan
 
 
-def _twin_of(owner):
-    """The twin of an object or class, or `owner`."""
-    cls = owner if isinstance(owner, type) else type(owner)
-    plan = _plans.get(id(cls))
-    anchor = plan and plan.anchor and plan.anchor()
-    if (
-        anchor is None
-        or any(anchor.__globals__.get(name) is not value for name, value in plan.fixed)
-        or not plan.holds(anchor)
-    ):
-        plan = _bind(cls) if _can_twin(cls) else None
-    twin = plan and plan.run
-    return owner if twin is None else twin if owner is cls else _twin(owner, twin)
+def _plan_of(owner):
+    """The plan of a class or of an object; objects that hold nothing of interest have that of their class."""
+    root = cls = owner if isinstance(owner, type) else type(owner)
+    if owner is not cls and cls.__dictoffset__ and not _inert.issuperset(map(type, owner.__dict__.values())):
+        root = owner
+    plan = _plans.get(id(root))
+    if plan is None or not plan.holds(root):
+        plan = _bind(root) if _can_twin(cls) else None
+    return plan
+
+
+def _twin_of(owner, plan):
+    """The twin of a class or of an object, or `owner`."""
+    if plan is None or plan.run is None:
+        return owner
+    if plan.run is True:
+        return plan.twin(owner, {})
+    return plan.run if isinstance(owner, type) else _share(owner, plan.run)
 
 
 def _rebound_object(f):
     kind = type(f)
     if kind is types.MethodType:
         func, owner = f.__func__, f.__self__
-        twin = _twin_of(owner)
-        name = getattr(func, "__name__", "")
-        if twin is not owner and not isinstance(owner, type) and getattr(type(owner), name, None) is func:
-            return types.MethodType(getattr(type(twin), name), twin)
-        copy = rebound(func)
-        return f if copy is func and twin is owner else types.MethodType(copy, twin)
+        plan = _plan_of(owner)
+        twin = _twin_of(owner, plan)
+        if twin is owner:
+            copy = rebound(func)
+            return f if copy is func else types.MethodType(copy, owner)
+        method = plan.methods.get(func) if type(func) is types.FunctionType else None
+        if method is None:
+            name = getattr(func, "__name__", "")
+            if isinstance(owner, type) or getattr(type(owner), name, None) is not func:
+                return types.MethodType(rebound(func), twin)
+            method = plan.methods[func] = getattr(type(twin), name)
+        return types.MethodType(method, twin)
     if kind is functools.partial:
-        home = _top(getattr(f.func, "__module__", None)), getattr(f.func, "__globals__", None)
-        args = [_argument(arg, home) for arg in f.args]
-        return kind(rebound(f.func), *args, **{k: _argument(arg, home) for k, arg in f.keywords.items()})
+        home = _place(getattr(f.func, "__module__", None)), getattr(f.func, "__globals__", None)
+        args = [_replaced(arg, home) for arg in f.args]
+        return kind(rebound(f.func), *args, **{k: _replaced(arg, home) for k, arg in f.keywords.items()})
     if kind is staticmethod:
         return rebound(f.__func__)
     if kind is _LRU:
@@ -766,15 +823,21 @@ def _rebound_object(f):
     call = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)
     if type(call) is not types.FunctionType:
         return f
-    twin = _twin_of(f)
-    copy = call if twin is not f else rebound(call)
-    return twin if copy is call else types.MethodType(copy, f)
+    twin = _twin_of(f, _plan_of(f))
+    if twin is not f:
+        return twin
+    copy = rebound(call)
+    return f if copy is call else types.MethodType(copy, f)
 
 
-def _argument(value, home):
-    """What stands for an argument of a partial, which is followed like a name."""
+def _replaced(value, home):
+    """What stands for an object that is reached from `home` by an argument of a partial or an attribute."""
     if id(value) in _registry:
         return _registry[id(value)][1]
+    if _is_kin(value, home[0]):
+        return _Proxy(value)
     if isinstance(value, type) or not _is_followed(value, home):
         return value
-    return rebound(value) if type(value) in (types.FunctionType, *_WRAPPERS) else _twin_of(value)
+    if type(value) in (types.FunctionType, *_WRAPPERS):
+        return rebound(value)
+    return rebound(f) if (f := _py_func(value)) else _twin_of(value, _plan_of(value))

@@ -1,9 +1,10 @@
-# The interface of tape.pyx, to be read first: the Wengert list, the memory its arrays live in, and its sweeps.
+# The interface of tape.pyx, to be read first: the Wengert list and its sweeps.
 
 cimport numpy as cnp
-from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcmp
+
+from wengert.core.memory cimport Block, Buffer, Level
 
 
 cdef extern from "sweep.h" nogil:
@@ -35,35 +36,7 @@ cdef extern from "sweep.h" nogil:
         WG_POW, WG_POW_VC, WG_POW_CV
 
 
-cdef class Block:                       # memory from the pool; goes back to it with its last reference
-    cdef char *data
-    cdef size_t size
-    cdef object owner                   # an array whose memory this is, or None for the pool's
-
-cdef Block take(size_t size)            # a block of at least `size` bytes
-cdef cnp.ndarray empty_array(int ndim, cnp.npy_intp *shape)     # float64, C order, large ones from the pool
-
-
-cdef class Level:                       # which derivative a value belongs to
-    cdef PyObject *tape                 # borrowed; NULL when the derivative has ended
-    cdef readonly str name              # as messages print it
-
-
 cdef str ended_message(Level level)
-
-
-cdef class Buffer:                      # memory of a traced array, and its adjoint as a shadow
-    cdef char *low                      # lowest address, and the number of bytes from there on
-    cdef Py_ssize_t span
-    cdef cnp.ndarray owner              # keeps the memory alive where entries refer to it by address, else None
-    cdef Block shadow                   # k directions of `span` bytes; None: the adjoint is 0
-    cdef Level level                    # None: clean, a constant so far
-    cdef int32_t id                     # number among the buffers with scalar entries, or -1
-    cdef bint written                   # something was stored into it
-    cdef object escaped                 # where its ndarray was handed out, or None
-
-cdef Buffer new_buffer(cnp.ndarray value, Level level)
-cdef cnp.ndarray outline(cnp.ndarray array)     # shape, strides and address of an array without its memory
 
 
 cdef class Node:                        # an array entry: one primitive, its operands and its result

@@ -22,13 +22,15 @@ between sweeps every buffer holds the value that the function left in it and no 
 cimport cython
 cimport numpy as cnp
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
-from cpython.object cimport PyObject, PyTypeObject
-from cpython.ref cimport Py_INCREF, Py_REFCNT
+from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_REFCNT
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset
 
 import numpy as np
+
+from wengert.core.memory cimport Block, Buffer, Level, is_vector, same_shape, take, view_at
 
 from wengert.errors import LevelError
 from wengert.registry import strong
@@ -48,171 +50,14 @@ cdef extern from "sweep.h" nogil:
     void wg_add_number(int add, Py_ssize_t n, double g, double *adjoint)
     void wg_partials(int op, double a, double b, double y, double *pa, double *pb)
 
-cdef extern from "numpy/arrayobject.h":
-    object PyArray_New(PyTypeObject *subtype, int nd, const cnp.npy_intp *dims, int type_num,
-                       const cnp.npy_intp *strides, void *data, int itemsize, int flags, PyObject *obj)
-    int PyArray_SetBaseObject(cnp.ndarray array, object base) except -1
+cdef object np_add = np.add, np_add_at = np.add.at
 
-cdef object np_add = np.add, np_copyto = np.copyto, np_add_at = np.add.at, np_shares = np.shares_memory
-
-
-# ---------------------------------------------------------------------------------------------- memory
-
-cdef enum:
-    POOLED = 4096               # bytes; smaller arrays come from NumPy's own cache
-    CLASSES = 512               # size classes: eight to a power of two
-
-cdef size_t POOL_LIMIT = 64 << 20
-cdef size_t pool_size = 0
-cdef char *pool[CLASSES]        # free blocks of a class, linked through their first bytes
-memset(pool, 0, sizeof(pool))
-
-
-cdef inline int size_class(size_t size, size_t *rounded) noexcept:
-    cdef size_t step = POOLED // 8
-    cdef int c = 0
-    while size > 16 * step:
-        step *= 2
-        c += 8
-    rounded[0] = (size + step - 1) // step * step
-    return c + <int>(rounded[0] // step)
-
-
-@cython.final
-@cython.no_gc
-@cython.freelist(64)
-cdef class Block:
-    """Memory that returns to the pool when the last array or shadow in it is gone."""
-
-    def __dealloc__(self):
-        global pool_size
-        cdef size_t rounded
-        cdef int c
-        if self.data == NULL or self.owner is not None:
-            return
-        c = size_class(self.size, &rounded)
-        if c >= CLASSES or pool_size + rounded > POOL_LIMIT:
-            PyMem_RawFree(self.data)
-            return
-        (<char **>self.data)[0] = pool[c]
-        pool[c] = self.data
-        pool_size += rounded
-
-
-cdef Block take(size_t size):
-    global pool_size
-    cdef Block block = Block.__new__(Block)
-    cdef size_t rounded
-    cdef int c = size_class(size, &rounded)
-    block.size = rounded
-    if c < CLASSES and pool[c] != NULL:
-        block.data = pool[c]
-        pool[c] = (<char **>block.data)[0]
-        pool_size -= rounded
-    else:
-        block.data = <char *>PyMem_RawMalloc(rounded)
-        if block.data == NULL:
-            raise MemoryError(f"no memory for an array of {size} bytes")
-    return block
-
-
-cdef cnp.ndarray empty_array(int ndim, cnp.npy_intp *shape):
-    cdef Py_ssize_t size = sizeof(double)
-    cdef int d
-    cdef Block block
-    cdef cnp.ndarray array
-    for d in range(ndim):
-        size *= shape[d]
-    if size < POOLED:
-        return <cnp.ndarray>cnp.PyArray_EMPTY(ndim, shape, cnp.NPY_DOUBLE, 0)
-    block = take(size)
-    array = <cnp.ndarray>cnp.PyArray_SimpleNewFromData(ndim, shape, cnp.NPY_DOUBLE, block.data)
-    Py_INCREF(block)
-    PyArray_SetBaseObject(array, block)     # steals the reference
-    return array
-
-
-def clear_caches():
-    """Give the memory that wengert keeps for its next arrays back to the system."""
-    global pool_size
-    cdef char *data
-    cdef int c
-    for c in range(CLASSES):
-        while pool[c] != NULL:
-            data = pool[c]
-            pool[c] = (<char **>data)[0]
-            PyMem_RawFree(data)
-    pool_size = 0
-
-
-@cython.final
-@cython.no_gc
-cdef class Level:
-    """Which derivative a value belongs to: the running tape, or the name of a derivative that has ended."""
-
-
-@cython.final
-@cython.no_gc
-@cython.freelist(256)
-cdef class Buffer:
-    """Memory of a traced array; its adjoint is a shadow of the same layout."""
-
-
-cdef Buffer new_buffer(cnp.ndarray value, Level level):
-    cdef Buffer buffer = Buffer.__new__(Buffer)
-    cdef int d
-    cdef Py_ssize_t extent
-    buffer.level = level
-    buffer.id = -1
-    buffer.low = <char *>cnp.PyArray_DATA(value)
-    if cnp.PyArray_IS_C_CONTIGUOUS(value):
-        buffer.span = cnp.PyArray_NBYTES(value)
-        return buffer
-    buffer.span = cnp.PyArray_ITEMSIZE(value)
-    for d in range(cnp.PyArray_NDIM(value)):
-        extent = (cnp.PyArray_DIM(value, d) - 1) * cnp.PyArray_STRIDE(value, d)
-        if extent < 0:
-            buffer.low += extent
-            extent = -extent
-        buffer.span += extent
-    if cnp.PyArray_SIZE(value) == 0:
-        buffer.span = 0
-    return buffer
-
-
-cdef cnp.ndarray outline(cnp.ndarray array):
-    """Shape, strides and address of an array whose elements are not needed any more, so that its memory may go.
-
-    Never handed to Python code: its elements must not be read.
-    """
-    if cnp.PyArray_NBYTES(array) < POOLED:
-        return array
-    return <cnp.ndarray>PyArray_New(
-        <PyTypeObject *>cnp.ndarray, cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.PyArray_TYPE(array),
-        cnp.PyArray_STRIDES(array), cnp.PyArray_DATA(array), 0, 0, NULL)
-
-
-# ---------------------------------------------------------------------------------------------- the list
 
 @cython.final
 @cython.no_gc
 @cython.freelist(256)
 cdef class Node:
     """An array entry of the list."""
-
-
-cdef inline bint vector(cnp.ndarray x):
-    return cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE and cnp.PyArray_ISBEHAVED_RO(x) and cnp.PyArray_IS_C_CONTIGUOUS(x)
-
-
-cdef bint same_shape(cnp.ndarray x, cnp.ndarray y):
-    cdef int d, ndim = cnp.PyArray_NDIM(x)
-    if ndim != cnp.PyArray_NDIM(y):
-        return False
-    for d in range(ndim):
-        if cnp.PyArray_DIM(x, d) != cnp.PyArray_DIM(y, d):
-            return False
-    return True
 
 
 @cython.final
@@ -440,22 +285,8 @@ cdef class Tape:
 
     cdef cnp.ndarray adjoint_view(self, Buffer buffer, cnp.ndarray view):
         """Adjoint of a view: the same offset and strides in the shadow, with a leading axis if `stacked`."""
-        cdef cnp.npy_intp shape[65]
-        cdef cnp.npy_intp strides[65]
-        cdef int d, lead = 1 if self.stacked else 0
         cdef char *data = self.shadow_of(buffer) + (<char *>cnp.PyArray_DATA(view) - buffer.low)
-        cdef cnp.ndarray adjoint
-        shape[0] = self.k
-        strides[0] = buffer.span
-        for d in range(cnp.PyArray_NDIM(view)):
-            shape[d + lead] = cnp.PyArray_DIM(view, d)
-            strides[d + lead] = cnp.PyArray_STRIDE(view, d)
-        adjoint = <cnp.ndarray>PyArray_New(
-            <PyTypeObject *>cnp.ndarray, cnp.PyArray_NDIM(view) + lead, shape, cnp.PyArray_TYPE(view), strides, data,
-            0, cnp.NPY_ARRAY_WRITEABLE, NULL)
-        Py_INCREF(buffer.shadow)
-        PyArray_SetBaseObject(adjoint, buffer.shadow)
-        return adjoint
+        return view_at(data, buffer.shadow, view, self.k if self.stacked else 0, buffer.span)
 
     cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object cotangent,
                         bint owned=False) except -1:
@@ -503,7 +334,7 @@ cdef class Tape:
     cdef bint adopt(self, Buffer buffer, cnp.ndarray view, cnp.ndarray total) except -1:
         """Make an array of its own the adjoint of a buffer that has none yet, where the layouts agree."""
         cdef int d, lead = 1 if self.stacked else 0
-        if (buffer.shadow is not None or buffer.id >= 0 or not vector(total) or not vector(view)
+        if (buffer.shadow is not None or buffer.id >= 0 or not is_vector(total) or not is_vector(view)
                 or <char *>cnp.PyArray_DATA(view) != buffer.low
                 or <Py_ssize_t>cnp.PyArray_NBYTES(view) != buffer.span
                 or not cnp.PyArray_CHKFLAGS(total, cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE)
@@ -575,7 +406,7 @@ cdef class Tape:
         cdef const double *yv
         cdef char *adjoint
         cdef int form = 0           # 0: both vectors, 1: a number on the right, 2: on the left
-        fast = buffer is not None and vector(y) and vector(view) and same_shape(view, y)
+        fast = buffer is not None and is_vector(y) and is_vector(view) and same_shape(view, y)
         if fast and node.opcode < WG_ADD:
             a = b = <double *>cnp.PyArray_DATA(node.a)
         elif fast:
@@ -591,7 +422,7 @@ cdef class Tape:
             add = self.target(buffer, view, node.out.shadow if give else None, &adjoint)
             if n > 256 and not opcode_cheap[node.opcode]:
                 p = self.partial(node, side)
-                if vector(p) and same_shape(p, y):
+                if is_vector(p) and same_shape(p, y):
                     for j in range(self.k):
                         wg_multiply_add(add, n, <double *>(g + j * gspan), <double *>cnp.PyArray_DATA(p),
                                         <double *>(adjoint + j * buffer.span))
@@ -630,7 +461,7 @@ cdef class Tape:
         cdef char *adjoint
         cdef Py_ssize_t j, n = cnp.PyArray_SIZE(node.a)
         cdef bint add
-        if not vector(node.a):
+        if not is_vector(node.a):
             return self.accumulate(node.abuf, node.a, -1, np.reshape(
                 self.cotangent_of(node, i), (self.k,) + (1,) * cnp.PyArray_NDIM(node.a) if self.stacked else ()))
         add = self.target(node.abuf, node.a, None, &adjoint)
@@ -642,9 +473,9 @@ cdef class Tape:
                              const double **a, const double **b):
         """Operands of a binary kernel: vectors like y, or one number on one side."""
         cdef bint av = node.a is not None, bv = node.b is not None
-        if av and not (vector(node.a) and same_shape(node.a, y)):
+        if av and not (is_vector(node.a) and same_shape(node.a, y)):
             return False, 0
-        if bv and not (vector(node.b) and same_shape(node.b, y)):
+        if bv and not (is_vector(node.b) and same_shape(node.b, y)):
             return False, 0
         if av:
             a[0] = <double *>cnp.PyArray_DATA(node.a)

@@ -6,8 +6,6 @@
 not lie.
 Arithmetic on them computes the very value NumPy would and appends an entry to the tape they belong to.
 An `ArrayVar` on a buffer without a level is *clean*: a constant that records nothing until a traced value is stored.
-
-`Ufunc` is a NumPy ufunc with a shorter way in: what f sees as ``np.sin`` once its code has been rebound.
 """
 
 cimport cython
@@ -23,60 +21,34 @@ import operator
 
 import numpy as np
 
+from wengert.core.kernel cimport Kernel, by_opcode, kernels
+from wengert.core.memory cimport (
+    Buffer, Level, empty_array, is_double, kept, new_buffer, outline,
+)
 from wengert.core.tape cimport *
-from wengert.core.tape import kernel_rows
+
+from wengert.core.memory import empty
 from wengert.errors import LevelError, TracedValueError
 
 cnp.import_array()
 
-ctypedef void (*loop_function)(char **args, const cnp.npy_intp *dims, const cnp.npy_intp *steps,
-                               void *data) noexcept nogil
-ctypedef PyObject *(*vector_function)(PyObject *, PyObject *const *, size_t, PyObject *) noexcept
-
-cdef extern from "numpy/ufuncobject.h":
-    ctypedef struct PyUFuncObject:
-        int nin, nout, nargs, ntypes
-        loop_function *functions
-        void *const *data
-        const char *types
-
-cdef extern from "fenv.h" nogil:
-    int FE_DIVBYZERO, FE_OVERFLOW, FE_INVALID
-    int fetestexcept(int)
-    int feclearexcept(int)
-
 cdef extern from *:
     """
-    #define WG_NARGS(n) ((size_t)PyVectorcall_NARGS(n))
-    static void wg_enable_vectorcall(PyTypeObject *type, Py_ssize_t offset) {
-        type->tp_vectorcall_offset = offset;
-        type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
-        type->tp_call = PyVectorcall_Call;
-        PyType_Modified(type);
-    }
     /* v[()] is defined, yet a scalar is no sequence: NumPy would answer with a message about sequences. */
     static void wg_not_a_sequence(PyTypeObject *type) {
         if (type->tp_as_sequence) type->tp_as_sequence->sq_item = NULL;
         PyType_Modified(type);
     }
     """
-    size_t WG_NARGS(size_t n)
-    void wg_enable_vectorcall(PyTypeObject *type, Py_ssize_t offset)
     void wg_not_a_sequence(PyTypeObject *type)
 
 cdef extern from "Python.h":
-    PyObject *PyObject_Vectorcall(PyObject *f, PyObject *const *args, size_t n, PyObject *names)
-    PyTypeObject *Py_TYPE(PyObject *o)
     double PyLong_AsDouble(object o) except? -1.0
     object PySeqIter_New(object o)
 
-cdef extern from "numpy/arrayobject.h":
-    object PyArray_New(PyTypeObject *subtype, int nd, const cnp.npy_intp *dims, int type_num,
-                       const cnp.npy_intp *strides, void *data, int itemsize, int flags, PyObject *obj)
-    int PyArray_SetBaseObject(cnp.ndarray array, object base) except -1
-
 cdef object float64 = np.float64, ndarray = np.ndarray, true = np.True_, false = np.False_
 cdef object np_sum = np.sum, add_reduce = np.add.reduce
+cdef Kernel u_power = kernels[np.power]
 cdef object dispatch = None         # wengert.core.dispatch, which puts itself here
 
 
@@ -85,190 +57,7 @@ def set_dispatch(module):
     dispatch = module
 
 
-# ---------------------------------------------------------------------------------------------- ufuncs
-
-@cython.final
-cdef class Ufunc:
-    """A NumPy ufunc that records scalars and arrays without going through NumPy's dispatch."""
-
-    cdef vector_function vectorcall
-    cdef readonly object ufunc
-    cdef object row                 # the registry's Primitive, looked up when first needed
-    cdef readonly int opcode
-    cdef int reads_a, reads_b       # what its partials read
-    cdef int nin
-    cdef loop_function loop         # the ufunc's own inner loop for doubles, or NULL
-    cdef void *loop_data
-
-    def __cinit__(self, ufunc, int opcode, int reads_a, int reads_b):
-        self.vectorcall = call_ufunc
-        self.ufunc = ufunc
-        self.opcode = opcode
-        self.reads_a = reads_a
-        self.reads_b = reads_b
-        self.nin = ufunc.nin
-        self.find_loop()
-
-    cdef int find_loop(self) except -1:
-        cdef PyUFuncObject *u = <PyUFuncObject *><PyObject *>self.ufunc
-        cdef int i, j
-        for i in range(u.ntypes):
-            for j in range(u.nargs):
-                if u.types[i * u.nargs + j] != cnp.NPY_DOUBLE:
-                    break
-            else:
-                self.loop = u.functions[i]
-                self.loop_data = u.data[i] if u.data != NULL else NULL
-                return 0
-        return 0
-
-    cdef object find_row(self):
-        if self.row is None:
-            self.row = dispatch.row_of(self.ufunc)
-        return self.row
-
-    cdef double value1(self, double a) except? -1.0:
-        """The ufunc of one double, by the ufunc's own loop: bit for bit what NumPy gives."""
-        cdef char *args[2]
-        cdef cnp.npy_intp n = 1
-        cdef cnp.npy_intp steps[2]
-        cdef double y
-        if self.loop == NULL:
-            return self.ufunc(a)
-        args[0] = <char *>&a
-        args[1] = <char *>&y
-        steps[0] = steps[1] = 0         # as NumPy calls its loops for one element, and some look at the strides
-        self.loop(args, &n, steps, self.loop_data)
-        return y
-
-    cdef double value2(self, double a, double b) except? -1.0:
-        cdef char *args[3]
-        cdef cnp.npy_intp n = 1
-        cdef cnp.npy_intp steps[3]
-        cdef double y
-        if self.loop == NULL:
-            return self.ufunc(a, b)
-        args[0] = <char *>&a
-        args[1] = <char *>&b
-        args[2] = <char *>&y
-        steps[0] = steps[1] = steps[2] = 0
-        self.loop(args, &n, steps, self.loop_data)
-        return y
-
-    def __getattr__(self, name):
-        return getattr(self.ufunc, name)
-
-    @property
-    def __class__(self):
-        return np.ufunc
-
-    @property
-    def __wrapped__(self):
-        return self.ufunc
-
-    def __repr__(self):
-        return repr(self.ufunc)
-
-    def __eq__(self, other):
-        return self.ufunc is (other.ufunc if type(other) is Ufunc else other)
-
-    def __hash__(self):
-        return hash(self.ufunc)
-
-    def __reduce__(self):
-        return self.ufunc.__name__
-
-
-cdef PyObject *call_ufunc(PyObject *self, PyObject *const *args, size_t nargs, PyObject *names) noexcept:
-    """Vectorcall of `Ufunc`: traced operands are recorded, everything else is NumPy's."""
-    cdef Ufunc u = <Ufunc>self
-    cdef size_t n = WG_NARGS(nargs)
-    if names == NULL and n == <size_t>u.nin:
-        if n == 1:
-            if traced_type(args[0]):
-                return recorded(u, args[0], NULL)
-        elif traced_type(args[0]) or traced_type(args[1]):
-            return recorded(u, args[0], args[1])
-        if is_list(args[0]) or (n == 2 and is_list(args[1])):
-            return recorded_lists(u, args[0], args[1] if n == 2 else NULL)
-    return PyObject_Vectorcall(<PyObject *>u.ufunc, args, nargs, names)
-
-
-cdef inline bint traced_type(PyObject *x) noexcept:
-    return Py_TYPE(x) == <PyTypeObject *>ScalarVar or Py_TYPE(x) == <PyTypeObject *>ArrayVar
-
-
-cdef inline bint is_list(PyObject *x) noexcept:
-    return Py_TYPE(x) == <PyTypeObject *>list or Py_TYPE(x) == <PyTypeObject *>tuple
-
-
-cdef PyObject *recorded_lists(Ufunc u, PyObject *a, PyObject *b) noexcept:
-    """A ufunc of lists, in which there may be traced values."""
-    try:
-        operands = (<object>a,) if b == NULL else (<object>a, <object>b)
-        result = dispatch.ufunc(u.ufunc, "__call__", operands, {})
-    except BaseException as error:
-        return raise_again(error)
-    cpython_incref(result)
-    return <PyObject *>result
-
-
-cdef PyObject *recorded(Ufunc u, PyObject *a, PyObject *b) noexcept:
-    try:
-        result = unary(u, <object>a) if b == NULL else binary(u, <object>a, <object>b)
-    except BaseException as error:
-        return raise_again(error)
-    cpython_incref(result)
-    return <PyObject *>result
-
-
-cdef extern from *:
-    """
-    static PyObject *raise_again(PyObject *error) {
-        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-        return NULL;
-    }
-    #define cpython_incref(o) Py_INCREF(o)
-    """
-    PyObject *raise_again(object error)
-    void cpython_incref(object o)
-
-
-cdef dict ufuncs = {}           # Ufunc by the ufunc it stands for
-cdef list by_opcode = [None] * 256
-
-
-def register_ufunc(ufunc, int opcode, int reads_a, int reads_b):
-    """Make the `Ufunc` of a ufunc that has a row in ``kernels.h``."""
-    u = Ufunc(ufunc, opcode, reads_a, reads_b)
-    ufuncs[ufunc] = u
-    by_opcode[opcode] = u
-    return u
-
-
-for _name, _opcode, _, _reads_a, _reads_b in kernel_rows():
-    if _name and "." not in _name:
-        register_ufunc(getattr(np, _name), _opcode, _reads_a, _reads_b)
-
-cdef Ufunc u_add = ufuncs[np.add], u_subtract = ufuncs[np.subtract], u_multiply = ufuncs[np.multiply]
-cdef Ufunc u_divide = ufuncs[np.divide], u_power = ufuncs[np.power], u_negative = ufuncs[np.negative]
-cdef Ufunc u_absolute = ufuncs[np.absolute], u_square = ufuncs[np.square], u_positive = ufuncs[np.positive]
-
-
-def fast_ufuncs():
-    """The `Ufunc` of every ufunc that has one."""
-    return dict(ufuncs)
-
-
 # ---------------------------------------------------------------------------------------------- scalars
-
-cdef inline ScalarVar scalar(Tape tape, int32_t slot, double v):
-    cdef ScalarVar x = ScalarVar.__new__(ScalarVar)
-    x.tape = tape
-    x.slot = slot
-    x.v = v
-    return x
-
 
 cdef inline int number(object o, double *c) except -1:
     """Is `o` a Python number, a float64 or a bool? Other NumPy scalars take the slower way."""
@@ -332,7 +121,7 @@ cdef object binary_operator(int op, object left, object right):
             return NotImplemented
     if op == WG_POW:
         return power(left, right)
-    return binary(<Ufunc>by_opcode[op], left, right)
+    return binary(<Kernel>by_opcode[op], left, right)
 
 
 cdef object apply_operator(int op, object left, object right):
@@ -352,10 +141,6 @@ cdef object apply_operator(int op, object left, object right):
 @cython.freelist(4096)
 cdef class ScalarVar:
     """A traced number, standing for a ``numpy.float64``."""
-
-    cdef Tape tape
-    cdef int32_t slot
-    cdef double v
 
     def __init__(self, *args):
         raise TypeError("type(x) of a traced scalar makes no numbers: use x.__class__(...), which is numpy.float64")
@@ -565,13 +350,6 @@ cdef object compare(object left, object right, int op):
 
 # ---------------------------------------------------------------------------------------------- arrays
 
-cdef inline ArrayVar array_var(Buffer buffer, cnp.ndarray v):
-    cdef ArrayVar x = ArrayVar.__new__(ArrayVar)
-    x.buffer = buffer
-    x.v = v
-    return x
-
-
 cdef inline Tape tape_of(Buffer buffer):
     """The running tape a buffer belongs to; None for a clean one."""
     if buffer.level is None:
@@ -618,16 +396,7 @@ cdef object result(Tape tape, Node node, object y):
     return x
 
 
-cdef inline bint is_double(cnp.ndarray x):
-    """float64 in native byte order, aligned."""
-    return cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE and cnp.PyArray_ISBEHAVED_RO(x)
-
-
-cdef inline bint plain_layout(cnp.ndarray x):
-    return is_double(x) and cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_NDIM(x) > 0
-
-
-cdef object unary(Ufunc u, object operand):
+cdef object unary(Kernel u, object operand):
     """A ufunc of one operand, recorded."""
     cdef ScalarVar s
     cdef ArrayVar x
@@ -645,10 +414,10 @@ cdef object unary(Ufunc u, object operand):
     node = Node.__new__(Node)
     node.kind = ELEMENTWISE
     node.opcode = u.opcode
-    node.row = u.find_row()
+    node.row = u.row()
     node.abuf = x.buffer
     node.aslot = node.bslot = -1
-    return trimmed(tape, node, u.reads_a, x.v, None, array_value(u, x.v, None, 0.0, None, 0.0))
+    return trimmed(tape, node, u.reads_a, x.v, None, u.array_value(x.v, None, 0.0, 0.0, False))
 
 
 cdef object trimmed(Tape tape, Node node, int reads, cnp.ndarray a, cnp.ndarray b, object y):
@@ -666,46 +435,6 @@ cdef object trimmed(Tape tape, Node node, int reads, cnp.ndarray a, cnp.ndarray 
         node.outlines |= WG_Y
         node.y = outline(node.y)
     return x
-
-
-cdef object array_value(Ufunc u, cnp.ndarray a, object awide, double ac, cnp.ndarray b, double bc):
-    """Value of a ufunc on float64 arrays and numbers, by its own loop where the layout allows."""
-    cdef cnp.ndarray y
-    cdef char *args[3]
-    cdef cnp.npy_intp steps[3]
-    cdef cnp.npy_intp n
-    cdef cnp.ndarray like = a if a is not None else b
-    cdef bint direct = u.loop != NULL and plain_layout(like)
-    cdef int d
-    if direct and a is not None and b is not None:
-        direct = plain_layout(b) and cnp.PyArray_NDIM(a) == cnp.PyArray_NDIM(b)
-        if direct:
-            for d in range(cnp.PyArray_NDIM(a)):
-                if cnp.PyArray_DIM(a, d) != cnp.PyArray_DIM(b, d):
-                    direct = False
-    if not direct:
-        if u.nin == 1:
-            return u.ufunc(a)
-        return u.ufunc(a if a is not None else awide(ac), b if b is not None else awide(bc))
-    y = empty_array(cnp.PyArray_NDIM(like), cnp.PyArray_DIMS(like))
-    n = cnp.PyArray_SIZE(like)
-    args[0] = <char *>cnp.PyArray_DATA(a) if a is not None else <char *>&ac
-    steps[0] = sizeof(double) if a is not None else 0
-    args[u.nin] = <char *>cnp.PyArray_DATA(y)
-    steps[u.nin] = sizeof(double)
-    if u.nin == 2:
-        args[1] = <char *>cnp.PyArray_DATA(b) if b is not None else <char *>&bc
-        steps[1] = sizeof(double) if b is not None else 0
-    if n:
-        u.loop(args, &n, steps, u.loop_data)
-    if fetestexcept(FE_DIVBYZERO | FE_OVERFLOW | FE_INVALID):
-        # what the loop (or something before it) raised is for NumPy to warn of
-        feclearexcept(FE_DIVBYZERO | FE_OVERFLOW | FE_INVALID)
-        if u.nin == 1:
-            u.ufunc(a, out=y)
-        else:
-            u.ufunc(a if a is not None else ac, b if b is not None else bc, out=y)
-    return y
 
 
 cdef struct Side:               # one operand of a binary entry; references are borrowed
@@ -759,7 +488,7 @@ cdef inline object value_of_side(Side *side):
     return float64(side.c) if side.strong else side.c
 
 
-cdef object binary(Ufunc u, object left, object right):
+cdef object binary(Kernel u, object left, object right):
     """A ufunc of two operands, at least one of them traced or clean, recorded."""
     cdef Side l, r
     if type(left) is ScalarVar or type(right) is ScalarVar:
@@ -772,11 +501,10 @@ cdef object binary(Ufunc u, object left, object right):
         return dispatch.ufunc(u.ufunc, "__call__", (left, right), {})
     if l.tape == r.tape == NULL:
         return dispatch.clean(u.ufunc(value_of_side(&l), value_of_side(&r)))
-    return record_binary(u, &l, &r, array_value(u, array_of(&l), float64 if l.strong or r.strong else float, l.c,
-                                                array_of(&r), r.c))
+    return record_binary(u, &l, &r, u.array_value(array_of(&l), array_of(&r), l.c, r.c, l.strong or r.strong))
 
 
-cdef object record_binary(Ufunc u, Side *l, Side *r, object y):
+cdef object record_binary(Kernel u, Side *l, Side *r, object y):
     cdef Node node = Node.__new__(Node)
     cdef Tape tape
     cdef cnp.ndarray a = array_of(l), b = array_of(r)
@@ -786,7 +514,7 @@ cdef object record_binary(Ufunc u, Side *l, Side *r, object y):
     tape = <Tape>(l.tape if l.tape != NULL else r.tape)
     node.kind = ELEMENTWISE
     node.opcode = u.opcode
-    node.row = u.find_row()
+    node.row = u.row()
     # a constant array that a partial reads is kept as it is now: f may write into it later
     if l.buffer != NULL:
         node.abuf = <Buffer>l.buffer
@@ -803,49 +531,7 @@ cdef object record_binary(Ufunc u, Side *l, Side *r, object y):
     return trimmed(tape, node, reads, a, b, y)
 
 
-cdef cnp.ndarray same_layout(cnp.ndarray x):
-    """A copy with the same strides, negative ones included: NumPy's loops may differ in the last bit otherwise."""
-    cdef cnp.ndarray array
-    cdef Buffer memory
-    cdef Block block
-    if plain_layout(x):
-        return kept(x)
-    memory = new_buffer(x, None)
-    if memory.span > 16 * <Py_ssize_t>cnp.PyArray_NBYTES(x) or not one_place_each(x):
-        return kept(x)
-    block = take(max(1, memory.span))
-    array = <cnp.ndarray>PyArray_New(
-        <PyTypeObject *>ndarray, cnp.PyArray_NDIM(x), cnp.PyArray_DIMS(x), cnp.PyArray_TYPE(x),
-        cnp.PyArray_STRIDES(x), block.data + (<char *>cnp.PyArray_DATA(x) - memory.low), 0,
-        cnp.NPY_ARRAY_WRITEABLE, NULL)
-    cpython_incref(block)
-    PyArray_SetBaseObject(array, block)
-    array[...] = x
-    return array
-
-
-cdef bint one_place_each(cnp.ndarray x):
-    """Has every element a place of its own, as far as the strides in order of size show?"""
-    cdef Py_ssize_t reach = cnp.PyArray_ITEMSIZE(x)
-    for stride, size in sorted([(abs(step), n) for step, n in zip((<object>x).strides, (<object>x).shape)]):
-        if size > 1:
-            if stride < reach:
-                return False
-            reach = stride * size
-    return True
-
-
-cdef cnp.ndarray kept(cnp.ndarray x):
-    """A copy with the same layout."""
-    cdef cnp.ndarray copy
-    if plain_layout(x):
-        copy = empty_array(cnp.PyArray_NDIM(x), cnp.PyArray_DIMS(x))
-        memcpy(cnp.PyArray_DATA(copy), cnp.PyArray_DATA(x), cnp.PyArray_NBYTES(x))
-        return copy
-    return <cnp.ndarray>np.array(x, copy=True, order="K")
-
-
-cdef object scalar_ufunc(Ufunc u, object left, object right):
+cdef object scalar_ufunc(Kernel u, object left, object right):
     """A two-operand ufunc of scalars, as a function call: the ufunc's own loop. None if one is no number."""
     cdef double a, b, y
     cdef Tape tape
@@ -869,7 +555,7 @@ cdef object power(object left, object right):
     cdef Side l, r
     cdef double c
     if type(left) is ArrayVar and number(right, &c) and c == 2.0 and type(right) is not float64:
-        return unary(u_square, left)
+        return unary(<Kernel>by_opcode[WG_SQUARE], left)
     if not (read_side(left, &l) and read_side(right, &r)) or l.array == r.array == NULL:
         return dispatch.ufunc(np.power, "__call__", (left, right), {}, operator.pow)
     if l.tape == r.tape == NULL:
@@ -887,9 +573,9 @@ cdef object power_of_scalars(object left, object right):
 cdef object array_ufunc(object ufunc, str method, object x0, object x1, tuple rest, object out, object where,
                         dict kwargs):
     """NumPy's ufunc protocol: straight to a kernel for a plain call, else through the registry."""
-    cdef Ufunc u
+    cdef Kernel u
     if out is None and where is True and not kwargs and method == "__call__":
-        u = <Ufunc>ufuncs.get(ufunc)
+        u = <Kernel>kernels.get(ufunc)
         if u is not None:
             if x1 is None:
                 return unary(u, x0)
@@ -936,10 +622,6 @@ cdef object stored_key(object key):
 @cython.freelist(256)
 cdef class ArrayVar:
     """A traced array, or a clean one that may become traced, standing for an ``ndarray``."""
-
-    cdef Buffer buffer
-    cdef cnp.ndarray v
-    cdef bint scalar            # 0-d, and stands for a NumPy scalar of a dtype other than float64
 
     def __init__(self, *args):
         raise TypeError("type(x) of a traced array makes no arrays: use numpy.empty(shape)")
@@ -1003,13 +685,13 @@ cdef class ArrayVar:
         return in_place(self, self.__matmul__(other))
 
     def __neg__(self):
-        return unary(u_negative, self)
+        return unary(<Kernel>by_opcode[WG_NEGATIVE], self)
 
     def __pos__(self):
-        return unary(u_positive, self)
+        return unary(<Kernel>by_opcode[WG_POSITIVE], self)
 
     def __abs__(self):
-        return unary(u_absolute, self)
+        return unary(<Kernel>by_opcode[WG_ABSOLUTE], self)
 
     def __matmul__(self, other):
         return dispatch.operate(np.matmul, matmul, self, other)
@@ -1224,7 +906,7 @@ cdef object array_operator(int op, object left, object right):
         return NotImplemented
     if op == WG_POW:
         return power(left, right)
-    return binary(<Ufunc>by_opcode[op], left, right)
+    return binary(<Kernel>by_opcode[op], left, right)
 
 
 cdef object in_place(ArrayVar target, object value):
@@ -1406,21 +1088,6 @@ def clean(array):
     return array_var(new_buffer(<cnp.ndarray>array, None), <cnp.ndarray>array)
 
 
-def independent(Tape tape, value):
-    """A traced copy of an array (or of a number) that derivatives are taken in."""
-    cdef Buffer buffer
-    cdef cnp.ndarray array
-    if type(value) is float64:
-        return scalar(tape, push(tape, WG_INPUT, 0, 0, value), value)
-    array = same_layout(<cnp.ndarray>np.asarray(value))
-    buffer = new_buffer(array, tape.level)
-    buffer.owner = array
-    tape.roots.append(buffer)
-    x = array_var(buffer, array)
-    x.scalar = not isinstance(value, ndarray)
-    return x
-
-
 def is_var(x):
     """Is `x` traced, or a clean array?"""
     return type(x) is ScalarVar or type(x) is ArrayVar
@@ -1464,15 +1131,6 @@ cpdef object plain(x):
     return x
 
 
-def empty(shape):
-    """A float64 array in C order, large ones from the pool."""
-    cdef cnp.npy_intp dims[64]
-    cdef int d, ndim = len(shape)
-    for d in range(ndim):
-        dims[d] = shape[d]
-    return empty_array(ndim, dims)
-
-
 def is_scalar(x):
     """Is `x` a traced scalar, of whatever dtype?"""
     return type(x) is ScalarVar or (type(x) is ArrayVar and (<ArrayVar>x).scalar)
@@ -1487,16 +1145,6 @@ cpdef object value_of(x):
     return x
 
 
-def has_stores(Tape tape):
-    """Was anything written in place?"""
-    return tape.has_stores
-
-
-def was_written(x):
-    """Was something stored into the array of this input?"""
-    return type(x) is ArrayVar and (<ArrayVar>x).buffer.written
-
-
 def view_of(ArrayVar x, view):
     """The operand for an array that shares the memory of `x`."""
     return array_var(x.buffer, <cnp.ndarray>view)
@@ -1509,7 +1157,7 @@ cpdef bint shares_memory(ArrayVar x, y):
     return (cnp.PyArray_SIZE(array) > 0 and data >= x.buffer.low and data < x.buffer.low + x.buffer.span)
 
 
-def scalar_list(items):
+cpdef bint scalar_list(items):
     """Is this a list or tuple of float64 scalars, at least one of them traced?"""
     cdef bint traced = False
     if not items:
@@ -1520,30 +1168,6 @@ def scalar_list(items):
         elif not (type(x) is float or type(x) is float64 or type(x) is int):
             return False
     return traced
-
-
-cpdef bint is_output(Tape tape, y) except -1:
-    """Is `y` an operand of this derivative, or a list of its scalars? One of another derivative is an error."""
-    cdef Level level = None
-    if type(y) is ScalarVar:
-        level = (<ScalarVar>y).tape.level
-    elif type(y) is ArrayVar:
-        level = (<ArrayVar>y).buffer.level
-    elif type(y) is list or type(y) is tuple:
-        if not scalar_list(y):
-            return False
-        for x in y:
-            if type(x) is ScalarVar and (<ScalarVar>x).tape is not tape:
-                is_output(tape, x)
-        return True
-    else:
-        return False
-    if level is tape.level or level is None:
-        return True
-    if level.tape == NULL:
-        raise LevelError(ended_message(level))
-    raise LevelError(f"{tape.level.name}: the function returned a value of {level.name}, another derivative that "
-                     "is still running: derivatives of derivatives are not available in this version")
 
 
 def stack_scalars(items):
@@ -1611,97 +1235,3 @@ def record(Tape tape not None, row, tuple args, dict kwargs, list operands, y, i
     node.saved = index_map
     node.aslot = node.bslot = -1
     return result(tape, node, y)
-
-
-def pull_back(Tape tape, list inputs, list outputs, cotangents, Py_ssize_t k, bint stacked, bint consume):
-    """Sweep once and return the cotangent of each input, with a leading axis of length k if `stacked`.
-
-    `cotangents` holds one array an output (None: no contribution), or is a pair ``(first, last)``: then the seeds
-    are the rows `first` to `last` of the identity over all elements of the outputs.
-    """
-    cdef list found = []
-    cdef Py_ssize_t offset = 0
-    tape.begin(k, stacked)
-    try:
-        for i, y in enumerate(outputs):
-            if type(cotangents) is tuple:
-                offset = seed_rows(tape, y, offset, cotangents[0], k)
-            elif cotangents[i] is not None:
-                seed(tape, y, cotangents[i])
-        tape.sweep(consume)
-        for x in inputs:
-            found.append(adjoint_of(tape, x))
-    finally:
-        tape.end()
-    return found
-
-
-cdef int seed(Tape tape, object y, object cotangent) except -1:
-    if type(y) is ScalarVar:
-        if type(cotangent) is float:
-            tape.adjoint[(<ScalarVar>y).slot] += <double>cotangent
-        else:
-            tape.accumulate(None, None, (<ScalarVar>y).slot, cotangent)
-    elif type(y) is ArrayVar and (<ArrayVar>y).buffer.level is tape.level:
-        tape.accumulate((<ArrayVar>y).buffer, (<ArrayVar>y).v, -1, cotangent)
-    elif type(y) is list or type(y) is tuple:       # of scalars, standing for an array
-        for i, x in enumerate(y):
-            seed(tape, x, cotangent[..., i])
-    return 0
-
-
-cdef Py_ssize_t seed_rows(Tape tape, object y, Py_ssize_t offset, Py_ssize_t first, Py_ssize_t k) except -1:
-    """Seed direction j with element `first + j` of the outputs; return the offset of the next output."""
-    cdef Py_ssize_t size = 1, j, e
-    cdef Buffer buffer
-    cdef cnp.ndarray v
-    if type(y) is ScalarVar:
-        if first <= offset < first + k:
-            tape.adjoint[(<ScalarVar>y).slot * k + offset - first] += 1.0
-        return offset + 1
-    if type(y) is list or type(y) is tuple:             # of scalars, standing for an array
-        for x in y:
-            if type(x) is ScalarVar and first <= offset < first + k:
-                tape.adjoint[(<ScalarVar>x).slot * k + offset - first] += 1.0
-            offset += 1
-        return offset
-    size = np.size(y) if type(y) is not ArrayVar else cnp.PyArray_SIZE((<ArrayVar>y).v)
-    wanted = first < offset + size and offset < first + k
-    if wanted and type(y) is ArrayVar and (<ArrayVar>y).buffer.level is tape.level:
-        buffer = (<ArrayVar>y).buffer
-        v = (<ArrayVar>y).v
-        adjoint = None
-        for j in range(k):
-            e = first + j - offset
-            if not 0 <= e < size:
-                continue
-            if is_double(v) and cnp.PyArray_IS_C_CONTIGUOUS(v):
-                (<double *>(tape.shadow_of(buffer) + j * buffer.span
-                            + (<char *>cnp.PyArray_DATA(v) - buffer.low)))[e] += 1.0
-            else:
-                if adjoint is None:
-                    adjoint = tape.adjoint_view(buffer, v)
-                adjoint[j, ...].flat[e] += 1.0
-    return offset + size
-
-
-cdef object adjoint_of(Tape tape, object x):
-    """Adjoint of an input, in memory of its own."""
-    cdef ArrayVar v
-    cdef cnp.ndarray adjoint
-    cdef cnp.npy_intp k = tape.k
-    if type(x) is ScalarVar:
-        if not tape.stacked:
-            return float64(tape.adjoint[(<ScalarVar>x).slot])
-        adjoint = <cnp.ndarray>cnp.PyArray_EMPTY(1, &k, cnp.NPY_DOUBLE, 0)
-        memcpy(cnp.PyArray_DATA(adjoint), tape.adjoint + (<ScalarVar>x).slot * k, k * sizeof(double))
-        return adjoint
-    v = <ArrayVar>x
-    adjoint = tape.adjoint_view(v.buffer, v.v)   # shares the shadow, which the sweep gives up
-    if not cnp.PyArray_IS_C_CONTIGUOUS(v.v):
-        adjoint = adjoint.copy()
-    return adjoint[()] if v.scalar and not tape.stacked else adjoint
-
-
-# the offset of the vectorcall pointer, as an instance shows it
-wg_enable_vectorcall(<PyTypeObject *>Ufunc, <char *>&u_add.vectorcall - <char *><PyObject *>u_add)

@@ -26,8 +26,8 @@ def unbroadcast(z, x, lead: int = 0):
 
 
 def from_end(axis, ndim: int) -> tuple[int, ...]:
-    """Axes as a tuple of negative numbers; None means all."""
-    if axis is None:
+    """Axes as a tuple of negative numbers; None means all, and so does any axis of a number: it has none."""
+    if axis is None or ndim == 0:
         return tuple(range(-ndim, 0))
     axes = axis if isinstance(axis, tuple) else (axis,)
     return tuple(i if i < 0 else i - ndim for i in axes)

@@ -56,6 +56,23 @@ def _broadcast_arrays(*args, subok=False):
     return tuple(np.broadcast_to(x, shape) for x in args)
 
 
+def _at_least(ndim):
+    """``atleast_1d`` and its relatives, of one array or of several: axes are put before, from the third on behind."""
+
+    def reshaped(x):
+        n = np.ndim(x)
+        if n >= ndim:
+            return as_array(x)
+        before = min(ndim - n, 2 if n == 0 else 1)
+        return np.reshape(x, (1,) * before + np.shape(x) + (1,) * (ndim - n - before))
+
+    def body(*arys):
+        parts = tuple(reshaped(x) for x in arys)
+        return parts[0] if len(parts) == 1 else parts
+
+    return body
+
+
 def _select(condlist, choicelist, default=0):
     result = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist)):
@@ -71,7 +88,7 @@ def _polyval(p, x):
 
 
 def _nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
-    x = np.stack(x) if isinstance(x, (list, tuple)) else x
+    x = as_array(x)
     limits = np.finfo(x.dtype)
     y = np.where(np.isnan(x), nan, x)
     y = np.where(np.isposinf(x), limits.max if posinf is None else posinf, y)
@@ -83,12 +100,29 @@ def _nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     return x
 
 
+def as_array(x):
+    """A list or tuple, of which items may be traced, as an array."""
+    return np.stack([as_array(item) for item in x]) if isinstance(x, (list, tuple)) else x
+
+
+def _trapezoid(y, x=None, dx=1.0, axis=-1):
+    y = np.moveaxis(as_array(y), axis, -1)
+    if x is not None:
+        x = as_array(x)
+        dx = np.diff(x) if np.ndim(x) == 1 else np.diff(np.moveaxis(x, axis, -1))
+    return np.sum(dx * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
+
+
 composed(np.block, _block)
 composed(np.copyto, _copyto)
 composed(np.fill_diagonal, _fill_diagonal)
 composed(np.meshgrid, _meshgrid)
 composed(np.broadcast_arrays, _broadcast_arrays)
+composed(np.atleast_1d, _at_least(1))
+composed(np.atleast_2d, _at_least(2))
+composed(np.atleast_3d, _at_least(3))
 composed(np.select, _select)
+composed(np.trapezoid, _trapezoid)
 composed(np.nan_to_num, _nan_to_num)
 composed(np.polyval, _polyval)
 composed(np.divmod, lambda x1, x2: (np.floor_divide(x1, x2), np.remainder(x1, x2)))

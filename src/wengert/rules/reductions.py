@@ -177,7 +177,7 @@ structural(np.average, average_wrt_array, None, average_wrt_weights, stacked=Tru
 
 def flat_if_none(ybar, a, axis):
     """Operand and axis of a running operation: without an axis it runs over the flattened array."""
-    return (np.ravel(a), -1) if axis is None else (a, from_end(axis, np.ndim(a))[0])
+    return (np.ravel(a), -1) if axis is None or np.ndim(a) == 0 else (a, from_end(axis, np.ndim(a))[0])
 
 
 def reverse_cumsum(z, axis):
@@ -225,7 +225,7 @@ def without_initial(ybar, a, axis, include_initial):
     """Cotangent of the running result without its leading constant."""
     if not include_initial:
         return ybar
-    axis = -1 if axis is None else from_end(axis, np.ndim(a))[0]
+    axis = -1 if axis is None or np.ndim(a) == 0 else from_end(axis, np.ndim(a))[0]
     n = np.shape(ybar)[axis]
     return np.take(ybar, np.arange(1, n), axis=axis)
 
@@ -260,38 +260,3 @@ def one_slice(z, axis):
 
 
 linear(np.diff, diff_transpose, stacked=True)
-
-
-def spacings(y, x, dx, axis):
-    """Widths of the intervals, shaped to broadcast against the differences of `y`."""
-    if x is None:
-        return dx
-    width = np.diff(x, axis=axis if np.ndim(x) == np.ndim(y) else -1)
-    return width if np.ndim(x) == np.ndim(y) else np.reshape(width, [-1] + [1] * (-axis - 1))
-
-
-def end_points(z, axis):
-    """The transpose of adding neighbours: both ends of every interval get its value."""
-    edge = np.zeros(one_slice(z, axis), dtype=z.dtype)
-    return np.concatenate([z, edge], axis=axis) + np.concatenate([edge, z], axis=axis)
-
-
-def trapezoid_wrt_values(ybar, integral, y, x=None, dx=1.0, axis=-1):
-    (axis,) = from_end(axis, np.ndim(y))
-    half = strong(restore(ybar, y, axis) / 2, spacings(y, x, dx, axis))
-    lead = np.shape(ybar)[: leading(ybar, integral)]
-    return end_points(np.broadcast_to(half, lead + np.shape(np.diff(y, axis=axis))), axis)
-
-
-def trapezoid_wrt_points(ybar, integral, y, x=None, dx=1.0, axis=-1):
-    (axis,) = from_end(axis, np.ndim(y))
-    n = np.shape(y)[axis]
-    middles = (np.take(y, np.arange(1, n), axis=axis) + np.take(y, np.arange(n - 1), axis=axis)) / 2
-    z = strong(restore(ybar, y, axis), middles)
-    if np.ndim(x) != np.ndim(y):
-        z = np.sum(z, axis=tuple(i for i in range(-np.ndim(y), 0) if i != axis))
-        axis = -1
-    return diff_transpose(z, np.zeros(np.shape(z)[leading(ybar, integral) :]), axis=axis)
-
-
-structural(np.trapezoid, trapezoid_wrt_values, trapezoid_wrt_points, stacked=True)

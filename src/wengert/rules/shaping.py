@@ -16,7 +16,7 @@ from wengert.rules.broadcasting import from_end, leading, length, numbers, send_
 
 # ---- views
 
-view(np.reshape, np.ravel, np.squeeze, np.expand_dims, np.atleast_1d, np.atleast_2d, np.atleast_3d)
+view(np.reshape, np.ravel, np.squeeze, np.expand_dims)
 view(np.transpose, np.matrix_transpose, np.linalg.matrix_transpose, np.swapaxes, np.moveaxis, np.rollaxis)
 view(np.flip, np.fliplr, np.flipud, np.rot90)
 view(np.diagonal, np.linalg.diagonal, np.broadcast_to)

@@ -17,9 +17,10 @@ import numpy as np
 import wengert.numpy  # noqa: F401  (makes NumPy's functions known to the rebinding of code)
 from wengert.containers import input_leaf, leaves_like, output_leaf, plain_copy, split
 from wengert.core.levels import running
+from wengert.core.pullback import has_stores, independent, is_output, pull_back, was_written
 from wengert.core.rebind import rebound
 from wengert.core.tape import Tape
-from wengert.core.var import has_stores, holds_traced, independent, is_output, pull_back, was_written
+from wengert.core.var import holds_traced
 from wengert.errors import LevelError, MutatedInputWarning
 
 _warned: weakref.WeakSet = weakref.WeakSet()

@@ -1,0 +1,26 @@
+# The interface of kernel.pyx: a ufunc's value by its own loop, and what its row of kernels.h says.
+
+cimport numpy as cnp
+
+ctypedef void (*loop_function)(char **args, const cnp.npy_intp *dims, const cnp.npy_intp *steps,
+                               void *loop_data) noexcept nogil
+
+
+cdef class Kernel:
+    cdef readonly object ufunc
+    cdef readonly int opcode
+    cdef int reads_a, reads_b       # what its partials read: WG_A | WG_B | WG_Y
+    cdef int nin
+    cdef loop_function loop         # the ufunc's own inner loop for doubles, or NULL
+    cdef void *loop_data
+    cdef object found               # the registry's Primitive, looked up when first needed
+
+    cdef object row(self)
+    cdef int find_loop(self) except -1
+    cdef double value1(self, double a) except? -1.0
+    cdef double value2(self, double a, double b) except? -1.0
+    cdef object array_value(self, cnp.ndarray a, cnp.ndarray b, double ac, double bc, bint strong)
+
+
+cdef dict kernels                   # by the ufunc it stands for
+cdef list by_opcode

@@ -1,0 +1,48 @@
+# The interface of memory.pyx: blocks of the pool, buffers of traced arrays, and questions about layouts.
+
+cimport numpy as cnp
+from cpython.object cimport PyObject
+from libc.stdint cimport int32_t
+
+
+cdef class Block:                       # memory from the pool; goes back to it with its last reference
+    cdef char *data
+    cdef size_t size
+    cdef object owner                   # an array whose memory this is, or None for the pool's
+
+cdef Block take(size_t size)            # a block of at least `size` bytes
+cdef cnp.ndarray empty_array(int ndim, cnp.npy_intp *shape)     # float64, C order, large ones from the pool
+
+
+cdef class Level:                       # which derivative a value belongs to
+    cdef PyObject *tape                 # borrowed; NULL when the derivative has ended
+    cdef readonly str name              # as messages print it
+
+
+cdef class Buffer:                      # memory of a traced array, and its adjoint as a shadow
+    cdef char *low                      # lowest address, and the number of bytes from there on
+    cdef Py_ssize_t span
+    cdef cnp.ndarray owner              # keeps the memory alive where entries refer to it by address, else None
+    cdef Block shadow                   # k directions of `span` bytes; None: the adjoint is 0
+    cdef Level level                    # None: clean, a constant so far
+    cdef int32_t id                     # number among the buffers with scalar entries, or -1
+    cdef bint written                   # something was stored into it
+    cdef object escaped                 # where its ndarray was handed out, or None
+
+cdef Buffer new_buffer(cnp.ndarray value, Level level)
+cdef cnp.ndarray outline(cnp.ndarray array)     # shape, strides and address of an array without its memory
+
+cdef bint same_shape(cnp.ndarray x, cnp.ndarray y)
+cdef cnp.ndarray view_at(char *data, object owner, cnp.ndarray like, Py_ssize_t k, Py_ssize_t span)
+cdef cnp.ndarray kept(cnp.ndarray x)            # a copy, from the pool
+cdef cnp.ndarray same_layout(cnp.ndarray x)     # a copy with the same strides
+
+
+cdef inline bint is_double(cnp.ndarray x):
+    """float64 in native byte order, aligned."""
+    return cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE and cnp.PyArray_ISBEHAVED_RO(x)
+
+
+cdef inline bint is_vector(cnp.ndarray x):
+    """Doubles that lie one after the other."""
+    return is_double(x) and cnp.PyArray_IS_C_CONTIGUOUS(x)

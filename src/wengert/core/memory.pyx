@@ -1,0 +1,231 @@
+# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Memory of arrays: blocks from a pool, buffers with their shadows, and what is asked of layouts.
+
+Large arrays come from a pool of freed blocks, because a fresh page costs more than the arithmetic on it.
+A block returns to the pool with its last reference, whoever holds that, so nothing is released by hand.
+A `Buffer` is the memory of a traced array; the adjoint lies in a *shadow* of the same layout.
+"""
+
+cimport cython
+cimport numpy as cnp
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF
+from libc.string cimport memcpy, memset
+
+cnp.import_array()
+
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_New(PyTypeObject *subtype, int nd, const cnp.npy_intp *dims, int type_num,
+                       const cnp.npy_intp *strides, void *data, int itemsize, int flags, PyObject *obj)
+    int PyArray_SetBaseObject(cnp.ndarray array, object base) except -1
+
+cdef enum:
+    POOLED = 4096               # bytes; smaller arrays come from NumPy's own cache
+    CLASSES = 512               # size classes: eight to a power of two
+
+cdef size_t POOL_LIMIT = 64 << 20
+cdef size_t pool_size = 0
+cdef char *pool[CLASSES]        # free blocks of a class, linked through their first bytes
+memset(pool, 0, sizeof(pool))
+
+
+cdef inline int size_class(size_t size, size_t *rounded) noexcept:
+    cdef size_t step = POOLED // 8
+    cdef int c = 0
+    while size > 16 * step:
+        step *= 2
+        c += 8
+    rounded[0] = (size + step - 1) // step * step
+    return c + <int>(rounded[0] // step)
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(64)
+cdef class Block:
+    """Memory that returns to the pool when the last array or shadow in it is gone."""
+
+    def __dealloc__(self):
+        global pool_size
+        cdef size_t rounded
+        cdef int c
+        if self.data == NULL or self.owner is not None:
+            return
+        c = size_class(self.size, &rounded)
+        if c >= CLASSES or pool_size + rounded > POOL_LIMIT:
+            PyMem_RawFree(self.data)
+            return
+        (<char **>self.data)[0] = pool[c]
+        pool[c] = self.data
+        pool_size += rounded
+
+
+cdef Block take(size_t size):
+    global pool_size
+    cdef Block block = Block.__new__(Block)
+    cdef size_t rounded
+    cdef int c = size_class(size, &rounded)
+    block.size = rounded
+    if c < CLASSES and pool[c] != NULL:
+        block.data = pool[c]
+        pool[c] = (<char **>block.data)[0]
+        pool_size -= rounded
+    else:
+        block.data = <char *>PyMem_RawMalloc(rounded)
+        if block.data == NULL:
+            raise MemoryError(f"no memory for an array of {size} bytes")
+    return block
+
+
+cdef cnp.ndarray empty_array(int ndim, cnp.npy_intp *shape):
+    cdef Py_ssize_t size = sizeof(double)
+    cdef int d
+    cdef Block block
+    cdef cnp.ndarray array
+    for d in range(ndim):
+        size *= shape[d]
+    if size < POOLED:
+        return <cnp.ndarray>cnp.PyArray_EMPTY(ndim, shape, cnp.NPY_DOUBLE, 0)
+    block = take(size)
+    array = <cnp.ndarray>cnp.PyArray_SimpleNewFromData(ndim, shape, cnp.NPY_DOUBLE, block.data)
+    Py_INCREF(block)
+    PyArray_SetBaseObject(array, block)     # steals the reference
+    return array
+
+
+def clear_caches():
+    """Give the memory that wengert keeps for its next arrays back to the system."""
+    global pool_size
+    cdef char *data
+    cdef int c
+    for c in range(CLASSES):
+        while pool[c] != NULL:
+            data = pool[c]
+            pool[c] = (<char **>data)[0]
+            PyMem_RawFree(data)
+    pool_size = 0
+
+
+@cython.final
+@cython.no_gc
+cdef class Level:
+    """Which derivative a value belongs to: the running tape, or the name of a derivative that has ended."""
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+cdef class Buffer:
+    """Memory of a traced array; its adjoint is a shadow of the same layout."""
+
+
+cdef Buffer new_buffer(cnp.ndarray value, Level level):
+    cdef Buffer buffer = Buffer.__new__(Buffer)
+    cdef int d
+    cdef Py_ssize_t extent
+    buffer.level = level
+    buffer.id = -1
+    buffer.low = <char *>cnp.PyArray_DATA(value)
+    if cnp.PyArray_IS_C_CONTIGUOUS(value):
+        buffer.span = cnp.PyArray_NBYTES(value)
+        return buffer
+    buffer.span = cnp.PyArray_ITEMSIZE(value)
+    for d in range(cnp.PyArray_NDIM(value)):
+        extent = (cnp.PyArray_DIM(value, d) - 1) * cnp.PyArray_STRIDE(value, d)
+        if extent < 0:
+            buffer.low += extent
+            extent = -extent
+        buffer.span += extent
+    if cnp.PyArray_SIZE(value) == 0:
+        buffer.span = 0
+    return buffer
+
+
+cdef cnp.ndarray outline(cnp.ndarray array):
+    """Shape, strides and address of an array whose elements are not needed any more, so that its memory may go.
+
+    Never handed to Python code: its elements must not be read.
+    """
+    if cnp.PyArray_NBYTES(array) < POOLED:
+        return array
+    return <cnp.ndarray>PyArray_New(
+        <PyTypeObject *>cnp.ndarray, cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.PyArray_TYPE(array),
+        cnp.PyArray_STRIDES(array), cnp.PyArray_DATA(array), 0, 0, NULL)
+
+
+# ---------------------------------------------------------------------------------------------- layouts
+
+cdef bint same_shape(cnp.ndarray x, cnp.ndarray y):
+    cdef int d, ndim = cnp.PyArray_NDIM(x)
+    if ndim != cnp.PyArray_NDIM(y):
+        return False
+    for d in range(ndim):
+        if cnp.PyArray_DIM(x, d) != cnp.PyArray_DIM(y, d):
+            return False
+    return True
+
+
+cdef cnp.ndarray view_at(char *data, object owner, cnp.ndarray like, Py_ssize_t k, Py_ssize_t span):
+    """Array at `data` with the shape and strides of `like`, behind an axis of length k and stride `span` if k > 0."""
+    cdef cnp.npy_intp shape[65]
+    cdef cnp.npy_intp strides[65]
+    cdef int d, lead = 1 if k > 0 else 0, ndim = cnp.PyArray_NDIM(like)
+    cdef cnp.ndarray array
+    shape[0] = k
+    strides[0] = span
+    for d in range(ndim):
+        shape[d + lead] = cnp.PyArray_DIM(like, d)
+        strides[d + lead] = cnp.PyArray_STRIDE(like, d)
+    array = <cnp.ndarray>PyArray_New(<PyTypeObject *>cnp.ndarray, ndim + lead, shape, cnp.PyArray_TYPE(like), strides,
+                                     data, 0, cnp.NPY_ARRAY_WRITEABLE, NULL)
+    Py_INCREF(owner)
+    PyArray_SetBaseObject(array, owner)         # steals the reference
+    return array
+
+
+cdef cnp.ndarray same_layout(cnp.ndarray x):
+    """A copy with the same strides, negative ones included: NumPy's loops may differ in the last bit otherwise."""
+    cdef cnp.ndarray array
+    cdef Buffer memory
+    cdef Block block
+    if is_vector(x):
+        return kept(x)
+    memory = new_buffer(x, None)
+    if memory.span > 16 * <Py_ssize_t>cnp.PyArray_NBYTES(x) or not one_place_each(x):
+        return kept(x)
+    block = take(max(1, memory.span))
+    array = view_at(block.data + (<char *>cnp.PyArray_DATA(x) - memory.low), block, x, 0, 0)
+    array[...] = x
+    return array
+
+
+cdef bint one_place_each(cnp.ndarray x):
+    """Has every element a place of its own, as far as the strides in order of size show?"""
+    cdef Py_ssize_t reach = cnp.PyArray_ITEMSIZE(x)
+    for stride, size in sorted([(abs(step), n) for step, n in zip((<object>x).strides, (<object>x).shape)]):
+        if size > 1:
+            if stride < reach:
+                return False
+            reach = stride * size
+    return True
+
+
+cdef cnp.ndarray kept(cnp.ndarray x):
+    """A copy with the same layout."""
+    cdef cnp.ndarray copy
+    if is_vector(x):
+        copy = empty_array(cnp.PyArray_NDIM(x), cnp.PyArray_DIMS(x))
+        memcpy(cnp.PyArray_DATA(copy), cnp.PyArray_DATA(x), cnp.PyArray_NBYTES(x))
+        return copy
+    return <cnp.ndarray>x.copy(order="K")
+
+
+def empty(shape):
+    """A float64 array in C order, large ones from the pool."""
+    cdef cnp.npy_intp dims[64]
+    cdef int d, ndim = len(shape)
+    for d in range(ndim):
+        dims[d] = shape[d]
+    return empty_array(ndim, dims)

@@ -1,0 +1,157 @@
+# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""From a function's arguments to its outputs and back: what the transforms ask of one recording."""
+
+cimport numpy as cnp
+from libc.string cimport memcpy
+
+import numpy as np
+
+from wengert.core.memory cimport Buffer, Level, is_double, is_vector, new_buffer, same_layout
+from wengert.core.tape cimport WG_INPUT, Tape, ended_message, push
+from wengert.core.var cimport ArrayVar, ScalarVar, array_var, scalar, scalar_list
+
+from wengert.errors import LevelError
+
+cnp.import_array()
+
+cdef object float64 = np.float64, ndarray = np.ndarray
+
+
+def independent(Tape tape, value):
+    """A traced copy of an array (or of a number) that derivatives are taken in."""
+    cdef Buffer buffer
+    cdef cnp.ndarray array
+    if type(value) is float64:
+        return scalar(tape, push(tape, WG_INPUT, 0, 0, value), value)
+    array = same_layout(<cnp.ndarray>np.asarray(value))
+    buffer = new_buffer(array, tape.level)
+    buffer.owner = array
+    tape.roots.append(buffer)
+    x = array_var(buffer, array)
+    x.scalar = not isinstance(value, ndarray)
+    return x
+
+
+cpdef bint is_output(Tape tape, y) except -1:
+    """Is `y` an operand of this derivative, or a list of its scalars? One of another derivative is an error."""
+    cdef Level level = None
+    if type(y) is ScalarVar:
+        level = (<ScalarVar>y).tape.level
+    elif type(y) is ArrayVar:
+        level = (<ArrayVar>y).buffer.level
+    elif type(y) is list or type(y) is tuple:
+        if not scalar_list(y):
+            return False
+        for x in y:
+            if type(x) is ScalarVar and (<ScalarVar>x).tape is not tape:
+                is_output(tape, x)
+        return True
+    else:
+        return False
+    if level is tape.level or level is None:
+        return True
+    if level.tape == NULL:
+        raise LevelError(ended_message(level))
+    raise LevelError(f"{tape.level.name}: the function returned a value of {level.name}, another derivative that "
+                     "is still running: derivatives of derivatives are not available in this version")
+
+
+def has_stores(Tape tape):
+    """Was anything written in place?"""
+    return tape.has_stores
+
+
+def was_written(x):
+    """Was something stored into the array of this input?"""
+    return type(x) is ArrayVar and (<ArrayVar>x).buffer.written
+
+
+def pull_back(Tape tape, list inputs, list outputs, cotangents, Py_ssize_t k, bint stacked, bint consume):
+    """Sweep once and return the cotangent of each input, with a leading axis of length k if `stacked`.
+
+    `cotangents` holds one array an output (None: no contribution), or is a pair ``(first, last)``: then the seeds
+    are the rows `first` to `last` of the identity over all elements of the outputs.
+    """
+    cdef list found = []
+    cdef Py_ssize_t offset = 0
+    tape.begin(k, stacked)
+    try:
+        for i, y in enumerate(outputs):
+            if type(cotangents) is tuple:
+                offset = seed_rows(tape, y, offset, cotangents[0], k)
+            elif cotangents[i] is not None:
+                seed(tape, y, cotangents[i])
+        tape.sweep(consume)
+        for x in inputs:
+            found.append(adjoint_of(tape, x))
+    finally:
+        tape.end()
+    return found
+
+
+cdef int seed(Tape tape, object y, object cotangent) except -1:
+    if type(y) is ScalarVar:
+        if type(cotangent) is float:
+            tape.adjoint[(<ScalarVar>y).slot] += <double>cotangent
+        else:
+            tape.accumulate(None, None, (<ScalarVar>y).slot, cotangent)
+    elif type(y) is ArrayVar and (<ArrayVar>y).buffer.level is tape.level:
+        tape.accumulate((<ArrayVar>y).buffer, (<ArrayVar>y).v, -1, cotangent)
+    elif type(y) is list or type(y) is tuple:       # of scalars, standing for an array
+        for i, x in enumerate(y):
+            seed(tape, x, cotangent[..., i])
+    return 0
+
+
+cdef Py_ssize_t seed_rows(Tape tape, object y, Py_ssize_t offset, Py_ssize_t first, Py_ssize_t k) except -1:
+    """Seed direction j with element `first + j` of the outputs; return the offset of the next output."""
+    cdef Py_ssize_t size = 1, j, e
+    cdef Buffer buffer
+    cdef cnp.ndarray v
+    if type(y) is ScalarVar:
+        if first <= offset < first + k:
+            tape.adjoint[(<ScalarVar>y).slot * k + offset - first] += 1.0
+        return offset + 1
+    if type(y) is list or type(y) is tuple:             # of scalars, standing for an array
+        for x in y:
+            if type(x) is ScalarVar and first <= offset < first + k:
+                tape.adjoint[(<ScalarVar>x).slot * k + offset - first] += 1.0
+            offset += 1
+        return offset
+    size = np.size(y) if type(y) is not ArrayVar else cnp.PyArray_SIZE((<ArrayVar>y).v)
+    wanted = first < offset + size and offset < first + k
+    if wanted and type(y) is ArrayVar and (<ArrayVar>y).buffer.level is tape.level:
+        buffer = (<ArrayVar>y).buffer
+        v = (<ArrayVar>y).v
+        adjoint = None
+        for j in range(k):
+            e = first + j - offset
+            if not 0 <= e < size:
+                continue
+            if is_double(v) and cnp.PyArray_IS_C_CONTIGUOUS(v):
+                (<double *>(tape.shadow_of(buffer) + j * buffer.span
+                            + (<char *>cnp.PyArray_DATA(v) - buffer.low)))[e] += 1.0
+            else:
+                if adjoint is None:
+                    adjoint = tape.adjoint_view(buffer, v)
+                adjoint[j, ...].flat[e] += 1.0
+    return offset + size
+
+
+cdef object adjoint_of(Tape tape, object x):
+    """Adjoint of an input, in memory of its own."""
+    cdef ArrayVar v
+    cdef cnp.ndarray adjoint
+    cdef cnp.npy_intp k = tape.k
+    if type(x) is ScalarVar:
+        if not tape.stacked:
+            return float64(tape.adjoint[(<ScalarVar>x).slot])
+        adjoint = <cnp.ndarray>cnp.PyArray_EMPTY(1, &k, cnp.NPY_DOUBLE, 0)
+        memcpy(cnp.PyArray_DATA(adjoint), tape.adjoint + (<ScalarVar>x).slot * k, k * sizeof(double))
+        return adjoint
+    v = <ArrayVar>x
+    adjoint = tape.adjoint_view(v.buffer, v.v)   # shares the shadow, which the sweep gives up
+    if not cnp.PyArray_IS_C_CONTIGUOUS(v.v):
+        adjoint = adjoint.copy()
+    return adjoint[()] if v.scalar and not tape.stacked else adjoint

@@ -1,0 +1,241 @@
+"""Code objects with some of their names replaced by private ones.
+
+Idea.  Which object a global name or an import yields is decided by an index into the names of a code object.
+So a copy whose indices point to other, appended names yields other objects, and is otherwise the same code.
+Private names live in `builtins` (imports: in `sys.modules`), where a global name is looked up last.
+
+Invariants
+- Only the name index of LOAD_GLOBAL, LOAD_NAME, LOAD_FROM_DICT_OR_GLOBALS and IMPORT_NAME changes, within the
+  width it has.  Offsets, lines, constants, cells and the exception table keep their place.
+- A name that the code itself assigns is never renamed where the assignment can be seen.
+- A private name lasts while a renamed code uses it and what it stands for lives.
+"""
+
+import builtins
+import dis
+import functools
+import itertools
+import sys
+import types
+import weakref
+
+__all__ = ["BUILTINS", "KNOWN", "TooWide", "alias_of", "chain", "forget", "private", "read", "rename"]
+
+BUILTINS = vars(builtins)
+# 3.15 packs flags into IMPORT_NAME's argument; a bytecode we have not read is left alone.
+KNOWN = sys.implementation.name == "cpython" and (3, 11) <= sys.version_info < (3, 15)
+
+_codes = {}  # id(code) -> Code
+_aliases = weakref.WeakValueDictionary()  # id(followed object) -> Alias
+_number = itertools.count()
+
+_op = {name: dis.opmap.get(name, -1) for name in (
+    "LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "IMPORT_NAME", "IMPORT_FROM", "EXTENDED_ARG",
+    "LOAD_CONST", "LOAD_SMALL_INT", "LOAD_ATTR", "LOAD_METHOD", "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_NAME",
+    "STORE_DEREF", "DELETE_DEREF", "STORE_FAST", "SWAP", "POP_TOP")}  # fmt: skip
+_LOAD_GLOBAL, _IMPORT_NAME, _EXTENDED_ARG = _op["LOAD_GLOBAL"], _op["IMPORT_NAME"], _op["EXTENDED_ARG"]
+_LOADS = {_op["LOAD_NAME"], _op["LOAD_FROM_DICT_OR_GLOBALS"]} - {-1}
+_ATTRIBUTE = {_op["LOAD_ATTR"], _op["LOAD_METHOD"]}
+_ATTRIBUTE_SHIFT = int(sys.version_info >= (3, 12))  # LOAD_ATTR has LOAD_METHOD's meaning too, by its low bit
+_GLOBAL_STORES = {_op["STORE_GLOBAL"], _op["DELETE_GLOBAL"]}
+_CELL_STORES = {_op["STORE_DEREF"], _op["DELETE_DEREF"]}
+_IMPORT_TAIL = {_op[name] for name in (
+    "IMPORT_FROM", "SWAP", "POP_TOP", "STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")}  # fmt: skip
+
+
+class TooWide(Exception):
+    """A new name index does not fit the width of its instruction."""
+
+
+def forget(table, key, _):
+    """Callback of a weak reference: what is kept under `key` goes."""
+    table.pop(key, None)
+
+
+# Private names ----------------------------------------------------------------------------------------------
+
+
+def private(name):
+    """A name that nobody else uses."""
+    return f"_wengert_{next(_number)}_{name.replace('.', '_')}"
+
+
+class Alias:
+    """A private name in builtins for what takes the place of a followed object."""
+
+    __slots__ = ("__weakref__", "name", "ref")
+
+    def __init__(self, value, name):
+        self.name = private(name)
+        try:
+            self.ref = weakref.ref(value, functools.partial(self.end, id(value), self.name))
+        except TypeError:  # a staticmethod, held by a global name
+            self.ref = lambda: value
+
+    @staticmethod
+    def end(key, name, _, forget=_aliases.pop, pop=BUILTINS.pop):  # bound here: globals may be gone at exit
+        forget(key, None)
+        pop(name, None)
+
+    def __del__(self, pop=BUILTINS.pop):
+        pop(self.name, None)
+
+
+def alias_of(value, name):
+    """The alias of `value`, new ones called after `name`."""
+    alias = _aliases.get(id(value))
+    if alias is None:
+        alias = _aliases[id(value)] = Alias(value, name)
+    return alias
+
+
+def chain(alias, dotted, module):
+    """Private name for `import a.b.c as m`, which takes attribute b of what is imported, and c of that."""
+    alias = f"{alias}_as_{dotted.replace('.', '_')}"
+    if alias not in sys.modules:
+        for part in reversed(dotted.split(".")[1:]):
+            holder = types.ModuleType(alias)
+            setattr(holder, part, module)
+            module = holder
+        sys.modules[alias] = module
+    return alias
+
+
+# Reading ----------------------------------------------------------------------------------------------------
+
+
+def _decode(code):
+    """Instructions of `code` as (offset, opcode, argument, width of the argument in bits), without caches."""
+    raw, out, arg, width = code.co_code, [], 0, 8
+    for i in range(0, len(raw), 2):
+        op = raw[i]
+        if op == 0:  # CACHE
+            continue
+        arg |= raw[i + 1]
+        if op == _EXTENDED_ARG:
+            arg, width = arg << 8, width + 8
+            continue
+        out.append((i, op, arg, width))
+        arg, width = 0, 8
+    return out
+
+
+def _is_free(code, arg):
+    """Name of the free variable that a cell instruction's argument means; None for a cell of its own."""
+    plain = set(code.co_varnames)
+    first = len(code.co_varnames) + sum(name not in plain for name in code.co_cellvars)
+    return code.co_freevars[arg - first] if arg >= first else None
+
+
+def _import_form(code, instructions, k):
+    """Form of the import at instruction k: "from", "as" or "bare"; None where it must stay as it is."""
+
+    def constant(instruction):
+        _, op, arg, _ = instruction
+        return code.co_consts[arg] if op == _op["LOAD_CONST"] else arg if op == _op["LOAD_SMALL_INT"] else ...
+
+    if k < 2 or constant(instructions[k - 2]) != 0:  # a relative import
+        return None
+    following = instructions[k + 1 :]
+    is_as = following[0][1] == _op["IMPORT_FROM"]
+    form = "from" if constant(instructions[k - 1]) else "as" if is_as else "bare"
+    for _, op, arg, _ in following[:1] if form == "bare" else following:
+        if op not in _IMPORT_TAIL:
+            break
+        # The replacement would stay in the user's namespace after the call.
+        if op == _op["STORE_GLOBAL"] or (op == _op["STORE_DEREF"] and _is_free(code, arg)):
+            return None
+    return form
+
+
+def _path(code, instructions, k):
+    """Names of the attributes read, one from the other, from what instruction k loads."""
+    reads = itertools.takewhile(lambda each: each[1] in _ATTRIBUTE, instructions[k + 1 :])
+    return tuple(code.co_names[arg >> _ATTRIBUTE_SHIFT] for _, _, arg, _ in reads)
+
+
+class Code:
+    """What a code object and those nested in it do with names, and its latest renamed copy.
+
+    `names` are read as globals, `paths` the attributes read from them as (name, attribute, ...); `assigned`
+    and `written` are the globals and the free variables assigned; `imports` are pairs (dotted name, form).
+    """
+
+    __slots__ = ("assigned", "imports", "latest", "names", "paths", "ref", "written")
+
+    def __init__(self, code):
+        self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
+        self.paths, self.latest = set(), (None, None)
+        self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
+        self.read(code)
+        self.names -= self.assigned
+        self.paths = [path for path in self.paths if path[0] in self.names]
+
+    def read(self, code):
+        instructions = _decode(code)
+        for k, (_, op, arg, _) in enumerate(instructions):
+            if op == _LOAD_GLOBAL or op in _LOADS:
+                name = code.co_names[arg >> (op == _LOAD_GLOBAL)]
+                self.names.add(name)
+                if path := _path(code, instructions, k):
+                    self.paths.add((name, *path))
+            elif op in _GLOBAL_STORES:
+                self.assigned.add(code.co_names[arg])
+            elif op in _CELL_STORES:
+                self.written.add(_is_free(code, arg))
+            elif op == _IMPORT_NAME and (form := _import_form(code, instructions, k)):
+                self.imports.add((code.co_names[arg], form))
+        for nested in code.co_consts:
+            if type(nested) is types.CodeType:
+                self.read(nested)
+
+
+def read(code):
+    """The `Code` of `code`."""
+    known = _codes.get(id(code))
+    if known is None:
+        known = _codes[id(code)] = Code(code)
+    return known
+
+
+# Renaming ---------------------------------------------------------------------------------------------------
+
+
+def rename(code, names, sources, imports, hidden=frozenset()):
+    """`code` with `names` and `imports` renamed; names in `sources` only where they are called or read from.
+
+    A class must stay itself in `isinstance`, `except` and comparisons.  `hidden` are names of a class body,
+    which its annotation scopes see before globals.
+    """
+    raw, added, instructions = bytearray(code.co_code), {}, _decode(code)
+    own = {code.co_names[arg] for _, op, arg, _ in instructions if op == _op["STORE_NAME"]}
+    hidden = own | hidden
+    for k, (i, op, arg, width) in enumerate(instructions):
+        shift = 0
+        if op == _LOAD_GLOBAL:
+            shift = 1
+            name = code.co_names[arg >> 1]
+            alias = names.get(name)
+            if name in sources and not (arg & 1 or instructions[k + 1][1] in _ATTRIBUTE):
+                continue
+        elif op in _LOADS:
+            name = code.co_names[arg]
+            alias = None if name in hidden or name in sources else names.get(name)
+        elif op == _IMPORT_NAME:
+            alias = imports.get((code.co_names[arg], _import_form(code, instructions, k)))
+        else:
+            continue
+        if alias is None:
+            continue
+        arg = added.setdefault(alias, len(code.co_names) + len(added)) << shift | arg & shift
+        if arg >> width:
+            raise TooWide
+        for back in range(width // 8):
+            raw[i + 1 - 2 * back] = arg >> 8 * back & 255
+    consts = tuple(
+        rename(nested, names, sources, imports, own) if type(nested) is types.CodeType else nested
+        for nested in code.co_consts
+    )
+    if not added and all(map(lambda a, b: a is b, consts, code.co_consts)):
+        return code
+    return code.replace(co_names=code.co_names + tuple(added), co_code=bytes(raw), co_consts=consts)

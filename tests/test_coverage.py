@@ -1,0 +1,341 @@
+"""What is known of each public function: a rule, a constant, a refusal, or an error; never a derivative that is lost.
+
+The first part sorts every name of NumPy into one group, so that a new name asks to be sorted.
+The second calls them all, known or not, with traced arrays: the outcome is the derivative of differences or an error
+of wengert's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+
+import wengert as wg
+import wengert.numpy
+from wengert import registry
+from wengert.core import dispatch
+from wengert.errors import TracedValueError, UnsupportedFunctionError
+
+# ---- groups
+
+#: functions that have no rule yet: an error names them
+UNSUPPORTED = {
+    f"numpy.{name}"
+    for name in (
+        "choose correlate convolve frexp modf partition put putmask place put_along_axis ediff1d unique_all "
+        "unique_counts unique_inverse unique_values corrcoef cov gradient interp percentile quantile piecewise "
+        "sort_complex trim_zeros unwrap nancumprod nancumsum nanmedian nanpercentile nanprod nanquantile nanstd nanvar "
+        "poly polyadd polyder polydiv polyfit polyint polymul polysub roots apply_along_axis apply_over_axes row_stack "
+        "vander busday_count busday_offset is_busday require fromstring frompyfunc asmatrix bmat in1d trapz packbits "
+        "unpackbits kaiser"
+    ).split()
+} | {
+    f"numpy.linalg.{name}"
+    for name in "tensorsolve tensorinv eigvals eigvalsh pinv slogdet svd svdvals eig eigh lstsq qr cond".split()
+}
+
+#: functions that no array of floating numbers reaches: types, files, settings, shapes, text
+NO_OPERANDS = {
+    f"numpy.{name}"
+    for name in (
+        "show_config base_repr binary_repr datetime_as_string datetime_data format_float_positional "
+        "format_float_scientific from_dlpack fromfile get_printoptions getbufsize geterr geterrcall indices isdtype "
+        "isfortran issubdtype nested_iters printoptions promote_types set_printoptions setbufsize seterr seterrcall "
+        "iterable diag_indices ix_ ravel_multi_index unravel_index fromregex load save savetxt savez savez_compressed "
+        "broadcast_shapes mask_indices tril_indices triu_indices mintypecode typename get_include info show_runtime "
+        "test linalg.test"
+    ).split()
+}
+
+
+def public(module):
+    """Public callables of a module, types left out, by name."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if not name.startswith("_") and callable(value) and not isinstance(value, type)
+    }
+
+
+PUBLIC = {f"numpy.{name}": fun for name, fun in public(np).items()} | {
+    f"numpy.linalg.{name}": fun for name, fun in public(np.linalg).items()
+}
+
+
+def groups_of(name, fun):
+    found = []
+    if fun in registry.rows:
+        found.append(registry.rows[fun].kind)
+    elif fun in dispatch.creation:
+        found.append("creation")
+    if name in UNSUPPORTED:
+        found.append("unsupported")
+    if name in NO_OPERANDS:
+        found.append("no operands")
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_every_public_function_of_numpy_is_in_one_group(name):
+    assert len(groups_of(name, PUBLIC[name])) == 1
+
+
+def test_every_row_has_one_word_and_what_it_needs():
+    for fun, row in registry.rows.items():
+        assert row.fun is fun
+        assert row.kind in "elementwise linear structural view rearrangement composed constant refuse".split()
+        assert (row.reason != "") == (row.kind == "refuse")
+        assert bool(row.vjps or row.variadic) == (row.kind in ("linear", "structural", "composed"))
+
+
+# ---- every function, called
+
+#: names that return what memory held, write files, ask the terminal, change settings, run tests or take minutes
+LEFT_ALONE = set(
+    "empty empty_like ndarray recarray save savetxt savez savez_compressed load loadtxt genfromtxt fromfile fromregex memmap info test show_config "
+    "show_runtime set_printoptions setbufsize seterr seterrcall printoptions errstate get_include nested_iters".split()
+)
+
+RNG = np.random.default_rng(20)
+POINTS = {
+    "number": np.float64(0.7),
+    "0-d": np.array(0.7),
+    "vector": np.array([0.3, 1.7, 0.6, 1.1]),
+    "matrix": np.array([[0.913, 0.317, 0.223], [0.271, 1.319, 0.419], [0.119, 0.367, 0.811]]),
+    "one": np.array([0.7]),
+    "stack": RNG.uniform(0.2, 0.8, (2, 2, 3)),
+}
+
+INDICES = np.array([1, 0])
+
+#: ways to put an operand into a call
+FORMS = {
+    "f(x)": lambda fun, x: fun(x),
+    "f(x, x)": lambda fun, x: fun(x, x),
+    "f(x, plain)": lambda fun, x: fun(x, np.full(np.shape(x), 0.3)),
+    "f(plain, x)": lambda fun, x: fun(np.full(np.shape(x), 0.3), x),
+    "f(x, 1)": lambda fun, x: fun(x, 1),
+    "f(1, x)": lambda fun, x: fun(1, x),
+    "f(x, 0.5)": lambda fun, x: fun(x, 0.5),
+    "f(x, 0, 1)": lambda fun, x: fun(x, 0, 1),
+    "f([x, x])": lambda fun, x: fun([x, x]),
+    "f((x, 2 x))": lambda fun, x: fun((x, 2 * x)),
+    "f(x, indices)": lambda fun, x: fun(x, INDICES),
+    "f(x, indices, x)": lambda fun, x: fun(x, INDICES, x[:2] if np.ndim(x) else x),
+    "f(x, mask)": lambda fun, x: fun(x, np.asarray(wg.stop_gradient(x)) > 0.5),
+    "f(mask, x)": lambda fun, x: fun(np.asarray(wg.stop_gradient(x)) > 0.5, x),
+    "f(mask, x, 2 x)": lambda fun, x: fun(np.asarray(wg.stop_gradient(x)) > 0.5, x, 2 * x),
+    "f(x, plain, plain)": lambda fun, x: fun(x, np.linspace(0, 2, 5), np.linspace(1, 3, 5) ** 2),
+    "f(0.4, plain, x)": lambda fun, x: fun(0.4, np.arange(np.size(x)) * 0.31, x),
+    "f(x, x, x)": lambda fun, x: fun(x, x, x),
+    "f(x[0], x[1], 5)": lambda fun, x: fun(x[0], x[1], 5),
+    "f(axis=0)": lambda fun, x: fun(x, axis=0),
+    "f(axis=-1)": lambda fun, x: fun(x, axis=-1),
+    "f([x[0], x[1]])": lambda fun, x: fun([x[0], x[1]]),
+    "f([[x, x], [x, x]])": lambda fun, x: fun([[x, x], [x, x]]),
+    "f(2, fill)": lambda fun, x: fun(2, x),
+    "f(function, x)": lambda fun, x: fun(only_by_functions(fun, lambda v: v * v), x),
+    "f(function, 0, x)": lambda fun, x: fun(only_by_functions(fun, lambda v: np.sum(v * v)), 0, x),
+    "f(labels, x)": lambda fun, x: fun("i,i", x, x),
+    "f(weights=x)": lambda fun, x: fun(np.arange(np.size(x)), weights=x),
+    "f(x, out)": lambda fun, x: into(fun, x),
+}
+
+
+def only_by_functions(fun, argument):
+    """A function as argument: a ufunc would take it for a Python object."""
+    if isinstance(fun, np.ufunc):
+        raise TypeError
+    return argument
+
+
+def into(fun, x):
+    if "cum" in getattr(fun, "__name__", "") and np.ndim(x) != 1:
+        raise TypeError("some versions of NumPy crash here")
+    out = np.zeros(np.shape(x))
+    fun(x, out=out)
+    return out
+
+
+def numbers_in(result):
+    """Everything numeric in a result, as a flat list of arrays; what has no numbers counts for nothing."""
+    if isinstance(result, (np.nditer, np.ndenumerate, np.flatiter)):
+        result = [item for item, _ in zip(result, range(20))]
+    if isinstance(result, np.poly1d):
+        result = result.coeffs
+    if isinstance(result, dict):
+        result = list(result.values())
+    if isinstance(result, (list, tuple)):
+        return [part for item in result for part in numbers_in(item)]
+    if isinstance(result, (bool, int, float, np.number, np.bool, np.ndarray)) and np.asarray(plain(result)).dtype.kind in "biuf":
+        return [result]
+    if isinstance(result, complex) or getattr(getattr(result, "dtype", None), "kind", "") == "c":
+        return [np.real(result), np.imag(result)]
+    return []
+
+
+def plain(x):
+    return wg.stop_gradient(x)
+
+
+def outcome(fun, form):
+    """The call as a function of x: all numbers of the result in a row, and the operand after the call."""
+
+    def f(x):
+        x = x * 1.0
+        parts = [*numbers_in(form(fun, x)), x]
+        return np.concatenate([np.ravel(part) * 1.0 for part in parts])
+
+    return f
+
+
+OURS = (UnsupportedFunctionError, TracedValueError)
+
+#: what a strange call may raise besides: nothing is lost, but the message is NumPy's
+LOUD = (TypeError, ValueError)
+
+
+def differences(f, x, h=1e-5):
+    columns = []
+    for i in range(np.size(x)):
+        step = np.zeros(np.shape(x))
+        step.flat[i] = h
+        columns.append((f(x + step) - f(x - step)) / (2 * h))
+    return np.stack(columns, axis=-1).reshape(-1, *np.shape(x))
+
+
+def check(fun, forms, points=POINTS):
+    """Outcome of a function for every form and shape; returns how often it was differentiated and refused."""
+    passed, refused, odd = 0, 0, []
+    for (how, form), (shape, x) in itertools.product(forms.items(), points.items()):
+        f = outcome(fun, form)
+        try:
+            y = f(x)
+            wanted = differences(f, x)
+        except Exception:       # NumPy itself cannot do this
+            continue
+        try:
+            got, found = wg.jacobian(f, x, value=True)
+        except OURS:
+            refused += 1
+            continue
+        except LOUD:
+            refused += 1
+            continue
+        except Exception as error:
+            odd.append(f"{how} of {shape}: {type(error).__name__}: {error}")
+            continue
+        passed += 1
+        if got.shape != y.shape or not np.array_equal(got, y, equal_nan=True):
+            odd.append(f"{how} of {shape}: value {got}, NumPy gives {y}")
+            continue
+        if fun is np.linalg.cholesky:       # of symmetric matrices: both triangles have their half
+            continue
+        known = np.isfinite(wanted) & np.isfinite(found) & (np.abs(wanted) < 1e4)
+        if not np.allclose(found[known], wanted[known], rtol=1e-5, atol=1e-5):
+            odd.append(f"{how} of {shape}: derivative {found.tolist()}, differences {wanted.tolist()}")
+    return passed, refused, odd
+
+
+CALLABLES = {
+    f"{module.__name__}.{name}": value
+    for module in (np, np.linalg, np.fft)
+    for name, value in vars(module).items()
+    if callable(value) and not name.startswith("_") and name not in LEFT_ALONE
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sorted(CALLABLES))
+def test_no_function_of_numpy_loses_a_derivative(name):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _, _, odd = check(CALLABLES[name], FORMS)
+    assert not odd, "\n".join(odd)
+
+
+# ---- methods of arrays and numbers
+
+METHOD_FORMS = {
+    "x.m": lambda name: lambda x: getattr(x, name),
+    "x.m()": lambda name: lambda x: getattr(x, name)(),
+    "x.m(0)": lambda name: lambda x: getattr(x, name)(0),
+    "x.m(1)": lambda name: lambda x: getattr(x, name)(1),
+    "x.m(x)": lambda name: lambda x: getattr(x, name)(x),
+    "x.m(axis=0)": lambda name: lambda x: getattr(x, name)(axis=0),
+    "x.m(indices)": lambda name: lambda x: getattr(x, name)(INDICES),
+    "x.m(indices, x)": lambda name: lambda x: getattr(x, name)(INDICES, x[:2]),
+    "x.m(plain)": lambda name: lambda x: getattr(x, name)(np.full(np.shape(x), 0.3)),
+    "x.m(-1)": lambda name: lambda x: getattr(x, name)(-1),
+    "x.m(0.5, 1)": lambda name: lambda x: getattr(x, name)(0.5, 1),
+    "x.m(0, 1)": lambda name: lambda x: getattr(x, name)(0, 1),
+    "x.m(float)": lambda name: lambda x: getattr(x, name)(float),
+    "x.m(int)": lambda name: lambda x: getattr(x, name)(int),
+    "x.m(mask)": lambda name: lambda x: getattr(x, name)(np.asarray(plain(x)) > 0.5),
+    "x.m('F')": lambda name: lambda x: getattr(x, name)("F"),
+    "x.m(out)": lambda name: lambda x: method_into(x, name),
+    "x.m = x": lambda name: lambda x: assigned(x, name),
+}
+
+#: attributes that are no values of the array: memory, type, text
+NOT_VALUES = {"data", "ctypes", "tofile", "dump", "dumps", "__array_interface__", "__array_struct__", "setflags"}
+
+
+def method_into(x, name):
+    if "cum" in name:
+        raise TypeError("some versions of NumPy crash here")
+    out = np.zeros(np.shape(x))
+    getattr(x, name)(out=out)
+    return out
+
+
+def assigned(x, name):
+    """An attribute is set to a multiple of what it is, as in ``x.flat = ...`` and ``x.real *= 2``."""
+    setattr(x, name, getattr(x, name) * 2.0)
+    return x
+
+
+ATTRIBUTES = sorted(
+    name
+    for name in {*dir(np.ndarray), *dir(np.float64)}
+    if name not in NOT_VALUES and (not name.startswith("__") or name in "__abs__ __pos__ __neg__ __divmod__ __rpow__".split())
+)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_no_method_loses_a_derivative(name):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        forms = {how: (lambda _, x, call=make(name): call(x)) for how, make in METHOD_FORMS.items()}
+        _, _, odd = check(name, forms)
+    assert not odd, "\n".join(odd)
+
+
+# ---- other libraries that speak NumPy's protocols
+
+
+def special_functions():
+    scipy_special = pytest.importorskip("scipy.special")
+    return {name: f for name, f in vars(scipy_special).items() if isinstance(f, np.ufunc)}
+
+
+SPECIAL_POINTS = {name: POINTS[name] for name in ("number", "vector")}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sorted(special_functions()))
+def test_no_special_function_loses_a_derivative(name):
+    fun = special_functions()[name]
+    forms = {
+        f"operand {i}": (lambda f, x, i=i: f(*[x if k == i else 1.5 for k in range(f.nin)])) for i in range(fun.nin)
+    }
+    with np.errstate(all="ignore"):
+        passed, refused, odd = check(fun, forms, SPECIAL_POINTS)
+    assert not odd, "\n".join(odd)
+    row = registry.lookup(fun)
+    if row is None and fun.types[0].partition("->")[0].strip("fd") == "":
+        assert not passed
