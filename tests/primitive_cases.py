@@ -16,6 +16,7 @@ import mpmath as mp
 import numpy as np
 
 from wengert.rules.composed import scatter_add
+from wengert.rules.linalg import log_abs_det
 
 inf, nan = np.inf, np.nan
 
@@ -777,6 +778,8 @@ LINALG = [
     call(np.linalg.det, arr(2, 3, 3), label="batch"),
     call(np.linalg.det, val([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 0.0, 1.0]]), label="singular"),
     call(np.linalg.det, val([[[1.0, 2.0], [2.0, 4.0]], [[1.0, 0.5], [0.0, 2.0]]]), label="batch-singular"),
+    call(log_abs_det, arr(4, 4)),
+    call(log_abs_det, arr(2, 3, 3), label="batch"),
     call(np.linalg.norm, arr(3, 4), label="frobenius"),
     call(np.linalg.norm, arr(3, 4), "fro", label="fro", axis=(0, 1), keepdims=True),
     call(np.linalg.norm, arr(2, 3, 4), label="flat"),
@@ -788,8 +791,27 @@ LINALG = [
     call(np.linalg.matrix_norm, arr(2, 3, 4)),
 ]
 
+PLACES = val([-1.0, -0.3, 0.4, 1.0, 1.1])
+
+TABLES = [
+    call(np.interp, arr(3, 4), PLACES, arr(5), label="matrix"),
+    call(np.interp, arr(), PLACES, arr(5), label="0d"),
+    call(np.interp, arr(7), PLACES, arr(5), arr(), label="left"),
+    call(np.interp, arr(7), PLACES, arr(5), arr(), arr(), label="ends"),
+    call(np.interp, arr(7), PLACES, arr(5), label="plain-ends", left=0.0, right=3.0),
+    call(np.interp, arr(7), val([0.1]), arr(1), label="one-point"),
+    *(
+        call(fun, arr(m), arr(n), mode, label=f"{mode}{m}{n}")
+        for fun in (np.convolve, np.correlate)
+        for mode in ("full", "same", "valid")
+        for m, n in ((5, 3), (2, 4), (4, 5), (3, 3), (6, 1), (1, 2))
+    ),
+    call(np.convolve, arr(5), arr(3), label="default"),
+    call(np.correlate, arr(5), arr(3), label="default"),
+]
+
 #: calls whose rows have a pullback
-CALLS = [*REDUCTIONS, *PIECES, *JOINS, *LINALG]
+CALLS = [*REDUCTIONS, *PIECES, *JOINS, *LINALG, *TABLES]
 
 AT_LEAST = (np.atleast_1d, np.atleast_2d, np.atleast_3d)
 
@@ -811,6 +833,29 @@ COMPOSED = [
     call(np.trapezoid, arr(5, 3), arr(5), label="points", axis=0),
     call(np.trapezoid, arr(2, 5), arr(2, 5), label="points-same-shape"),
     call(np.trapezoid, arr(5, 3, 2), arr(5, 3, 2), label="points-axis", axis=0),
+    call(np.linalg.slogdet, arr(4, 4)),
+    call(np.linalg.slogdet, arr(2, 3, 3), label="batch"),
+    call(np.ediff1d, arr(3, 4)),
+    call(np.ediff1d, arr(5), arr(2), arr(), label="ends"),
+    call(np.ediff1d, arr(5), label="begin", to_begin=0.0),
+    call(np.gradient, arr(6), label="vector"),
+    call(np.gradient, arr(3, 5), label="both-axes"),
+    call(np.gradient, arr(3, 5), arr(low=0.5), label="spacing"),
+    call(np.gradient, arr(3, 5), 0.3, arr(low=0.5), label="two-spacings"),
+    call(np.gradient, arr(4, 5), arr(low=0.5), label="second-order", axis=0, edge_order=2),
+    call(np.gradient, arr(5, 3), val([0.0, 0.3, 1.0, 1.2, 2.5]), label="points", axis=0),
+    call(np.gradient, arr(3, 5), val([0.0, 0.3, 1.0, 1.2, 2.5]), label="points-order2", axis=-1, edge_order=2),
+    call(np.gradient, arr(3, 5), np.array([0.0, 1, 2]), [0, 1, 2, 4, 5], label="plain-points"),
+    call(np.cov, arr(3, 6)),
+    call(np.cov, arr(6), label="vector"),
+    call(np.cov, arr(6), arr(6), label="two"),
+    call(np.cov, arr(6, 3), label="columns", rowvar=False, bias=True),
+    call(np.cov, arr(6, 3), arr(6, 2), label="two-columns", rowvar=False, ddof=2),
+    call(np.corrcoef, arr(6), arr(6), label="two"),
+    call(np.nanprod, val([[1.0, nan, 3.0], [2.0, -1.5, 4.0]]), label="axis", axis=1),
+    call(np.nanprod, val([[1.0, nan, 3.0], [2.0, -1.5, 4.0]])),
+    call(np.nancumsum, val([[1.0, nan, 3.0], [2.0, -1.5, 4.0]]), label="axis", axis=1),
+    call(np.nancumprod, val([[1.0, nan, 3.0], [2.0, -1.5, 4.0]]), label="flat"),
     call(np.divmod, arr(3, 4), arr(4, low=0.3), label="rows"),
     *(call(fun, arr(*s), label=f"{len(s)}d") for fun in AT_LEAST for s in ((), (3,), (3, 4), (2, 3, 4))),
     *(call(fun, arr(), arr(3), arr(2, 2), label="several") for fun in AT_LEAST),

@@ -25,16 +25,16 @@ from wengert.errors import TracedValueError, UnsupportedFunctionError
 UNSUPPORTED = {
     f"numpy.{name}"
     for name in (
-        "choose correlate convolve frexp modf partition put putmask place put_along_axis ediff1d unique_all "
-        "unique_counts unique_inverse unique_values corrcoef cov gradient interp percentile quantile piecewise "
-        "sort_complex trim_zeros unwrap nancumprod nancumsum nanmedian nanpercentile nanprod nanquantile nanstd nanvar "
+        "choose frexp modf partition put putmask place put_along_axis unique_all "
+        "unique_counts unique_inverse unique_values percentile quantile piecewise "
+        "sort_complex trim_zeros unwrap nanmedian nanpercentile nanquantile nanstd nanvar "
         "poly polyadd polyder polydiv polyfit polyint polymul polysub roots apply_along_axis apply_over_axes row_stack "
         "vander busday_count busday_offset is_busday require fromstring frompyfunc asmatrix bmat in1d trapz packbits "
         "unpackbits kaiser"
     ).split()
 } | {
     f"numpy.linalg.{name}"
-    for name in "tensorsolve tensorinv eigvals eigvalsh pinv slogdet svd svdvals eig eigh lstsq qr cond".split()
+    for name in "tensorsolve tensorinv eigvals eigvalsh pinv svd svdvals eig eigh lstsq qr cond".split()
 }
 
 #: functions that no array of floating numbers reaches: types, files, settings, shapes, text

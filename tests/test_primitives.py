@@ -16,6 +16,7 @@ import wengert as wg
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 from wengert.registry import lookup
 from wengert.rules.composed import scatter_add
+from wengert.rules.linalg import log_abs_det
 
 inf, nan = np.inf, np.nan
 
@@ -44,8 +45,13 @@ def as_ufunc_at(a, indices, b):
     return a
 
 
-#: functions that NumPy calls without asking their operands: a name in a function's code is rebound, a field is not
-CREATION = {np.full: wg.numpy.full, np.full_like: wg.numpy.full_like, scatter_add: as_ufunc_at}
+#: functions as one writes them: NumPy calls some without asking their operands, others are wengert's own
+CREATION = {
+    np.full: wg.numpy.full,
+    np.full_like: wg.numpy.full_like,
+    scatter_add: as_ufunc_at,
+    log_abs_det: lambda a: np.linalg.slogdet(a).logabsdet,
+}
 
 # ---- a call as a function of its operands
 

@@ -20,7 +20,7 @@ from wengert import rules as _rules  # noqa: F401  (declares the rows)
 from wengert.core import dispatch as _dispatch
 from wengert.core import rebind as _rebind
 from wengert.core import var as _var
-from wengert.core.ufunc import proxies as _proxies
+from wengert.core.ufunc import proxy as _proxy
 
 
 def __getattr__(name):
@@ -59,6 +59,8 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
     if not _dispatch.holds_traced(fill_value):
         result = _np.full(shape, _dispatch.plain(fill_value), dtype, order)
         return _dispatch.clean(result) if _dispatch.is_tracing() else result
+    if dtype is not None and _np.dtype(dtype).kind in "biu":  # truncated: locally constant
+        return _np.full(shape, _dispatch.plain(fill_value), dtype, order)
     fill_value = _dispatch.stacked(fill_value) if isinstance(fill_value, (list, tuple)) else fill_value
     out = _var.clean(_np.empty(shape, fill_value.dtype if dtype is None else dtype, order))
     out[...] = fill_value
@@ -68,7 +70,7 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
 def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, device=None):
     """``numpy.full_like``, with a fill value that may be traced."""
     out = _np.empty_like(_dispatch.plain(a), dtype=dtype, order=order, shape=shape)
-    if not _dispatch.holds_traced(fill_value):
+    if not _dispatch.holds_traced(fill_value) or out.dtype.kind in "biu":
         out[...] = _dispatch.plain(fill_value)
         return _dispatch.clean(out) if _dispatch.is_tracing() else out
     out = _var.clean(out)
@@ -185,15 +187,11 @@ def _install() -> None:
     for name in names:
         _dispatch.creation[getattr(_np, name)] = getattr(module, name)
         _rebind.register(getattr(_np, name), getattr(module, name))
-    proxies = _proxies()
-    for fun, fast in proxies.items():
-        setattr(module, fun.__name__, fast)
-        _rebind.register(fun, fast)
-    # aliases under which NumPy offers the same ufunc
-    for name in ("abs", "true_divide", "pow", "asin", "acos", "atan", "asinh", "acosh", "atanh"):
-        fast = proxies.get(getattr(_np, name, None))
-        if fast is not None:
-            setattr(module, name, fast)
+    for name, fun in vars(_np).items():
+        if isinstance(fun, _np.ufunc) and fun in _registry.rows:
+            made = vars(module).get(fun.__name__) or _proxy(fun)  # `abs` and `absolute` are one
+            setattr(module, name, made)
+            _rebind.register(fun, made)
     module.linalg = _Submodule(_np.linalg)
     for home, original in ((module, _np), (module.linalg, _np.linalg)):
         for name, fun in vars(original).items():

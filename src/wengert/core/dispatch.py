@@ -339,6 +339,18 @@ def _rearranged(row, fun, args, values, kwargs, operands, y):
     return _rearranged_part(row, fun, args, values, kwargs, operands, y, None)
 
 
+def _numbered(value, start):
+    """Integers from `start` on in the shape and with the strides of an array: order="A" and "K" look at those."""
+    size = value.itemsize
+    low, high = np.lib.array_utils.byte_bounds(value)
+    strides = [stride // size * np.dtype(np.intp).itemsize for stride in value.strides]
+    first = -sum((n - 1) * stride for n, stride in zip(value.shape, strides) if stride < 0 and n > 0)
+    memory = np.zeros((high - low) // size + 1, dtype=np.intp)
+    numbers = np.ndarray(value.shape, np.intp, memory, first, strides)
+    numbers[...] = np.arange(start, start + value.size).reshape(value.shape)
+    return numbers
+
+
 def _rearranged_part(row, fun, args, values, kwargs, operands, y, part):
     shared = _shared_view(y, operands)
     if shared is not None:
@@ -351,10 +363,9 @@ def _rearranged_part(row, fun, args, values, kwargs, operands, y, part):
         if row.sequence and not var.is_var(args[0]):
             numbered[0] = [np.zeros(np.shape(item), dtype=np.intp) for item in values[0]]
         for i, j, x in operands:
-            count = int(np.size(var.value_of(x)))
-            shape = np.shape(var.value_of(x))
-            numbers = np.arange(start, start + count, dtype=np.intp).reshape(shape)
-            start += count
+            value = np.asarray(var.value_of(x))
+            numbers = _numbered(value, start)
+            start += value.size
             if j < 0:
                 numbered[i] = numbers
             else:

@@ -49,6 +49,7 @@ _plans = {}  # id(function, class or object) -> _Plan
 _twins = weakref.WeakValueDictionary()  # id(class) -> its twin
 _pinned = collections.deque()
 _lock = threading.RLock()
+_places = {}  # module name -> ((id of the module, its file), what it belongs to)
 _packages = {_OWN}  # not followed: ourselves and the packages of registered modules
 
 _LRU = type(functools.lru_cache(abs))
@@ -73,12 +74,19 @@ def _place(name):
     if not isinstance(name, str):
         return None
     module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    known = _places.get(name)
+    if known is None or known[0] != (id(module), file):
+        known = _places[name] = (id(module), file), _find_place(name, module, file)
+    return known[1]
+
+
+def _find_place(name, module, file):
     package = getattr(module, "__package__", None) or name  # `python -m` runs a package's module as __main__
     for prefix in itertools.accumulate(package.split("."), "{}.{}".format):
         found = sys.modules.get(prefix)
         if hasattr(found, "__path__") and getattr(found, "__file__", None):  # more than a namespace
             return prefix
-    file = getattr(module, "__file__", None)
     return os.path.dirname(file) if file else _top(name)
 
 
@@ -146,7 +154,7 @@ def _is_followed(value, home):
 
 def _is_kin(module, place):
     """Whether `module` is a module of the user's, in which functions are followed."""
-    if type(module) is not types.ModuleType or id(module) in _registry or place is None:
+    if id(module) in _registry or type(module) is not types.ModuleType or place is None:
         return False
     name = vars(module).get("__name__")
     return _top(name) not in _packages and _place(name) == place
@@ -154,15 +162,13 @@ def _is_kin(module, place):
 
 def _steps(f):
     """(global name, module, attribute, its value) where f's code reads from a module of its package."""
-    if paths := read(f.__code__).paths:
-        place = _place(f.__module__)
-        for first, *path in paths:
-            value = f.__globals__.get(first)
-            for name in path:
-                if not _is_kin(value, place):
-                    break
-                module, value = value, vars(value).get(name)
-                yield first, module, name, value
+    for first, *path in read(f.__code__).paths:
+        value = f.__globals__.get(first)
+        for name in path:
+            if not _is_kin(value, _place(f.__module__)):
+                break
+            module, value = value, vars(value).get(name)
+            yield first, module, name, value
 
 
 def _parts(value):

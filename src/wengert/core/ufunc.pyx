@@ -77,12 +77,13 @@ cdef PyObject *call_ufunc(PyObject *self, PyObject *const *args, size_t nargs, P
     cdef Ufunc proxy = <Ufunc>self
     cdef Kernel u = proxy.kernel
     cdef size_t n = WG_NARGS(nargs)
-    if names == NULL and n == <size_t>u.nin:
-        if n == 1:
-            if traced_type(args[0]):
-                return recorded(u, args[0], NULL)
-        elif traced_type(args[0]) or traced_type(args[1]):
-            return recorded(u, args[0], args[1])
+    if names == NULL and n == <size_t>u.nin and n <= 2:
+        if u.opcode:
+            if n == 1:
+                if traced_type(args[0]):
+                    return recorded(u, args[0], NULL)
+            elif traced_type(args[0]) or traced_type(args[1]):
+                return recorded(u, args[0], args[1])
         if is_list(args[0]) or (n == 2 and is_list(args[1])):
             return recorded_lists(u, args[0], args[1] if n == 2 else NULL)
     return PyObject_Vectorcall(<PyObject *>u.ufunc, args, nargs, names)
@@ -116,9 +117,9 @@ cdef PyObject *recorded(Kernel u, PyObject *a, PyObject *b) noexcept:
     return <PyObject *>result
 
 
-def proxies():
-    """The `Ufunc` of every ufunc that has a kernel, by the ufunc."""
-    return {ufunc: Ufunc(kernel) for ufunc, kernel in kernels.items()}
+def proxy(ufunc):
+    """The `Ufunc` of a NumPy ufunc; without a kernel it only takes lists that hold traced values."""
+    return Ufunc(kernels.get(ufunc) or Kernel(ufunc, 0, 0, 0))
 
 
 cdef Ufunc _any = Ufunc(<Kernel>kernels[np.add])

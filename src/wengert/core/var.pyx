@@ -175,6 +175,8 @@ cdef class ScalarVar:
         return scalar_left(self, other, WG_POW)
 
     def __rpow__(self, other, modulo):
+        if modulo is not None:
+            return NotImplemented
         return scalar_right(self, other, WG_POW)
 
     def __neg__(self):
@@ -387,6 +389,8 @@ cdef object result(Tape tape, Node node, object y):
         raise TracedValueError(dispatch.dtype_message(node.row, y.dtype))
     scalar_like = not isinstance(y, ndarray)
     array = <cnp.ndarray>np.asarray(y)
+    if not cnp.PyArray_IS_C_CONTIGUOUS(array) and 0 in y.strides:
+        array = <cnp.ndarray>array.copy()       # one place for many elements could have one adjoint only
     buffer = new_buffer(array, tape.level)
     node.out = buffer
     node.y = array
@@ -658,6 +662,8 @@ cdef class ArrayVar:
         return array_operator(WG_POW, self, other)
 
     def __rpow__(self, other, modulo):
+        if modulo is not None:
+            return NotImplemented
         return array_operator(WG_POW, other, self)
 
     def __iadd__(self, other):
@@ -882,6 +888,10 @@ cdef class ArrayVar:
     @property
     def real(self):
         return self
+
+    @real.setter
+    def real(self, value):
+        self[...] = value
 
 
 def matmul(a, b):

@@ -57,13 +57,13 @@ def _broadcast_arrays(*args, subok=False):
 
 
 def _at_least(ndim):
-    """``atleast_1d`` and its relatives, of one array or of several: axes are put before, from the third on behind."""
+    """``atleast_1d`` and its relatives, of one array or of several: a vector becomes a row, a matrix a stack behind."""
 
     def reshaped(x):
         n = np.ndim(x)
         if n >= ndim:
             return as_array(x)
-        before = min(ndim - n, 2 if n == 0 else 1)
+        before = int(n == 1)
         return np.reshape(x, (1,) * before + np.shape(x) + (1,) * (ndim - n - before))
 
     def body(*arys):

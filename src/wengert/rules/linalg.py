@@ -7,8 +7,9 @@ from functools import reduce
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import linear, strong, structural
+from wengert.registry import composed, constant, linear, strong, structural
 from wengert.rules.broadcasting import from_end, leading, restore, unbroadcast
+from wengert.rules.composed import as_array
 from wengert.rules.products import strong_matmul, transposed
 from wengert.rules.reductions import extreme_share, products_of_others
 
@@ -137,6 +138,31 @@ def cholesky_wrt_matrix(ybar, y, a, *, upper=False):
     return (z + transposed(z)) / 2
 
 
+def log_abs_det(a):
+    """The second of the two results of ``slogdet``."""
+    return np.linalg.slogdet(a)[1]
+
+
+def sign_of_det(a):
+    return np.linalg.slogdet(a)[0]
+
+
+def log_abs_det_wrt_matrix(ybar, y, a):
+    return strong(as_scalars(ybar), transposed(np.linalg.inv(a)))
+
+
+def _slogdet(a):
+    # neither function is NumPy's, so they are offered to the operand here
+    a = as_array(a)
+    sign, logarithm = (
+        a.__array_function__(fun, (type(a),), (a,), {}) for fun in (sign_of_det, log_abs_det)
+    )
+    return type(np.linalg.slogdet(np.eye(1)))(sign, logarithm)
+
+
+structural(log_abs_det, log_abs_det_wrt_matrix, stacked=True)
+constant(sign_of_det)
+composed(np.linalg.slogdet, _slogdet)
 structural(np.linalg.det, det_wrt_matrix, stacked=True)
 structural(np.linalg.cholesky, cholesky_wrt_matrix, stacked=True)
 

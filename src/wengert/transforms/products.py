@@ -166,6 +166,8 @@ class Pullback:
                 )
             if seed.dtype.kind not in "biuf":
                 raise ValueError(f"{run.name}: the cotangent has dtype {seed.dtype}, expected real numbers")
+        if k == 0:
+            return assemble_inputs(run, [np.empty((0, *x.shape), dtype=x.dtype) for x in run.inputs], self._single)
         with self._lock:
             found = sweep(run, seeds, k, stacked, False)
         return assemble_inputs(run, found, self._single)
