@@ -101,9 +101,14 @@ def is_several(y):
     return isinstance(y, (list, tuple))
 
 
+def of_form(y, parts):
+    """Several results as `y` holds them: in a list, a tuple or a named tuple."""
+    return type(y)(*parts) if hasattr(y, "_fields") else type(y)(parts)
+
+
 def like(y, make):
     """A cotangent, or several, of the form of `y`."""
-    return type(y)([like(part, make) for part in y]) if is_several(y) else np.asarray(make(np.shape(y)))
+    return of_form(y, [like(part, make) for part in y]) if is_several(y) else np.asarray(make(np.shape(y)))
 
 
 def paired(a, b):
@@ -115,7 +120,7 @@ def paired(a, b):
 def combined(pieces, weights):
     """Weighted sum of results that may be several each."""
     if is_several(pieces[0]):
-        return type(pieces[0])([combined(parts, weights) for parts in zip(*pieces)])
+        return of_form(pieces[0], [combined(parts, weights) for parts in zip(*pieces)])
     total = sum(w * np.asarray(piece) for w, piece in zip(weights, pieces))
     return np.where(np.isfinite(total), total, 0)
 
@@ -211,7 +216,7 @@ def test_stacked_cotangents_equal_a_loop(case):
     stack = like(y, lambda shape: rng.uniform(-1, 1, (3, *shape)))
 
     def row(part, j):
-        return type(part)([row(p, j) for p in part]) if is_several(part) else part[j]
+        return of_form(part, [row(p, j) for p in part]) if is_several(part) else part[j]
 
     together = pullback(stack)
     for j in range(3):

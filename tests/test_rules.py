@@ -532,7 +532,7 @@ def test_a_cotangent_of_zeros_pulls_back_to_zeros_through_einsum():
 # ---- the registry as a whole
 
 #: ufuncs with several results, which no row speaks of
-WITHOUT_ROW = {np.divmod, np.modf, np.frexp}
+WITHOUT_ROW = {np.modf, np.frexp}
 
 
 def real_ufuncs():
@@ -574,6 +574,8 @@ def test_every_moving_function_is_called_in_some_case():
 def test_methods_of_ufuncs_stand_for_functions_that_have_rows():
     assert registry.ufunc_methods[np.add, "reduce"] is np.sum
     for (ufunc, method), fun in registry.ufunc_methods.items():
+        if method == "at":  # works in place: tests of writes call it
+            continue
         x = np.array([[1.0, 3.0, 2.0], [4.0, 0.5, 1.0]])
         np.testing.assert_array_equal(getattr(ufunc, method)(x, axis=1), fun(x, axis=1))
         assert lookup(fun) is not None

@@ -92,7 +92,7 @@ def compare(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = N
     kwargs = kwargs or {}
     derivative = Jacobian(f)
     if children_of(x) is not None:
-        raise TypeError(f"compare: expected a number or an array, got a {type(x).__name__}; compare one array at a time")
+        raise TypeError(f"compare: expected a number or an array, got a {type(x).__name__}: compare arrays one by one")
     x = np.asarray(input_leaf(x, "compare"), dtype=np.float64)
     fast = derivative(x, *args, **kwargs)
     if not isinstance(fast, (np.ndarray, np.generic)):

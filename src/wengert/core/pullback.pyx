@@ -7,7 +7,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from wengert.core.memory cimport Buffer, Level, is_double, is_vector, new_buffer, same_layout
+from wengert.core.memory cimport Buffer, Level, is_double, new_buffer, same_layout
 from wengert.core.tape cimport WG_INPUT, Tape, ended_message, push
 from wengert.core.var cimport ArrayVar, ScalarVar, array_var, scalar, scalar_list
 

@@ -15,7 +15,7 @@ from cpython.long cimport PyLong_AsSsize_t, PyLong_Check, PyLong_CheckExact
 from cpython.object cimport Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, PyObject, PyTypeObject
 from libc.math cimport fabs, pow
 from libc.stdint cimport int32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 import operator
 

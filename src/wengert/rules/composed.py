@@ -101,8 +101,10 @@ def _nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
 
 
 def as_array(x):
-    """A list or tuple, of which items may be traced, as an array."""
-    return np.stack([as_array(item) for item in x]) if isinstance(x, (list, tuple)) else x
+    """A number, or a list or tuple of which items may be traced, as an array; arrays as they are."""
+    if isinstance(x, (list, tuple)):
+        return np.stack([as_array(item) for item in x])
+    return x if hasattr(x, "dtype") else np.asarray(x)
 
 
 def _trapezoid(y, x=None, dx=1.0, axis=-1):

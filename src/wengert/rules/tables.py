@@ -132,9 +132,13 @@ structural(
 # ---- differences
 
 
+def of_dtype(x, dtype):
+    return x if x.dtype == dtype else x.astype(dtype)
+
+
 def _ediff1d(ary, to_end=None, to_begin=None):
     steps = np.diff(np.ravel(as_array(ary)))
-    ends = [np.ravel(as_array(end)) for end in (to_begin, to_end) if end is not None]
+    ends = [of_dtype(np.ravel(as_array(end)), steps.dtype) for end in (to_begin, to_end) if end is not None]
     if not ends:
         return steps
     return np.concatenate([*ends[: to_begin is not None], steps, *ends[to_begin is not None :]])
@@ -146,7 +150,8 @@ def even(points, axis_length):
         raise ValueError("distances must be either scalars or 1d")
     if len(points) != axis_length:
         raise ValueError("when 1d, distances must match the length of the corresponding dimension")
-    points = as_array(points) if np.result_type(points).kind == "f" else np.asarray(points, dtype=float)
+    points = as_array(points)
+    points = points if points.dtype.kind == "f" else points.astype(float)
     steps = np.diff(points)
     if not (steps == steps[0]).all():
         return steps
@@ -233,8 +238,7 @@ def _cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=
 
 def variables(z, rowvar, position):
     """Samples as rows, in double precision."""
-    z = as_array(z)
-    z = z if z.dtype == np.float64 else z.astype(np.float64)
+    z = of_dtype(as_array(z), np.float64)
     if np.ndim(z) < 2:
         return np.reshape(z, (1, -1))
     return z if rowvar or (position and np.shape(z)[0] == 1) else z.T
