@@ -26,7 +26,7 @@ UNSUPPORTED = {
     f"numpy.{name}"
     for name in (
         "choose frexp modf partition put putmask place put_along_axis unique_all "
-        "unique_counts unique_inverse unique_values percentile quantile piecewise "
+        "unique_counts unique_inverse unique_values piecewise "
         "sort_complex trim_zeros unwrap nanmedian nanpercentile nanquantile nanstd nanvar "
         "poly polyadd polyder polydiv polyfit polyint polymul polysub roots apply_along_axis apply_over_axes row_stack "
         "vander busday_count busday_offset is_busday require fromstring frompyfunc asmatrix bmat in1d trapz packbits "

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         vjp,
     )
     from wengert.core.levels import passive
-    from wengert.core.memory import clear_caches
+    from wengert.core.tape import clear_caches
     from wengert.errors import (
         LevelError,
         MutatedInputWarning,
@@ -38,7 +38,7 @@ _HOMES = {
     "stop_gradient": "api",
     "primitive": "api",
     "passive": "core.levels",
-    "clear_caches": "core.memory",
+    "clear_caches": "core.tape",
     "compare": "testing",
     "LevelError": "errors",
     "MutatedInputWarning": "errors",

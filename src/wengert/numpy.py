@@ -23,12 +23,6 @@ from wengert.core import var as _var
 from wengert.core.ufunc import proxy as _proxy
 
 
-def __getattr__(name):
-    value = getattr(_np, name)
-    globals()[name] = value
-    return value
-
-
 def __dir__():
     return dir(_np)
 
@@ -159,19 +153,15 @@ def _taking_lists(fun):
 
 
 class _Submodule(_types.ModuleType):
-    """A module of NumPy in which functions take lists of traced values."""
-
-    def __init__(self, module):
-        super().__init__(module.__name__, module.__doc__)
-        self.__wrapped__ = module
+    """A module of NumPy, imported when first used; functions with a rule may be put in front of its own."""
 
     def __getattr__(self, name):
-        value = getattr(self.__wrapped__, name)
+        value = getattr(getattr(_np, self.__name__.rpartition(".")[2]), name)
         setattr(self, name, value)
         return value
 
     def __dir__(self):
-        return dir(self.__wrapped__)
+        return dir(getattr(_np, self.__name__.rpartition(".")[2]))
 
 
 def _install() -> None:
@@ -192,7 +182,7 @@ def _install() -> None:
             made = vars(module).get(fun.__name__) or _proxy(fun)  # `abs` and `absolute` are one
             setattr(module, name, made)
             _rebind.register(fun, made)
-    module.linalg = _Submodule(_np.linalg)
+    module.linalg = _Submodule("numpy.linalg")
     for home, original in ((module, _np), (module.linalg, _np.linalg)):
         for name, fun in vars(original).items():
             row = _registry.rows.get(fun) if callable(fun) and not isinstance(fun, type) else None
@@ -200,6 +190,11 @@ def _install() -> None:
                 continue
             setattr(home, name, _taking_lists(fun))
             _rebind.register(fun, getattr(home, name))
+    # all the rest is NumPy's; a module-level __getattr__ would make every np.name slower
+    for name in dir(_np):
+        if name in vars(module) or name.startswith("__"):
+            continue
+        setattr(module, name, vars(_np)[name] if name in vars(_np) else _Submodule(f"numpy.{name}"))
     _rebind.register(_np.linalg, module.linalg)
     _rebind.register(_np, module)
 

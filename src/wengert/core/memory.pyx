@@ -95,8 +95,8 @@ cdef cnp.ndarray empty_array(int ndim, cnp.npy_intp *shape):
     return array
 
 
-def clear_caches():
-    """Give the memory that wengert keeps for its next arrays back to the system."""
+cdef int empty_pool() except -1:
+    """Give the free blocks back to the system."""
     global pool_size
     cdef char *data
     cdef int c
@@ -106,6 +106,7 @@ def clear_caches():
             pool[c] = (<char **>data)[0]
             PyMem_RawFree(data)
     pool_size = 0
+    return 0
 
 
 @cython.final

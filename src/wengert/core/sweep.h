@@ -32,7 +32,9 @@ typedef struct {
 /* adjoint += g * p for k directions; p is not 0 */
 static inline void wg_add(double *restrict adjoint, const double *restrict g, double p, ptrdiff_t k) {
     ptrdiff_t j;
-    if (isfinite(p))
+    if (k == 1)
+        adjoint[0] += g[0] * p; /* neither is 0: the caller looked */
+    else if (isfinite(p))
         for (j = 0; j < k; j++) adjoint[j] += g[j] * p;
     else
         for (j = 0; j < k; j++)

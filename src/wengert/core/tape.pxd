@@ -99,6 +99,7 @@ cdef class Tape:
     cdef int sweep(self, bint consume) except -1
     cdef int roll_forward(self, Py_ssize_t start) except -1
     cdef int end(self) except -1
+    cdef int reuse(self) except -1
     cdef int free(self) noexcept
     cdef int hush(self) except -1
     cdef int drop_shadow(self, Buffer buffer) except -1
@@ -140,10 +141,11 @@ cdef inline int32_t load(Tape tape, int32_t buffer, Py_ssize_t offset, double v)
 
 
 cdef inline int32_t constant(Tape tape, double c) except -1:
-    """Index of a constant; a repeat of the last one is stored once."""
-    cdef Py_ssize_t i = tape.nconstants
-    if i and memcmp(&tape.entries.constants[i - 1], &c, sizeof(double)) == 0:   # == would merge 0.0 and -0.0
-        return <int32_t>(i - 1)
+    """Index of a constant; one of the last four is not stored again."""
+    cdef Py_ssize_t i = tape.nconstants, j
+    for j in range(i - 1, max(i - 5, -1), -1):
+        if memcmp(&tape.entries.constants[j], &c, sizeof(double)) == 0:     # == would merge 0.0 and -0.0
+            return <int32_t>j
     if i == tape.constants_capacity:
         tape.grow_constants()
     tape.entries.constants[i] = c

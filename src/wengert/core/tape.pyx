@@ -30,7 +30,7 @@ from libc.string cimport memset
 
 import numpy as np
 
-from wengert.core.memory cimport Block, Buffer, Level, is_vector, same_shape, take, view_at
+from wengert.core.memory cimport Block, Buffer, Level, empty_pool, is_vector, same_shape, take, view_at
 
 from wengert.errors import LevelError
 from wengert.registry import strong
@@ -60,6 +60,38 @@ cdef class Node:
     """An array entry of the list."""
 
 
+cdef struct Spare:              # arrays of a closed tape, for the next one
+    wg_list entries
+    Py_ssize_t capacity, constants_capacity, buffers_capacity
+
+cdef enum:
+    SPARE_ENTRIES = 1 << 21     # at most: 36 MB
+
+cdef Spare spare
+memset(&spare, 0, sizeof(spare))
+
+
+def clear_caches():
+    """Give the memory that wengert keeps for its next derivatives back to the system."""
+    global spare
+    free_arrays(&spare.entries)
+    spare.capacity = 0
+    empty_pool()
+
+
+cdef int free_arrays(wg_list *entries) noexcept:
+    PyMem_RawFree(entries.op)
+    PyMem_RawFree(entries.a)
+    PyMem_RawFree(entries.b)
+    PyMem_RawFree(entries.v)
+    PyMem_RawFree(entries.constants)
+    PyMem_RawFree(entries.memory)
+    PyMem_RawFree(entries.shadow)
+    PyMem_RawFree(entries.span)
+    memset(entries, 0, sizeof(wg_list))
+    return 0
+
+
 @cython.final
 cdef class Tape:
     """A Wengert list with its values: recorded once, swept any number of times."""
@@ -72,24 +104,35 @@ cdef class Tape:
         self.buffers = []
         self.roots = []
         self.version = 1
-        self.capacity = 256
-        self.grow()
+        self.reuse()
 
     def __dealloc__(self):
         if self.level is not None:
             self.level.tape = NULL
         self.free()
 
+    cdef int reuse(self) except -1:
+        """Take over the arrays of the tape that was closed last, or make new ones."""
+        global spare
+        if spare.capacity == 0:
+            self.capacity = 256
+            return self.grow()
+        self.entries = spare.entries
+        self.capacity = spare.capacity
+        self.constants_capacity = spare.constants_capacity
+        self.buffers_capacity = spare.buffers_capacity
+        memset(&spare, 0, sizeof(spare))
+        return 0
+
     cdef int free(self) noexcept:
-        PyMem_RawFree(self.entries.op)
-        PyMem_RawFree(self.entries.a)
-        PyMem_RawFree(self.entries.b)
-        PyMem_RawFree(self.entries.v)
-        PyMem_RawFree(self.entries.constants)
-        PyMem_RawFree(self.entries.memory)
-        PyMem_RawFree(self.entries.shadow)
-        PyMem_RawFree(self.entries.span)
-        memset(&self.entries, 0, sizeof(wg_list))
+        """Free the arrays, or keep them for the next tape: growing and first touching them costs."""
+        global spare
+        if 0 < self.capacity <= SPARE_ENTRIES and spare.capacity < self.capacity:
+            spare.entries, self.entries = self.entries, spare.entries
+            spare.capacity, self.capacity = self.capacity, spare.capacity
+            spare.constants_capacity = self.constants_capacity
+            spare.buffers_capacity = self.buffers_capacity
+        free_arrays(&self.entries)
         self.n = self.capacity = self.nconstants = self.constants_capacity = self.buffers_capacity = 0
         return 0
 

@@ -66,12 +66,17 @@ structural(np.linalg.multi_dot, multi_dot_wrt_arrays, sequence=True, stacked=Tru
 
 
 def solve_transposed(a, g, lead):
-    """Solution of a^T z = g; the directions of one matrix become columns, so that it is factorised once."""
+    """Solution of a^T z = g; the directions of one matrix become columns, so that it is factorised once.
+
+    A direction that is 0 has the solution 0, whatever the matrix.
+    """
     if lead == 0 or np.ndim(a) > 2:
-        return np.linalg.solve(transposed(a), g)
-    columns = np.moveaxis(g, -2, 0)
-    z = np.linalg.solve(transposed(a), np.reshape(columns, (np.shape(a)[-1], -1)))
-    return np.moveaxis(np.reshape(z, np.shape(columns)), 0, -2)
+        z = np.linalg.solve(transposed(a), g)
+    else:
+        columns = np.moveaxis(g, -2, 0)
+        z = np.linalg.solve(transposed(a), np.reshape(columns, (np.shape(a)[-1], -1)))
+        z = np.moveaxis(np.reshape(z, np.shape(columns)), 0, -2)
+    return np.where(np.any(g, axis=-2, keepdims=True), z, 0) if np.isnan(z).any() else z
 
 
 def as_columns(g, b):
@@ -103,10 +108,15 @@ structural(np.linalg.inv, inv_wrt_matrix, stacked=True)
 
 
 def cofactors(a):
-    """Matrix of cofactors, of singular matrices too: those of U, S and V in the decomposition a = U S V^T."""
-    u, s, vt = np.linalg.svd(a)
+    """Matrix of cofactors, of singular matrices too: those of U, S and V in the decomposition a = U S V^T.
+
+    Those of a matrix that is not finite are NaN.
+    """
+    is_finite = np.isfinite(a).all(axis=(-2, -1), keepdims=True)
+    u, s, vt = np.linalg.svd(np.where(is_finite, a, 0))
     sign = np.rint(np.linalg.det(u) * np.linalg.det(vt))
-    return sign[..., None, None] * np.matmul(u * products_of_others(s)[..., None, :], vt)
+    slope = sign[..., None, None] * np.matmul(u * products_of_others(s)[..., None, :], vt)
+    return np.where(is_finite, slope, np.nan)
 
 
 def det_wrt_matrix(ybar, y, a):

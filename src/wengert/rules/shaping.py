@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import constant, linear, rearrangement, structural, view
+from wengert.registry import constant, linear, rearrangement, strong, structural, view
 from wengert.rules.broadcasting import from_end, leading, length, numbers, send_home, unbroadcast
 
 # ---- views
@@ -117,19 +117,49 @@ def sort_wrt_array(ybar, y, a, axis=-1, kind=None, order=None, *, stable=None):
 structural(np.sort, sort_wrt_array, stacked=True, curvature="none")
 
 
+def ranked_places(a, axis):
+    """Where the elements along the reduced axes are, smallest first, numbered from 1 over the whole array."""
+    axes = from_end(axis, np.ndim(a))
+    moved = np.moveaxis(numbers(a), axes, tuple(range(-len(axes), 0)))
+    where = np.reshape(moved, moved.shape[: moved.ndim - len(axes)] + (length(a, axis),))
+    return np.take_along_axis(where, np.argsort(np.ravel(a)[where - 1], axis=-1, kind="stable"), -1)
+
+
 def median_wrt_array(ybar, y, a, axis=None, out=None, overwrite_input=False, keepdims=False):
     """The middle element, or half of each of the middle two; NaN where the median is NaN."""
-    axes = from_end(axis, np.ndim(a))
-    ends = tuple(range(-len(axes), 0))
-    moved = np.moveaxis(numbers(a), axes, ends)
-    n = length(a, axis)
-    where = np.reshape(moved, moved.shape[: moved.ndim - len(axes)] + (n,))
-    ranked = np.take_along_axis(where, np.argsort(np.ravel(a)[where - 1], axis=-1, kind="stable"), -1)
+    ranked = ranked_places(a, axis)
+    n = ranked.shape[-1]
     lead = np.shape(ybar)[: leading(ybar, y)]
-    half = np.reshape(np.where(np.isnan(y), y, ybar / 2), lead + ranked.shape[:-1])
+    half = np.reshape(strong(ybar, np.where(np.isnan(y), y, 0.5 * np.ones_like(y))), lead + ranked.shape[:-1])
     return send_home(half, ranked[..., (n - 1) // 2], a) + send_home(half, ranked[..., n // 2], a)
 
 
+def quantile_wrt_array(ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
+    """The shares of the two elements that a quantile lies between."""
+    if method != "linear":
+        raise UnsupportedFunctionError(
+            f"numpy.quantile with method={method!r} has no rule: leave it out, or pick elements of numpy.sort(a)"
+        )
+    ranked = ranked_places(a, axis)
+    n = ranked.shape[-1]
+    place = np.ravel(q) * (n - 1)
+    low = np.floor(place).astype(np.intp)
+    lead = np.shape(ybar)[: leading(ybar, y)]
+    shape = (len(place), *ranked.shape[:-1])
+    g = np.reshape(ybar, lead + shape)
+    share = np.reshape(place - low, (-1,) + (1,) * (len(shape) - 1))
+    share = np.where(np.isnan(np.reshape(y, shape)), np.nan, share)
+    below, above = (np.moveaxis(ranked[..., i], -1, 0) for i in (low, np.minimum(low + 1, n - 1)))
+    total = send_home(strong(g, 1 - share), below, a) + send_home(strong(g, share), above, a)
+    return total.astype(ybar.dtype, copy=False)
+
+
+def percentile_wrt_array(ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
+    return quantile_wrt_array(ybar, y, a, np.true_divide(q, 100), axis, method=method)
+
+
+structural(np.quantile, quantile_wrt_array, stacked=True, curvature="none")
+structural(np.percentile, percentile_wrt_array, stacked=True, curvature="none")
 structural(np.median, median_wrt_array, stacked=True, curvature="none")
 
 # ---- filling

@@ -57,6 +57,26 @@ constant("scipy.special.round", "scipy.special.gammasgn")
 elementwise("scipy.special.erf", lambda y, x: 2 / sqrt(pi) * exp_minus_square(x, 1.0), domain=(ANY,))
 elementwise("scipy.special.erfc", lambda y, x: -2 / sqrt(pi) * exp_minus_square(x, 1.0), domain=(ANY,))
 elementwise("scipy.special.ndtr", lambda y, x: 1 / sqrt(2 * pi) * exp_minus_square(x, 0.5), domain=(ANY,))
+
+
+def hazard(x, terms=40):
+    """Density over distribution function of a normal variable far on the left: Laplace's continued fraction."""
+    tail = np.where(np.less(x, -5.0), -x, 5.0)
+    fraction = tail
+    for k in range(terms, 0, -1):
+        fraction = tail + k / fraction
+    return fraction
+
+
+def log_ndtr_partial(y, x):
+    """Density over distribution function; both vanish on the left, and lose digits long before."""
+    from scipy.special import ndtr
+
+    ratio = 1 / sqrt(2 * pi) * exp_minus_square(x, 0.5) / ndtr(x)
+    return np.where(np.less(x, -5.0), hazard(x), ratio)
+
+
+elementwise("scipy.special.log_ndtr", log_ndtr_partial, domain=(ANY,))
 # the inverses: the derivative of the function at y, upside down
 elementwise(
     "scipy.special.erfinv", lambda y, x: sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((-0.9, 0.9),)

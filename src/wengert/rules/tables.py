@@ -166,6 +166,7 @@ def even(points, axis_length):
 def _gradient(f, *varargs, axis=None, edge_order=1):
     """Central differences, and one-sided ones at both ends: NumPy's formulas, joined instead of stored."""
     f = as_array(f)
+    f = f if f.dtype.kind == "f" else f.astype(float)
     axes = tuple(range(np.ndim(f))) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     axes = tuple(i % np.ndim(f) for i in axes)
     spacings = varargs * len(axes) if len(varargs) == 1 and np.ndim(varargs[0]) == 0 else varargs or [1.0] * len(axes)
@@ -202,7 +203,7 @@ def slopes_along(f, axis, h, edge_order):
         first = a * at(0, 1) + b * at(1, 2) + c * at(2, 3)
         a, b, c = (0.5 / h, -2.0 / h, 1.5 / h) if is_even else last_weights(h[-2], h[-1])
         last = a * at(-3, -2) + b * at(-2, -1) + c * at(-1, None)
-    return np.concatenate([first, middle, last], axis=axis)
+    return of_dtype(np.concatenate([first, middle, last], axis=axis), f.dtype)
 
 
 def inner_weights(d, e):
