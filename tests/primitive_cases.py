@@ -859,7 +859,9 @@ COMPOSED = [
     call(np.gradient, arr(3, 5), 0.3, arr(low=0.5), label="two-spacings"),
     call(np.gradient, arr(4, 5), arr(low=0.5), label="second-order", axis=0, edge_order=2),
     call(np.gradient, arr(5, 3), val([0.0, 0.3, 1.0, 1.2, 2.5]), label="points", axis=0),
-    call(np.gradient, arr(3, 5), val([0.0, 0.3, 1.0, 1.2, 2.5]), label="points-order2", axis=-1, edge_order=2),
+    call(
+        np.gradient, arr(3, 5), val([0.0, 0.3, 1.0, 1.2, 2.5]), label="points-order2", axis=-1, edge_order=2
+    ),
     call(np.gradient, arr(3, 5), np.array([0.0, 1, 2]), [0, 1, 2, 4, 5], label="plain-points"),
     call(np.cov, arr(3, 6)),
     call(np.cov, arr(6), label="vector"),

@@ -1,8 +1,8 @@
-"""What is known of each public function: a rule, a constant, a refusal, or an error; never a derivative that is lost.
+"""What is known of each public function: a rule, a constant or an error; never a derivative that is lost.
 
 The first part sorts every name of NumPy into one group, so that a new name asks to be sorted.
-The second calls them all, known or not, with traced arrays: the outcome is the derivative of differences or an error
-of wengert's.
+The second calls them all, known or not, with traced arrays: the outcome is the derivative of differences or
+an error of wengert's.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from wengert.errors import TracedValueError, UnsupportedFunctionError
 UNSUPPORTED = {
     f"numpy.{name}"
     for name in (
-        "choose frexp modf partition put putmask place put_along_axis unique_all "
-        "unique_counts unique_inverse unique_values piecewise "
-        "sort_complex trim_zeros unwrap nanmedian nanpercentile nanquantile nanstd nanvar "
-        "poly polyadd polyder polydiv polyfit polyint polymul polysub roots apply_along_axis apply_over_axes row_stack "
-        "vander busday_count busday_offset is_busday require fromstring frompyfunc asmatrix bmat in1d trapz packbits "
+        "choose frexp modf partition put putmask place put_along_axis unique_all unique_counts "
+        "unique_inverse unique_values piecewise sort_complex trim_zeros unwrap nanmedian "
+        "nanpercentile nanquantile nanstd nanvar poly polyadd polyder polydiv polyfit polyint "
+        "polymul polysub roots apply_along_axis apply_over_axes row_stack vander busday_count "
+        "busday_offset is_busday require fromstring frompyfunc asmatrix bmat in1d trapz packbits "
         "unpackbits kaiser"
     ).split()
 } | {
@@ -41,12 +41,13 @@ UNSUPPORTED = {
 NO_OPERANDS = {
     f"numpy.{name}"
     for name in (
-        "show_config base_repr binary_repr datetime_as_string datetime_data format_float_positional "
-        "format_float_scientific from_dlpack fromfile get_printoptions getbufsize geterr geterrcall indices isdtype "
-        "isfortran issubdtype nested_iters printoptions promote_types set_printoptions setbufsize seterr seterrcall "
-        "iterable diag_indices ix_ ravel_multi_index unravel_index fromregex load save savetxt savez savez_compressed "
-        "broadcast_shapes mask_indices tril_indices triu_indices mintypecode typename get_include info show_runtime "
-        "test linalg.test"
+        "show_config base_repr binary_repr datetime_as_string datetime_data "
+        "format_float_positional format_float_scientific from_dlpack fromfile get_printoptions "
+        "getbufsize geterr geterrcall indices isdtype isfortran issubdtype nested_iters "
+        "printoptions promote_types set_printoptions setbufsize seterr seterrcall iterable "
+        "diag_indices ix_ ravel_multi_index unravel_index fromregex load save savetxt savez "
+        "savez_compressed broadcast_shapes mask_indices tril_indices triu_indices mintypecode "
+        "typename get_include info show_runtime test linalg.test"
     ).split()
 }
 
@@ -93,10 +94,13 @@ def test_every_row_has_one_word_and_what_it_needs():
 
 # ---- every function, called
 
-#: names that return what memory held, write files, ask the terminal, change settings, run tests or take minutes
+#: names that return what memory held, write files, change settings, run tests or take minutes
 LEFT_ALONE = set(
-    "empty empty_like ndarray recarray save savetxt savez savez_compressed load loadtxt genfromtxt fromfile fromregex memmap info test show_config "
-    "show_runtime set_printoptions setbufsize seterr seterrcall printoptions errstate get_include nested_iters".split()
+    (
+        "empty empty_like ndarray recarray save savetxt savez savez_compressed load loadtxt "
+        "genfromtxt fromfile fromregex memmap info test show_config show_runtime set_printoptions "
+        "setbufsize seterr seterrcall printoptions errstate get_include nested_iters"
+    ).split()
 )
 
 RNG = np.random.default_rng(20)
@@ -170,7 +174,10 @@ def numbers_in(result):
         result = list(result.values())
     if isinstance(result, (list, tuple)):
         return [part for item in result for part in numbers_in(item)]
-    if isinstance(result, (bool, int, float, np.number, np.bool, np.ndarray)) and np.asarray(plain(result)).dtype.kind in "biuf":
+    if (
+        isinstance(result, (bool, int, float, np.number, np.bool, np.ndarray))
+        and np.asarray(plain(result)).dtype.kind in "biuf"
+    ):
         return [result]
     if isinstance(result, complex) or getattr(getattr(result, "dtype", None), "kind", "") == "c":
         return [np.real(result), np.imag(result)]
@@ -215,7 +222,7 @@ def check(fun, forms, points=POINTS):
         try:
             y = f(x)
             wanted = differences(f, x)
-        except Exception:       # NumPy itself cannot do this
+        except Exception:  # NumPy itself cannot do this
             continue
         try:
             got, found = wg.jacobian(f, x, value=True)
@@ -232,7 +239,7 @@ def check(fun, forms, points=POINTS):
         if got.shape != y.shape or not np.array_equal(got, y, equal_nan=True):
             odd.append(f"{how} of {shape}: value {got}, NumPy gives {y}")
             continue
-        if fun is np.linalg.cholesky:       # of symmetric matrices: both triangles have their half
+        if fun is np.linalg.cholesky:  # of symmetric matrices: both triangles have their half
             continue
         known = np.isfinite(wanted) & np.isfinite(found) & (np.abs(wanted) < 1e4)
         if not np.allclose(found[known], wanted[known], rtol=1e-5, atol=1e-5):
@@ -281,7 +288,16 @@ METHOD_FORMS = {
 }
 
 #: attributes that are no values of the array: memory, type, text
-NOT_VALUES = {"data", "ctypes", "tofile", "dump", "dumps", "__array_interface__", "__array_struct__", "setflags"}
+NOT_VALUES = {
+    "data",
+    "ctypes",
+    "tofile",
+    "dump",
+    "dumps",
+    "__array_interface__",
+    "__array_struct__",
+    "setflags",
+}
 
 
 def method_into(x, name):
@@ -301,7 +317,8 @@ def assigned(x, name):
 ATTRIBUTES = sorted(
     name
     for name in {*dir(np.ndarray), *dir(np.float64)}
-    if name not in NOT_VALUES and (not name.startswith("__") or name in "__abs__ __pos__ __neg__ __divmod__ __rpow__".split())
+    if name not in NOT_VALUES
+    and (not name.startswith("__") or name in "__abs__ __pos__ __neg__ __divmod__ __rpow__".split())
 )
 
 
@@ -331,10 +348,11 @@ SPECIAL_POINTS = {name: POINTS[name] for name in ("number", "vector")}
 def test_no_special_function_loses_a_derivative(name):
     fun = special_functions()[name]
     forms = {
-        f"operand {i}": (lambda f, x, i=i: f(*[x if k == i else 1.5 for k in range(f.nin)])) for i in range(fun.nin)
+        f"operand {i}": (lambda f, x, i=i: f(*[x if k == i else 1.5 for k in range(f.nin)]))
+        for i in range(fun.nin)
     }
     with np.errstate(all="ignore"):
-        passed, refused, odd = check(fun, forms, SPECIAL_POINTS)
+        passed, _, odd = check(fun, forms, SPECIAL_POINTS)
     assert not odd, "\n".join(odd)
     row = registry.lookup(fun)
     if row is None and fun.types[0].partition("->")[0].strip("fd") == "":

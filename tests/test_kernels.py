@@ -1,4 +1,4 @@
-"""Kernels in C against the rules they speed up: the same partials, in the list, in loops over arrays, and beside them."""
+"""Kernels in C against the rules they speed up: the same partials, in the list and in loops over arrays."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import importlib
 
 import numpy as np
 import pytest
-from helpers import assert_same_bits
+from wengert.core.tape import kernel_partials, kernel_rows
 
 import wengert as wg
-import wengert.rules  # noqa: F401
+import wengert.rules
+from helpers import assert_same_bits
 from wengert import registry
-from wengert.core.tape import kernel_partials, kernel_rows
 
 inf, nan = np.inf, np.nan
 READS_A, READS_B, READS_Y = 1, 2, 4
@@ -31,7 +31,7 @@ def drawn(n, seed):
 
 
 def resolved(name):
-    """The function of a row of ``kernels.h``; the operator ``**`` on scalars has no name and the rule of np.power."""
+    """The function of a row of ``kernels.h``; the operator ``**`` on scalars has the rule of np.power."""
     module, _, attribute = (name or "power").rpartition(".")
     return getattr(importlib.import_module(module or "numpy"), attribute)
 
@@ -50,11 +50,13 @@ def by_rule(fun, side, operands):
     """Partial by the registry's row, as the engine evaluates it."""
     partial = registry.lookup(fun).partials[side]
     y = fun(*operands)
-    return np.broadcast_to(np.asarray(partial(y, *operands) if callable(partial) else partial, float), np.shape(y))
+    return np.broadcast_to(
+        np.asarray(partial(y, *operands) if callable(partial) else partial, float), np.shape(y)
+    )
 
 
 def ulp_apart(one, other):
-    """Distance in units of the last place; two numbers that are not normal are as near as they are to each other."""
+    """Distance in units of the last place, those of the smallest normal number below it."""
     one, other = np.asarray(one, float), np.asarray(other, float)
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     unit = np.spacing(np.maximum(np.abs(other), TINY))
@@ -66,7 +68,9 @@ def assert_near(fun, got, expected, operands, ulp=8):
     apart = np.where(has_a_sign(fun, operands), np.where(np.isnan(apart), inf, apart), 0.0)
     worst = int(np.argmax(apart))
     at = tuple(float(x[worst]) for x in operands)
-    assert apart.max() <= ulp, f"at {at}: {got[worst]!r}, the rule has {expected[worst]!r}, {apart.max():.3g} ulp"
+    assert apart.max() <= ulp, (
+        f"at {at}: {got[worst]!r}, the rule has {expected[worst]!r}, {apart.max():.3g} ulp"
+    )
 
 
 def operands_of(arity):
@@ -82,7 +86,11 @@ def operands_of(arity):
 
 def has_a_sign(fun, operands):
     """Where the partial has one: beyond 2**53 every exponent is even, and so is b - 1 as it is rounded."""
-    return (operands[0] >= 0) | (np.abs(operands[1]) < 2.0**53) if fun is np.power else np.full(operands[0].shape, True)
+    return (
+        (operands[0] >= 0) | (np.abs(operands[1]) < 2.0**53)
+        if fun is np.power
+        else np.full(operands[0].shape, True)
+    )
 
 
 @pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
@@ -91,7 +99,8 @@ def test_a_kernel_has_the_partials_of_its_rule(name, opcode, arity, reads_a, rea
     operands = operands_of(arity)
     y = fun(*operands)
     pairs = [
-        kernel_partials(opcode, x[0], x[1] if arity == 2 else 0.0, v) for *x, v in zip(*operands, y, strict=True)
+        kernel_partials(opcode, x[0], x[1] if arity == 2 else 0.0, v)
+        for *x, v in zip(*operands, y, strict=True)
     ]
     for side in range(arity):
         got = np.array([pair[side] for pair in pairs])
@@ -108,7 +117,9 @@ def test_a_rule_reads_nothing_that_its_kernel_does_not_read(name, opcode, arity,
         if callable(partial):
             kept = [x if reads & bit else None for x, bit in zip(operands, (READS_A, READS_B))]
             y = fun(*operands)
-            np.testing.assert_array_equal(partial(y if reads & READS_Y else None, *kept), partial(y, *operands))
+            np.testing.assert_array_equal(
+                partial(y if reads & READS_Y else None, *kept), partial(y, *operands)
+            )
         else:
             assert reads == 0
 
@@ -118,7 +129,9 @@ def test_a_kernel_reads_nothing_that_its_row_does_not_say(name, opcode, arity, r
     a, b = (0.3, 0.9) if arity == 2 else (0.3, 0.0)
     y = float(resolved(name)(*(a, b)[:arity]))
     for side, reads in enumerate((reads_a, reads_b)[:arity]):
-        blind = kernel_partials(opcode, a if reads & 1 else nan, b if reads & 2 else nan, y if reads & 4 else nan)
+        blind = kernel_partials(
+            opcode, a if reads & 1 else nan, b if reads & 2 else nan, y if reads & 4 else nan
+        )
         np.testing.assert_equal(blind[side], kernel_partials(opcode, a, b, y)[side])
 
 
@@ -184,7 +197,9 @@ def test_numbers_of_a_loop_have_the_derivative_of_the_array(fun, arity):
     wrt = tuple(range(arity))
     y, pullback = wg.vjp(lambda *x: fun(*x), a, args=operands[1:], argnums=wrt)
     z, loop_pullback = wg.vjp(loop, a, args=operands[1:], argnums=wrt)
-    np.testing.assert_array_equal(y, z) if fun not in (np.power,) else np.testing.assert_allclose(y, z, rtol=EPS)
+    np.testing.assert_array_equal(y, z) if fun not in (np.power,) else np.testing.assert_allclose(
+        y, z, rtol=EPS
+    )
     for got, expected in zip(loop_pullback(ybar), pullback(ybar)):
         tolerance(got, expected)
 
@@ -195,7 +210,7 @@ BINARY = [pytest.param(fun, id=row[0]) for fun, row in TABLE.items() if row[2] =
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("fun", BINARY)
 def test_an_array_and_a_number_have_the_derivative_of_two_arrays(fun, n):
-    a, b, ybar = inside(fun, n)
+    a, _, ybar = inside(fun, n)
     for number in (1.7, 2.0, 3.0):
         whole = np.full(n, number)
         forms = {
@@ -264,8 +279,12 @@ def test_special_points_have_one_derivative_in_the_list_and_in_arrays(fun, arity
 
     long_way = gradients(lambda *x: fun(*x), operands, ones)
     # behind another operation the adjoint is not fresh: it is added to, not written
-    added = gradients(lambda *x: fun(*x) + sum(0.0 * np.where(np.isfinite(z), z, 0) for z in x), operands, ones)
-    in_list = gradients(lambda *x: [fun(*(z[i] for z in x)) for i in range(short[0].size)], short, ones[: short[0].size])
+    added = gradients(
+        lambda *x: fun(*x) + sum(0.0 * np.where(np.isfinite(z), z, 0) for z in x), operands, ones
+    )
+    in_list = gradients(
+        lambda *x: [fun(*(z[i] for z in x)) for i in range(short[0].size)], short, ones[: short[0].size]
+    )
     brief = gradients(lambda *x: fun(*x), short, ones[: short[0].size])
     for side in range(arity):
         expected = by_rule(fun, side, operands)

@@ -230,13 +230,18 @@ def _plain_keywords(kwargs):
 
 
 @functools.cache
+def _signature(fun):
+    """Parameters of a function; None where Python cannot tell them."""
+    try:
+        return list(inspect.signature(fun).parameters.values())
+    except (ValueError, TypeError):
+        return None
+
+
+@functools.cache
 def _out_position(fun) -> int:
     """Position of ``out`` in the signature of a function; a large number if it has none there."""
-    try:
-        parameters = inspect.signature(fun).parameters.values()
-    except (ValueError, TypeError):
-        return 1 << 30
-    for i, parameter in enumerate(parameters):
+    for i, parameter in enumerate(_signature(fun) or ()):
         if parameter.name == "out" and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
             return i
     return 1 << 30
@@ -247,10 +252,7 @@ def _positional(fun, args, kwargs):
     args = list(args)
     kwargs = dict(kwargs)
     known = registry.positions.get(fun, {})
-    try:
-        parameters = list(inspect.signature(fun).parameters.values())
-    except (ValueError, TypeError):
-        parameters = []
+    parameters = _signature(fun) or []
     order = {parameter.name: i for i, parameter in enumerate(parameters) if parameter.kind.name.startswith("POS")}
     order.update(known)
     traced = [name for name, value in kwargs.items() if holds_traced(value)]
@@ -305,7 +307,8 @@ def _check_call(row, args, kwargs, operands):
                 f"{row.name} was called with {len(args)} positional arguments, its rule knows {row.most}{_at()}"
             )
         unknown = [i for i, _, _ in operands if row.variadic is None and i not in row.vjps]
-        unknown += [i for i, a in enumerate(args) if var.is_var(a) and row.variadic is None and i not in row.vjps]
+        if _signature(row.fun) is None:  # a clean array that no rule knows could be an out= given by position
+            unknown += [i for i, a in enumerate(args) if var.is_var(a) and row.variadic is None and i not in row.vjps]
     if unknown:
         raise UnsupportedFunctionError(
             f"{row.name} has no derivative with respect to argument {unknown[0]} (counted from 0){_at()}: "

@@ -2,7 +2,8 @@
 
 Importing this package declares the rows.
 Each module is a chapter: functions that act element by element, special functions, reductions, functions that
-only move elements, products and linear algebra, tables, and last those whose derivative is zero or does not exist.
+only move elements, products and linear algebra, tables, and last those whose derivative is zero or does not
+exist.
 A row is mathematics and nothing else, so nothing here knows of tapes, levels or programs.
 """
 

@@ -37,7 +37,9 @@ def _copyto(dst, src, casting="same_kind", where=True):
 
 def _fill_diagonal(a, val, wrap=False):
     if np.ndim(a) != 2 or wrap:
-        raise TypeError("numpy.fill_diagonal of a traced array: two axes and wrap=False only; write a[i, i] = val")
+        raise TypeError(
+            "numpy.fill_diagonal of a traced array: two axes and wrap=False only; write a[i, i] = val"
+        )
     i = np.arange(min(np.shape(a)))
     a[i, i] = val
 
@@ -57,7 +59,7 @@ def _broadcast_arrays(*args, subok=False):
 
 
 def _at_least(ndim):
-    """``atleast_1d`` and its relatives, of one array or of several: a vector becomes a row, a matrix a stack behind."""
+    """``atleast_1d`` and its relatives, of one array or of several: a vector becomes a row."""
 
     def reshaped(x):
         n = np.ndim(x)
@@ -141,13 +143,11 @@ def scatter_add(a, indices, b):
 
 
 def picked(ybar, y, a, indices, b):
-    """What was added at each place; one direction at a time: a leading axis would move the axes of some indices."""
+    """What was added at each place; a leading axis would move the axes of some indices, so one by one."""
     return np.stack([g[indices] for g in ybar]) if np.ndim(ybar) > np.ndim(y) else ybar[indices]
 
 
-structural(
-    scatter_add, lambda ybar, y, a, indices, b: ybar, None, picked, stacked=True, curvature="none"
-)
+structural(scatter_add, lambda ybar, y, a, indices, b: ybar, None, picked, stacked=True, curvature="none")
 
 
 def _add_at(a, indices, b):

@@ -164,9 +164,7 @@ def log_abs_det_wrt_matrix(ybar, y, a):
 def _slogdet(a):
     # neither function is NumPy's, so they are offered to the operand here
     a = as_array(a)
-    sign, logarithm = (
-        a.__array_function__(fun, (type(a),), (a,), {}) for fun in (sign_of_det, log_abs_det)
-    )
+    sign, logarithm = (a.__array_function__(fun, (type(a),), (a,), {}) for fun in (sign_of_det, log_abs_det))
     return type(np.linalg.slogdet(np.eye(1)))(sign, logarithm)
 
 

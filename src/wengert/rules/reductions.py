@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.registry import linear, strong, structural, ufunc_methods
-from wengert.rules.broadcasting import from_end, leading, length, restore
+from wengert.rules.broadcasting import from_end, length, restore
 
 # ufunc.reduce reduces axis 0 where the function, without an axis, reduces them all: the engine fills it in
 ufunc_methods.update(

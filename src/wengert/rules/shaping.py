@@ -134,11 +134,14 @@ def median_wrt_array(ybar, y, a, axis=None, out=None, overwrite_input=False, kee
     return send_home(half, ranked[..., (n - 1) // 2], a) + send_home(half, ranked[..., n // 2], a)
 
 
-def quantile_wrt_array(ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
+def quantile_wrt_array(
+    ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False
+):
     """The shares of the two elements that a quantile lies between."""
     if method != "linear":
         raise UnsupportedFunctionError(
-            f"numpy.quantile with method={method!r} has no rule: leave it out, or pick elements of numpy.sort(a)"
+            f"numpy.quantile with method={method!r} has no rule: leave it out, or pick elements of "
+            "numpy.sort(a)"
         )
     ranked = ranked_places(a, axis)
     n = ranked.shape[-1]
@@ -154,7 +157,9 @@ def quantile_wrt_array(ybar, y, a, q, axis=None, out=None, overwrite_input=False
     return total.astype(ybar.dtype, copy=False)
 
 
-def percentile_wrt_array(ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
+def percentile_wrt_array(
+    ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False
+):
     return quantile_wrt_array(ybar, y, a, np.true_divide(q, 100), axis, method=method)
 
 

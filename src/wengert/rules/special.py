@@ -60,7 +60,7 @@ elementwise("scipy.special.ndtr", lambda y, x: 1 / sqrt(2 * pi) * exp_minus_squa
 
 
 def hazard(x, terms=40):
-    """Density over distribution function of a normal variable far on the left: Laplace's continued fraction."""
+    """Density over distribution function of a normal variable far left: Laplace's continued fraction."""
     tail = np.where(np.less(x, -5.0), -x, 5.0)
     fraction = tail
     for k in range(terms, 0, -1):
@@ -90,7 +90,7 @@ elementwise("scipy.special.ndtri", lambda y, x: sqrt(2 * pi) / exp_minus_square(
 
 
 def expit_partial(y, x):
-    """y (1 - y), in which 1 - y would cancel: it is expit(-x). `y` itself is not read, so it need not be kept."""
+    """y (1 - y), in which 1 - y would cancel: it is expit(-x). `y` is not read, and need not be kept."""
     from scipy.special import expit
 
     return expit(x) * expit(-x)

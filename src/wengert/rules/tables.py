@@ -48,7 +48,7 @@ def interp_wrt_places(ybar, y, x, xp, fp, left=None, right=None):
 
 
 def interp_wrt_values(ybar, y, x, xp, fp, left=None, right=None):
-    """Shares of both ends; beyond the ends all goes to the last value, where nothing else was given for it."""
+    """Shares of both ends; beyond the table the value of its end, where no other was given."""
     i, share, _, before, after = intervals(x, xp)
     inside = np.where(before | after, 0.0, ybar)
     last = len(xp) - 1
@@ -96,7 +96,7 @@ def correlated(g, other):
 
 
 def in_full(ybar, a, v, mode, same):
-    """Cotangent of the full result of which `mode` takes a part; `same` is where the part of that name begins."""
+    """Cotangent of the full result, of which `mode` takes a part; `same` is where the part "same" begins."""
     shorter = min(len(a), len(v))
     start = {"f": 0, "s": same, "v": shorter - 1, "0": shorter - 1, "1": same, "2": 0}[str(mode)[0]]
     g = np.zeros((*np.shape(ybar)[:-1], len(a) + len(v) - 1), dtype=ybar.dtype)
@@ -109,7 +109,7 @@ def convolved(ybar, a, v, mode):
 
 
 def slid(ybar, a, v, mode):
-    """The middle is rounded the other way where the second operand is the longer one: NumPy swaps them then."""
+    """The middle is rounded the other way where the second operand is longer: NumPy swaps them then."""
     shorter = min(len(a), len(v))
     return in_full(ybar, a, v, mode, shorter // 2 if len(v) > len(a) else (shorter - 1) // 2)
 
@@ -169,7 +169,11 @@ def _gradient(f, *varargs, axis=None, edge_order=1):
     f = f if f.dtype.kind == "f" else f.astype(float)
     axes = tuple(range(np.ndim(f))) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     axes = tuple(i % np.ndim(f) for i in axes)
-    spacings = varargs * len(axes) if len(varargs) == 1 and np.ndim(varargs[0]) == 0 else varargs or [1.0] * len(axes)
+    spacings = (
+        varargs * len(axes)
+        if len(varargs) == 1 and np.ndim(varargs[0]) == 0
+        else varargs or [1.0] * len(axes)
+    )
     if len(spacings) != len(axes):
         raise TypeError("invalid number of arguments")
     if edge_order > 2:
@@ -227,7 +231,8 @@ composed(np.gradient, _gradient)
 def _cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
     if fweights is not None or aweights is not None or dtype is not None:
         raise UnsupportedFunctionError(
-            "numpy.cov has a rule without weights and dtype: write the weighted mean and the product of deviations"
+            "numpy.cov has a rule without weights and dtype: write the weighted mean and the product of "
+            "deviations"
         )
     samples = [variables(z, rowvar, i) for i, z in enumerate((m, y)) if z is not None]
     X = np.concatenate(samples, axis=0) if len(samples) == 2 else samples[0]
