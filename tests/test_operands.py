@@ -1,5 +1,5 @@
 # Programs stand here as users write them, percent formats and index loops included:
-# ruff: noqa: B008, B023, C416, C417, PT017, RUF007, RUF015, UP031, UP032
+# ruff: noqa: C416, C417, PT017, RUF007, RUF015, UP031, UP032
 """Operands in place of numbers and arrays: the same bits, types and attributes, and no silent way out."""
 
 import copy

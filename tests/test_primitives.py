@@ -708,8 +708,14 @@ LISTS = {
 def test_lists_of_traced_numbers_are_arrays_as_in_numpy(name):
     f = LISTS[name]
     x = np.array([1.3, 0.7, 2.1])
-    y, _, _ = assert_transpose(f, [x], np.random.default_rng(12))
+    y, pullback, ybar = assert_transpose(f, [x], np.random.default_rng(12))
     assert_same_bits(y, f(x))
+    single = np.float32(x)
+    y, single_pullback = wg.vjp(f, single)
+    assert_same_bits(y, f(single))
+    found = single_pullback(np.asarray(ybar, np.asarray(y).dtype))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, pullback(ybar)[0], rtol=1e-4, atol=1e-4)
 
 
 OPTIONS = {
@@ -761,6 +767,22 @@ def test_out_of_another_shape_is_refused():
 
     with pytest.raises(ValueError, match=r"out= has shape \(4,\)|non-broadcastable|could not be broadcast"):
         wg.vjp(f, np.ones(3))
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice:RuntimeWarning")
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+@pytest.mark.parametrize("name", "sum mean prod var std median nansum nanmean cumsum cumprod diff sort".split())
+def test_empty_arrays_have_empty_derivatives_of_the_right_shape(name, shape):
+    fun = getattr(np, name)
+    x = np.zeros(shape)
+    if name == "diff" and shape[-1] == 0 and np.ndim(x) == 1:
+        return
+    for kwargs in ({}, {"axis": 0}, {"axis": -1}):
+        y, pullback = wg.vjp(lambda x, kwargs=kwargs: fun(x, **kwargs), x)
+        assert_same_bits(y, fun(x, **kwargs))
+        assert pullback(np.ones(np.shape(y))).shape == shape
+        assert pullback(np.ones((2, *np.shape(y)))).shape == (2, *shape)
+        assert wg.jacobian(lambda x, kwargs=kwargs: fun(x, **kwargs), x).shape == np.shape(y) + shape
 
 
 def test_writing_where_numpy_refuses_is_refused():

@@ -154,11 +154,16 @@ def function(fun, args, kwargs, compute=None):
     shared = _shared_view(y, operands)
     if shared is not None:
         return shared
+    tape = var.tape_for([x for _, _, x in operands])
     saved = tuple(
-        a if var.is_traced(original) else kept(_number(row, i, a, y))
+        a if var.is_traced(original) else _kept_operand(tape, _number(row, i, a, y))
         for i, (a, original) in enumerate(zip(values, args))
     )
-    return var.record(var.tape_for([x for _, _, x in operands]), row, saved, kwargs, operands, y)
+    return var.record(tape, row, saved, kwargs, operands, y)
+
+
+def _kept_operand(tape, a):
+    return var.constant_copy(tape, a) if type(a) is np.ndarray else kept(a)
 
 
 def _number(row, i, a, y):

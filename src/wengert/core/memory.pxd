@@ -10,6 +10,9 @@ cdef class Block:                       # memory from the pool; goes back to it 
     cdef size_t size
     cdef object owner                   # an array whose memory this is, or None for the pool's
 
+cdef enum:
+    POOLED = 4096                       # bytes; smaller arrays come from NumPy's own cache
+
 cdef int empty_pool() except -1
 cdef Block take(size_t size)            # a block of at least `size` bytes
 cdef cnp.ndarray empty_array(int ndim, cnp.npy_intp *shape)     # float64, C order, large ones from the pool

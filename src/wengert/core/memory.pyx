@@ -22,7 +22,6 @@ cdef extern from "numpy/arrayobject.h":
     int PyArray_SetBaseObject(cnp.ndarray array, object base) except -1
 
 cdef enum:
-    POOLED = 4096               # bytes; smaller arrays come from NumPy's own cache
     CLASSES = 512               # size classes: eight to a power of two
 
 cdef size_t POOL_LIMIT = 64 << 20

@@ -67,6 +67,7 @@ cdef class Tape:
     cdef Py_ssize_t nconstants, constants_capacity
     cdef list nodes                     # array entries
     cdef list buffers                   # buffers with scalar entries, by id
+    cdef dict kept                      # copies of constant arrays, by address, shape and strides
     cdef list roots                     # buffers that no node made: inputs, and clean ones written to
     cdef Py_ssize_t buffers_capacity
     cdef readonly Level level
@@ -112,6 +113,9 @@ cdef class Tape:
     cdef object pullback_of(self, object row, int position, object ybar, object y, Node node)
     cdef int pull_gather(self, Node node, object ybar) except -1
     cdef int pull_rearrangement(self, Node node, object ybar) except -1
+
+
+cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x)    # a copy, made once while x does not change
 
 
 cdef inline int32_t push(Tape tape, int op, int32_t a, int32_t b, double v) except -1:

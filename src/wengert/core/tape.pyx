@@ -26,11 +26,11 @@ from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_REFCNT
 from libc.stdint cimport int32_t, uint8_t
-from libc.string cimport memset
+from libc.string cimport memcmp, memset
 
 import numpy as np
 
-from wengert.core.memory cimport Block, Buffer, Level, empty_pool, is_vector, same_shape, take, view_at
+from wengert.core.memory cimport Block, Buffer, Level, POOLED, empty_pool, is_vector, kept, same_shape, take, view_at
 
 from wengert.errors import LevelError
 from wengert.registry import strong
@@ -103,6 +103,7 @@ cdef class Tape:
         self.nodes = []
         self.buffers = []
         self.roots = []
+        self.kept = {}
         self.version = 1
         self.reuse()
 
@@ -142,6 +143,7 @@ cdef class Tape:
         self.nodes = []
         self.buffers = []
         self.roots = []
+        self.kept = {}
         self.free()
 
     @property
@@ -693,6 +695,26 @@ cdef int add_in_order(cnp.ndarray target, cnp.ndarray total) except -1:
     place = target[tuple(index)]
     np_add(place, total, out=place, casting="same_kind")
     return 0
+
+
+cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x):
+    """A copy of a constant operand as it is now: f may write into it before the sweep.
+
+    A matrix that is used in every step of a loop is copied once, and compared with its copy after that.
+    """
+    cdef cnp.ndarray copy
+    cdef Py_ssize_t size = cnp.PyArray_NBYTES(x)
+    if size < POOLED or not (cnp.PyArray_IS_C_CONTIGUOUS(x) or cnp.PyArray_IS_F_CONTIGUOUS(x)):
+        return kept(x)
+    key = (<size_t>cnp.PyArray_DATA(x), (<object>x).shape, (<object>x).strides, (<object>x).dtype.str)
+    found = tape.kept.get(key)
+    if found is not None:
+        copy = <cnp.ndarray>found[1]
+        if memcmp(cnp.PyArray_DATA(copy), cnp.PyArray_DATA(x), size) == 0:
+            return copy
+    copy = kept(x)
+    tape.kept[key] = (x, copy)      # x too, so that its address is not given to another array
+    return copy
 
 
 cdef str ended_message(Level level):

@@ -23,7 +23,7 @@ import numpy as np
 
 from wengert.core.kernel cimport Kernel, by_opcode, kernels
 from wengert.core.memory cimport (
-    Buffer, Level, empty_array, is_double, kept, new_buffer, outline,
+    Buffer, Level, empty_array, is_double, new_buffer, outline,
 )
 from wengert.core.tape cimport *
 
@@ -523,11 +523,11 @@ cdef object record_binary(Kernel u, Side *l, Side *r, object y):
     if l.buffer != NULL:
         node.abuf = <Buffer>l.buffer
     elif a is not None and reads & WG_A:
-        a = kept(a)
+        a = kept_constant(tape, a)
     if r.buffer != NULL:
         node.bbuf = <Buffer>r.buffer
     elif b is not None and reads & WG_B:
-        b = kept(b)
+        b = kept_constant(tape, b)
     node.aslot = l.slot
     node.bslot = r.slot
     node.ac = l.c
@@ -1223,6 +1223,11 @@ def tape_for(operands):
         elif type(x) is ArrayVar:
             tape = common_tape(tape, tape_of((<ArrayVar>x).buffer))
     return tape
+
+
+def constant_copy(Tape tape not None, x):
+    """A copy of a constant array, made once while the array does not change."""
+    return kept_constant(tape, <cnp.ndarray>x)
 
 
 def record(Tape tape not None, row, tuple args, dict kwargs, list operands, y, index_map=None):

@@ -84,7 +84,7 @@ def _select(condlist, choicelist, default=0):
 
 def _polyval(p, x):
     y = np.zeros_like(x)
-    for coefficient in p:
+    for coefficient in as_array(p):
         y = y * x + coefficient
     return y
 

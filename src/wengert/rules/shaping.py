@@ -127,6 +127,8 @@ def ranked_places(a, axis):
 
 def median_wrt_array(ybar, y, a, axis=None, out=None, overwrite_input=False, keepdims=False):
     """The middle element, or half of each of the middle two; NaN where the median is NaN."""
+    if np.size(a) == 0:
+        return np.zeros(np.shape(ybar)[: leading(ybar, y)] + np.shape(a), dtype=ybar.dtype)
     ranked = ranked_places(a, axis)
     n = ranked.shape[-1]
     lead = np.shape(ybar)[: leading(ybar, y)]
