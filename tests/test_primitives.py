@@ -125,8 +125,15 @@ def combined(pieces, weights):
 
 def tangent(f, leaves, directions, h=2e-3):
     """Derivative along directions by central differences of fourth order."""
-    pieces = [f(*(x + t * h * v for x, v in zip(leaves, directions))) for t in (1, -1, 2, -2)]
+    pieces = [f(*(moved_by(x, t * h * v) for x, v in zip(leaves, directions))) for t in (1, -1, 2, -2)]
     return combined(pieces, [8 / (12 * h), -8 / (12 * h), -1 / (12 * h), 1 / (12 * h)])
+
+
+def moved_by(x, step):
+    """x + step in the layout of x: what order="K" gives depends on it."""
+    moved = np.array(x, dtype=float, order="K")
+    moved[...] = x + step
+    return moved if isinstance(x, np.ndarray) else moved[()]
 
 
 def directions_for(leaves, rng):
@@ -769,7 +776,7 @@ def test_out_of_another_shape_is_refused():
         wg.vjp(f, np.ones(3))
 
 
-@pytest.mark.filterwarnings("ignore:Mean of empty slice:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
 @pytest.mark.parametrize("name", "sum mean prod var std median nansum nanmean cumsum cumprod diff sort".split())
 def test_empty_arrays_have_empty_derivatives_of_the_right_shape(name, shape):

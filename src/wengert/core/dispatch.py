@@ -62,7 +62,7 @@ def stacked(items):
     if not holds_var(items):
         return np.asarray(items)
     if all(var.is_scalar(item) or isinstance(item, (int, float, np.number, np.bool)) for item in items):
-        out = var.clean(np.empty(len(items), dtype=np.result_type(np.float64, *map(_dtype, items))))
+        out = var.clean(np.empty(len(items), dtype=np.result_type(*map(_dtype, items))))
         for i, item in enumerate(items):
             out[i] = item
         return out
