@@ -778,7 +778,9 @@ def test_out_of_another_shape_is_refused():
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
-@pytest.mark.parametrize("name", "sum mean prod var std median nansum nanmean cumsum cumprod diff sort".split())
+@pytest.mark.parametrize(
+    "name", "sum mean prod var std median nansum nanmean cumsum cumprod diff sort".split()
+)
 def test_empty_arrays_have_empty_derivatives_of_the_right_shape(name, shape):
     fun = getattr(np, name)
     x = np.zeros(shape)

@@ -7,10 +7,7 @@
 #ifndef WENGERT_SWEEP_H
 #define WENGERT_SWEEP_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "kernels.h"
+#include "list.h"
 
 /* Loops over arrays are compiled for several instruction sets and chosen at run time, where the platform can. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
@@ -18,16 +15,6 @@
 #else
 #define WG_CLONES
 #endif
-
-typedef struct {
-    uint8_t *op;
-    int32_t *a, *b;
-    double *v;         /* value of slot i */
-    double *constants; /* operands that are no slots */
-    char **memory;     /* of buffer i */
-    char **shadow;     /* adjoint of buffer i: k directions, `span` bytes apart */
-    ptrdiff_t *span;
-} wg_list;
 
 /* adjoint += g * p for k directions; p is not 0 */
 static inline void wg_add(double *restrict adjoint, const double *restrict g, double p, ptrdiff_t k) {

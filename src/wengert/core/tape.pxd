@@ -7,7 +7,7 @@ from libc.string cimport memcmp
 from wengert.core.memory cimport Block, Buffer, Level
 
 
-cdef extern from "sweep.h" nogil:
+cdef extern from "list.h" nogil:
     ctypedef struct wg_list:
         uint8_t *op
         int32_t *a
@@ -18,15 +18,6 @@ cdef extern from "sweep.h" nogil:
         char **shadow
         Py_ssize_t *span
 
-    ctypedef struct wg_row:
-        const char *name
-        int opcode
-        int operands
-        int cheap
-        int reads_a
-        int reads_b
-
-    const wg_row wg_rows[]
     enum:
         WG_A, WG_B, WG_Y
         WG_INPUT, WG_LOAD, WG_STORE, WG_TARGET, WG_NODE, WG_OPCODES

@@ -38,6 +38,16 @@ from wengert.registry import strong
 cnp.import_array()
 
 cdef extern from "sweep.h" nogil:
+    ctypedef struct wg_row:
+        const char *name
+        int opcode
+        int operands
+        int cheap
+        int reads_a
+        int reads_b
+
+    const wg_row wg_rows[]
+
     Py_ssize_t wg_sweep(const wg_list *t, Py_ssize_t i, Py_ssize_t stop, double *adjoint, Py_ssize_t k)
     Py_ssize_t wg_roll_forward(const wg_list *t, Py_ssize_t i, Py_ssize_t n)
     void wg_pull_vv(int op, int side, int add, Py_ssize_t n, const double *g, const double *a, const double *b,
