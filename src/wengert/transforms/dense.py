@@ -14,13 +14,16 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import plain_copy
-from wengert.transforms.products import Pullback, Recording, assemble_inputs, record, shape_of, sweep
+from wengert.core.pullback import pull_back
+from wengert.transforms.products import Pullback, Recording, assemble_inputs, record, shape_of
 
 #: bytes of adjoints that one sweep of a Jacobian may take: about what stays in a second-level cache
 _SWEEP_BYTES = 1 << 21
 
-#: fewest directions swept at once, where there are that many: the pass over the list is paid once for all of them
+#: fewest directions swept at once, where there are that many: the pass over the list is paid once for all of them;
+#: but their adjoints must not take more than so many bytes
 _FEWEST = 16
+_MOST_BYTES = 1 << 28
 
 
 class Derivative:
@@ -83,15 +86,16 @@ class Derivative:
         return positions
 
     def __call__(self, *args, out=None, **kwargs):
-        if self._shared is not None:
-            parts = self._shared_parts(args, kwargs)
-        else:
-            parts = None
+        if out is None and self._bare and self._shared is None:  # the usual call, kept short
+            run = record(self.f, args, kwargs, self.positions(args), False, self.name)
+            try:
+                return self.of(run)
+            finally:
+                run.tape.close()
+        parts = self._shared_parts(args, kwargs) if self._shared is not None else None
         if parts is None:
             run = self._record(args, kwargs)
             try:
-                if out is None and self._bare:
-                    return self.of(run)
                 parts = self._parts(run)
             finally:
                 run.tape.close()
@@ -219,17 +223,16 @@ class Gradient(Derivative):
     word = "grad"
 
     def of(self, run):
-        if len(run.outputs) != 1 or shape_of(run.outputs[0]) != ():
-            shape = shape_of(run.outputs[0]) if len(run.outputs) == 1 else f"a container of {len(run.outputs)} arrays"
+        outputs = run.outputs
+        if len(outputs) != 1 or shape_of(outputs[0]) != ():
+            several = f"it returned a container of {len(outputs)} arrays"
+            got = f"its output has shape {shape_of(outputs[0])}" if len(outputs) == 1 else several
             raise TypeError(
-                f"{self.name}: the function must return a single number, its output has shape {shape}: "
-                "use wengert.jacobian(f), or wengert.vjp(f, x) with a seed"
-                if len(run.outputs) == 1
-                else f"{self.name}: the function must return a single number, it returned {shape}: "
+                f"{self.name}: the function must return a single number, {got}: "
                 "use wengert.jacobian(f), or wengert.vjp(f, x) with a seed"
             )
-        found = sweep(run, [1.0], 1, False, True)
-        return assemble_inputs(run, found, self._single)
+        found = pull_back(run.tape, run.inputs, outputs, [1.0], 1, False, True)
+        return found[0] if run.restore_inputs is None and self._single else assemble_inputs(run, found, self._single)
 
 
 class Jacobian(Derivative):
@@ -249,9 +252,9 @@ class Jacobian(Derivative):
     def of(self, run):
         if len(run.outputs) == 1:
             shape = shape_of(run.outputs[0])
-            rows = self._rows(run, shape[0] if len(shape) == 1 else math.prod(shape))
             if len(shape) == 1 and run.restore_output is None and run.restore_inputs is None and self._single:
-                return rows[0]
+                return self._rows(run, shape[0])[0]
+            rows = self._rows(run, math.prod(shape))
             block = self._block(run, rows, shape)
             return run.restore_output([block]) if run.restore_output else block
         shapes = [shape_of(y) for y in run.outputs]
@@ -266,15 +269,14 @@ class Jacobian(Derivative):
 
     def _rows(self, run, m):
         """Derivatives of all m elements of the outputs, an array of shape (m, *S) for each input."""
-        k = self.chunk or (m if m <= _FEWEST else self._directions(run, m))
-        if m == 0:
-            return [np.empty((0, *x.shape), dtype=x.dtype) for x in run.inputs]
-        if m <= k:
-            return sweep(run, (0, m), m, True, True)
+        k = self.chunk or self._directions(run, m)
+        if 0 < m <= k:
+            return pull_back(run.tape, run.inputs, run.outputs, (0, m), m, True, True)
         rows = [np.empty((m, *x.shape), dtype=x.dtype) for x in run.inputs]
         for first in range(0, m, k):
             last = min(first + k, m)
-            for whole, part in zip(rows, sweep(run, (first, last), last - first, True, last == m)):
+            found = pull_back(run.tape, run.inputs, run.outputs, (first, last), last - first, True, last == m)
+            for whole, part in zip(rows, found):
                 whole[first:last] = part
         return rows
 
@@ -288,7 +290,8 @@ class Jacobian(Derivative):
     @staticmethod
     def _directions(run, m):
         """How many rows are swept at once: as many as fit, since each sweep passes over the whole list."""
-        return min(m, max(_FEWEST, _SWEEP_BYTES // (8 * run.tape.size + 8)))
+        a_row = 8 * run.tape.size + 8
+        return m if m * a_row <= _SWEEP_BYTES else min(m, max(1, _SWEEP_BYTES // a_row, min(_FEWEST, _MOST_BYTES // a_row)))
 
 
 class VJP:

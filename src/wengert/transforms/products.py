@@ -169,7 +169,7 @@ class Pullback:
         if k == 0:
             return assemble_inputs(run, [np.empty((0, *x.shape), dtype=x.dtype) for x in run.inputs], self._single)
         with self._lock:
-            found = sweep(run, seeds, k, stacked, False)
+            found = pull_back(run.tape, run.inputs, run.outputs, seeds, k, stacked, False)
         return assemble_inputs(run, found, self._single)
 
     def __del__(self):
@@ -177,11 +177,6 @@ class Pullback:
 
     def __repr__(self):
         return f"<pullback of {self._run.name}>"
-
-
-def sweep(run: Recording, cotangents, k: int, stacked: bool, consume: bool) -> list:
-    """Cotangents of the inputs, with a leading axis of length k if `stacked`."""
-    return pull_back(run.tape, run.inputs, run.outputs, cotangents, k, stacked, consume)
 
 
 def shape_of(y) -> tuple:
