@@ -273,7 +273,7 @@ class Jacobian(Derivative):
         if 0 < m <= k:
             return pull_back(run.tape, run.inputs, run.outputs, (0, m), m, True, True)
         rows = [np.empty((m, *x.shape), dtype=x.dtype) for x in run.inputs]
-        for first in range(0, m, k):
+        for first in range(0, m, k or 1):
             last = min(first + k, m)
             found = pull_back(run.tape, run.inputs, run.outputs, (first, last), last - first, True, last == m)
             for whole, part in zip(rows, found):
@@ -290,8 +290,8 @@ class Jacobian(Derivative):
     @staticmethod
     def _directions(run, m):
         """How many rows are swept at once: as many as fit, since each sweep passes over the whole list."""
-        a_row = 8 * run.tape.size + 8
-        return m if m * a_row <= _SWEEP_BYTES else min(m, max(1, _SWEEP_BYTES // a_row, min(_FEWEST, _MOST_BYTES // a_row)))
+        row = 8 * run.tape.size + 8
+        return m if m * row <= _SWEEP_BYTES else min(m, max(1, _SWEEP_BYTES // row, min(_FEWEST, _MOST_BYTES // row)))
 
 
 class VJP:
