@@ -48,6 +48,8 @@ def load(name):
 rename = load("rename")
 with pytest.MonkeyPatch.context() as context:
     context.setitem(sys.modules, "wengert.core.rename", rename)
+    follow = load("follow")
+    context.setitem(sys.modules, "wengert.core.follow", follow)
     rebind = load("rebind")
 rebound = rebind.rebound
 
@@ -68,8 +70,10 @@ fake_linalg.marked = Marked()
 def registered(monkeypatch):
     """NumPy, its `linalg`, `zeros` and the ufunc `sin` stand registered during a test."""
     before = {name for name in vars(builtins) if name.startswith("_wengert_")}
-    for table, empty in (("_registry", {}), ("_plans", {}), ("_packages", {"wengert"})):
-        monkeypatch.setattr(rebind, table, empty)
+    for table, empty in (("REGISTERED", {}), ("_plans", {}), ("FOREIGN", {"wengert"})):
+        for module in (rebind, follow):
+            if hasattr(module, table):
+                monkeypatch.setattr(module, table, empty)
     monkeypatch.setattr(rename, "_codes", {})
     rebind.register(np, fake)
     rebind.register(la, fake_linalg)

@@ -29,14 +29,37 @@ call is seen at the next call, but for attributes of objects and modules.
 import abc
 import collections
 import functools
-import itertools
-import os
 import sys
 import threading
 import types
 import weakref
 
-from wengert.core.rename import BUILTINS, KNOWN, TooWide, alias_of, chain, forget, private, read, rename
+from wengert.core.follow import (
+    FOREIGN,
+    INERT,
+    LRU,
+    METHODS,
+    REGISTERED,
+    SPECIAL,
+    WRAPPERS,
+    attributes_of,
+    can_copy,
+    can_twin,
+    content_of,
+    contents_of,
+    held_by,
+    is_followed,
+    is_kin,
+    is_module_namespace,
+    marks_of,
+    parts_of,
+    place_of,
+    py_func_of,
+    state_of,
+    steps_of,
+    top_package,
+)
+from wengert.core.rename import BUILTINS, TooWide, alias_of, chain, forget, private, read, rename
 
 __all__ = ["rebound", "register"]
 
@@ -44,197 +67,10 @@ _OWN = __name__.partition(".")[0]
 _PINNED = 256  # plans that may keep their own key alive
 _REACH = 100  # objects met in one plan, beyond which attributes of objects are not followed
 
-_registry = {}  # id(original) -> (original, replacement, private name)
 _plans = {}  # id(function, class or object) -> _Plan
 _twins = weakref.WeakValueDictionary()  # id(class) -> its twin
 _pinned = collections.deque()
 _lock = threading.RLock()
-_places = {}  # module name -> ((id of the module, its file), what it belongs to)
-_packages = {_OWN}  # not followed: ourselves and the packages of registered modules
-
-_LRU = type(functools.lru_cache(abs))
-_METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property, _LRU)
-_WRAPPERS = (functools.partial, types.MethodType, *_METHODS[1:])
-_special = {*_METHODS, *_WRAPPERS, types.ModuleType, types.BuiltinFunctionType, type}  # never inert
-_inert = set()  # types whose instances are neither followed nor registered
-
-# What is followed -------------------------------------------------------------------------------------------
-
-
-class _Plain:
-    pass
-
-
-def _top(module):
-    return module.partition(".")[0] if isinstance(module, str) else None
-
-
-def _place(name):
-    """What a module belongs to: its outermost package, or the directory of its file if it has none."""
-    if not isinstance(name, str):
-        return None
-    module = sys.modules.get(name)
-    file = getattr(module, "__file__", None)
-    known = _places.get(name)
-    if known is None or known[0] != (id(module), file):
-        known = _places[name] = (id(module), file), _find_place(name, module, file)
-    return known[1]
-
-
-def _find_place(name, module, file):
-    package = getattr(module, "__package__", None) or name  # `python -m` runs a package's module as __main__
-    for prefix in itertools.accumulate(package.split("."), "{}.{}".format):
-        found = sys.modules.get(prefix)
-        if hasattr(found, "__path__") and getattr(found, "__file__", None):  # more than a namespace
-            return prefix
-    return os.path.dirname(file) if file else _top(name)
-
-
-def _is_module(namespace):
-    module = sys.modules.get(namespace.get("__name__"))
-    return module is not None and getattr(module, "__dict__", None) is namespace
-
-
-def _is_inert(value):
-    kind = type(value)
-    if kind in _inert:
-        return True
-    if kind in _special or kind.__flags__ & 1 << 9:  # made by a class statement
-        return False
-    _inert.add(kind)
-    return True
-
-
-def _can_copy(f):
-    return KNOWN and f.__builtins__ is BUILTINS and _top(f.__globals__.get("__name__")) not in _packages
-
-
-def _can_twin(cls):
-    """Whether all state of instances is in `__dict__` and a subclass can be made without side effects."""
-    return (
-        type(cls) in (type, abc.ABCMeta)
-        and cls.__basicsize__ == _Plain.__basicsize__  # no slots, no built-in layout
-        and cls.__dictoffset__ == _Plain.__dictoffset__
-        and not isinstance(cls.__init_subclass__, types.MethodType)
-        and not hasattr(cls, "__del__")
-        and _top(cls.__module__) not in _packages
-    )
-
-
-def _py_func(value):
-    """The Python function of a just-in-time compiled one (numba), or None; never runs a `__getattr__`."""
-    kind = type(value)
-    if not hasattr(kind, "py_func") and not (kind.__dictoffset__ and "py_func" in value.__dict__):
-        return None
-    try:
-        f = object.__getattribute__(value, "py_func")
-    except (AttributeError, TypeError):
-        return None
-    return f if type(f) is types.FunctionType else None
-
-
-def _is_followed(value, home):
-    """Whether `value`, met in code of `home` = (place, globals), may be replaced."""
-    if _is_inert(value):
-        return False
-    kind = type(value)
-    if kind is types.FunctionType:
-        place, namespace = home
-        related = value.__globals__ is namespace or (place is not None and _place(value.__module__) == place)
-        return related and _can_copy(value)
-    if kind is _LRU:
-        return type(value.__wrapped__) is types.FunctionType and _is_followed(value.__wrapped__, home)
-    if kind in _WRAPPERS:
-        return True
-    if (f := _py_func(value)) is not None:
-        return _is_followed(f, home)
-    cls = value if isinstance(value, type) else kind
-    return home[0] is not None and _place(cls.__module__) == home[0] and _can_twin(cls)
-
-
-def _is_kin(module, place):
-    """Whether `module` is a module of the user's, in which functions are followed."""
-    if id(module) in _registry or type(module) is not types.ModuleType or place is None:
-        return False
-    name = vars(module).get("__name__")
-    return _top(name) not in _packages and _place(name) == place
-
-
-def _steps(f):
-    """(global name, module, attribute, its value) where f's code reads from a module of its package."""
-    for first, *path in read(f.__code__).paths:
-        value = f.__globals__.get(first)
-        for name in path:
-            if not _is_kin(value, _place(f.__module__)):
-                break
-            module, value = value, vars(value).get(name)
-            yield first, module, name, value
-
-
-def _parts(value):
-    """What `value` is made of and may have to be replaced in it."""
-    kind = type(value)
-    if kind is types.FunctionType:
-        held = value.__globals__
-        parts = [held[name] if name in held else BUILTINS.get(name) for name in read(value.__code__).names]
-        return parts + _contents(value) + [part for *_, part in _steps(value) if not isinstance(part, type)]
-    if kind is functools.partial:
-        return [value.func, *value.args, *value.keywords.values()]
-    if kind is types.MethodType:
-        return [value.__func__, value.__self__]
-    if kind in (staticmethod, classmethod):
-        return [value.__func__]
-    if kind is property:
-        return [value.fget, value.fset, value.fdel]
-    if kind is functools.cached_property:
-        return [value.func]
-    if kind is _LRU:
-        return [value.__wrapped__]
-    if isinstance(value, type):
-        return [*value.__bases__, *(v for v in vars(value).values() if type(v) in _METHODS)]
-    f = _py_func(value)
-    return [f] if f else [kind, *_attributes(value).values()]
-
-
-def _contents(f):
-    """Contents of the cells of f; None for those that stay: empty, assigned by f, or holding a class."""
-    if not f.__closure__:
-        return []
-    written, names = read(f.__code__).written, f.__code__.co_freevars
-    held = [None if name in written else _content(cell) for name, cell in zip(names, f.__closure__)]
-    return [None if isinstance(content, type) else content for content in held]
-
-
-def _content(cell):
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None
-
-
-def _attributes(value):
-    """Names and contents of an object's `__dict__` that may have to be replaced."""
-    held = object.__getattribute__(value, "__dict__").copy()
-    return {name: v for name, v in held.items() if type(v) not in _inert and not isinstance(v, type)}
-
-
-def _held(space):
-    """What decides how the attributes in an object's `__dict__` are replaced."""
-    return {name: id(value) for name, value in space.copy().items() if type(value) not in _inert}
-
-
-def _marks(held):
-    """What decides how objects are replaced: their type where that is enough, else their identity."""
-    return [kind if (kind := type(value)) in _inert else id(value) for value in held]
-
-
-def _state(value):
-    """What decides how `value` is replaced."""
-    state = _marks(_parts(value))
-    if type(value) is types.FunctionType:
-        return state + [id(value.__code__), id(value.__defaults__), id(value.__kwdefaults__)]
-    return state
-
 
 # Twins ------------------------------------------------------------------------------------------------------
 
@@ -287,7 +123,7 @@ class _Attribute:
             return getattr(super(self.leaf, cls if twin is None else twin), self.name)
         value = space[self.name]
         known, new = self.known(twin)
-        return new if known is value else _replaced(value, (_place(cls.__module__), None))
+        return new if known is value else _replaced(value, (place_of(cls.__module__), None))
 
     def __set__(self, twin, value):
         known, new = self.known(twin)
@@ -305,12 +141,12 @@ class _Proxy(types.ModuleType):
     __slots__ = ("_wengert_of",)
 
     def __init__(self, module):
-        _of.__set__(self, (module, (_place(module.__name__), vars(module))))
+        _of.__set__(self, (module, (place_of(module.__name__), vars(module))))
 
     def __getattribute__(self, name):
         module, home = _of.__get__(self)
         value = getattr(module, name)
-        return value if type(value) in _inert else _replaced(value, home)
+        return value if type(value) in INERT else _replaced(value, home)
 
     def __setattr__(self, name, value):
         setattr(_of.__get__(self)[0], name, value)
@@ -356,7 +192,7 @@ class _Plan:
         for alias in self.aliases:
             BUILTINS[alias.name] = self.build(alias.ref(), memo)
         self.run = self.changed.get(id(root))
-        is_lasting = type(root) is not types.FunctionType or _is_module(root.__globals__)
+        is_lasting = type(root) is not types.FunctionType or is_module_namespace(root.__globals__)
         if self.run and self.code:
             if self.run is root.__code__ and not self.recipe(root)[0]:
                 self.run = None
@@ -375,32 +211,32 @@ class _Plan:
         def enter(value, home):
             kind = type(value)
             if kind is types.FunctionType:
-                home = (_place(value.__module__), value.__globals__)
+                home = (place_of(value.__module__), value.__globals__)
             elif isinstance(value, type):
-                home = (_place(value.__module__), None)
-            elif kind is _LRU or (kind not in _WRAPPERS and _py_func(value)):
+                home = (place_of(value.__module__), None)
+            elif kind is LRU or (kind not in WRAPPERS and py_func_of(value)):
                 seeds.append(id(value))  # the Python function runs instead, renamed or not
-            elif kind not in _WRAPPERS:
-                home = (_place(kind.__module__), None)
+            elif kind not in WRAPPERS:
+                home = (place_of(kind.__module__), None)
                 objects[id(value)] = value
             homes[id(value)] = home
             nodes.append(value)
 
-        if type(root) is not types.FunctionType or _can_copy(root):
+        if type(root) is not types.FunctionType or can_copy(root):
             enter(root, None)
         for value in nodes:
             key, home = id(value), homes[id(value)]
             if type(value) is types.FunctionType and self.imports(value):
                 seeds.append(key)
-            parts = _parts(value)
+            parts = parts_of(value)
             if len(objects) > _REACH and key in objects:
                 del parts[1:]
             for part in parts:
-                if id(part) in _registry:
+                if id(part) in REGISTERED:
                     seeds.append(key)
                     continue
                 if id(part) not in homes:
-                    if not _is_followed(part, home):
+                    if not is_followed(part, home):
                         continue
                     enter(part, home)
                 users.setdefault(id(part), []).append(key)
@@ -428,12 +264,12 @@ class _Plan:
         self.code = root.__code__ if type(root) is types.FunctionType else None
         self.cells = ()
         if self.code and root.__closure__:
-            cells = enumerate(zip(_marks(map(_content, root.__closure__)), self.code.co_freevars))
+            cells = enumerate(zip(marks_of(map(content_of, root.__closure__)), self.code.co_freevars))
             self.cells = tuple((k, mark) for k, (mark, name) in cells if name not in read(self.code).written)
 
         def note(space, name):
             value = space.get(name)
-            if type(value) in _special or id(value) in met or id(value) in _registry:
+            if type(value) in SPECIAL or id(value) in met or id(value) in REGISTERED:
                 fixed[id(space), name] = space.get, name, value
             else:
                 kinds[id(space), name] = space.get, name, type(value)
@@ -443,7 +279,7 @@ class _Plan:
             if type(value) is types.FunctionType and _is_simple(value, is_root):
                 for name in read(value.__code__).names:
                     note(value.__globals__, name)
-                for _, module, name, _ in _steps(value):
+                for _, module, name, _ in steps_of(value):
                     note(vars(module), name)
                 if not is_root:
                     codes.append((value, value.__code__, value.__defaults__))
@@ -452,7 +288,7 @@ class _Plan:
             elif isinstance(value, type) and _is_simple(value):
                 space = vars(value)
                 for name, part in space.items():
-                    if type(part) in _METHODS:
+                    if type(part) in METHODS:
                         fixed[id(value), name] = space.get, name, part
                     elif not name.startswith("__"):
                         kinds[id(value), name] = space.get, name, type(part)
@@ -466,9 +302,9 @@ class _Plan:
             if type(value) is types.FunctionType:
                 self.refs.append(weakref.ref(value.__code__, end))
             if id(value) in objects:
-                holders.append((ref, id(type(value)), id(vars(value)), _held(vars(value))))
+                holders.append((ref, id(type(value)), id(vars(value)), held_by(vars(value))))
             else:
-                self.loose.append((ref, _state(value)))
+                self.loose.append((ref, state_of(value)))
         self.fixed, self.kinds = tuple(fixed.values()), tuple(kinds.values())
         self.codes, self.sizes = tuple(codes), tuple(sizes.values())
         bases = {base for cls in sizes for base in cls.__mro__[1:]}
@@ -505,11 +341,11 @@ class _Plan:
             value = ref()
             if value is None or id(type(value)) != kind or id(value.__dict__) != space:
                 return False
-            if _held(value.__dict__) != held:
+            if held_by(value.__dict__) != held:
                 return False
         for ref, state in self.loose:
             value = ref()
-            if value is None or _state(value) != state:
+            if value is None or state_of(value) != state:
                 return False
         return True
 
@@ -527,19 +363,19 @@ class _Plan:
 
         for name in known.names:
             value = held[name] if name in held else BUILTINS.get(name)
-            if id(value) in _registry:
-                names[name] = _registry[id(value)][2]
+            if id(value) in REGISTERED:
+                names[name] = REGISTERED[id(value)][2]
             elif id(value) in self.changed:
                 stand_in(name, value)
-        for name, _, _, value in _steps(f):
-            if name not in names and (id(value) in _registry or id(value) in self.changed):
+        for name, _, _, value in steps_of(f):
+            if name not in names and (id(value) in REGISTERED or id(value) in self.changed):
                 self.changed[id(held[name])] = True
                 stand_in(name, held[name])
         key = (names, sources, imports)
         if known.latest[0] != key:
             try:
                 # The aliases stay with a module's code, so that fresh functions of one lambda use the same.
-                kept = aliases if _is_module(held) else []
+                kept = aliases if is_module_namespace(held) else []
                 known.latest = (key, rename(f.__code__, *key), kept)
             except TooWide:
                 known.latest = (key, None, [])
@@ -562,7 +398,7 @@ class _Plan:
         bases = [cls, *(self.changed[id(base)] for base in cls.__bases__ if id(base) in self.changed)]
         recipe = [bases]
         for name, value in self.replaced_methods(cls):
-            codes = [self.changed.get(id(part)) for part in _parts(value)]
+            codes = [self.changed.get(id(part)) for part in parts_of(value)]
             recipe.append((name, id(value), self.changed[id(value)], codes))
         twin = _twins.get(id(cls))
         if twin is None or twin._wengert_recipe != recipe:
@@ -579,7 +415,7 @@ class _Plan:
         return [
             (name, value)
             for name, value in vars(cls).items()
-            if id(value) in self.changed and type(value) in _METHODS
+            if id(value) in self.changed and type(value) in METHODS
         ]
 
     def fill(self, cls, memo):
@@ -593,8 +429,8 @@ class _Plan:
     def build(self, value, memo):
         """The replacement of `value`, or `value`; `memo` closes cycles through cells and attributes."""
         key, kind = id(value), type(value)
-        if key in _registry:
-            return _registry[key][1]
+        if key in REGISTERED:
+            return REGISTERED[key][1]
         new = self.changed.get(key)
         if new is None:
             return value
@@ -611,15 +447,15 @@ class _Plan:
             args = [self.build(arg, memo) for arg in (value.func, *value.args)]
             return kind(*args, **{name: self.build(arg, memo) for name, arg in value.keywords.items()})
         if kind is property:
-            return kind(*(self.build(part, memo) for part in _parts(value)), value.__doc__)
-        if kind in _WRAPPERS and kind is not _LRU:
-            return kind(*(self.build(part, memo) for part in _parts(value)))
+            return kind(*(self.build(part, memo) for part in parts_of(value)), value.__doc__)
+        if kind in WRAPPERS and kind is not LRU:
+            return kind(*(self.build(part, memo) for part in parts_of(value)))
         if kind is types.ModuleType:
             return _Proxy(value)
         if isinstance(value, type):
             return new if isinstance(new, type) else value
-        if kind is _LRU or _py_func(value):
-            return self.build(_parts(value)[0], memo)
+        if kind is LRU or py_func_of(value):
+            return self.build(parts_of(value)[0], memo)
         return self.twin(value, memo)
 
     def twin(self, value, memo):
@@ -629,8 +465,8 @@ class _Plan:
             return value
         names = self.recipes.get(id(value))
         if names is None:
-            held = _attributes(value).items()
-            names = [name for name, v in held if id(v) in _registry or id(v) in self.changed]
+            held = attributes_of(value).items()
+            names = [name for name, v in held if id(v) in REGISTERED or id(v) in self.changed]
             names = self.recipes[id(value)] = tuple(name for name in names if not _is_data(type(value), name))
         twin = memo[id(value)] = _share(value, _leaf(cls, names) if names else cls)
         if names:
@@ -658,8 +494,8 @@ class _Plan:
 
     def recipe(self, f):
         """Indices of the cells of f to be replaced, and the attributes that its code alone does not give."""
-        contents = [*map(id, _contents(f))]
-        swaps = [k for k, key in enumerate(contents) if key in _registry or key in self.changed]
+        contents = [*map(id, contents_of(f))]
+        swaps = [k for k, key in enumerate(contents) if key in REGISTERED or key in self.changed]
         bare = types.FunctionType(f.__code__, f.__globals__, f.__name__, None, f.__closure__)
         dress = [name for name in _DRESS if getattr(f, name) != getattr(bare, name)]
         self.recipes[id(f)] = swaps, dress
@@ -669,8 +505,8 @@ class _Plan:
 # From 3.14 annotations are computed when asked for.
 _DRESS = ["__kwdefaults__", "__module__", "__qualname__", "__doc__"] + [
     name
-    for name in ("__annotate__" if hasattr(_top, "__annotate__") else "__annotations__", "__type_params__")
-    if hasattr(_top, name)
+    for name in ("__annotate__" if hasattr(top_package, "__annotate__") else "__annotations__", "__type_params__")
+    if hasattr(top_package, name)
 ]
 
 
@@ -678,7 +514,7 @@ def _is_simple(value, is_root=False):
     """Whether a function or class belongs to a module, so that holding it keeps nothing else alive."""
     if type(value) is types.FunctionType:
         is_open = "<locals>" in value.__qualname__ or value.__code__.co_freevars not in ((), ("__class__",))
-        return (is_root or not is_open) and _is_module(value.__globals__)
+        return (is_root or not is_open) and is_module_namespace(value.__globals__)
     return "<locals>" not in value.__qualname__ and value.__module__ in sys.modules
 
 
@@ -725,10 +561,10 @@ def register(original, replacement):
         BUILTINS[name] = replacement
         if isinstance(original, types.ModuleType):
             sys.modules[name] = replacement
-            _packages.add(_top(original.__name__))
-        _registry[id(original)] = (original, replacement, name)
-        _special.add(type(original))
-        _inert.discard(type(original))
+            FOREIGN.add(top_package(original.__name__))
+        REGISTERED[id(original)] = (original, replacement, name)
+        SPECIAL.add(type(original))
+        INERT.discard(type(original))
         _plans.clear()
 
 
@@ -762,7 +598,7 @@ def _import_alias(dotted, form):
     # A submodule not loaded yet is loaded by the statement itself, so that must stay.
     if dotted not in sys.modules:
         return None
-    known = _registry.get(id(sys.modules.get(_top(dotted) if form == "bare" else dotted)))
+    known = REGISTERED.get(id(sys.modules.get(top_package(dotted) if form == "bare" else dotted)))
     if known is None or form != "as":
         return known and known[2]
     return chain(known[2], dotted, known[1])
@@ -781,11 +617,11 @@ def _bind(root):
 def _plan_of(owner):
     """The plan of a class or of an object; objects that hold nothing of interest have that of their class."""
     root = cls = owner if isinstance(owner, type) else type(owner)
-    if owner is not cls and cls.__dictoffset__ and not _inert.issuperset(map(type, owner.__dict__.values())):
+    if owner is not cls and cls.__dictoffset__ and not INERT.issuperset(map(type, owner.__dict__.values())):
         root = owner
     plan = _plans.get(id(root))
     if plan is None or not plan.holds(root):
-        plan = _bind(root) if _can_twin(cls) else None
+        plan = _bind(root) if can_twin(cls) else None
     return plan
 
 
@@ -815,16 +651,16 @@ def _rebound_object(f):
             method = plan.methods[func] = getattr(type(twin), name)
         return types.MethodType(method, twin)
     if kind is functools.partial:
-        home = _place(getattr(f.func, "__module__", None)), getattr(f.func, "__globals__", None)
+        home = place_of(getattr(f.func, "__module__", None)), getattr(f.func, "__globals__", None)
         args = [_replaced(arg, home) for arg in f.args]
         return kind(rebound(f.func), *args, **{k: _replaced(arg, home) for k, arg in f.keywords.items()})
     if kind is staticmethod:
         return rebound(f.__func__)
-    if kind is _LRU:
+    if kind is LRU:
         return rebound(f.__wrapped__)
     if isinstance(f, type):
         return f
-    if (func := _py_func(f)) is not None:
+    if (func := py_func_of(f)) is not None:
         return rebound(func)
     call = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)
     if type(call) is not types.FunctionType:
@@ -838,12 +674,12 @@ def _rebound_object(f):
 
 def _replaced(value, home):
     """What stands for an object that is reached from `home` by an argument of a partial or an attribute."""
-    if id(value) in _registry:
-        return _registry[id(value)][1]
-    if _is_kin(value, home[0]):
+    if id(value) in REGISTERED:
+        return REGISTERED[id(value)][1]
+    if is_kin(value, home[0]):
         return _Proxy(value)
-    if isinstance(value, type) or not _is_followed(value, home):
+    if isinstance(value, type) or not is_followed(value, home):
         return value
-    if type(value) in (types.FunctionType, *_WRAPPERS):
+    if type(value) in (types.FunctionType, *WRAPPERS):
         return rebound(value)
-    return rebound(f) if (f := _py_func(value)) else _twin_of(value, _plan_of(value))
+    return rebound(f) if (f := py_func_of(value)) else _twin_of(value, _plan_of(value))
