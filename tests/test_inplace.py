@@ -956,3 +956,38 @@ def test_an_array_may_stand_for_the_sequence_of_its_rows(fun, chunk):
     y, J = wg.jacobian(lambda m: fun(m * m), m, chunk=chunk, value=True)
     assert_same_bits(y, fun(m * m))
     assert_rounding(J, complex_step(lambda m: fun(m * m), m))
+
+
+# ---- work arrays kept between calls
+
+
+class Workspace:
+    """Makes its work array at the first call and fills it anew at each."""
+
+    def __init__(self):
+        self.work = None
+
+    def residual(self, u):
+        if self.work is None:
+            self.work = np.zeros(u.size)
+        self.work[:] = 0.0
+        for i in range(u.size):
+            self.work[i] += u[i] ** 2
+        return self.work * u
+
+
+def test_a_work_array_kept_by_an_object_serves_later_derivatives_and_plain_calls():
+    u = np.array([0.3, 1.2, 0.7])
+    model = Workspace()
+    for _ in range(2):
+        np.testing.assert_allclose(wg.jacobian(model.residual)(u), np.diag(3 * u**2), rtol=1e-14)
+        np.testing.assert_array_equal(np.asarray(model.residual(u)), u**2 * u)
+    np.testing.assert_array_equal(model.work + 1, u**2 + 1)
+
+
+def test_a_work_array_that_is_read_before_it_is_written_belongs_to_the_derivative_that_ended():
+    u = np.array([0.3, 1.2, 0.7])
+    model = Workspace()
+    wg.jacobian(model.residual)(u)
+    with pytest.raises(wg.LevelError, match="has ended"):
+        wg.grad(lambda u: np.sum(model.work * u), u)

@@ -246,6 +246,8 @@ def _signature(fun):
 @functools.cache
 def _out_position(fun) -> int:
     """Position of ``out`` in the signature of a function; a large number if it has none there."""
+    if isinstance(fun, np.ufunc):
+        return fun.nin
     for i, parameter in enumerate(_signature(fun) or ()):
         if parameter.name == "out" and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
             return i

@@ -357,8 +357,30 @@ cdef inline Tape tape_of(Buffer buffer):
     if buffer.level is None:
         return None
     if buffer.level.tape == NULL:
-        raise LevelError(ended_message(buffer.level))
+        if not has_ended(buffer.level):
+            raise LevelError(ended_message(buffer.level))
+        make_clean(buffer)
+        return None
     return <Tape>buffer.level.tape
+
+
+cdef int make_clean(Buffer buffer) except -1:
+    """Make plain memory of a buffer that outlived its derivative: its values are constants of the past."""
+    buffer.level = None
+    buffer.id = -1
+    buffer.owner = None
+    buffer.written = False
+    return 0
+
+
+cdef inline bint is_live(Buffer buffer) except -1:
+    """Does the buffer carry a derivative? One that has ended counts while another is running: using it is an error."""
+    if buffer.level is None:
+        return False
+    if buffer.level.tape == NULL and has_ended(buffer.level):
+        make_clean(buffer)
+        return False
+    return True
 
 
 cdef Tape common_tape(Tape one, Tape other):
@@ -453,6 +475,7 @@ cdef struct Side:               # one operand of a binary entry; references are 
 cdef inline int read_side(object x, Side *side) except -1:
     """Classify an operand; 0 where the general way must be taken."""
     cdef ArrayVar v
+    cdef Tape tape
     memset(side, 0, sizeof(Side))
     side.slot = -1
     if type(x) is ArrayVar:
@@ -460,9 +483,9 @@ cdef inline int read_side(object x, Side *side) except -1:
         if not is_double(v.v) or cnp.PyArray_NDIM(v.v) == 0:
             return 0
         side.array = <PyObject *>v.v
-        if v.buffer.level is not None:
-            tape_of(v.buffer)           # raises if it has ended
-            side.tape = v.buffer.level.tape
+        tape = tape_of(v.buffer)
+        if tape is not None:
+            side.tape = <PyObject *>tape
             side.buffer = <PyObject *>v.buffer
         return 1
     if type(x) is ScalarVar:
@@ -796,7 +819,7 @@ cdef class ArrayVar:
         return self.v.__dlpack_device__()
 
     def __float__(self):
-        if self.buffer.level is None or has_ended(self.buffer.level):
+        if not is_live(self.buffer):
             return float(self.v)
         raise TracedValueError(dispatch.float_message())
 
@@ -810,7 +833,7 @@ cdef class ArrayVar:
         return bool(self.v)
 
     def __reduce__(self):
-        if self.buffer.level is None:
+        if not is_live(self.buffer):
             return self.v.__reduce__()
         raise TracedValueError("a traced array cannot be pickled: pass wengert.stop_gradient(array)")
 
@@ -845,7 +868,7 @@ cdef class ArrayVar:
     def sum(self, *args, **kwargs):
         """Sum of the elements; the sum of all has an entry of its own."""
         cdef Node node
-        if args or kwargs or self.buffer.level is None or not is_double(self.v):
+        if args or kwargs or not is_live(self.buffer) or not is_double(self.v):
             return dispatch.function(np_sum, (self, *args), kwargs)
         tape = tape_of(self.buffer)
         node = Node.__new__(Node)
@@ -961,9 +984,13 @@ cdef inline int store_element(Tape tape, Buffer buffer, cnp.ndarray view, char *
 
 cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except -1:
     """Write a value into a view (or at an advanced index of it), keeping what it overwrites."""
-    cdef Tape tape = tape_of(buffer), source_tape = None
+    cdef Tape tape, source_tape = None
     cdef Node node
     cdef tuple source = None
+    if (buffer.level is not None and buffer.level.tape == NULL and key is None
+            and <Py_ssize_t>cnp.PyArray_NBYTES(view) == buffer.span):
+        make_clean(buffer)          # a work array kept from an earlier call, overwritten before it is read
+    tape = tape_of(buffer)
     if isinstance(value, (list, tuple)):
         value = dispatch.stacked(value)
     if type(value) is ScalarVar:
@@ -1079,10 +1106,8 @@ cdef bint is_same_view(ArrayVar value, Buffer buffer, cnp.ndarray view):
 
 cdef object hand_out(ArrayVar x, object dtype, object copy):
     """The ndarray of a clean array, which is then marked: NumPy or C code may keep it."""
-    if x.buffer.level is not None:
-        if has_ended(x.buffer.level):
-            return np.array(x.v, dtype=dtype)
-        tape_of(x.buffer)
+    if is_live(x.buffer):
+        tape_of(x.buffer)           # its own error if it has ended
         raise TracedValueError(dispatch.array_message())
     if copy or (dtype is not None and dtype != x.v.dtype):
         return np.array(x.v, dtype=dtype, copy=True)
@@ -1105,7 +1130,7 @@ def is_var(x):
 
 def is_traced(x):
     """Does `x` carry a derivative?"""
-    return type(x) is ScalarVar or (type(x) is ArrayVar and (<ArrayVar>x).buffer.level is not None)
+    return type(x) is ScalarVar or (type(x) is ArrayVar and is_live((<ArrayVar>x).buffer))
 
 
 cpdef bint holds_var(x):
@@ -1124,7 +1149,7 @@ cpdef bint holds_traced(x):
     if type(x) is ScalarVar:
         return True
     if type(x) is ArrayVar:
-        return (<ArrayVar>x).buffer.level is not None
+        return is_live((<ArrayVar>x).buffer)
     if isinstance(x, (list, tuple)):
         for item in x:
             if holds_traced(item):
