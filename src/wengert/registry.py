@@ -212,7 +212,7 @@ def rearrangement(*funs, sequence: bool = False) -> None:
 
 def composed(fun, body: Callable) -> Primitive:
     """Declare a function by a body in other functions, which gives the same values bit for bit."""
-    return _add(fun, Primitive(fun, "composed", variadic=body))
+    return _add(fun, Primitive(fun, "composed", variadic=body, signature=_signature(body, skip=0)))
 
 
 def constant(*funs) -> None:

@@ -134,6 +134,8 @@ def function(fun, args, kwargs, compute=None):
         if type(y) is np.ndarray and var.shares_memory(args[0], y):
             return var.view_of(args[0], y)
     if row.kind == "composed":
+        if row.keywords is not None and not row.keywords.issuperset(kwargs):
+            raise UnsupportedFunctionError(_not_understood(row, sorted(set(kwargs) - row.keywords)))
         return row.variadic(*args, **kwargs)
     if row.kind == "constant":
         return clean((compute or fun)(*plain(args), **_plain_keywords(kwargs)))

@@ -265,17 +265,17 @@ composed(np.corrcoef, _corrcoef)
 
 
 def _nanprod(a, axis=None, dtype=None, out=None, keepdims=False):
-    a = as_array(a)
+    a = as_array(a) if dtype is None else of_dtype(as_array(a), dtype)
     return np.prod(np.where(np.isnan(a), np.ones((), a.dtype), a), axis=axis, keepdims=keepdims)
 
 
 def _nancumsum(a, axis=None, dtype=None, out=None):
-    a = as_array(a)
+    a = as_array(a) if dtype is None else of_dtype(as_array(a), dtype)
     return np.cumsum(np.where(np.isnan(a), np.zeros((), a.dtype), a), axis=axis)
 
 
 def _nancumprod(a, axis=None, dtype=None, out=None):
-    a = as_array(a)
+    a = as_array(a) if dtype is None else of_dtype(as_array(a), dtype)
     return np.cumprod(np.where(np.isnan(a), np.ones((), a.dtype), a), axis=axis)
 
 
