@@ -193,6 +193,12 @@ def bessel(name, order, x):
     return getattr(scipy.special, name)(order, x)
 
 
+def order_01(name, x):
+    import scipy.special
+
+    return getattr(scipy.special, name)(x)
+
+
 def between_neighbours(name, sign_below, sign_above):
     """Partial in x of a Bessel function of any order."""
 
@@ -202,20 +208,15 @@ def between_neighbours(name, sign_below, sign_above):
     return partial
 
 
-elementwise("scipy.special.j0", lambda y, x: -bessel("jv", 1, x), domain=(POSITIVE,))
-elementwise(
-    "scipy.special.j1", lambda y, x: (bessel("jv", 0, x) - bessel("jv", 2, x)) / 2, domain=(POSITIVE,)
-)
-elementwise("scipy.special.y0", lambda y, x: -bessel("yv", 1, x), domain=(POSITIVE,))
-elementwise(
-    "scipy.special.y1", lambda y, x: (bessel("yv", 0, x) - bessel("yv", 2, x)) / 2, domain=(POSITIVE,)
-)
-elementwise("scipy.special.i0", lambda y, x: bessel("iv", 1, x), domain=(ANY,))
-elementwise("scipy.special.i1", lambda y, x: (bessel("iv", 0, x) + bessel("iv", 2, x)) / 2, domain=(ANY,))
-elementwise("scipy.special.k0", lambda y, x: -bessel("kv", 1, x), domain=(POSITIVE,))
-elementwise(
-    "scipy.special.k1", lambda y, x: -(bessel("kv", 0, x) + bessel("kv", 2, x)) / 2, domain=(POSITIVE,)
-)
+# jv, yv, iv and kv underflow or overflow long before the functions of order 0 and 1 do
+elementwise("scipy.special.j0", lambda y, x: -order_01("j1", x), domain=(POSITIVE,))
+elementwise("scipy.special.j1", lambda y, x: (order_01("j0", x) - bessel("jv", 2, x)) / 2, domain=(POSITIVE,))
+elementwise("scipy.special.y0", lambda y, x: -order_01("y1", x), domain=(POSITIVE,))
+elementwise("scipy.special.y1", lambda y, x: order_01("y0", x) - y / x, domain=(POSITIVE,))
+elementwise("scipy.special.i0", lambda y, x: order_01("i1", x), domain=(ANY,))
+elementwise("scipy.special.i1", lambda y, x: (order_01("i0", x) + bessel("iv", 2, x)) / 2, domain=(ANY,))
+elementwise("scipy.special.k0", lambda y, x: -order_01("k1", x), domain=(POSITIVE,))
+elementwise("scipy.special.k1", lambda y, x: -(order_01("k0", x) + y / x), domain=(POSITIVE,))
 for name, below, above in (("jv", 1, -1), ("yv", 1, -1), ("iv", 1, 1), ("kv", -1, -1)):
     elementwise(
         f"scipy.special.{name}",
