@@ -991,3 +991,15 @@ def test_a_work_array_that_is_read_before_it_is_written_belongs_to_the_derivativ
     wg.jacobian(model.residual)(u)
     with pytest.raises(wg.LevelError, match="has ended"):
         wg.grad(lambda u: np.sum(model.work * u), u)
+
+
+def test_a_safe_division_stores_quotients_where_asked_and_leaves_the_rest():
+    a = np.array([1.0, 2.0, 3.0])
+    b = np.array([2.0, 0.0, 4.0])
+
+    def safe(b):
+        return np.divide(a, b, out=np.zeros_like(a), where=b != 0)
+
+    value, J = wg.jacobian(safe, b, value=True)
+    assert_same_bits(value, safe(b))
+    np.testing.assert_array_equal(J, np.diag([-0.25, 0.0, -0.1875]))

@@ -219,11 +219,17 @@ def _into(out, fun, args, kwargs, compute):
         if not holds_traced(args) and not holds_traced(tuple(kwargs.values())):
             return (compute or fun)(*plain(args), **_plain_keywords(kwargs), out=out)
         raise TracedValueError(assignment_message(f"out= of {registry.dotted_name(fun)}"))
-    if "where" in kwargs:
+    where = plain(kwargs.pop("where", True))
+    if where is True:
+        result = function(fun, args, kwargs, compute)
+    elif isinstance(fun, np.ufunc) and fun.signature is None:
+        with np.errstate(all="ignore"):  # np.divide(a, b, out=..., where=b != 0): what is not taken may divide by 0
+            result = function(fun, args, kwargs, compute)
+        result = function(np.where, (where, result, out), {})
+    else:
         raise UnsupportedFunctionError(
             f"{registry.dotted_name(fun)} with out= and where={_at()}: write out[mask] = ..., or numpy.where"
         )
-    result = function(fun, args, kwargs, compute)
     if np.shape(result) != np.shape(out):
         raise ValueError(
             f"{registry.dotted_name(fun)}: out= has shape {np.shape(out)}, the result has shape {np.shape(result)}"
@@ -397,6 +403,7 @@ METHODS = {
         "sum mean prod max min cumsum cumprod var std ptp ravel squeeze swapaxes repeat take clip dot trace "
         "diagonal round argmax argmin argsort any all nonzero searchsorted conjugate argpartition"
     ).split()
+    if hasattr(np.ndarray, name)  # NumPy 2 has no method ptp
 }
 METHODS["conj"] = np.conjugate
 
