@@ -1003,3 +1003,14 @@ def test_a_safe_division_stores_quotients_where_asked_and_leaves_the_rest():
     value, J = wg.jacobian(safe, b, value=True)
     assert_same_bits(value, safe(b))
     np.testing.assert_array_equal(J, np.diag([-0.25, 0.0, -0.1875]))
+
+
+def test_shuffling_rows_by_compiled_code_is_refused_and_says_what_to_write():
+    def f(v):
+        a = np.zeros((8, 2))
+        a[:, 0] = v
+        np.random.default_rng(1).shuffle(a)
+        return a[:, 0]
+
+    with pytest.warns(UserWarning, match="shuffling"), pytest.raises(wg.TracedValueError, match="permutation"):
+        wg.jacobian(f, np.arange(8.0))

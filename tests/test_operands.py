@@ -875,3 +875,10 @@ def test_mixed_dtypes_meet_as_in_numpy_and_carry_their_derivative():
     assert ga.dtype == np.float64 and gb.dtype == np.float32
     assert_rounding(ga, np.cos(a * b) * b - b**2 / a**2, np.float32)
     assert_rounding(gb, np.cos(a * b) * a + 2 * b / a, np.float32)
+
+
+@pytest.mark.parametrize("fun", [np.sum, np.prod, np.mean])
+def test_options_given_by_position_behind_out_are_kept(fun):
+    x = np.arange(12.0).reshape(3, 4)
+    y, _ = wg.vjp(lambda x: fun(x, -1, None, None, True), x)
+    assert_same_bits(y, fun(x, -1, None, None, True))

@@ -121,6 +121,8 @@ def function(fun, args, kwargs, compute=None):
     out = kwargs.pop("out", None)
     if len(args) > 1 and out is None and len(args) > _out_position(fun):
         position = _out_position(fun)
+        names = [parameter.name for parameter in _signature(fun) or ()]
+        kwargs = {**kwargs, **dict(zip(names[position + 1 :], args[position + 1 :]))}
         out, args = args[position], args[:position]
     if out is not None:
         return _into(out, fun, args, kwargs, compute)
@@ -588,6 +590,15 @@ def where(position) -> str:
 def _at() -> str:
     position = caller()
     return f" ({where(position)})" if position else ""
+
+
+def check_row_store(x) -> None:
+    """Refuse a row stored into its own array by compiled code: shuffling through views would duplicate rows."""
+    if not _is_assignment():
+        raise TracedValueError(
+            f"rows of an array are exchanged by compiled code{_at()}, which would go through views and duplicate them: "
+            "write x = x[rng.permutation(len(x))] in place of rng.shuffle(x)"
+        )
 
 
 def _is_assignment() -> bool:

@@ -1089,6 +1089,8 @@ cdef int set_item(ArrayVar x, object key, object value) except -1:
         view = <cnp.ndarray>x.v[(*key, Ellipsis) if type(key) is tuple else (key, Ellipsis)]
     if type(value) is ArrayVar and is_same_view((<ArrayVar>value), x.buffer, view):
         return 0            # x[i] += y writes in place and then assigns the view to itself
+    if type(value) is ArrayVar and (<ArrayVar>value).buffer is x.buffer and PyLong_CheckExact(key):
+        dispatch.check_row_store(x)
     return store(x.buffer, view, None, value)
 
 
