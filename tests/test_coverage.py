@@ -275,7 +275,7 @@ METHOD_FORMS = {
     "x.m(axis=0)": lambda name: lambda x: getattr(x, name)(axis=0),
     "x.m(indices)": lambda name: lambda x: getattr(x, name)(INDICES),
     "x.m(indices, x)": lambda name: lambda x: getattr(x, name)(INDICES, x[:2]),
-    "x.m(plain)": lambda name: lambda x: getattr(x, name)(np.full(np.shape(x), 0.3)),
+    "x.m(plain)": lambda name: lambda x: getattr(x, name)(np.full(np.shape(x), 0.305)),
     "x.m(-1)": lambda name: lambda x: getattr(x, name)(-1),
     "x.m(0.5, 1)": lambda name: lambda x: getattr(x, name)(0.5, 1),
     "x.m(0, 1)": lambda name: lambda x: getattr(x, name)(0, 1),

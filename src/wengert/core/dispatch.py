@@ -402,7 +402,7 @@ def _rearranged_part(row, fun, args, values, kwargs, operands, y, part):
 METHODS = {
     name: getattr(np, name)
     for name in (
-        "sum mean prod max min cumsum cumprod var std ptp ravel squeeze swapaxes repeat take clip dot trace "
+        "sum mean prod max min cumsum cumprod var std ptp ravel squeeze swapaxes repeat take dot trace "
         "diagonal round argmax argmin argsort any all nonzero searchsorted conjugate argpartition"
     ).split()
     if hasattr(np.ndarray, name)  # NumPy 2 has no method ptp
@@ -455,7 +455,7 @@ def scalar_attribute(x, name):
         return lambda *args, **kwargs: function(fun, (x, *args), kwargs)
     if name == "copy":
         return lambda: x
-    if name in ("reshape", "astype", "flatten", "item", "transpose"):
+    if name in ("clip", "reshape", "astype", "flatten", "item", "transpose"):
         method = _ARRAY_METHODS[name]
         return lambda *args, **kwargs: method(x, *args, **kwargs)
     value = var.value_of(x)
@@ -512,6 +512,10 @@ def _copy(x, order="C"):
     return x if var.is_scalar(x) else function(np.copy, (x,), {"order": order})
 
 
+def _clip(x, min=None, max=None, out=None, **kwargs):
+    return function(np.clip, (x, min, max), kwargs if out is None else {**kwargs, "out": out})
+
+
 def _compress(x, condition, axis=None):
     return function(np.compress, (condition, x), {"axis": axis})
 
@@ -547,6 +551,7 @@ _ARRAY_METHODS = {
     "transpose": _transpose,
     "flatten": _flatten,
     "astype": _astype,
+    "clip": _clip,
     "compress": _compress,
     "fill": _fill,
     "item": _item,

@@ -57,6 +57,7 @@ cdef class Tape:
     cdef Py_ssize_t n, capacity         # entries
     cdef Py_ssize_t nconstants, constants_capacity
     cdef list nodes                     # array entries
+    cdef readonly Py_ssize_t elements   # of all their results
     cdef list buffers                   # buffers with scalar entries, by id
     cdef dict kept                      # copies of constant arrays, by address, shape and strides
     cdef list roots                     # buffers that no node made: inputs, and clean ones written to

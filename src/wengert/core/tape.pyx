@@ -211,6 +211,8 @@ cdef class Tape:
         if node.kind == STORE:
             self.has_stores = True
             self.version += 1
+        elif node.y is not None:
+            self.elements += cnp.PyArray_SIZE(node.y)
         return slot
 
     def silence(self, Py_ssize_t start):

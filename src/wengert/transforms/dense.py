@@ -290,7 +290,7 @@ class Jacobian(Derivative):
     @staticmethod
     def _directions(run, m):
         """How many rows are swept at once: as many as fit, since each sweep passes over the whole list."""
-        row = 8 * run.tape.size + 8
+        row = 8 * (run.tape.size + run.tape.elements + 1)
         return m if m * row <= _SWEEP_BYTES else min(m, max(1, _SWEEP_BYTES // row, min(_FEWEST, _MOST_BYTES // row)))
 
 
