@@ -24,8 +24,6 @@ creation: dict = {}
 #: the row of ``x[...]`` with an advanced index
 getitem_row = registry.Primitive("indexing", "rearrangement")
 
-row_of = registry.lookup
-
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
