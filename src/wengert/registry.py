@@ -19,6 +19,12 @@ The words, from the shortest to the most general:
 In a pullback ``ybar`` is the cotangent of the result and the arguments are those of the call, as plain arrays.
 A pullback may return anything that broadcasts to the shape of its operand.
 A row marked ``stacked`` takes cotangents with leading axes, so that k directions are pulled back at once.
+
+Rules are recordable: written in NumPy functions that have rows themselves, so that a derivative of the derivative
+comes from the same row; they branch on shapes and options, and on values only to choose between equal formulas.
+Tangents follow from the same row: of an elementwise one from its partials, of a linear one by the function itself,
+of one with ``curvature="cross"`` (linear in each operand alone) by the function of the tangent and the others,
+of any other by transposing its pullback, or faster by its ``jvp``.
 """
 
 from __future__ import annotations
@@ -58,6 +64,9 @@ class Primitive:
         argument that has no derivative.
     vjps : dict
         Pullbacks by position in the call: ``vjps[i](ybar, y, *args, **kwargs)``.
+    jvps : dict
+        Tangents of the result by position in the call: ``jvps[i](t, y, *args, **kwargs)``, where `t` is the tangent
+        of that argument, with leading axes (the directions). Without one the tangent follows from the pullback.
     variadic : callable or None
         ``variadic(i, ybar, y, *args, **kwargs)``, for functions with any number of operands.
     sequence : bool
@@ -80,6 +89,7 @@ class Primitive:
         "curvature",
         "domain",
         "fun",
+        "jvps",
         "keywords",
         "kind",
         "most",
@@ -99,6 +109,7 @@ class Primitive:
         self.kind = kind
         self.partials = columns.get("partials", ())
         self.vjps = columns.get("vjps", {})
+        self.jvps = columns.get("jvps", {})
         self.variadic = columns.get("variadic")
         self.sequence = columns.get("sequence", False)
         self.stacked = columns.get("stacked", False)
@@ -173,14 +184,21 @@ def linear(fun, transpose: Callable, *, stacked: bool = False, domain: tuple = (
 def structural(
     fun,
     *vjp: Callable | None,
+    jvp: tuple = (),
     variadic: Callable | None = None,
     sequence: bool = False,
     stacked: bool = False,
     curvature: str = "full",
     domain: tuple = (),
 ) -> Primitive:
-    """Declare a function by the pullback of each positional argument; None where one has no derivative."""
+    """Declare a function by the pullback of each positional argument; None where one has no derivative.
+
+    `jvp` holds, by position too, functions of ``(t, y, *args, **kwargs)``: they make forward mode faster and are
+    never needed for it to be right. Of a `variadic` row it is one function of ``(i, t, y, *args, **kwargs)``;
+    of a `sequence` row the first takes a list of tangents, one an item.
+    """
     vjps = {i: pullback for i, pullback in enumerate(vjp) if pullback is not None}
+    jvps = {None: jvp} if callable(jvp) else {i: push for i, push in enumerate(jvp) if push is not None}
     signature = _signature(variadic, skip=3) if variadic else _signature(*vjps.values(), skip=2)
     return _add(
         fun,
@@ -188,6 +206,7 @@ def structural(
             fun,
             "structural",
             vjps=vjps,
+            jvps=jvps,
             variadic=variadic,
             sequence=sequence,
             stacked=stacked,
