@@ -309,7 +309,7 @@ def primitive(f: Callable | None = None, *, vjp: Callable | None = None) -> Call
         return functools.partial(primitive, vjp=vjp)
     if vjp is None:
         raise TypeError(f"primitive({getattr(f, '__name__', f)}): give its rule as vjp=")
-    row = registry.Primitive(f, "structural", vjps={0: _joint(f, vjp)}, sequence=True)
+    row = registry.Primitive(f, "custom", vjps={0: _joint(f, vjp)}, sequence=True)
 
     @functools.wraps(f)
     def call(*args, **kwargs):
@@ -317,17 +317,19 @@ def primitive(f: Callable | None = None, *, vjp: Callable | None = None) -> Call
             raise TypeError(f"{row.name}: pass traced values by position, its rule gives cotangents by position")
         if not dispatch.holds_traced(args):
             return f(*dispatch.plain(args), **kwargs)
-        operands = [(0, i, x) for i, x in enumerate(args) if var.is_traced(x)]
         if any(dispatch.holds_traced(x) for x in args if not var.is_var(x)):
             raise TypeError(f"{row.name}: pass arrays, not lists that hold traced values: numpy.stack(values)")
-        values = tuple(dispatch.kept(plain_copy(x)) for x in args)
-        kwargs = {name: dispatch.kept(plain_copy(value)) for name, value in kwargs.items()}
-        y = f(*values, **kwargs)
+        return dispatch.apply(row, f, args, kwargs, evaluate)
+
+    def evaluate(*values, **kwargs):
+        """The value as an array of floats; of operands of a derivative around this one, an operand."""
+        if dispatch.holds_traced(values):
+            return call(*values, **kwargs)
+        y = f(*[plain_copy(x) for x in values], **kwargs)
         if not isinstance(y, (float, int, np.ndarray, np.generic)):
             raise TypeError(f"{row.name} returned {type(y).__name__}: a primitive returns one number or array")
         y = np.array(y, dtype=np.result_type(np.asarray(y).dtype, np.float32 if _is_float(y) else np.float64))
-        tape = var.tape_for([x for _, _, x in operands])
-        return var.record(tape, row, values, kwargs, operands, y if y.ndim else y[()])
+        return y if y.ndim else y[()]
 
     call.__wengert_primitive__ = row
     return call

@@ -110,10 +110,7 @@ def input_leaf(x: Any, name: str) -> Any:
     if type(x) is float or (type(x) is int and not isinstance(x, bool)):
         return np.float64(x)
     if dispatch.holds_traced(x):
-        raise TypeError(
-            f"{name}: the argument is traced by another derivative that is running; "
-            "derivatives of derivatives are not available in this version"
-        )
+        return dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
     x = dispatch.plain(x)
     kind = type(x)
     if kind.__module__.partition(".")[0] in ("pandas", "xarray", "polars"):
@@ -176,17 +173,30 @@ def output_leaf(y: Any, name: str) -> Any:
     )
 
 
-def plain_copy(x: Any, check: Callable[[Any], Any] | None = None) -> Any:
-    """A copy of `x` in which every array is plain and has memory of its own; operands are shown to `check` first."""
+def plain_copy(x: Any) -> Any:
+    """A copy of `x` in which every array is plain and has memory of its own."""
+    return _mapped(x, var.value_of)
+
+
+def _mapped(x: Any, value_of: Callable[[Any], Any]) -> Any:
+    """A copy of `x` with every operand replaced; plain arrays get memory of their own."""
     if var.is_var(x) or type(x) is np.ndarray:
-        if check is not None:
-            check(x)
-        value = var.value_of(x)
-        return value.copy(order="K") if isinstance(value, np.ndarray) else value
+        value = value_of(x)
+        return value.copy(order="K") if type(value) is np.ndarray else value
     if isinstance(x, (list, tuple)) and not hasattr(x, "_fields"):
-        return type(x)([plain_copy(item, check) for item in x])
+        return type(x)([_mapped(item, value_of) for item in x])
     found = children_of(x)
     if found is None:
         return x
     items, restore = found
-    return restore([plain_copy(item, check) for item in items])
+    return restore([_mapped(item, value_of) for item in items])
+
+
+def lowered(x: Any, level) -> Any:
+    """A copy of `x` as the level around `level` sees it: plain arrays, or operands there."""
+
+    def lower(leaf):
+        below = var.lower(leaf, level)
+        return np.copy(below) if var.is_var(below) and not var.is_scalar(below) else below
+
+    return _mapped(x, lower)

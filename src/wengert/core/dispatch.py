@@ -37,8 +37,8 @@ holds_traced = var.holds_traced
 
 def kept(x):
     """A copy of a plain argument that a pullback may need: f may write into the original afterwards."""
-    if type(x) is np.ndarray:
-        return x.copy(order="K")
+    if isinstance(x, np.ndarray):
+        return x.copy(order="K") if type(x) is np.ndarray else np.copy(x)
     if type(x) in (list, tuple):
         return type(x)([kept(item) for item in x])
     return x
@@ -141,31 +141,40 @@ def function(fun, args, kwargs, compute=None):
         return clean((compute or fun)(*plain(args), **_plain_keywords(kwargs)))
     if holds_traced(tuple(kwargs.values())):
         args, kwargs = _positional(fun, args, kwargs)
-    args, operands = _operands(row, args)
-    _check_call(row, args, kwargs, operands)
-    values = [plain(a) for a in args]
+    return apply(row, fun, args, kwargs, compute)
+
+
+def apply(row, fun, args, kwargs, compute=None):
+    """Call a function on operands and record the call by its row, at the innermost level among them.
+
+    The value is computed by the same call on what the operands are at the level around: numbers, or operands there.
+    """
+    args, traced = _operands(row, args)
+    _check_call(row, args, kwargs, traced)
+    level = var.innermost([x for _, _, x in traced])
+    operands = [operand for operand in traced if var.level_of(operand[2]) is level]
+    values = [var.lower(a, level) for a in args]
     kwargs = {name: kept(plain(value)) for name, value in kwargs.items()}
     y = (compute or fun)(*values, **kwargs)
     if row.kind in ("view", "rearrangement"):
-        values = [a if i == 0 else kept(a) for i, a in enumerate(values)]
-        return _rearranged(row, fun, args, values, kwargs, operands, y)
-    if type(y) is not np.ndarray and not isinstance(y, np.generic):
+        return _rearranged(level, row, args, kwargs, operands, y)
+    if not isinstance(y, (np.ndarray, np.generic)):
         raise UnsupportedFunctionError(
             f"{row.name} returned {type(y).__name__}{_at()}; its rule knows a single array only"
         )
     shared = _shared_view(y, operands)
     if shared is not None:
         return shared
-    tape = var.tape_for([x for _, _, x in operands])
-    saved = tuple(
-        a if var.is_traced(original) else _kept_operand(tape, _number(row, i, a, y))
-        for i, (a, original) in enumerate(zip(values, args))
-    )
-    return var.record(tape, row, saved, kwargs, operands, y)
+    own = {item if row.kind == "custom" else i for i, item, _ in operands if item < 0 or row.kind == "custom"}
+    saved = tuple(a if i in own else _kept_operand(level, _number(row, i, a, y)) for i, a in enumerate(values))
+    return var.record(level, row, saved, kwargs, operands, y)
 
 
-def _kept_operand(tape, a):
-    return var.constant_copy(tape, a) if type(a) is np.ndarray else kept(a)
+def _kept_operand(level, a):
+    """A constant as an entry refers to it; tangents are computed at once, from the constant itself."""
+    if level.is_forward:
+        return a
+    return var.constant_copy(level, a) if type(a) is np.ndarray else kept(a)
 
 
 def _number(row, i, a, y):
@@ -288,6 +297,8 @@ def _operands(row, args):
     """Traced arguments as ``(position, item, operand)``; sequences of numbers become arrays."""
     operands: list = []
     args = list(args)
+    if row.kind == "custom":
+        return args, [(0, i, x) for i, x in enumerate(args) if var.is_traced(x)]
     if row.sequence and args and var.is_traced(args[0]):
         args[0] = list(args[0])  # an array in place of a sequence: its rows
     for i, argument in enumerate(args):
@@ -340,6 +351,7 @@ def _not_understood(row, names):
 
 def _shared_view(y, operands):
     """The view that a result is, if it lies in the memory of an operand: its elements are elements of that."""
+    y = plain(y)
     if type(y) is np.ndarray:
         for _, _, x in operands:
             if not var.is_scalar(x) and var.shares_memory(x, y):
@@ -347,14 +359,13 @@ def _shared_view(y, operands):
     return None
 
 
-def _rearranged(row, fun, args, values, kwargs, operands, y):
+def _rearranged(level, row, args, kwargs, operands, y):
     """A result whose elements are elements of the operands: a view records nothing, a copy records where from."""
+    values = [plain(a) if i == 0 else kept(plain(a)) for i, a in enumerate(args)]
     if isinstance(y, (list, tuple)):
-        parts = [
-            _rearranged_part(row, fun, args, values, kwargs, operands, part, j) for j, part in enumerate(y)
-        ]
+        parts = [_rearranged_part(level, row, args, values, kwargs, operands, part, j) for j, part in enumerate(y)]
         return parts if isinstance(y, list) else _like_tuple(y, parts)
-    return _rearranged_part(row, fun, args, values, kwargs, operands, y, None)
+    return _rearranged_part(level, row, args, values, kwargs, operands, y, None)
 
 
 def _numbered(value, start):
@@ -369,7 +380,7 @@ def _numbered(value, start):
     return numbers
 
 
-def _rearranged_part(row, fun, args, values, kwargs, operands, y, part):
+def _rearranged_part(level, row, args, values, kwargs, operands, y, part):
     shared = _shared_view(y, operands)
     if shared is not None:
         return shared
@@ -388,10 +399,10 @@ def _rearranged_part(row, fun, args, values, kwargs, operands, y, part):
                 numbered[i] = numbers
             else:
                 numbered[i][j] = numbers
-        found = fun(*numbered, **kwargs)
+        found = row.fun(*numbered, **kwargs)
         return found if part is None else found[part]
 
-    return var.record(var.tape_for([x for _, _, x in operands]), row, (), {}, operands, y, index_map)
+    return var.record(level, row, (), {}, operands, y, index_map)
 
 
 # ------------------------------------------------------------------------------------------ attributes and methods
@@ -498,11 +509,18 @@ def _astype(x, dtype, order="K", casting="unsafe", subok=True, copy=True):
         return clean(converted)
     if dtype == value.dtype:
         return function(np.copy, (x,), {}) if copy and not var.is_scalar(x) else x
-    return var.record(var.tape_for([x]), _astype_row, (value, dtype), {}, [(0, -1, x)], converted)
+    level = var.level_of(x)
+    below = var.lower(x, level)
+    converted = below.astype(dtype) if var.is_var(below) else converted
+    return var.record(level, _astype_row, (below, dtype), {}, [(0, -1, x)], converted)
 
 
 _astype_row = registry.Primitive(
-    "numpy.ndarray.astype", "linear", vjps={0: lambda ybar, y, x, dtype: ybar.astype(x.dtype)}, stacked=True
+    "numpy.ndarray.astype",
+    "linear",
+    vjps={0: lambda ybar, y, x, dtype: ybar.astype(x.dtype)},
+    jvps={0: lambda t, y, x, dtype: t.astype(dtype)},
+    stacked=True,
 )
 
 
@@ -563,7 +581,7 @@ _ARRAY_METHODS = {
 
 def is_tracing() -> bool:
     """Is a derivative being recorded in this context?"""
-    return levels.running.get() is not None
+    return bool(levels.running.get())
 
 
 def caller():
@@ -685,3 +703,5 @@ def _no_rule(fun, row) -> str:
 
 
 var.set_dispatch(sys.modules[__name__])
+
+from wengert.core import tangents  # noqa: E402, F401  (found by var.pyx; its rules need what stands above)

@@ -12,14 +12,24 @@ import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-#: the tape that is recording in this context, or None
-running: ContextVar = ContextVar("wengert_running", default=None)
+#: the derivatives that are running in this context, the innermost last: tapes, lists, forward levels
+running: ContextVar = ContextVar("wengert_running", default=())
 
 
 @contextlib.contextmanager
-def recording(tape) -> Iterator[None]:
-    """Make `tape` the running one; the former one is restored, whatever happens."""
-    token = running.set(tape)
+def recording(recorder) -> Iterator[None]:
+    """Make `recorder` the innermost running one; the former one is restored, whatever happens."""
+    token = running.set((*running.get(), recorder))
+    try:
+        yield
+    finally:
+        running.reset(token)
+
+
+@contextlib.contextmanager
+def outside() -> Iterator[None]:
+    """Block in which no derivative is running."""
+    token = running.set(())
     try:
         yield
     finally:
@@ -48,10 +58,9 @@ def passive() -> Iterator[None]:
     >>> wg.grad(f, 3.0)
     np.float64(9.0)
     """
-    tape = running.get()
-    start = tape.size if tape is not None else 0
+    paused = [(recorder, recorder.pause()) for recorder in running.get()]
     try:
         yield
     finally:
-        if tape is not None:
-            tape.silence(start)
+        for recorder, start in reversed(paused):
+            recorder.resume(start)

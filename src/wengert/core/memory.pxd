@@ -18,9 +18,18 @@ cdef Block take(size_t size)            # a block of at least `size` bytes
 cdef cnp.ndarray empty_array(int ndim, cnp.npy_intp *shape)     # float64, C order, large ones from the pool
 
 
+cdef enum:
+    REVERSE, FORWARD, NESTED            # a tape of numbers; tangents carried along; a list of operands
+
 cdef class Level:                       # which derivative a value belongs to
-    cdef PyObject *tape                 # borrowed; NULL when the derivative has ended
+    cdef PyObject *tape                 # of a tape of numbers: borrowed, NULL when the derivative has ended
     cdef readonly str name              # as messages print it
+    cdef int kind
+    cdef readonly bint live             # of the other kinds: has not ended
+    cdef readonly bint silent           # inside a passive block
+    cdef readonly int depth             # number of derivatives around this one
+    cdef readonly Py_ssize_t k          # of a forward level: directions
+    cdef object recorder                # of a nested level: its list, until it ends
 
 
 cdef class Buffer:                      # memory of a traced array, and its adjoint as a shadow
@@ -32,6 +41,10 @@ cdef class Buffer:                      # memory of a traced array, and its adjo
     cdef int32_t id                     # number among the buffers with scalar entries, or -1
     cdef bint written                   # something was stored into it
     cdef object escaped                 # where its ndarray was handed out, or None
+    cdef object under                   # in a nested derivative: the value as the derivative around it sees it,
+                                        # a buffer of the same memory, or a scalar
+    cdef char *tangent                  # of a forward level: k directions of `span` bytes from here on
+    cdef object tangent_owner           # array, or operand of the derivative around, in which they lie
 
 cdef Buffer new_buffer(cnp.ndarray value, Level level)
 cdef cnp.ndarray outline(cnp.ndarray array)     # shape, strides and address of an array without its memory

@@ -111,7 +111,51 @@ cdef int empty_pool() except -1:
 @cython.final
 @cython.no_gc
 cdef class Level:
-    """Which derivative a value belongs to: the running tape, or the name of a derivative that has ended."""
+    """Which derivative a value belongs to, or belonged to: values of one that has ended keep its name.
+
+    The outermost derivative works on numbers: `REVERSE` is a tape, `FORWARD` carries tangents along.
+    Inside of it values are operands of the level around: `FORWARD` again, or `NESTED`, a list of operands.
+    """
+
+    @property
+    def is_forward(self):
+        return self.kind == FORWARD
+
+    @staticmethod
+    def forward(str name, Py_ssize_t k, int depth):
+        """A level whose values carry k tangents."""
+        cdef Level level = Level.__new__(Level)
+        level.name = name
+        level.kind = FORWARD
+        level.live = True
+        level.k = k
+        level.depth = depth
+        return level
+
+    def pause(self):
+        """Begin a block whose results carry no tangents; what to hand to `resume`."""
+        was = self.silent
+        self.silent = True
+        return was
+
+    def resume(self, was):
+        self.silent = was
+
+    @staticmethod
+    def nested(str name, recorder, int depth):
+        """A level inside of another derivative: its values are operands of that one."""
+        cdef Level level = Level.__new__(Level)
+        level.name = name
+        level.kind = NESTED
+        level.live = True
+        level.recorder = recorder
+        level.depth = depth
+        return level
+
+    def close(self):
+        """End the derivative."""
+        self.live = False
+        self.recorder = None
 
 
 @cython.final

@@ -8,20 +8,22 @@ from libc.string cimport memcpy
 import numpy as np
 
 from wengert.core.memory cimport Buffer, Level, is_double, new_buffer, same_layout
-from wengert.core.tape cimport WG_INPUT, Tape, ended_message, push
-from wengert.core.var cimport ArrayVar, ScalarVar, array_var, scalar, scalar_list
-
-from wengert.errors import LevelError
+from wengert.core.tape cimport WG_INPUT, Tape, push
+from wengert.core.var cimport ArrayVar, ScalarVar, array_var, inner, is_var, level_of, scalar, scalar_list, with_tangents
 
 cnp.import_array()
 
 cdef object float64 = np.float64, ndarray = np.ndarray
 
 
-def independent(Tape tape, value):
+def independent(recorder, value):
     """A traced copy of an array (or of a number) that derivatives are taken in."""
+    cdef Tape tape
     cdef Buffer buffer
     cdef cnp.ndarray array
+    if type(recorder) is not Tape:
+        return recorder.independent(value)
+    tape = <Tape>recorder
     if type(value) is float64:
         return scalar(tape, push(tape, WG_INPUT, 0, 0, value), value)
     array = same_layout(<cnp.ndarray>np.asarray(value))
@@ -33,33 +35,46 @@ def independent(Tape tape, value):
     return x
 
 
-cpdef bint is_output(Tape tape, y) except -1:
-    """Is `y` an operand of this derivative, or a list of its scalars? One of another derivative is an error."""
-    cdef Level level = None
-    if type(y) is ScalarVar:
-        level = (<ScalarVar>y).tape.level
-    elif type(y) is ArrayVar:
-        level = (<ArrayVar>y).buffer.level
-    elif type(y) is list or type(y) is tuple:
+def carried(Level level, value, t):
+    """A copy of an array (or of a number) with tangents, in which derivatives are taken."""
+    cdef ArrayVar x
+    cdef Buffer buffer
+    if level.depth == 0:
+        if type(value) is float64:
+            return with_tangents(level, value, t)
+        value = same_layout(<cnp.ndarray>np.asarray(value)) if isinstance(value, ndarray) else value
+    elif np.ndim(value):
+        value = np.copy(value)
+    return with_tangents(level, value, t)
+
+
+cpdef bint is_output(Level level, y) except -1:
+    """Is `y` an operand, or a list of scalars of this derivative? One of a derivative that has ended is an error.
+
+    A value of a derivative around this one is a constant here.
+    """
+    cdef Level own
+    if type(y) is list or type(y) is tuple:
         if not scalar_list(y):
             return False
         for x in y:
-            if type(x) is ScalarVar and (<ScalarVar>x).tape is not tape:
-                is_output(tape, x)
+            own = level_of(x)
+            if own is not None and own is not level:
+                if own.depth >= level.depth:
+                    inner(own, level)
+                return False
         return True
-    else:
+    if not is_var(y):
         return False
-    if level is tape.level or level is None:
-        return True
-    if level.tape == NULL:
-        raise LevelError(ended_message(level))
-    raise LevelError(f"{tape.level.name}: the function returned a value of {level.name}, another derivative that "
-                     "is still running: derivatives of derivatives are not available in this version")
+    own = level_of(y)
+    if own is not None and own is not level and own.depth >= level.depth:
+        inner(own, level)           # raises: two levels of one depth
+    return True
 
 
-def has_stores(Tape tape):
+def has_stores(recorder):
     """Was anything written in place?"""
-    return tape.has_stores
+    return (<Tape>recorder).has_stores if type(recorder) is Tape else recorder.has_stores
 
 
 def was_written(x):
@@ -67,7 +82,7 @@ def was_written(x):
     return type(x) is ArrayVar and (<ArrayVar>x).buffer.written
 
 
-def pull_back(Tape tape, list inputs, list outputs, cotangents, Py_ssize_t k, bint stacked, bint consume):
+def pull_back(recorder, list inputs, list outputs, cotangents, Py_ssize_t k, bint stacked, bint consume):
     """Sweep once and return the cotangent of each input, with a leading axis of length k if `stacked`.
 
     `cotangents` holds one array an output (None: no contribution), or is a pair ``(first, last)``: then the seeds
@@ -75,6 +90,10 @@ def pull_back(Tape tape, list inputs, list outputs, cotangents, Py_ssize_t k, bi
     """
     cdef list found = []
     cdef Py_ssize_t offset = 0
+    cdef Tape tape
+    if type(recorder) is not Tape:
+        return recorder.pull_back(inputs, outputs, cotangents, k, stacked, consume)
+    tape = <Tape>recorder
     tape.begin(k, stacked)
     try:
         for i, y in enumerate(outputs):

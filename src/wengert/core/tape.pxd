@@ -109,6 +109,14 @@ cdef class Tape:
 
 cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x)    # a copy, made once while x does not change
 
+# out (+)= g * (partial of the row `op` in operand `side`), over n elements
+cdef enum Form:
+    VECTORS, NUMBER_RIGHT, NUMBER_LEFT
+cdef int times_partial(int form, int op, int side, bint add, Py_ssize_t n, const double *g, const double *a,
+                       const double *b, const double *y, double *out) noexcept
+cdef int times_array(bint add, Py_ssize_t n, const double *g, const double *p, double *out) noexcept
+cdef bint is_cheap(int op, Py_ssize_t n) noexcept           # is the kernel's partial faster than NumPy's?
+
 
 cdef inline int32_t push(Tape tape, int op, int32_t a, int32_t b, double v) except -1:
     """Append an entry; its index is the slot it writes."""

@@ -215,7 +215,11 @@ cdef class Tape:
             self.elements += cnp.PyArray_SIZE(node.y)
         return slot
 
-    def silence(self, Py_ssize_t start):
+    def pause(self):
+        """Begin a block that is not followed; what to hand to `resume`."""
+        return self.n
+
+    def resume(self, Py_ssize_t start):
         """Make constants of what was recorded since entry `start`; writes stay writes."""
         cdef Py_ssize_t i
         cdef Node node
@@ -462,7 +466,7 @@ cdef class Tape:
         cdef const double *b = NULL
         cdef const double *yv
         cdef char *adjoint
-        cdef int form = 0           # 0: both vectors, 1: a number on the right, 2: on the left
+        cdef int form = VECTORS
         fast = buffer is not None and is_vector(y) and is_vector(view) and same_shape(view, y)
         if fast and node.opcode < WG_ADD:
             a = b = <double *>cnp.PyArray_DATA(node.a)
@@ -477,7 +481,7 @@ cdef class Tape:
         if fast:
             give = last and gspan == buffer.span and node.out.shadow.data == g
             add = self.target(buffer, view, node.out.shadow if give else None, &adjoint)
-            if n > 256 and not opcode_cheap[node.opcode]:
+            if not is_cheap(node.opcode, n):
                 p = self.partial(node, side)
                 if is_vector(p) and same_shape(p, y):
                     for j in range(self.k):
@@ -485,15 +489,8 @@ cdef class Tape:
                                         <double *>(adjoint + j * buffer.span))
                     return 0
             for j in range(self.k):
-                if form == 0:
-                    wg_pull_vv(node.opcode, side, add, n, <double *>(g + j * gspan), a, b,
-                               yv, <double *>(adjoint + j * buffer.span))
-                elif form == 1:
-                    wg_pull_vs(node.opcode, side, add, n, <double *>(g + j * gspan), a, b,
-                               yv, <double *>(adjoint + j * buffer.span))
-                else:
-                    wg_pull_sv(node.opcode, side, add, n, <double *>(g + j * gspan), a, b,
-                               yv, <double *>(adjoint + j * buffer.span))
+                times_partial(form, node.opcode, side, add, n, <double *>(g + j * gspan), a, b, yv,
+                              <double *>(adjoint + j * buffer.span))
             return 0
         self.accumulate(buffer, view, slot, product(self.adjoint_view(node.out, y), self.partial(node, side)))
         return 0
@@ -544,7 +541,7 @@ cdef class Tape:
         else:
             bn[0] = self.entries.v[node.bslot] if node.bslot >= 0 else node.bc
             b[0] = bn
-        return True, (0 if av and bv else 1 if av else 2)
+        return True, (VECTORS if av and bv else NUMBER_RIGHT if av else NUMBER_LEFT)
 
     cdef object operand(self, Node node, int side):
         cdef cnp.ndarray array = node.b if side else node.a
@@ -660,6 +657,26 @@ cdef class Tape:
                 self.accumulate(source[2], source[3], source[4], cotangent)
         swap(node)
         return 0
+
+
+cdef int times_partial(int form, int op, int side, bint add, Py_ssize_t n, const double *g, const double *a,
+                       const double *b, const double *y, double *out) noexcept:
+    if form == VECTORS:
+        wg_pull_vv(op, side, add, n, g, a, b, y, out)
+    elif form == NUMBER_RIGHT:
+        wg_pull_vs(op, side, add, n, g, a, b, y, out)
+    else:
+        wg_pull_sv(op, side, add, n, g, a, b, y, out)
+    return 0
+
+
+cdef int times_array(bint add, Py_ssize_t n, const double *g, const double *p, double *out) noexcept:
+    wg_multiply_add(add, n, g, p, out)
+    return 0
+
+
+cdef bint is_cheap(int op, Py_ssize_t n) noexcept:
+    return n <= 256 or opcode_cheap[op]
 
 
 cdef object product(object cotangent, object partial):

@@ -8,7 +8,7 @@ from cpython.ref cimport Py_INCREF
 import numpy as np
 
 from wengert.core.kernel cimport Kernel, kernels
-from wengert.core.var cimport ArrayVar, ScalarVar, binary, unary
+from wengert.core.var cimport ArrayVar, ScalarDual, ScalarVar, binary, unary
 
 from wengert.core import dispatch
 
@@ -90,7 +90,8 @@ cdef PyObject *call_ufunc(PyObject *self, PyObject *const *args, size_t nargs, P
 
 
 cdef inline bint traced_type(PyObject *x) noexcept:
-    return Py_TYPE(x) == <PyTypeObject *>ScalarVar or Py_TYPE(x) == <PyTypeObject *>ArrayVar
+    return (Py_TYPE(x) == <PyTypeObject *>ScalarVar or Py_TYPE(x) == <PyTypeObject *>ArrayVar
+            or Py_TYPE(x) == <PyTypeObject *>ScalarDual)
 
 
 cdef inline bint is_list(PyObject *x) noexcept:

@@ -4,7 +4,7 @@ cimport numpy as cnp
 from libc.stdint cimport int32_t
 
 from wengert.core.kernel cimport Kernel
-from wengert.core.memory cimport Buffer
+from wengert.core.memory cimport Buffer, Level
 from wengert.core.tape cimport Tape
 
 
@@ -12,6 +12,13 @@ cdef class ScalarVar:           # stands for a numpy.float64
     cdef Tape tape
     cdef int32_t slot
     cdef double v
+
+
+cdef class ScalarDual:          # stands for a numpy.float64, with its tangents
+    cdef Level level
+    cdef double v
+    cdef double *t              # level.k tangents: in `few`, or in memory of their own
+    cdef double few[8]
 
 
 cdef class ArrayVar:            # stands for an ndarray
@@ -23,6 +30,22 @@ cdef class ArrayVar:            # stands for an ndarray
 cdef object unary(Kernel u, object operand)
 cdef object binary(Kernel u, object left, object right)
 cpdef bint scalar_list(items)
+cpdef Level level_of(x)
+cpdef Level inner(Level one, Level other)
+cpdef bint is_var(x)
+cpdef Level innermost(x)
+cpdef object lower(x, Level level)
+cpdef object value_of(x)
+cpdef bint is_traced(x)
+cpdef object tangents_of(x)
+cpdef object with_tangents(Level level, y, t)
+cdef ArrayVar wrap(Level level, object y)
+cdef Buffer same_memory(Buffer buffer, Level level)
+cdef cnp.ndarray flat(Buffer buffer, cnp.ndarray like)
+cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except -1
+cdef object last_written(cnp.ndarray view, object key)
+cdef ScalarDual new_dual(Level level, double v)
+cdef ArrayVar dual_array(Level level, cnp.ndarray y, cnp.ndarray t)
 
 
 cdef inline ScalarVar scalar(Tape tape, int32_t slot, double v):

@@ -2,10 +2,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Operands: what a function sees in place of the numbers and arrays that it is differentiated in.
 
-`ScalarVar` stands for a ``numpy.float64``, `ArrayVar` for an ``ndarray``; ``__class__`` says so, ``type()`` does
-not lie.
-Arithmetic on them computes the very value NumPy would and appends an entry to the tape they belong to.
-An `ArrayVar` on a buffer without a level is *clean*: a constant that records nothing until a traced value is stored.
+`ScalarVar` (reverse) and `ScalarDual` (forward) stand for a ``numpy.float64``, `ArrayVar` for an ``ndarray``;
+``__class__`` says so, ``type()`` does not lie.
+Arithmetic on them computes the very value NumPy would, and appends an entry to the tape they belong to or computes
+the tangents of the result.
+
+What an `ArrayVar` is, its buffer says: of a tape, of a forward level, of a derivative inside another one, or *clean*:
+a constant that records nothing until a traced value is stored.
+A scalar of a derivative inside another one is an `ArrayVar` without axes.
 """
 
 cimport cython
@@ -15,15 +19,17 @@ from cpython.long cimport PyLong_AsSsize_t, PyLong_Check, PyLong_CheckExact
 from cpython.object cimport Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, PyObject, PyTypeObject
 from libc.math cimport fabs, pow
 from libc.stdint cimport int32_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 import operator
 
 import numpy as np
 
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from wengert.core.kernel cimport Kernel, by_opcode, kernels
 from wengert.core.memory cimport (
-    Buffer, Level, empty_array, is_double, new_buffer, outline,
+    FORWARD, NESTED, REVERSE, Block, Buffer, Level, empty_array, is_double, is_vector, new_buffer, outline,
+    same_shape, take, view_at,
 )
 from wengert.core.tape cimport *
 
@@ -41,6 +47,9 @@ cdef extern from *:
     }
     """
     void wg_not_a_sequence(PyTypeObject *type)
+
+cdef extern from "dual.h" nogil:
+    void wg_dual(int op, double a, double b, double y, const double *ta, const double *tb, double *t, Py_ssize_t k)
 
 cdef extern from "Python.h":
     double PyLong_AsDouble(object o) except? -1.0
@@ -112,10 +121,10 @@ cdef object binary_operator(int op, object left, object right):
     if type(left) is ScalarVar and type(right) is ScalarVar:
         raise LevelError(mixed_message((<ScalarVar>left).tape.level, (<ScalarVar>right).tape.level))
     for x, is_left in ((left, True), (right, False)):
-        if type(x) in (ScalarVar, ArrayVar):
+        if is_var(x):
             continue
         if isinstance(x, (np.integer, np.floating, np.bool)) and x.dtype.itemsize <= 8 and type(x) is not float64:
-            if type(left) is ScalarVar or type(right) is ScalarVar:
+            if is_scalar_var(left) or is_scalar_var(right):
                 return apply_operator(op, float(x), right) if is_left else apply_operator(op, left, float(x))
         elif not isinstance(x, (ndarray, list, tuple, np.generic, int, float, complex)):
             return NotImplemented
@@ -134,6 +143,31 @@ cdef object apply_operator(int op, object left, object right):
     if op == WG_DIVIDE:
         return left / right
     return left ** right
+
+
+cdef object compare_scalar(double a, object other, int op):
+    """A comparison of a traced scalar: a plain answer."""
+    cdef double b
+    cdef bint answer
+    if type(other) is ScalarVar:
+        b = (<ScalarVar>other).v
+    elif type(other) is ScalarDual:
+        b = (<ScalarDual>other).v
+    elif not number(other, &b):
+        return compare(float64(a), plain(other), op)
+    if op == Py_LT:
+        answer = a < b
+    elif op == Py_GT:
+        answer = a > b
+    elif op == Py_LE:
+        answer = a <= b
+    elif op == Py_GE:
+        answer = a >= b
+    elif op == Py_EQ:
+        answer = a == b
+    else:
+        answer = a != b
+    return true if answer else false
 
 
 @cython.final
@@ -207,25 +241,7 @@ cdef class ScalarVar:
         return other // self, other % self
 
     def __richcmp__(self, other, int op):
-        cdef double a = self.v, b
-        cdef bint answer
-        if type(other) is ScalarVar:
-            b = (<ScalarVar>other).v
-        elif not number(other, &b):
-            return compare(float64(self.v), plain(other), op)
-        if op == Py_LT:
-            answer = a < b
-        elif op == Py_GT:
-            answer = a > b
-        elif op == Py_LE:
-            answer = a <= b
-        elif op == Py_GE:
-            answer = a >= b
-        elif op == Py_EQ:
-            answer = a == b
-        else:
-            answer = a != b
-        return true if answer else false
+        return compare_scalar(self.v, other, op)
 
     def __hash__(self):
         raise TracedValueError(dispatch.hash_message("scalar"))
@@ -253,7 +269,7 @@ cdef class ScalarVar:
     # ways out, on which the derivative would be lost
 
     def __float__(self):
-        if has_ended(self.tape.level):
+        if scalar_has_ended(self):
             return self.v
         raise TracedValueError(dispatch.float_message())
 
@@ -261,7 +277,7 @@ cdef class ScalarVar:
         return complex(float(self))
 
     def __array__(self, dtype=None, copy=None):
-        if has_ended(self.tape.level):
+        if scalar_has_ended(self):
             return np.array(self.v, dtype=dtype)
         raise TracedValueError(dispatch.array_message())
 
@@ -333,7 +349,11 @@ wg_not_a_sequence(<PyTypeObject *>ScalarVar)
 
 cdef bint has_ended(Level level):
     """Is this a value that the function kept after its derivative? Outside of others it converts like any number."""
-    return level.tape == NULL and not dispatch.is_tracing()
+    return level.tape == NULL and not level.live and not dispatch.is_tracing()
+
+
+cdef bint scalar_has_ended(object x):
+    return has_ended((<ScalarVar>x).tape.level if type(x) is ScalarVar else (<ScalarDual>x).level)
 
 
 cdef object compare(object left, object right, int op):
@@ -357,11 +377,19 @@ cdef inline Tape tape_of(Buffer buffer):
     if buffer.level is None:
         return None
     if buffer.level.tape == NULL:
-        if not has_ended(buffer.level):
-            raise LevelError(ended_message(buffer.level))
-        make_clean(buffer)
+        settle(buffer)
         return None
     return <Tape>buffer.level.tape
+
+
+cdef int settle(Buffer buffer) except -1:
+    """Make clean what belongs to a derivative that has ended, or raise; one without a tape may be running."""
+    if buffer.level is None or buffer.level.tape != NULL or buffer.level.live:
+        return 0
+    if not has_ended(buffer.level):
+        raise LevelError(ended_message(buffer.level))
+    make_clean(buffer)
+    return 0
 
 
 cdef int make_clean(Buffer buffer) except -1:
@@ -370,6 +398,8 @@ cdef int make_clean(Buffer buffer) except -1:
     buffer.id = -1
     buffer.owner = None
     buffer.written = False
+    buffer.under = None
+    buffer.tangent_owner = None
     return 0
 
 
@@ -377,10 +407,15 @@ cdef inline bint is_live(Buffer buffer) except -1:
     """Does the buffer carry a derivative? One that has ended counts while another is running: using it is an error."""
     if buffer.level is None:
         return False
-    if buffer.level.tape == NULL and has_ended(buffer.level):
+    if buffer.level.tape == NULL and not buffer.level.live and has_ended(buffer.level):
         make_clean(buffer)
         return False
     return True
+
+
+cdef inline bint is_forward(Buffer buffer) noexcept:
+    """Does the buffer belong to an outermost forward level, with tangents that are plain numbers?"""
+    return buffer.level is not None and buffer.level.kind == FORWARD and buffer.level.depth == 0 and buffer.level.live
 
 
 cdef Tape common_tape(Tape one, Tape other):
@@ -393,7 +428,7 @@ cdef Tape common_tape(Tape one, Tape other):
 
 cdef str mixed_message(Level one, Level other):
     for level in (one, other):
-        if (<Level>level).tape == NULL:
+        if (<Level>level).tape == NULL and not (<Level>level).live:
             return ended_message(level)
     return f"a value of {one.name} met a value of {other.name}: each belongs to its own derivative"
 
@@ -425,6 +460,7 @@ cdef object result(Tape tape, Node node, object y):
 cdef object unary(Kernel u, object operand):
     """A ufunc of one operand, recorded."""
     cdef ScalarVar s
+    cdef ScalarDual d
     cdef ArrayVar x
     cdef Tape tape
     cdef Node node
@@ -433,8 +469,13 @@ cdef object unary(Kernel u, object operand):
         s = <ScalarVar>operand
         y = u.value1(s.v)
         return scalar(s.tape, push(s.tape, u.opcode, s.slot, 0, y), y)
+    if type(operand) is ScalarDual:
+        d = <ScalarDual>operand
+        return dual1(d, u.opcode, u.value1(d.v))
     x = <ArrayVar>operand
     tape = tape_of(x.buffer)
+    if tape is None and is_forward(x.buffer) and is_double(x.v) and cnp.PyArray_NDIM(x.v) > 0:
+        return forward_unary(u, x)
     if tape is None or not is_double(x.v) or cnp.PyArray_NDIM(x.v) == 0:
         return dispatch.ufunc(u.ufunc, "__call__", (operand,), {})
     node = Node.__new__(Node)
@@ -487,6 +528,8 @@ cdef inline int read_side(object x, Side *side) except -1:
         if tape is not None:
             side.tape = <PyObject *>tape
             side.buffer = <PyObject *>v.buffer
+        elif v.buffer.level is not None:        # of a forward or nested level
+            return 0
         return 1
     if type(x) is ScalarVar:
         side.tape = <PyObject *>(<ScalarVar>x).tape
@@ -518,13 +561,16 @@ cdef inline object value_of_side(Side *side):
 cdef object binary(Kernel u, object left, object right):
     """A ufunc of two operands, at least one of them traced or clean, recorded."""
     cdef Side l, r
-    if type(left) is ScalarVar or type(right) is ScalarVar:
-        if (type(left) is ScalarVar or not isinstance(left, ndarray)) and (
-                type(right) is ScalarVar or not isinstance(right, ndarray)):
+    if is_scalar_var(left) or is_scalar_var(right):
+        if (is_scalar_var(left) or not isinstance(left, ndarray)) and (
+                is_scalar_var(right) or not isinstance(right, ndarray)):
             scalars = scalar_ufunc(u, left, right)
             if scalars is not None:
                 return scalars
     if not (read_side(left, &l) and read_side(right, &r)) or l.array == r.array == NULL:
+        duals = forward_binary(u, left, right, None)
+        if duals is not None:
+            return duals
         return dispatch.ufunc(u.ufunc, "__call__", (left, right), {})
     if l.tape == r.tape == NULL:
         return dispatch.clean(u.ufunc(value_of_side(&l), value_of_side(&r)))
@@ -574,6 +620,14 @@ cdef object scalar_ufunc(Kernel u, object left, object right):
         tape = (<ScalarVar>right).tape
         y = u.value2(a, (<ScalarVar>right).v)
         return scalar(tape, push(tape, u.opcode + 2, constant(tape, a), (<ScalarVar>right).slot, y), y)
+    if type(left) is ScalarDual and type(right) is ScalarDual:
+        if (<ScalarDual>left).level is (<ScalarDual>right).level:
+            return dual2(<ScalarDual>left, <ScalarDual>right, u.opcode,
+                         u.value2((<ScalarDual>left).v, (<ScalarDual>right).v))
+    elif type(left) is ScalarDual and number(right, &b):
+        return dual_left_number(<ScalarDual>left, b, u.opcode + 1, u.value2((<ScalarDual>left).v, b))
+    elif type(right) is ScalarDual and number(left, &a):
+        return dual_right_number(a, <ScalarDual>right, u.opcode + 2, u.value2(a, (<ScalarDual>right).v))
     return None
 
 
@@ -584,6 +638,9 @@ cdef object power(object left, object right):
     if type(left) is ArrayVar and number(right, &c) and c == 2.0 and type(right) is not float64:
         return unary(<Kernel>by_opcode[WG_SQUARE], left)
     if not (read_side(left, &l) and read_side(right, &r)) or l.array == r.array == NULL:
+        duals = forward_binary(u_power, left, right, operator.pow)
+        if duals is not None:
+            return duals
         return dispatch.ufunc(np.power, "__call__", (left, right), {}, operator.pow)
     if l.tape == r.tape == NULL:
         return dispatch.clean(value_of_side(&l) ** value_of_side(&r))
@@ -592,8 +649,8 @@ cdef object power(object left, object right):
 
 cdef object power_of_scalars(object left, object right):
     """left ** right where an operator of NumPy's scalars asked for it."""
-    if isinstance(left, np.generic):
-        return scalar_right(<ScalarVar>right, float(left), WG_POW)
+    if isinstance(left, np.generic) and is_scalar_var(right):
+        return float(left) ** right
     return binary(u_power, left, right)
 
 
@@ -606,7 +663,7 @@ cdef object array_ufunc(object ufunc, str method, object x0, object x1, tuple re
         if u is not None:
             if x1 is None:
                 return unary(u, x0)
-            if u is u_power and (type(x0) is ScalarVar or type(x1) is ScalarVar) and dispatch.is_operator():
+            if u is u_power and (is_scalar_var(x0) or is_scalar_var(x1)) and dispatch.is_operator():
                 return power_of_scalars(x0, x1)     # np.float64(2) ** x comes by here: libm's pow, not the ufunc
             return binary(u, x0, x1)
     if out is not None:
@@ -638,7 +695,7 @@ cdef object stored_key(object key):
         return tuple([stored_key(k) for k in key])
     if is_basic_part(key) or isinstance(key, (bool, np.bool)):
         return key
-    if type(key) is ArrayVar or type(key) is ScalarVar:
+    if is_var(key):
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
     key = np.array(key)
     return key.astype(np.intp) if key.size == 0 and key.dtype.kind == "f" else key
@@ -776,7 +833,11 @@ cdef class ArrayVar:
             value = (<double *>(<char *>cnp.PyArray_DATA(self.v) + i * cnp.PyArray_STRIDE(self.v, 0)))[0]
             tape = tape_of(buffer)
             if tape is None:
-                return float64(value)
+                if buffer.level is None:
+                    return float64(value)
+                if is_forward(buffer):
+                    return dual_element(buffer, <char *>cnp.PyArray_DATA(self.v) + i * cnp.PyArray_STRIDE(self.v, 0))
+                return get_item(self, key)
             i = <char *>cnp.PyArray_DATA(self.v) + i * cnp.PyArray_STRIDE(self.v, 0) - buffer.low
             slot = load(tape, buffer.id if buffer.id >= 0 else tape.number(buffer, self.v),
                         i // <Py_ssize_t>sizeof(double), value)
@@ -794,17 +855,21 @@ cdef class ArrayVar:
             place = <char *>cnp.PyArray_DATA(self.v) + i * cnp.PyArray_STRIDE(self.v, 0)
             if type(value) is ScalarVar:
                 s = <ScalarVar>value
-                if self.buffer.level is not s.tape.level:
-                    activate(self.buffer, s.tape)
-                store_element(s.tape, self.buffer, self.v, place, s.slot, s.v)
-                return
-            if number(value, &c):
+                if self.buffer.level is s.tape.level or activate(self.buffer, s.tape.level):
+                    store_element(s.tape, self.buffer, self.v, place, s.slot, s.v)
+                    return
+            elif type(value) is ScalarDual:
+                if self.buffer.level is (<ScalarDual>value).level or activate(self.buffer, (<ScalarDual>value).level):
+                    store_dual(self.buffer, place, <ScalarDual>value)
+                    return
+            elif number(value, &c):
                 tape = tape_of(self.buffer)
-                if tape is None:
-                    (<double *>place)[0] = c
-                else:
+                if tape is not None:
                     store_element(tape, self.buffer, self.v, place, -1, c)
-                return
+                    return
+                if self.buffer.level is None:
+                    (<double *>place)[0] = c
+                    return
         set_item(self, key, value)
 
     # -- ways out, on which the derivative would be lost
@@ -871,6 +936,10 @@ cdef class ArrayVar:
         if args or kwargs or not is_live(self.buffer) or not is_double(self.v):
             return dispatch.function(np_sum, (self, *args), kwargs)
         tape = tape_of(self.buffer)
+        if tape is None:
+            if is_forward(self.buffer):
+                return forward_sum(self)
+            return dispatch.function(np_sum, (self,), {})
         node = Node.__new__(Node)
         node.kind = SUM
         node.abuf = self.buffer
@@ -957,16 +1026,26 @@ cdef object in_place(ArrayVar target, object value):
     return target
 
 
-cdef int activate(Buffer buffer, Tape tape) except -1:
-    """A traced value is about to be stored: the buffer belongs to its derivative from now on."""
+cdef bint activate(Buffer buffer, Level level) except -1:
+    """A value of an outermost level is about to be stored: the buffer belongs to it from now on.
+
+    False if it belongs to a level inside of that: then the general way is taken.
+    """
+    settle(buffer)
     if buffer.level is not None:
-        common_tape(tape_of(buffer), tape)
-        return 0
+        if buffer.level is not level and buffer.level.depth == level.depth:
+            raise LevelError(mixed_message(buffer.level, level))
+        return buffer.level is level
     if buffer.escaped is not None:
         raise TracedValueError(dispatch.escaped_message(buffer.escaped))
-    buffer.level = tape.level
-    tape.roots.append(buffer)
-    return 0
+    if level.kind == REVERSE:
+        if level.tape == NULL:
+            raise LevelError(ended_message(level))
+        (<Tape>level.tape).roots.append(buffer)
+    elif level.depth == 0:
+        give_tangent(buffer, level)
+    buffer.level = level
+    return True
 
 
 cdef inline int store_element(Tape tape, Buffer buffer, cnp.ndarray view, char *place, int32_t slot,
@@ -986,13 +1065,17 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
     """Write a value into a view (or at an advanced index of it), keeping what it overwrites."""
     cdef Tape tape, source_tape = None
     cdef Node node
+    cdef Level level
     cdef tuple source = None
-    if (buffer.level is not None and buffer.level.tape == NULL and key is None
+    if (buffer.level is not None and buffer.level.tape == NULL and not buffer.level.live and key is None
             and <Py_ssize_t>cnp.PyArray_NBYTES(view) == buffer.span):
         make_clean(buffer)          # a work array kept from an earlier call, overwritten before it is read
-    tape = tape_of(buffer)
     if isinstance(value, (list, tuple)):
         value = dispatch.stacked(value)
+    tape = tape_of(buffer)
+    level = inner(buffer.level, level_of(value))
+    if level is not None and level.kind != REVERSE:
+        return store_carried(level, buffer, view, key, value)
     if type(value) is ScalarVar:
         source_tape = (<ScalarVar>value).tape
         source = (0, -1, None, None, (<ScalarVar>value).slot)
@@ -1009,7 +1092,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
         view[place] = plain
         return 0
     tape = common_tape(tape, source_tape)
-    activate(buffer, tape)
+    activate(buffer, tape.level)
     node = Node.__new__(Node)
     node.kind = STORE
     node.out = buffer
@@ -1053,10 +1136,10 @@ cdef object get_item(ArrayVar x, object key):
             return array_var(x.buffer, <cnp.ndarray>y)
         # one element: what NumPy returns is a scalar, a copy
         tape = tape_of(x.buffer)
-        if tape is None:
+        if x.buffer.level is None:
             return y
         view = <cnp.ndarray>x.v[(*key, Ellipsis) if type(key) is tuple else (key, Ellipsis)]
-        if type(y) is float64:
+        if tape is not None and type(y) is float64:
             offset = (<char *>cnp.PyArray_DATA(view) - x.buffer.low) // <Py_ssize_t>sizeof(double)
             return scalar(tape, load(tape, tape.number(x.buffer, view), offset, y), y)
         key = ()
@@ -1065,8 +1148,10 @@ cdef object get_item(ArrayVar x, object key):
         view = x.v
         key = stored_key(key)
         y = view[key]
-        if tape is None:
+        if x.buffer.level is None:
             return clean(y) if isinstance(y, ndarray) else y
+    if tape is None:
+        return gather_carried(x, view, key, y)
     node = Node.__new__(Node)
     node.kind = GATHER
     node.row = dispatch.getitem_row
@@ -1109,7 +1194,7 @@ cdef bint is_same_view(ArrayVar value, Buffer buffer, cnp.ndarray view):
 cdef object hand_out(ArrayVar x, object dtype, object copy):
     """The ndarray of a clean array, which is then marked: NumPy or C code may keep it."""
     if is_live(x.buffer):
-        tape_of(x.buffer)           # its own error if it has ended
+        settle(x.buffer)            # its own error if it has ended
         raise TracedValueError(dispatch.array_message())
     if copy or (dtype is not None and dtype != x.v.dtype):
         return np.array(x.v, dtype=dtype, copy=True)
@@ -1125,19 +1210,83 @@ def clean(array):
     return array_var(new_buffer(<cnp.ndarray>array, None), <cnp.ndarray>array)
 
 
-def is_var(x):
+cpdef bint is_var(x):
     """Is `x` traced, or a clean array?"""
-    return type(x) is ScalarVar or type(x) is ArrayVar
+    return type(x) is ScalarVar or type(x) is ArrayVar or type(x) is ScalarDual
 
 
-def is_traced(x):
+cdef inline bint is_scalar_var(x):
+    """Is `x` a scalar of an outermost level?"""
+    return type(x) is ScalarVar or type(x) is ScalarDual
+
+
+cpdef bint is_traced(x):
     """Does `x` carry a derivative?"""
-    return type(x) is ScalarVar or (type(x) is ArrayVar and is_live((<ArrayVar>x).buffer))
+    return is_scalar_var(x) or (type(x) is ArrayVar and is_live((<ArrayVar>x).buffer))
+
+
+cpdef Level level_of(x):
+    """Level that an operand belongs to, or None; one that has ended is an error while another is running."""
+    cdef Level level
+    if type(x) is ScalarVar:
+        level = (<ScalarVar>x).tape.level
+    elif type(x) is ScalarDual:
+        level = (<ScalarDual>x).level
+    elif type(x) is ArrayVar:
+        settle((<ArrayVar>x).buffer)
+        return (<ArrayVar>x).buffer.level
+    else:
+        return None
+    if level.tape == NULL and not level.live:
+        raise LevelError(ended_message(level))
+    return level
+
+
+cpdef Level inner(Level one, Level other):
+    """The inner of two levels, either of which may be None; two at one depth never meet."""
+    if one is None or one is other:
+        return other
+    if other is None:
+        return one
+    if one.depth == other.depth:
+        raise LevelError(mixed_message(one, other))
+    return one if one.depth > other.depth else other
+
+
+cpdef Level innermost(x):
+    """The innermost level of the operands in nested lists and tuples; None if nothing is traced."""
+    cdef Level level = None
+    if isinstance(x, (list, tuple)):
+        for item in x:
+            level = inner(level, innermost(item))
+        return level
+    return level_of(x)
+
+
+cpdef object lower(x, Level level):
+    """`x` as the level around `level` sees it: values of `level` become what they are there, clean arrays plain."""
+    cdef Buffer buffer
+    if type(x) is ArrayVar:
+        buffer = (<ArrayVar>x).buffer
+        if buffer.level is None or (buffer.level is level and buffer.under is None):
+            return value_of(x)
+        if buffer.level is not level:
+            return x
+        if type(buffer.under) is not Buffer:
+            return buffer.under
+        if (<Buffer>buffer.under).level is None:
+            return (<ArrayVar>x).v
+        return array_var(<Buffer>buffer.under, (<ArrayVar>x).v)
+    if is_scalar_var(x):
+        return value_of(x) if level_of(x) is level else x
+    if (type(x) is list or type(x) is tuple) and holds_var(x):
+        return type(x)([lower(item, level) for item in x])
+    return x
 
 
 cpdef bint holds_var(x):
     """Is there an operand in `x`, or in the lists and tuples of `x`?"""
-    if type(x) is ScalarVar or type(x) is ArrayVar:
+    if is_var(x):
         return True
     if isinstance(x, (list, tuple)):
         for item in x:
@@ -1148,10 +1297,8 @@ cpdef bint holds_var(x):
 
 cpdef bint holds_traced(x):
     """Is there a value in `x` that carries a derivative?"""
-    if type(x) is ScalarVar:
-        return True
-    if type(x) is ArrayVar:
-        return is_live((<ArrayVar>x).buffer)
+    if is_var(x):
+        return is_traced(x)
     if isinstance(x, (list, tuple)):
         for item in x:
             if holds_traced(item):
@@ -1161,7 +1308,7 @@ cpdef bint holds_traced(x):
 
 cpdef object plain(x):
     """`x` with every operand in it replaced by its value; lists and tuples are searched."""
-    if type(x) is ScalarVar or type(x) is ArrayVar:
+    if is_var(x):
         return value_of(x)
     if (type(x) is list or type(x) is tuple) and holds_var(x):
         return type(x)([plain(item) for item in x])
@@ -1170,13 +1317,15 @@ cpdef object plain(x):
 
 def is_scalar(x):
     """Is `x` a traced scalar, of whatever dtype?"""
-    return type(x) is ScalarVar or (type(x) is ArrayVar and (<ArrayVar>x).scalar)
+    return is_scalar_var(x) or (type(x) is ArrayVar and (<ArrayVar>x).scalar)
 
 
 cpdef object value_of(x):
     """Plain value of an operand: a NumPy scalar, or the array itself (not a copy)."""
     if type(x) is ScalarVar:
         return float64((<ScalarVar>x).v)
+    if type(x) is ScalarDual:
+        return float64((<ScalarDual>x).v)
     if type(x) is ArrayVar:
         return (<ArrayVar>x).v[()] if (<ArrayVar>x).scalar else (<ArrayVar>x).v
     return x
@@ -1195,12 +1344,12 @@ cpdef bint shares_memory(ArrayVar x, y):
 
 
 cpdef bint scalar_list(items):
-    """Is this a list or tuple of float64 scalars, at least one of them traced?"""
+    """Is this a list or tuple of float64 scalars, at least one of them traced by an outermost level?"""
     cdef bint traced = False
     if not items:
         return False
     for x in items:
-        if type(x) is ScalarVar:
+        if is_scalar_var(x):
             traced = True
         elif not (type(x) is float or type(x) is float64 or type(x) is int):
             return False
@@ -1220,8 +1369,12 @@ def stack_scalars(items):
         if type(x) is ScalarVar:
             s = <ScalarVar>x
             if buffer.level is not s.tape.level:
-                activate(buffer, s.tape)
+                activate(buffer, s.tape.level)
             store_element(s.tape, buffer, array, <char *>(data + i), s.slot, s.v)
+        elif type(x) is ScalarDual:
+            if buffer.level is not (<ScalarDual>x).level:
+                activate(buffer, (<ScalarDual>x).level)
+            store_dual(buffer, <char *>(data + i), <ScalarDual>x)
         else:
             number(x, &c)
             data[i] = c
@@ -1239,31 +1392,27 @@ def as_array(x):
     return dispatch.function(np.copy, (x,), {})
 
 
-def tape_for(operands):
-    """The tape that all traced operands belong to; None if there are none."""
-    cdef Tape tape = None
-    for x in operands:
-        if type(x) is ScalarVar:
-            tape = common_tape(tape, (<ScalarVar>x).tape)
-            if tape.level.tape == NULL:
-                raise LevelError(ended_message(tape.level))
-        elif type(x) is ArrayVar:
-            tape = common_tape(tape, tape_of((<ArrayVar>x).buffer))
-    return tape
+def constant_copy(Level level not None, x):
+    """A copy of a constant array that an entry refers to, made once while the array does not change."""
+    if level.kind == REVERSE:
+        return kept_constant(<Tape>level.tape, <cnp.ndarray>x)
+    return x if level.kind == FORWARD else x.copy(order="K")
 
 
-def constant_copy(Tape tape not None, x):
-    """A copy of a constant array, made once while the array does not change."""
-    return kept_constant(tape, <cnp.ndarray>x)
+def record(Level level not None, row, tuple args, dict kwargs, list operands, y, index_map=None):
+    """The result of a call as an operand of `level`: an entry is appended, or its tangents are computed.
 
-
-def record(Tape tape not None, row, tuple args, dict kwargs, list operands, y, index_map=None):
-    """Append the entry of a call; `operands` are ``(position, item, operand)``, `args` their plain values.
-
+    `operands` are ``(position, item, operand)``, those of `level`; `args` the arguments and `y` the result as the
+    level around sees them.
     `index_map` says for a rearrangement, when called with the entry, where each element of the result came from.
     """
-    cdef Node node = Node.__new__(Node)
+    cdef Node node
     cdef list sources = []
+    if level.kind == FORWARD:
+        return forward_call(level, row, args, kwargs, operands, y, index_map)
+    if level.kind == NESTED:
+        return level.recorder.record(row, args, kwargs, operands, y, index_map)
+    node = Node.__new__(Node)
     for position, item, x in operands:
         if type(x) is ScalarVar:
             sources.append((position, item, None, None, (<ScalarVar>x).slot))
@@ -1276,4 +1425,8 @@ def record(Tape tape not None, row, tuple args, dict kwargs, list operands, y, i
     node.sources = sources
     node.saved = index_map
     node.aslot = node.bslot = -1
-    return result(tape, node, y)
+    return result(<Tape>level.tape, node, y)
+
+
+include "dual.pxi"
+include "carried.pxi"

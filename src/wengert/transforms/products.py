@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 
 import wengert.numpy  # noqa: F401  (makes NumPy's functions known to the rebinding of code)
-from wengert.containers import input_leaf, leaves_like, output_leaf, plain_copy, split
+from wengert.containers import input_leaf, leaves_like, lowered, output_leaf, split
 from wengert.core.levels import running
-from wengert.core.pullback import has_stores, independent, is_output, pull_back, was_written
+from wengert.core.memory import Level
+from wengert.core.nested import List
+from wengert.core.pullback import carried, has_stores, independent, is_output, pull_back, was_written
 from wengert.core.rebind import rebound
 from wengert.core.tape import Tape
 from wengert.core.var import holds_traced
-from wengert.errors import LevelError, MutatedInputWarning
+from wengert.errors import MutatedInputWarning
 
 _warned: weakref.WeakSet = weakref.WeakSet()
 
@@ -30,7 +32,8 @@ class Recording:
     """One run of a function on traced arguments: its tape, the traced inputs, and what it returned."""
 
     name: str
-    tape: Tape
+    tape: Any  # a tape; inside of another derivative a list; of a forward run the level of its tangents
+    level: Level
     inputs: list  # traced leaves of the arguments
     outputs: list  # leaves of what was returned: operands, lists of scalars, plain arrays
     restore_inputs: list | None = None  # (function that puts leaves into a container, how many); None: one array
@@ -40,7 +43,8 @@ class Recording:
 
     def value(self) -> Any:
         """What the function returned, as plain values of their own."""
-        leaves = [np.array(plain_copy(y)) if isinstance(y, (list, tuple)) else plain_copy(y) for y in self.outputs]
+        leaves = [lowered(y, self.level) for y in self.outputs]
+        leaves = [np.array(y) if isinstance(y, (list, tuple)) else y for y in leaves]
         return self.restore_output(leaves) if self.restore_output else leaves[0]
 
     def close(self) -> None:
@@ -49,51 +53,74 @@ class Recording:
 
 
 def record(f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str) -> Recording:
-    """Run `f` with the arguments at `positions` traced.
+    """Run `f` with the arguments at `positions` traced, so that its outputs can be pulled back.
 
     An exception in `f` surfaces unchanged, with the tape closed.
     """
     run = Recording()
     run.name = name
-    run.tape = tape = Tape(name)
+    around = running.get()
+    run.tape = tape = List(name, len(around)) if around else Tape(name)
+    run.level = tape.level
     traced = list(args)
     x = args[positions[0]] if len(positions) == 1 else None
     if type(x) is np.ndarray and x.dtype == np.float64 and x.dtype.isnative:
         traced[positions[0]] = x = independent(tape, x)
         run.inputs = [x]
     else:
-        _trace_leaves(run, traced, positions)
-    token = running.set(tape)
-    try:
-        y = rebound(f)(*traced, **kwargs)
-        if has_aux:
-            y, run.aux = _pair(y, tape, name)
-        if is_output(tape, y):
-            run.outputs = [y]
-        else:
-            leaves, run.restore_output = split(y)
-            run.template = y
-            run.outputs = [output_leaf(leaf, name) for leaf in leaves]
-            for leaf in run.outputs:
-                is_output(tape, leaf)
-    except BaseException:
-        tape.close()
-        raise
-    finally:
-        running.reset(token)
+        _trace_leaves(run, traced, positions, lambda leaf, _: independent(tape, leaf))
+    _run(run, f, traced, kwargs, has_aux, around)
     if has_stores(tape) and any(was_written(x) for x in run.inputs):
         _warn_once(f, name)
     return run
 
 
-def _trace_leaves(run: Recording, traced: list, positions: tuple) -> None:
-    """Trace arguments that are numbers, lists, containers, or several."""
+def push(
+    f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str, k: int, tangents
+) -> Recording:
+    """Run `f` with k tangents carried along; ``tangents(i, x)`` gives those of input leaf i, of shape (k, *S)."""
+    run = Recording()
+    run.name = name
+    around = running.get()
+    run.tape = run.level = Level.forward(name, k, len(around))
+    traced = list(args)
+    _trace_leaves(run, traced, positions, lambda leaf, i: carried(run.level, leaf, tangents(i, leaf)))
+    _run(run, f, traced, kwargs, has_aux, around)
+    if any(was_written(x) for x in run.inputs):
+        _warn_once(f, name)
+    return run
+
+
+def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool, around: tuple) -> None:
+    """Call `f` on traced arguments and take its outputs apart."""
+    token = running.set((*around, run.tape))
+    try:
+        y = rebound(f)(*traced, **kwargs)
+        if has_aux:
+            y, run.aux = _pair(y, run.level, run.name)
+        if is_output(run.level, y):
+            run.outputs = [y]
+        else:
+            leaves, run.restore_output = split(y)
+            run.template = y
+            run.outputs = [output_leaf(leaf, run.name) for leaf in leaves]
+            for leaf in run.outputs:
+                is_output(run.level, leaf)
+    except BaseException:
+        run.tape.close()
+        raise
+    finally:
+        running.reset(token)
+
+
+def _trace_leaves(run: Recording, traced: list, positions: tuple, trace: Callable) -> None:
+    """Trace arguments that are numbers, lists, containers, or several: ``trace(leaf, i)`` makes the operand."""
     run.inputs = []
     run.restore_inputs = []
     try:
         for position in positions:
             leaves, restore = split(traced[position])
-            leaves = [independent(run.tape, input_leaf(leaf, run.name)) for leaf in leaves]
+            leaves = [trace(input_leaf(leaf, run.name), len(run.inputs) + i) for i, leaf in enumerate(leaves)]
             run.inputs += leaves
             run.restore_inputs.append((restore, len(leaves)))
             traced[position] = restore(leaves)
@@ -102,11 +129,11 @@ def _trace_leaves(run: Recording, traced: list, positions: tuple) -> None:
         raise
 
 
-def _pair(y, tape, name):
+def _pair(y, level, name):
     if not isinstance(y, tuple) or len(y) != 2:
         kind = y.__class__.__name__
         raise TypeError(f"{name}: with has_aux=True the function must return a pair (y, aux), not {kind}")
-    return y[0], plain_copy(y[1], lambda x: is_output(tape, x))
+    return y[0], lowered(y[1], level)
 
 
 def _warn_once(f, name):
@@ -149,12 +176,7 @@ class Pullback:
     def __call__(self, cotangent):
         run = self._run
         seeds = [cotangent] if run.restore_output is None else leaves_like(run.template, cotangent, run.name)
-        if any(holds_traced(seed) for seed in seeds):
-            raise LevelError(
-                f"{run.name}: the cotangent is traced by another derivative that is running; "
-                "derivatives of derivatives are not available in this version"
-            )
-        seeds = [np.asarray(seed) for seed in seeds]
+        seeds = [seed if holds_traced(seed) else np.asarray(seed) for seed in seeds]
         stacked = seeds[0].ndim == len(self._shapes[0]) + 1
         k = len(seeds[0]) if stacked else 1
         for seed, shape in zip(seeds, self._shapes):

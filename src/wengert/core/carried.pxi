@@ -1,0 +1,202 @@
+# What is the same for forward levels and for derivatives inside of others: their values are those of the level
+# around (numbers, or operands of that level), of which every write and every reading of an element is one too.
+
+cdef ArrayVar wrap(Level level, object y):
+    """The operand of a nested level for a value of the level around."""
+    cdef cnp.ndarray array
+    cdef Buffer buffer
+    cdef ArrayVar x
+    if type(y) is ArrayVar:
+        array = (<ArrayVar>y).v
+        scalar_like = (<ArrayVar>y).scalar
+        below = y if scalar_like else (<ArrayVar>y).buffer
+    else:
+        if not is_scalar_var(y) and not isinstance(y, (ndarray, np.generic, float)):
+            raise TracedValueError(f"a function returned {type(y).__name__} where an array was expected")
+        array = <cnp.ndarray>np.asarray(value_of(y))
+        scalar_like = not isinstance(y, ndarray)
+        below = y
+    if array.dtype.kind != "f":
+        raise TracedValueError(dispatch.dtype_message(None, array.dtype))
+    if not scalar_like and not cnp.PyArray_IS_C_CONTIGUOUS(array) and 0 in (<object>array).strides:
+        return wrap(level, np.copy(y))
+    buffer = new_buffer(array, level)
+    if not scalar_like and type(below) is not Buffer:
+        below = new_buffer(array, None)
+    buffer.under = below
+    x = array_var(buffer, array)
+    x.scalar = scalar_like
+    return x
+
+
+cdef Buffer same_memory(Buffer buffer, Level level):
+    cdef Buffer other = Buffer.__new__(Buffer)
+    other.low = buffer.low
+    other.span = buffer.span
+    other.id = -1
+    other.level = level
+    return other
+
+
+cdef int enter(Buffer buffer, Level level, cnp.ndarray view) except -1:
+    """A value of `level` is about to be stored: the buffer belongs to it from now on.
+
+    What it was at the level around it stays, as the buffer under it.
+    """
+    cdef Buffer under
+    settle(buffer)
+    if buffer.level is level:
+        return 0
+    if buffer.level is None and buffer.escaped is not None:
+        raise TracedValueError(dispatch.escaped_message(buffer.escaped))
+    if level.depth > 0:
+        under = same_memory(buffer, buffer.level)
+        if buffer.level is not None:
+            move_identity(buffer, under, view)
+        buffer.under = under
+    buffer.level = level
+    if level.kind == FORWARD:
+        give_tangents(buffer, level, view)
+    return 0
+
+
+cdef int move_identity(Buffer buffer, Buffer under, cnp.ndarray view) except -1:
+    """From here on the level around a derivative refers to an array by `under`."""
+    cdef Level level = buffer.level
+    cdef Tape tape
+    cdef Node node
+    cdef cnp.ndarray whole
+    under.under = buffer.under
+    under.tangent = buffer.tangent
+    under.tangent_owner = buffer.tangent_owner
+    under.written = buffer.written
+    if level.kind == FORWARD:
+        return 0
+    whole = flat(buffer, view)
+    if level.kind == NESTED:
+        level.recorder.rename(buffer, under, whole)
+        return 0
+    tape = <Tape>level.tape
+    node = Node.__new__(Node)
+    node.kind = ELEMENTWISE
+    node.opcode = WG_POSITIVE
+    node.row = (<Kernel>by_opcode[WG_POSITIVE]).row()
+    node.abuf = buffer
+    node.a = node.y = whole
+    node.out = under
+    node.saved = view           # keeps the memory alive
+    node.aslot = node.bslot = -1
+    tape.add_node(node, 0.0)
+    return 0
+
+
+cdef cnp.ndarray flat(Buffer buffer, cnp.ndarray like):
+    """The whole memory of a buffer as one line of numbers; the caller keeps it alive."""
+    cdef cnp.npy_intp n = buffer.span // cnp.PyArray_ITEMSIZE(like)
+    return <cnp.ndarray>cnp.PyArray_SimpleNewFromData(1, &n, cnp.PyArray_TYPE(like), buffer.low)
+
+
+cdef int give_tangents(Buffer buffer, Level level, cnp.ndarray like) except -1:
+    """Tangents of an array, all zero."""
+    cdef ArrayVar memory
+    if level.depth == 0:
+        return give_tangent(buffer, level)
+    memory = <ArrayVar>clean(np.zeros(max(1, level.k * buffer.span // cnp.PyArray_ITEMSIZE(like)), dtype=like.dtype))
+    buffer.tangent = <char *>cnp.PyArray_DATA(memory.v)
+    buffer.tangent_owner = memory
+    return 0
+
+
+cdef object tangents_in(Buffer buffer, cnp.ndarray view):
+    """Tangents of a view, as the level around sees them, with a leading axis of directions."""
+    cdef ArrayVar memory
+    if buffer.level.depth == 0:
+        return tangent_view(buffer, view)
+    memory = <ArrayVar>buffer.tangent_owner
+    return array_var(memory.buffer, view_at(buffer.tangent + (<char *>cnp.PyArray_DATA(view) - buffer.low),
+                                            memory.v, view, buffer.level.k, buffer.span))
+
+
+cpdef object tangents_of(x):
+    """Tangents of an operand of a forward level, as the level around sees them."""
+    cdef cnp.npy_intp k
+    cdef cnp.ndarray t
+    if type(x) is ScalarDual:
+        k = (<ScalarDual>x).level.k
+        t = <cnp.ndarray>cnp.PyArray_EMPTY(1, &k, cnp.NPY_DOUBLE, 0)
+        memcpy(cnp.PyArray_DATA(t), (<ScalarDual>x).t, k * sizeof(double))
+        return t
+    return tangents_in((<ArrayVar>x).buffer, (<ArrayVar>x).v)
+
+
+cpdef object with_tangents(Level level, y, t):
+    """The operand of a forward level for a value and its tangents; None: they are zero."""
+    cdef ArrayVar x
+    if level.depth == 0:
+        return dual(level, y, t)
+    x = wrap(level, y)
+    give_tangents(x.buffer, level, x.v)
+    if t is not None and not level.silent:
+        aligned_set(tangents_in(x.buffer, x.v), t)
+    return x
+
+
+cdef int aligned_set(object target, object t) except -1:
+    """target[...] = t for operands, where `t` may have fewer axes behind that of the directions."""
+    shape = np.shape(t)
+    ndim = np.ndim(target)
+    if len(shape) < ndim and len(shape):
+        t = np.reshape(t, shape[:1] + (1,) * (ndim - len(shape)) + shape[1:])
+    elif len(shape) > ndim:
+        t = np.reshape(t, shape[:1] + shape[1 + len(shape) - ndim:])
+    target[...] = t
+    return 0
+
+
+cdef object forward_call(Level level, row, args, kwargs, operands, y, index_map):
+    """The result of a call on values with tangents."""
+    if level.silent:
+        return with_tangents(level, y, None)
+    if not isinstance(y, (ndarray, np.generic, float)):
+        raise TracedValueError(f"{dispatch.name_of(row)} returned {type(y).__name__} where an array was expected")
+    if y.dtype.kind != "f":
+        raise TracedValueError(dispatch.dtype_message(row, y.dtype))
+    sources = [(position, item, tangents_of(x)) for position, item, x in operands]
+    return with_tangents(level, y, dispatch.tangents.tangent(row, level.k, args, kwargs, sources, y, index_map))
+
+
+cdef int store_carried(Level level, Buffer buffer, cnp.ndarray view, object key, object value) except -1:
+    """Write into a view (or at an advanced index of it) of an array of a forward or nested level."""
+    cdef Py_ssize_t j
+    enter(buffer, level, view)
+    below = lower(value, level)
+    buffer.written = True
+    if level.kind == NESTED:
+        level.recorder.store(buffer, view, key, value, below)
+        return 0
+    t = tangents_of(value) if level_of(value) is level and not level.silent else None
+    target = tangents_in(buffer, view)
+    if level.depth > 0:
+        store(<Buffer>buffer.under, view, key, below)
+    else:
+        view[Ellipsis if key is None else key] = below
+    if key is None:
+        aligned_set(target, 0.0 if t is None else t)
+        return 0
+    for j in range(level.k):        # one direction at a time: a leading axis would move the axes of some keys
+        target[j][key] = 0.0 if t is None else t[j]
+    return 0
+
+
+cdef object gather_carried(ArrayVar x, cnp.ndarray view, object key, object y):
+    """Elements of an array of a forward or nested level: one of them (key is ()), or those at an advanced index."""
+    cdef Level level = x.buffer.level
+    cdef ArrayVar source = array_var(x.buffer, view)
+    if level.depth > 0:
+        y = lower(source, level)[key]
+    if level.kind == NESTED:
+        return level.recorder.gather(x.buffer, view, key, y)
+    t = tangents_of(source)
+    if key != ():
+        t = np.stack([t[j][key] for j in range(level.k)])
+    return with_tangents(level, y, t)

@@ -1,0 +1,515 @@
+# Forward mode of an outermost level: scalars with their tangents inline, and arrays by the kernels of the sweep.
+
+cdef enum:
+    INLINE = 8                  # tangents that lie in the object itself
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(1024)
+cdef class ScalarDual:
+    """A number with k tangents, standing for a ``numpy.float64``."""
+
+    def __init__(self, *args):
+        raise TypeError("type(x) of a traced scalar makes no numbers: use x.__class__(...), which is numpy.float64")
+
+    def __dealloc__(self):
+        if self.t != self.few:
+            PyMem_Free(self.t)
+
+    def __add__(self, other):
+        return dual_left(self, other, WG_ADD)
+
+    def __radd__(self, other):
+        return dual_right(self, other, WG_ADD)
+
+    def __sub__(self, other):
+        return dual_left(self, other, WG_SUBTRACT)
+
+    def __rsub__(self, other):
+        return dual_right(self, other, WG_SUBTRACT)
+
+    def __mul__(self, other):
+        return dual_left(self, other, WG_MULTIPLY)
+
+    def __rmul__(self, other):
+        return dual_right(self, other, WG_MULTIPLY)
+
+    def __truediv__(self, other):
+        return dual_left(self, other, WG_DIVIDE)
+
+    def __rtruediv__(self, other):
+        return dual_right(self, other, WG_DIVIDE)
+
+    def __pow__(self, other, modulo):
+        if modulo is not None:
+            return NotImplemented
+        return dual_left(self, other, WG_POW)
+
+    def __rpow__(self, other, modulo):
+        if modulo is not None:
+            return NotImplemented
+        return dual_right(self, other, WG_POW)
+
+    def __neg__(self):
+        return dual1(self, WG_NEGATIVE, -self.v)
+
+    def __pos__(self):
+        return dual1(self, WG_POSITIVE, self.v)
+
+    def __abs__(self):
+        return dual1(self, WG_ABSOLUTE, fabs(self.v))
+
+    def __mod__(self, other):
+        return dispatch.operate(np.remainder, operator.mod, self, other)
+
+    def __rmod__(self, other):
+        return dispatch.operate(np.remainder, operator.mod, other, self)
+
+    def __floordiv__(self, other):
+        return dispatch.operate(np.floor_divide, operator.floordiv, self, other)
+
+    def __rfloordiv__(self, other):
+        return dispatch.operate(np.floor_divide, operator.floordiv, other, self)
+
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    def __rdivmod__(self, other):
+        return other // self, other % self
+
+    def __richcmp__(self, other, int op):
+        return compare_scalar(self.v, other, op)
+
+    def __hash__(self):
+        raise TracedValueError(dispatch.hash_message("scalar"))
+
+    def __bool__(self):
+        return self.v != 0.0
+
+    # piecewise constant: a plain result
+
+    def __int__(self):
+        return int(self.v)
+
+    def __trunc__(self):
+        return int(self.v)
+
+    def __floor__(self):
+        return operator.index(int(np.floor(self.v)))
+
+    def __ceil__(self):
+        return operator.index(int(np.ceil(self.v)))
+
+    def __round__(self, digits=None):
+        return round(float64(self.v), digits)
+
+    # ways out, on which the derivative would be lost
+
+    def __float__(self):
+        if scalar_has_ended(self):
+            return self.v
+        raise TracedValueError(dispatch.float_message())
+
+    def __complex__(self):
+        return complex(float(self))
+
+    def __array__(self, dtype=None, copy=None):
+        if scalar_has_ended(self):
+            return np.array(self.v, dtype=dtype)
+        raise TracedValueError(dispatch.array_message())
+
+    def __reduce__(self):
+        raise TracedValueError("a traced value cannot be pickled: pass wengert.stop_gradient(value)")
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    # what np.float64 has besides
+
+    def __repr__(self):
+        return repr(float64(self.v))
+
+    def __str__(self):
+        return str(float64(self.v))
+
+    def __format__(self, spec):
+        return format(float64(self.v), spec)
+
+    def __getitem__(self, key):
+        if key == () or key is Ellipsis:
+            return self
+        return as_array(self)[key]
+
+    def __array_ufunc__(self, ufunc, method, x0, x1=None, *rest, out=None, where=True, **kwargs):
+        return array_ufunc(ufunc, method, x0, x1, rest, out, where, kwargs)
+
+    def __array_function__(self, function, types, args, kwargs):
+        return dispatch.function(function, args, kwargs)
+
+    def __getattr__(self, name):
+        return dispatch.scalar_attribute(self, name)
+
+    @property
+    def __class__(self):
+        return float64
+
+    @property
+    def shape(self):
+        return ()
+
+    @property
+    def ndim(self):
+        return 0
+
+    @property
+    def size(self):
+        return 1
+
+    @property
+    def dtype(self):
+        return np.dtype(float64)
+
+    @property
+    def T(self):
+        return self
+
+    @property
+    def real(self):
+        return self
+
+
+wg_not_a_sequence(<PyTypeObject *>ScalarDual)
+
+
+cdef ScalarDual new_dual(Level level, double v):
+    """A dual number whose tangents are still to be written."""
+    cdef ScalarDual x = ScalarDual.__new__(ScalarDual)
+    x.level = level
+    x.v = v
+    x.t = x.few
+    if level.k > INLINE:
+        x.t = <double *>PyMem_Malloc(level.k * sizeof(double))
+        if x.t == NULL:
+            raise MemoryError(f"no memory for {level.k} tangents")
+    return x
+
+
+cdef inline ScalarDual dual_result(Level level, double y, int op, double a, double b, double *ta, double *tb):
+    cdef ScalarDual x = new_dual(level, y)
+    if level.silent:
+        memset(x.t, 0, level.k * sizeof(double))
+    else:
+        wg_dual(op, a, b, y, ta, tb, x.t, level.k)
+    return x
+
+
+cdef inline ScalarDual dual1(ScalarDual x, int op, double y):
+    return dual_result(x.level, y, op, x.v, 0.0, x.t, NULL)
+
+
+cdef inline ScalarDual dual2(ScalarDual x, ScalarDual o, int op, double y):
+    return dual_result(x.level, y, op, x.v, o.v, x.t, o.t)
+
+
+cdef inline ScalarDual dual_left_number(ScalarDual x, double b, int op, double y):
+    return dual_result(x.level, y, op, x.v, b, x.t, NULL)
+
+
+cdef inline ScalarDual dual_right_number(double a, ScalarDual x, int op, double y):
+    return dual_result(x.level, y, op, a, x.v, NULL, x.t)
+
+
+cdef inline object dual_left(ScalarDual x, object other, int op):
+    """x op other."""
+    cdef double b
+    if type(other) is ScalarDual:
+        if (<ScalarDual>other).level is x.level:
+            return dual2(x, <ScalarDual>other, op, evaluate(op, x.v, (<ScalarDual>other).v))
+    elif number(other, &b):
+        return dual_left_number(x, b, op + 1, evaluate(op, x.v, b))
+    return binary_operator(op, x, other)
+
+
+cdef inline object dual_right(ScalarDual x, object other, int op):
+    """other op x."""
+    cdef double a
+    if number(other, &a):
+        return dual_right_number(a, x, op + 2, evaluate(op, a, x.v))
+    return binary_operator(op, other, x)
+
+
+# ---- elements of arrays
+
+cdef inline ScalarDual dual_element(Buffer buffer, char *place):
+    cdef ScalarDual x = new_dual(buffer.level, (<double *>place)[0])
+    cdef char *t = buffer.tangent + (place - buffer.low)
+    cdef Py_ssize_t j
+    for j in range(buffer.level.k):
+        x.t[j] = (<double *>(t + j * buffer.span))[0]
+    return x
+
+
+cdef inline int store_dual(Buffer buffer, char *place, ScalarDual x) except -1:
+    cdef char *t = buffer.tangent + (place - buffer.low)
+    cdef Py_ssize_t j
+    for j in range(buffer.level.k):
+        (<double *>(t + j * buffer.span))[0] = 0.0 if buffer.level.silent else x.t[j]
+    (<double *>place)[0] = x.v
+    buffer.written = True
+    return 0
+
+
+cdef inline int store_constant(Buffer buffer, char *place, double c) except -1:
+    cdef char *t = buffer.tangent + (place - buffer.low)
+    cdef Py_ssize_t j
+    for j in range(buffer.level.k):
+        (<double *>(t + j * buffer.span))[0] = 0.0
+    (<double *>place)[0] = c
+    buffer.written = True
+    return 0
+
+
+# ---- arrays
+
+cdef int give_tangent(Buffer buffer, Level level) except -1:
+    """Tangents of an array of an outermost level, all zero."""
+    cdef cnp.npy_intp size = max(1, level.k * buffer.span)
+    cdef cnp.ndarray memory = <cnp.ndarray>cnp.PyArray_ZEROS(1, &size, cnp.NPY_UINT8, 0)
+    buffer.tangent = <char *>cnp.PyArray_DATA(memory)
+    buffer.tangent_owner = memory
+    return 0
+
+
+cdef cnp.ndarray tangent_view(Buffer buffer, cnp.ndarray view):
+    """Tangents of a view at an outermost level: the same offset and strides, behind an axis of directions."""
+    return view_at(buffer.tangent + (<char *>cnp.PyArray_DATA(view) - buffer.low), buffer.tangent_owner, view,
+                   buffer.level.k, buffer.span)
+
+
+cdef cnp.ndarray empty_tangent(Level level, cnp.ndarray y):
+    cdef cnp.npy_intp shape[65]
+    cdef int d
+    shape[0] = level.k
+    for d in range(cnp.PyArray_NDIM(y)):
+        shape[d + 1] = cnp.PyArray_DIM(y, d)
+    return empty_array(cnp.PyArray_NDIM(y) + 1, shape)
+
+
+cdef ArrayVar dual_array(Level level, cnp.ndarray y, cnp.ndarray t):
+    """The operand for a contiguous array and its tangents, in memory of their own."""
+    cdef Buffer buffer = new_buffer(y, level)
+    buffer.tangent = <char *>cnp.PyArray_DATA(t)
+    buffer.tangent_owner = t
+    return array_var(buffer, y)
+
+
+cdef object dual(Level level, object y, object t):
+    """The operand of an outermost level for a value and its tangents; None: they are zero."""
+    cdef cnp.ndarray array
+    cdef ScalarDual x
+    cdef ArrayVar operand
+    if level.silent:
+        t = None
+    if type(y) is float64:
+        x = new_dual(level, y)
+        if t is None:
+            memset(x.t, 0, level.k * sizeof(double))
+        else:
+            array = <cnp.ndarray>np.ascontiguousarray(np.broadcast_to(t, (level.k,)), dtype=float64)
+            memcpy(x.t, cnp.PyArray_DATA(array), level.k * sizeof(double))
+        return x
+    scalar_like = not isinstance(y, ndarray)
+    array = <cnp.ndarray>np.asarray(y)
+    if not cnp.PyArray_IS_C_CONTIGUOUS(array) and 0 in (<object>array).strides:
+        array = <cnp.ndarray>array.copy()
+    if type(t) is ndarray and is_own(array, <cnp.ndarray>t, level.k):
+        operand = dual_array(level, array, <cnp.ndarray>t)
+    else:
+        operand = array_var(new_buffer(array, level), array)
+        give_tangent(operand.buffer, level)
+        if t is not None:
+            aligned_store(tangent_view(operand.buffer, array), t)
+    operand.scalar = scalar_like
+    return operand
+
+
+cdef bint is_own(cnp.ndarray y, cnp.ndarray t, Py_ssize_t k):
+    """Are these tangents of the layout of `y`, in memory that is theirs alone?"""
+    cdef int d
+    if (not cnp.PyArray_IS_C_CONTIGUOUS(y) or not cnp.PyArray_IS_C_CONTIGUOUS(t)
+            or not cnp.PyArray_CHKFLAGS(t, cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE)
+            or cnp.PyArray_TYPE(t) != cnp.PyArray_TYPE(y) or cnp.PyArray_NDIM(t) != cnp.PyArray_NDIM(y) + 1
+            or cnp.PyArray_DIM(t, 0) != k):
+        return False
+    for d in range(cnp.PyArray_NDIM(y)):
+        if cnp.PyArray_DIM(t, d + 1) != cnp.PyArray_DIM(y, d):
+            return False
+    return True
+
+
+cdef int aligned_store(cnp.ndarray target, object t) except -1:
+    """target[...] = t, where `t` may have fewer (or more) axes behind that of the directions."""
+    shape = np.shape(t)
+    ndim = cnp.PyArray_NDIM(target)
+    if len(shape) < ndim and len(shape):
+        t = np.reshape(t, shape[:1] + (1,) * (ndim - len(shape)) + shape[1:])
+    elif len(shape) > ndim:
+        t = np.reshape(t, shape[:1] + shape[1 + len(shape) - ndim:])
+    target[...] = t
+    return 0
+
+
+cdef object forward_unary(Kernel u, ArrayVar x):
+    cdef Level level = x.buffer.level
+    cdef cnp.ndarray y = <cnp.ndarray>u.array_value(x.v, None, 0.0, 0.0, False), t
+    cdef Py_ssize_t n = cnp.PyArray_SIZE(y), j
+    cdef char *g = x.buffer.tangent + (<char *>cnp.PyArray_DATA(x.v) - x.buffer.low)
+    if not is_vector(x.v) or not is_vector(y) or level.silent:
+        return dual(level, y, dispatch.tangents.elementwise(
+            u.row(), y, (x.v,), [(0, -1, tangent_view(x.buffer, x.v))]))
+    t = empty_tangent(level, y)
+    forward_side(u, 0, VECTORS, False, g, x.buffer.span, level.k, x.v, None, y, y, <double *>cnp.PyArray_DATA(x.v),
+                 NULL, t)
+    return dual_array(level, y, t)
+
+
+cdef int forward_side(Kernel u, int side, int form, bint add, char *g, Py_ssize_t span, Py_ssize_t k, object a,
+                      object b, cnp.ndarray like, cnp.ndarray y, const double *av, const double *bv,
+                      cnp.ndarray t) except -1:
+    """t (+)= tangents of one operand times its partial."""
+    cdef Py_ssize_t n = cnp.PyArray_SIZE(y), j
+    cdef double *out = <double *>cnp.PyArray_DATA(t)
+    cdef cnp.ndarray p
+    if not is_cheap(u.opcode, n):
+        p = <cnp.ndarray>np.asarray(dispatch.tangents.partial(u.row(), side, y, (a,) if u.nin == 1 else (a, b)))
+        if is_vector(p) and same_shape(p, y):
+            for j in range(k):
+                times_array(add, n, <double *>(g + j * span), <double *>cnp.PyArray_DATA(p), out + j * n)
+            return 0
+    for j in range(k):
+        times_partial(form, u.opcode, side, add, n, <double *>(g + j * span), av, bv,
+                      <double *>cnp.PyArray_DATA(y), out + j * n)
+    return 0
+
+
+cdef struct DualSide:           # one operand; references are borrowed
+    PyObject *level             # NULL: a constant
+    PyObject *buffer
+    PyObject *array             # NULL: a number
+    double *t                   # tangents of a scalar
+    double c
+    bint strong
+
+
+cdef int read_dual_side(object x, DualSide *side) except -1:
+    """Classify an operand; 0 where the general way must be taken."""
+    cdef ArrayVar v
+    memset(side, 0, sizeof(DualSide))
+    if type(x) is ArrayVar:
+        v = <ArrayVar>x
+        if not is_double(v.v) or cnp.PyArray_NDIM(v.v) == 0:
+            return 0
+        settle(v.buffer)
+        side.array = <PyObject *>v.v
+        if v.buffer.level is not None:
+            if not is_forward(v.buffer):
+                return 0
+            side.level = <PyObject *>v.buffer.level
+            side.buffer = <PyObject *>v.buffer
+        return 1
+    if type(x) is ScalarDual:
+        side.level = <PyObject *>(<ScalarDual>x).level
+        side.t = (<ScalarDual>x).t
+        side.c = (<ScalarDual>x).v
+        side.strong = True
+        return 1
+    if type(x) is ndarray:
+        if not is_double(<cnp.ndarray>x) or cnp.PyArray_NDIM(<cnp.ndarray>x) == 0:
+            return 0
+        side.array = <PyObject *>x
+        return 1
+    if number(x, &side.c):
+        side.strong = type(x) is float64
+        return 1
+    return 0
+
+
+cdef object forward_binary(Kernel u, object left, object right, object compute):
+    """A ufunc of two operands of an outermost forward level, at least one an array; None where that is not so."""
+    cdef DualSide sides[2]
+    cdef Level level
+    cdef cnp.ndarray y, t, a = None, b = None
+    cdef const double *av
+    cdef const double *bv
+    cdef Py_ssize_t n, j, i
+    cdef bint add = False, fast
+    cdef int form, side
+    cdef DualSide *s
+    if not (read_dual_side(left, &sides[0]) and read_dual_side(right, &sides[1])):
+        return None
+    if sides[0].array == sides[1].array == NULL or sides[0].level == sides[1].level == NULL:
+        return None
+    if sides[0].level != NULL and sides[1].level != NULL and sides[0].level != sides[1].level:
+        return None
+    level = <Level>(sides[0].level if sides[0].level != NULL else sides[1].level)
+    if sides[0].array != NULL:
+        a = <cnp.ndarray>sides[0].array
+    if sides[1].array != NULL:
+        b = <cnp.ndarray>sides[1].array
+    l = a if a is not None else float64(sides[0].c) if sides[0].strong else sides[0].c
+    r = b if b is not None else float64(sides[1].c) if sides[1].strong else sides[1].c
+    if compute is None:
+        y = <cnp.ndarray>u.array_value(a, b, sides[0].c, sides[1].c, sides[0].strong or sides[1].strong)
+    else:
+        y = <cnp.ndarray>compute(l, r)
+    fast = (is_vector(y) and (a is None or (is_vector(a) and same_shape(a, y)))
+            and (b is None or (is_vector(b) and same_shape(b, y))) and not level.silent)
+    if not fast:
+        sources = []
+        for side in range(2):
+            if sides[side].level != NULL:
+                sources.append((side, -1, tangents_of((left, right)[side])))
+        return dual(level, y, dispatch.tangents.elementwise(u.row(), y, (l, r), sources))
+    form = VECTORS if a is not None and b is not None else NUMBER_RIGHT if a is not None else NUMBER_LEFT
+    av = <double *>cnp.PyArray_DATA(a) if a is not None else &sides[0].c
+    bv = <double *>cnp.PyArray_DATA(b) if b is not None else &sides[1].c
+    n = cnp.PyArray_SIZE(y)
+    t = empty_tangent(level, y)
+    for side in range(2):
+        s = &sides[side]
+        if s.level == NULL:
+            continue
+        if s.array != NULL:
+            forward_side(u, side, form, add,
+                         (<Buffer>s.buffer).tangent + (<char *>cnp.PyArray_DATA(<cnp.ndarray>s.array)
+                                                       - (<Buffer>s.buffer).low),
+                         (<Buffer>s.buffer).span, level.k, l, r, y, y, av, bv, t)
+        else:
+            spread(dispatch.tangents.partial(u.row(), side, y, (l, r)), s.t, level.k, n, add,
+                   <double *>cnp.PyArray_DATA(t))
+        add = True
+    return dual_array(level, y, t)
+
+
+cdef int spread(object partial, const double *t, Py_ssize_t k, Py_ssize_t n, bint add, double *out) except -1:
+    """out (+)= partial times the tangents of one number."""
+    cdef cnp.ndarray p = <cnp.ndarray>np.ascontiguousarray(partial, dtype=float64)
+    cdef const double *pv = <double *>cnp.PyArray_DATA(p)
+    cdef Py_ssize_t i, j, step = 1 if cnp.PyArray_SIZE(p) == n else 0
+    cdef double q
+    for j in range(k):
+        for i in range(n):
+            q = 0.0 if t[j] == 0.0 or pv[i * step] == 0.0 else t[j] * pv[i * step]
+            out[j * n + i] = out[j * n + i] + q if add else q
+    return 0
+
+
+cdef object forward_sum(ArrayVar x):
+    """Sum of all elements of an array of an outermost level."""
+    t = tangent_view(x.buffer, x.v)
+    return dual(x.buffer.level, add_reduce(x.v, None),
+                add_reduce(t, tuple(range(1, cnp.PyArray_NDIM(t)))) if cnp.PyArray_NDIM(t) > 1 else t)

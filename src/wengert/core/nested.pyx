@@ -1,0 +1,360 @@
+# cython: language_level=3
+"""Reverse mode inside of another derivative: a list of calls on operands of the level around.
+
+The outermost derivative works on numbers and is fast; this one is general, to any depth.
+A value of this level is an operand of the level around (or a number, where it is constant there), the rules of the
+registry run on such operands, and adjoints are such operands: so the level around records all that the sweep does,
+and derivatives of derivatives come from the same rows.
+
+Arrays keep their memory at all levels, so views need no entry here either, and a write in place is swapped back
+during the sweep by a write that the level around records.
+"""
+
+cimport numpy as cnp
+
+import numpy as np
+
+from wengert.core.memory cimport Buffer, Level, view_at
+from wengert.core.tape cimport Tape
+from wengert.core.var cimport (
+    ArrayVar, array_var, flat, innermost, last_written, level_of, lower, same_memory, store, value_of, wrap,
+)
+
+from wengert.core import levels, var
+from wengert.core.pullback import independent, pull_back
+from wengert.errors import LevelError, TracedValueError
+from wengert.registry import Primitive, strong
+
+cnp.import_array()
+
+
+cdef class Entry:
+    """One call, gather, rearrangement or write."""
+    cdef object row                 # None: a write
+    cdef tuple args                 # as the level around sees them
+    cdef dict kwargs
+    cdef list sources               # ``(position, item, buffer, view)`` of the operands of this level
+    cdef Buffer out
+    cdef cnp.ndarray view           # of the result, or of the place written
+    cdef object y                   # the result, as the level around sees it
+    cdef object key                 # index of a gather or a write; map of a rearrangement
+    cdef object index_map
+    cdef object saved               # what a write overwrote
+    cdef object won                 # of the writes to repeated places, those that stayed
+
+
+cdef object GETITEM = Primitive("indexing", "rearrangement")
+cdef object SAME = Primitive("the same array", "rearrangement")
+
+
+cdef class List:
+    """What was recorded at one level inside of another."""
+
+    cdef readonly Level level
+    cdef list entries
+    cdef dict adjoints              # of buffers, by identity: (buffer, operand of the level around)
+    cdef Py_ssize_t k
+
+    def __init__(self, str name, int depth):
+        self.level = Level.nested(name, self, depth)
+        self.entries = []
+        self.adjoints = {}
+
+    def close(self):
+        """End the derivative."""
+        self.level.close()
+        self.entries = []
+
+    @property
+    def size(self):
+        return len(self.entries)
+
+    @property
+    def elements(self):
+        return 0
+
+    @property
+    def has_stores(self):
+        return any([(<Entry>entry).row is None for entry in self.entries if entry is not None])
+
+    def pause(self):
+        """Begin a block that is not followed; what to hand to `resume`."""
+        return len(self.entries)
+
+    def resume(self, Py_ssize_t start):
+        """Make constants of what was recorded since `start`; writes stay writes."""
+        cdef Entry entry
+        for i in range(start, len(self.entries)):
+            entry = self.entries[i]
+            if entry is not None and entry.row is None:
+                entry.sources = []
+            else:
+                self.entries[i] = None
+
+    # ------------------------------------------------------------------------------------------ recording
+
+    def independent(self, value):
+        """A traced copy of an array or number, in which derivatives are taken."""
+        return wrap(self.level, np.copy(value) if np.ndim(value) else value)
+
+    def record(self, row, args, kwargs, operands, y, index_map):
+        """The result of a call, as an operand of this level."""
+        cdef Entry entry = Entry.__new__(Entry)
+        entry.row = row
+        entry.args = args
+        entry.kwargs = kwargs
+        entry.sources = [(position, item, (<ArrayVar>x).buffer, (<ArrayVar>x).v) for position, item, x in operands]
+        entry.index_map = index_map
+        return self.result(entry, y)
+
+    def gather(self, Buffer buffer, view, key, y):
+        """Elements at an advanced index, or one element: key is () and the view has no axes."""
+        cdef Entry entry = Entry.__new__(Entry)
+        entry.row = GETITEM
+        entry.sources = [(0, -1, buffer, view)]
+        entry.key = key
+        entry.index_map = index_of
+        return self.result(entry, y)
+
+    cdef result(self, Entry entry, y):
+        cdef ArrayVar x = wrap(self.level, y)
+        entry.out = x.buffer
+        entry.view = x.v
+        entry.y = y
+        self.entries.append(entry)
+        return x
+
+    def rename(self, Buffer old, Buffer new, cnp.ndarray whole):
+        """From here on a buffer has another identity at this level, and the same memory."""
+        cdef Entry entry = Entry.__new__(Entry)
+        entry.row = SAME
+        entry.sources = [(0, -1, old, whole)]
+        entry.out = new
+        entry.view = whole
+        self.entries.append(entry)
+
+    def store(self, Buffer buffer, cnp.ndarray view, key, value, below):
+        """Write into a view (or at an advanced index of it), keeping what it overwrites."""
+        cdef Entry entry = Entry.__new__(Entry)
+        cdef Buffer under = <Buffer>buffer.under
+        entry.out = buffer
+        entry.view = view
+        entry.key = key
+        entry.sources = []
+        if level_of(value) is self.level:
+            entry.sources = [(0, -1, (<ArrayVar>value).buffer, (<ArrayVar>value).v)]
+            entry.won = None if key is None else last_written(view, key)
+        entry.saved = np.copy(place_of(under, view, key))
+        store(under, view, key, below)
+        self.entries.append(entry)
+
+    # ------------------------------------------------------------------------------------------ sweep
+
+    def pull_back(self, list inputs, list outputs, cotangents, Py_ssize_t k, bint stacked, bint consume):
+        """Cotangents of the inputs; see `wengert.core.pullback.pull_back`."""
+        cdef Py_ssize_t offset = 0, i
+        cdef Entry entry
+        self.k = k
+        self.adjoints = {}
+        with np.errstate(all="ignore"):
+            for i, y in enumerate(outputs):
+                if type(cotangents) is tuple:
+                    size = len(y) if isinstance(y, (list, tuple)) else np.size(y)
+                    rows = np.eye(k, size, k=cotangents[0] - offset)
+                    if cotangents[0] > offset:
+                        rows = np.eye(size, dtype=float)[cotangents[0] - offset:][:k]
+                        rows = np.concatenate([rows, np.zeros((k - len(rows), size))]) if len(rows) < k else rows
+                    else:
+                        rows = np.eye(k, size, k=0) if offset == cotangents[0] else np.concatenate(
+                            [np.zeros((min(k, offset - cotangents[0]), size)),
+                             np.eye(max(0, k - (offset - cotangents[0])), size)])
+                    offset += size
+                    self.seed(y, np.reshape(rows, (k,) + (np.shape(y) if not isinstance(y, (list, tuple)) else (size,))))
+                elif cotangents[i] is not None:
+                    self.seed(y, cotangents[i] if stacked else np.reshape(cotangents[i], (1, *np.shape(cotangents[i]))))
+            undone = len(self.entries)
+            try:
+                for i in range(len(self.entries) - 1, -1, -1):
+                    undone = i
+                    entry = self.entries[i]
+                    if entry is not None:
+                        self.pull(entry)
+                found = [self.adjoint_of(x, stacked) for x in inputs]
+            finally:
+                self.adjoints = {}
+                for i in range(undone, len(self.entries)):
+                    entry = self.entries[i]
+                    if entry is not None and entry.row is None:
+                        swap(entry)
+        return found
+
+    cdef seed(self, y, cotangent):
+        if isinstance(y, (list, tuple)):
+            for i, x in enumerate(y):
+                self.seed(x, cotangent[..., i])
+        elif level_of(y) is self.level:
+            self.accumulate((<ArrayVar>y).buffer, (<ArrayVar>y).v, cotangent)
+
+    cdef adjoint_of(self, x, bint stacked):
+        cdef ArrayVar v = <ArrayVar>x
+        found = self.adjoint(v.buffer, v.v)
+        if found is None:
+            found = np.zeros((self.k, *v.shape), dtype=v.v.dtype)
+        return found if stacked else np.copy(found[0]) if np.ndim(found) > 1 else found[0]
+
+    cdef adjoint(self, Buffer buffer, cnp.ndarray view):
+        """Adjoint of a view, with a leading axis of directions; None if nothing was accumulated."""
+        cdef ArrayVar memory
+        found = self.adjoints.get(id(buffer))
+        if found is None:
+            return None
+        memory = <ArrayVar>found[1]
+        return array_var(memory.buffer, view_at(
+            <char *>cnp.PyArray_DATA(memory.v) + (<char *>cnp.PyArray_DATA(view) - buffer.low), memory.v, view,
+            self.k, buffer.span))
+
+    cdef accumulate(self, Buffer buffer, cnp.ndarray view, c):
+        """Add a cotangent to the adjoint of a view, summed over the axes that broadcasting made."""
+        cdef Py_ssize_t size = max(1, self.k * buffer.span // cnp.PyArray_ITEMSIZE(view))
+        c = summed(c, view)
+        if id(buffer) not in self.adjoints:
+            self.adjoints[id(buffer)] = (buffer, var.clean(np.zeros(size, dtype=view.dtype)))
+        target = self.adjoint(buffer, view)
+        repeated = tuple([d + 1 for d in range(cnp.PyArray_NDIM(view))
+                          if cnp.PyArray_STRIDE(view, d) == 0 and cnp.PyArray_DIM(view, d) > 1])
+        if repeated:                # one place stands for many elements
+            c = np.sum(np.broadcast_to(c, target.shape), axis=repeated, keepdims=True)
+            target = target[tuple([slice(0, 1) if d in repeated else slice(None) for d in range(target.ndim)])]
+        target += c
+
+    cdef pull(self, Entry entry):
+        """Reverse one entry; the adjoint of its result is dead afterwards."""
+        cdef Py_ssize_t j
+        if entry.row is None:
+            return self.pull_store(entry)
+        ybar = self.adjoint(entry.out, entry.view)
+        if ybar is None:
+            return
+        del self.adjoints[id(entry.out)]
+        if entry.row is SAME:
+            self.accumulate(<Buffer>entry.sources[0][2], entry.sources[0][3], ybar)
+        elif entry.index_map is not None:
+            self.pull_rearrangement(entry, ybar)
+        else:
+            self.pull_call(entry, ybar)
+
+    cdef pull_store(self, Entry entry):
+        target = self.adjoint(entry.out, entry.view)
+        if target is not None:
+            if entry.key is None:
+                c = np.copy(target)
+                target[...] = 0.0
+            else:
+                c = np.stack([np.copy(target[j][entry.key]) for j in range(self.k)])
+                for j in range(self.k):
+                    target[j][entry.key] = 0.0
+                if entry.won is not None:
+                    c = np.where(entry.won, c, 0.0)
+            if entry.sources:
+                _, _, buffer, view = entry.sources[0]
+                # NumPy drops leading axes of length 1 of what is assigned
+                if np.ndim(view) > np.ndim(c) - 1:
+                    c = np.reshape(c, (self.k,) + (1,) * (np.ndim(view) - np.ndim(c) + 1) + np.shape(c)[1:])
+                self.accumulate(<Buffer>buffer, view, c)
+        swap(entry)
+
+    cdef pull_rearrangement(self, Entry entry, ybar):
+        """Send the cotangent back to where each element came from."""
+        if entry.saved is None:
+            entry.saved = np.ravel(entry.index_map(entry))
+        count = 1 + sum([np.size(source[3]) for source in entry.sources])
+        flat_bar = np.reshape(ybar, (self.k, -1))
+        total = np.stack([np.bincount(entry.saved, weights=flat_bar[j], minlength=count) for j in range(self.k)])
+        start = 1
+        for _, _, buffer, view in entry.sources:
+            size = np.size(view)
+            part = np.reshape(total[:, start:start + size], (self.k, *np.shape(view)))
+            self.accumulate(<Buffer>buffer, view, part)
+            start += size
+
+    cdef pull_call(self, Entry entry, ybar):
+        row = entry.row
+        known = {}
+        for position, item, buffer, view in entry.sources:
+            if row.kind == "elementwise":
+                partial = row.partials[position]
+                partial = partial(entry.y, *entry.args) if callable(partial) else partial
+                c = ybar if type(partial) is float and partial == 1.0 else strong(ybar, partial)
+            else:
+                if position not in known:
+                    known[position] = self.by_rule(entry, position, ybar)
+                c = known[position]
+                if item >= 0:
+                    c = c[item] if row.stacked else np.stack([one[item] for one in c])
+                elif not row.stacked:
+                    c = np.stack([np.broadcast_to(one, np.shape(view)) for one in c])
+            self.accumulate(<Buffer>buffer, view, c)
+
+    cdef by_rule(self, Entry entry, position, ybar):
+        """Cotangents by the pullback of a row: at once, or a list of one direction each."""
+        row = entry.row
+        if row.stacked:
+            if row.variadic is not None:
+                return row.variadic(position, ybar, entry.y, *entry.args, **entry.kwargs)
+            return row.vjps[position](ybar, entry.y, *entry.args, **entry.kwargs)
+        return [row.vjps[position](ybar[j], entry.y, *entry.args, **entry.kwargs) for j in range(self.k)]
+
+
+def index_of(Entry entry):
+    """Where each element at an index comes from, counted from 1."""
+    _, _, buffer, view = entry.sources[0]
+    return np.arange(1, np.size(view) + 1).reshape(np.shape(view))[entry.key]
+
+
+cdef object place_of(Buffer under, cnp.ndarray view, key):
+    """What lies in a view (or at an index of it), as the level around sees it."""
+    place = view if under.level is None else array_var(under, view)
+    return place if key is None else place[key]
+
+
+cdef swap(Entry entry):
+    """Exchange what a write wrote with what it overwrote: a write of the level around."""
+    cdef Buffer under = <Buffer>entry.out.under
+    other = np.copy(place_of(under, entry.view, entry.key))
+    store(under, entry.view, entry.key, entry.saved)
+    entry.saved = other
+
+
+cdef object summed(c, cnp.ndarray view):
+    """A cotangent with a leading axis, summed over the axes along which its operand was broadcast."""
+    cdef int ndim = cnp.PyArray_NDIM(view), d
+    extra = np.ndim(c) - 1 - ndim
+    if extra > 0:
+        c = np.sum(c, axis=tuple(range(1, 1 + extra)))
+    elif extra < 0 and np.ndim(c) > 0:
+        c = np.reshape(c, np.shape(c)[:1] + (1,) * -extra + np.shape(c)[1:])
+    shape = np.shape(c)
+    ones = tuple([d + 1 for d in range(ndim) if cnp.PyArray_DIM(view, d) == 1 != shape[d + 1]])
+    return np.sum(c, axis=ones, keepdims=True) if ones else c
+
+
+def transposed(pullback, name, y, t, values):
+    """The transpose of a pullback at a tangent `t` of its operand, with a leading axis: tangents of `y`."""
+    if var.holds_traced((y, t, *values)):
+        return transposed_on(List(f"the pullback of {name}", len(levels.running.get())), pullback, y, t)
+    with levels.outside():
+        return transposed_on(Tape(f"the pullback of {name}"), pullback, y, t)
+
+
+def transposed_on(recorder, pullback, y, t):
+    try:
+        with levels.recording(recorder):
+            zero = np.zeros(np.shape(y), dtype=y.dtype)
+            ybar = independent(recorder, zero if np.ndim(y) else zero[()])
+            xbar = pullback(ybar)
+        if level_of(xbar) is not recorder.level:        # a pullback that is zero
+            return np.zeros((len(t), *np.shape(y)), dtype=y.dtype)
+        found, = pull_back(recorder, [ybar], [xbar], [t], len(t), True, True)
+        return found
+    finally:
+        recorder.close()
