@@ -1,6 +1,6 @@
 """Exact derivatives of ordinary NumPy and SciPy code, at compiled speed.
 
-``op(f)`` returns a callable, ``op(f, x)`` evaluates: `grad`, `value_and_grad`, `jacobian`, `vjp`.
+``op(f)`` returns a callable, ``op(f, x)`` evaluates: `grad`, `jacobian`, `derivative`, `jvp`, `vjp`.
 """
 
 from importlib import import_module as _import_module
@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from wengert.api import (
+        derivative,
         grad,
         gradient,
+        jacfwd,
         jacobian,
+        jacrev,
+        jvp,
         primitive,
         stop_gradient,
         value_and_grad,
@@ -34,6 +38,10 @@ _HOMES = {
     "gradient": "api",
     "value_and_grad": "api",
     "jacobian": "api",
+    "jacfwd": "api",
+    "jacrev": "api",
+    "jvp": "api",
+    "derivative": "api",
     "vjp": "api",
     "stop_gradient": "api",
     "primitive": "api",
@@ -53,9 +61,13 @@ __all__ = [
     "UnsupportedFunctionError",
     "clear_caches",
     "compare",
+    "derivative",
     "grad",
     "gradient",
+    "jacfwd",
     "jacobian",
+    "jacrev",
+    "jvp",
     "passive",
     "primitive",
     "stop_gradient",

@@ -14,7 +14,7 @@ import numpy as np
 from wengert import registry
 from wengert.containers import plain_copy
 from wengert.core import dispatch, var
-from wengert.transforms.dense import VJP, Gradient, Jacobian
+from wengert.transforms.dense import JVP, VJP, Elementwise, Gradient, Jacobian
 
 
 class _NotGiven:
@@ -142,11 +142,13 @@ def jacobian(
     argnums: int | tuple | slice = 0,
     value: bool = False,
     has_aux: bool = False,
+    mode: str = "auto",
     chunk: int | None = None,
 ) -> Any:
     """Jacobian of a function, of shape ``y.shape + x.shape``.
 
-    Reverse mode: one run of `f`, then sweeps over its list that carry many rows at once.
+    In reverse mode `f` is run once, and sweeps over its list carry many rows at once;
+    in forward mode `f` is run with many tangents at once, and nothing is recorded.
 
     Parameters
     ----------
@@ -157,8 +159,11 @@ def jacobian(
         ready for ``jac=`` of SciPy's solvers.
     args, kwargs, argnums, value, has_aux
         As for `grad`.
+    mode : {"auto", "forward", "reverse"}
+        Columns by tangents, or rows by sweeps. By default what costs less for the shape; the callable's ``plan``
+        says what was chosen.
     chunk : int, optional
-        Rows swept at once; memory grows with it. Chosen from the length of the list by default.
+        Directions carried at once; memory grows with it. Chosen from the length of the list by default.
 
     Returns
     -------
@@ -196,7 +201,124 @@ def jacobian(
     array([[2., 0.],
            [1., 0.]])
     """
-    return _apply(Jacobian(f, argnums, value, has_aux, chunk), x, args, kwargs)
+    return _apply(Jacobian(f, argnums, value, has_aux, chunk, mode), x, args, kwargs)
+
+
+jacfwd = functools.partial(jacobian, mode="forward")
+jacrev = functools.partial(jacobian, mode="reverse")
+
+
+def derivative(
+    f: Callable,
+    x: Any = _NOT_GIVEN,
+    /,
+    *,
+    order: int = 1,
+    args: tuple = (),
+    kwargs: dict | None = None,
+    argnums: int = 0,
+    value: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """Derivative of a function of one number, or of one that acts element by element.
+
+    Forward mode: one run of `f` with tangents; each further order runs it inside another.
+
+    Parameters
+    ----------
+    f : callable
+        Maps a number to a number or an array, or an array of shape S to one of the same shape, element by element.
+    x : array_like, shape S, optional
+        Point at which to evaluate; never changed. Without it a callable with the signature of `f` is returned.
+    order : int
+        Which derivative: 1 is the first.
+    args, kwargs, value, has_aux
+        As for `grad`.
+    argnums : int
+        Position of the differentiated argument.
+
+    Returns
+    -------
+    number or ndarray, shape of ``f(x)``
+        The derivative at each element.
+
+    Raises
+    ------
+    ValueError
+        If `f` mixes the elements of an array: then it has a `jacobian`.
+
+    References
+    ----------
+    Griewank and Walther (2008), Evaluating Derivatives, section 3.1. doi:10.1137/1.9780898717761
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> wg.derivative(np.sin, 0.0)
+    np.float64(1.0)
+    >>> wg.derivative(lambda x: x**3, [1.0, 2.0], order=2)
+    array([ 6., 12.])
+    """
+    return _apply(Elementwise(f, argnums, value, has_aux, order), x, args, kwargs)
+
+
+def jvp(
+    f: Callable,
+    x: Any = _NOT_GIVEN,
+    v: Any = _NOT_GIVEN,
+    /,
+    *,
+    args: tuple = (),
+    kwargs: dict | None = None,
+    argnums: int | tuple = 0,
+    has_aux: bool = False,
+) -> Any:
+    """Value of `f` at `x` and its derivative in the direction `v`.
+
+    Forward mode: one run of `f` with tangents, in constant memory however long it is.
+
+    Parameters
+    ----------
+    f : callable
+        Maps an array of shape S to an array of shape T, using NumPy functions.
+    x : array_like or container, shape S, optional
+        Point; never changed. Without it a callable ``(x, v, *args)`` is returned.
+    v : array_like or container like `x`, shape S or (k, *S)
+        Direction, or k of them stacked. With a tuple `argnums` a tuple, one an argument.
+    args, kwargs, argnums, has_aux
+        As for `grad`.
+
+    Returns
+    -------
+    y : ndarray, shape T
+    dy : ndarray, shape T or (k, *T)
+        The Jacobian times `v`.
+    aux
+        With `has_aux` only.
+
+    Raises
+    ------
+    UnsupportedFunctionError
+        If `f` calls a function that has no rule.
+    ValueError
+        If the direction has another shape than `x`.
+
+    References
+    ----------
+    Griewank and Walther (2008), Evaluating Derivatives, section 3.1. doi:10.1137/1.9780898717761
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> wg.jvp(lambda x: x**2, [1.0, 2.0, 3.0], [1.0, 0.0, 1.0])
+    (array([1., 4., 9.]), array([2., 0., 6.]))
+    """
+    derivative = JVP(f, argnums, has_aux)
+    if x is _NOT_GIVEN:
+        return _apply(derivative, x, args, kwargs)
+    if v is _NOT_GIVEN:
+        raise TypeError(f"{derivative!r}: give the direction too: jvp(f, x, v)")
+    return derivative(x, v, *args, **(kwargs or {}))
 
 
 def vjp(

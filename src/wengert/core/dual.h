@@ -12,7 +12,7 @@ static inline double wg_times(double p, double t) { return p == 0.0 || t == 0.0 
 static inline void wg_scaled(double p, const double *restrict ta, double *restrict t, ptrdiff_t k) {
     ptrdiff_t j;
     if (isfinite(p))
-        for (j = 0; j < k; j++) t[j] = p * ta[j];
+        for (j = 0; j < k; j++) t[j] = p * ta[j] + 0.0; /* no -0.0 */
     else
         for (j = 0; j < k; j++) t[j] = wg_times(p, ta[j]);
     if (p == 0.0) /* also of infinite tangents */

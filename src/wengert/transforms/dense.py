@@ -1,6 +1,6 @@
 """Dense gradients and Jacobians: what `grad` and `jacobian` return, callables for any solver.
 
-A Jacobian is made of rows: k cotangents are swept at once over one recording.
+A Jacobian is made of rows, k cotangents swept at once over one recording, or of columns, k tangents carried along.
 """
 
 from __future__ import annotations
@@ -15,7 +15,19 @@ import numpy as np
 
 from wengert.containers import plain_copy
 from wengert.core.pullback import pull_back
-from wengert.transforms.products import Pullback, Recording, assemble_inputs, record, shape_of
+from wengert.core.var import holds_traced, plain
+from wengert.transforms.costs import Plan, is_forward, is_forward_at_once
+from wengert.transforms.products import (
+    Directions,
+    Pullback,
+    Recording,
+    assemble_inputs,
+    push,
+    record,
+    shape_of,
+    size_of_inputs,
+    tangents,
+)
 
 #: bytes of adjoints that one sweep of a Jacobian may take: about what stays in a second-level cache
 _SWEEP_BYTES = 1 << 21
@@ -23,6 +35,9 @@ _SWEEP_BYTES = 1 << 21
 #: fewest directions swept at once, where there are that many: the pass over the list is paid once for all of them;
 #: but their adjoints must not take more than so many bytes
 _FEWEST = 16
+
+#: most tangents carried through f at once
+_WIDEST = 64
 _MOST_BYTES = 1 << 28
 
 
@@ -87,7 +102,7 @@ class Derivative:
 
     def __call__(self, *args, out=None, **kwargs):
         if out is None and self._bare and self._shared is None:  # the usual call, kept short
-            run = record(self.f, args, kwargs, self.positions(args), False, self.name)
+            run = self._record(args, kwargs)
             try:
                 return self.of(run)
             finally:
@@ -235,29 +250,84 @@ class Gradient(Derivative):
         return found[0] if run.restore_inputs is None and self._single else assemble_inputs(run, found, self._single)
 
 
+MODES = ("auto", "forward", "reverse")
+
+
 class Jacobian(Derivative):
-    """Jacobian by rows: k cotangents swept at once."""
+    """Jacobian by rows or by columns, whichever cost less for its shape."""
 
     word = "jacobian"
 
-    def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None):
+    def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None, mode="auto"):
         super().__init__(f, argnums, value, has_aux)
         if chunk is not None and (not isinstance(chunk, (int, np.integer)) or chunk < 1):
-            raise ValueError(f"jacobian: chunk is the number of rows swept at once, at least 1, not {chunk!r}")
+            raise ValueError(f"jacobian: chunk is the number of directions carried at once, at least 1, not {chunk!r}")
+        if mode not in MODES:
+            raise ValueError(f"jacobian: mode is one of {', '.join(map(repr, MODES))}, not {mode!r}")
         self.chunk = chunk
+        self.mode = mode
+        self.plan: Plan | None = None  # of the last call
+        self._m = 0  # elements of the output, as the last call found
+
+    def __repr__(self):
+        made = super().__repr__()
+        return made if self.mode == "auto" else f"{made[:-1]}, mode={self.mode!r})"
 
     def __reduce__(self):
-        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.chunk)
+        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.chunk, self.mode)
+
+    def _record(self, args, kwargs):
+        """Run f: recorded, or with tangents where that is chosen; what the last call found decides beforehand."""
+        positions = self.positions(args)
+        if self.mode != "reverse":
+            n = size_of_inputs(args, positions)
+            if self._is_forward(n, self._m, False):
+                return self._push(args, kwargs, positions, n)
+        run = record(self.f, args, kwargs, positions, self.has_aux, self.name)
+        if self.mode == "auto":
+            self._m = sum([math.prod(shape_of(y)) for y in run.outputs])
+            if self._is_forward(n, self._m, True):
+                run.close()
+                return self._push(args, kwargs, positions, n)
+        return run
+
+    def _is_forward(self, n, m, recorded):
+        if self.mode == "forward":
+            return True
+        return is_forward_at_once(n) if m == 0 else is_forward(n, m, recorded)
+
+    def _push(self, args, kwargs, positions, n):
+        """Columns by runs of f with k tangents each; the value and aux are those of the first run."""
+        k = min(self.chunk or _WIDEST, n)
+        first_run = None
+        columns = []
+        for first in range(0, n, k) if n else (0,):
+            width = min(k, n - first)
+            run = push(self.f, args, kwargs, positions, self.has_aux, self.name, width, _Identity(first, width))
+            columns.append([tangents(run, y) for y in run.outputs])
+            if first_run is None:
+                first_run = run
+            else:
+                run.close()
+        first_run.columns = columns[0] if len(columns) == 1 else [np.concatenate(parts) for parts in zip(*columns)]
+        self._m = sum([math.prod(shape_of(y)) for y in first_run.outputs])
+        self.plan = Plan("forward", n, self._m, len(columns), 0, k, self._reason("forward"))
+        return first_run
+
+    def _reason(self, mode):
+        return f"mode={mode!r} was asked for" if self.mode != "auto" else "the cheaper by the table of costs"
 
     def of(self, run):
+        shapes = [shape_of(y) for y in run.outputs]
+        if run.columns is not None:
+            return self._from_columns(run, shapes)
         if len(run.outputs) == 1:
-            shape = shape_of(run.outputs[0])
+            shape = shapes[0]
             if len(shape) == 1 and run.restore_output is None and run.restore_inputs is None and self._single:
                 return self._rows(run, shape[0])[0]
             rows = self._rows(run, math.prod(shape))
             block = self._block(run, rows, shape)
             return run.restore_output([block]) if run.restore_output else block
-        shapes = [shape_of(y) for y in run.outputs]
         rows = self._rows(run, sum([math.prod(shape) for shape in shapes]))
         blocks = []
         first = 0
@@ -267,23 +337,41 @@ class Jacobian(Derivative):
             first = last
         return run.restore_output(blocks)
 
+    def _from_columns(self, run, shapes):
+        """Blocks, from the tangents of each output in the directions of all elements of the inputs."""
+        blocks = []
+        for t, shape in zip(run.columns, shapes):
+            flat = np.reshape(t, (np.shape(t)[0], math.prod(shape)))
+            lines = []
+            first = 0
+            for x in run.inputs:
+                last = first + math.prod(x.shape)
+                part = np.transpose(flat[first:last])
+                part = part if holds_traced(part) else np.ascontiguousarray(part, dtype=x.dtype)
+                lines.append(np.reshape(part, (part.shape[0], *x.shape)))
+                first = last
+            blocks.append(self._block(run, lines, shape))
+        return run.restore_output(blocks) if run.restore_output else blocks[0]
+
     def _rows(self, run, m):
         """Derivatives of all m elements of the outputs, an array of shape (m, *S) for each input."""
         k = self.chunk or self._directions(run, m)
+        self.plan = Plan("reverse", sum([math.prod(x.shape) for x in run.inputs]), m, 1, -(-m // k) if k else 0, k,
+                         self._reason("reverse"))
         if 0 < m <= k:
             return pull_back(run.tape, run.inputs, run.outputs, (0, m), m, True, True)
-        rows = [np.empty((m, *x.shape), dtype=x.dtype) for x in run.inputs]
+        parts = []
         for first in range(0, m, k or 1):
             last = min(first + k, m)
-            found = pull_back(run.tape, run.inputs, run.outputs, (first, last), last - first, True, last == m)
-            for whole, part in zip(rows, found):
-                whole[first:last] = part
-        return rows
+            parts.append(pull_back(run.tape, run.inputs, run.outputs, (first, last), last - first, True, last == m))
+        if not parts:
+            return [np.empty((0, *x.shape), dtype=x.dtype) for x in run.inputs]
+        return [np.concatenate(found) for found in zip(*parts)]
 
     def _block(self, run, rows, shape):
         """Rows of one output, in its shape and in the form of the arguments."""
         if len(shape) != 1:
-            rows = [row.reshape(shape + row.shape[1:]) for row in rows]
+            rows = [np.reshape(row, shape + row.shape[1:]) for row in rows]
         rows = [row if row.ndim else row[()] for row in rows]      # as a function of numbers would give
         return assemble_inputs(run, rows, self._single)
 
@@ -318,3 +406,121 @@ class VJP:
         return run.value(), pullback
 
 
+
+
+class _Identity:
+    """Tangents of the inputs: rows of the identity over all their elements, from `first` on."""
+
+    def __init__(self, first, width):
+        self._column = first
+        self._width = width
+
+    def __call__(self, i, leaf):
+        size = np.size(leaf)
+        t = np.eye(self._width, size, self._column, dtype=leaf.dtype)
+        self._column -= size
+        return t.reshape(self._width, *np.shape(leaf))
+
+
+class JVP:
+    """``jvp(f)``: a callable that gives the value at a point and its derivative in a direction."""
+
+    def __init__(self, f: Callable, argnums: Any = 0, has_aux: bool = False):
+        self._recorder = Derivative(f, argnums, False, has_aux)
+        self._recorder.name = f"jvp({_name_of(f)})"
+        self.f = f
+        self.__wrapped__ = f
+
+    def __reduce__(self):
+        return type(self), (self.f, self._recorder.argnums, self._recorder.has_aux)
+
+    def __repr__(self):
+        return self._recorder.name
+
+    def __call__(self, x, v, *args, **kwargs):
+        recorder = self._recorder
+        args = (x, *args)
+        directions = Directions(args, recorder.positions(args), v, recorder._single, recorder.name)
+        run = push(self.f, args, kwargs, recorder.positions(args), recorder.has_aux, recorder.name, directions.k,
+                   directions)
+        try:
+            found = [tangents(run, y) for y in run.outputs]
+            found = found if directions.stacked else [t[0] for t in found]
+            dy = run.restore_output(found) if run.restore_output else found[0]
+            return (run.value(), dy, run.aux) if recorder.has_aux else (run.value(), dy)
+        finally:
+            run.close()
+
+
+class Elementwise(Derivative):
+    """Derivative of a function of one number, or of one that acts element by element."""
+
+    word = "derivative"
+
+    def __init__(self, f, argnums=0, value=False, has_aux=False, order=1):
+        super().__init__(f, argnums, value, has_aux)
+        if not isinstance(order, (int, np.integer)) or order < 1:
+            raise ValueError(f"derivative: order is a positive integer, not {order!r}")
+        if not self._single:
+            raise TypeError(f"derivative: argnums is one position, not {argnums!r}")
+        self.order = order
+        self._signs = np.random.default_rng(1964)
+
+    def __reduce__(self):
+        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.order)
+
+    def __repr__(self):
+        made = super().__repr__()
+        return made if self.order == 1 else f"{made[:-1]}, order={self.order})"
+
+    def _record(self, args, kwargs):
+        """A run with tangents: one direction of a number, two of an array (see `_seed`)."""
+        positions = self.positions(args)
+        k = 1 if np.ndim(args[positions[0]]) == 0 else 2
+        if self.order == 1:
+            return push(self.f, args, kwargs, positions, self.has_aux, self.name, k, self._seed)
+        return push(self._lower_order, args, kwargs, positions, True, self.name, k, self._seed)
+
+    @property
+    def _lower_order(self):
+        """The derivative of one order less, as a function that returns the value of `f` and aux beside it."""
+        inner = Elementwise(self.f, self.argnums, True, self.has_aux, self.order - 1)
+
+        def lower(*args, **kwargs):
+            y, derivative, *aux = inner(*args, **kwargs)
+            return derivative, (y, *aux)
+
+        return lower
+
+    def _seed(self, i, leaf):
+        """Ones; of an array also random signs: a function that mixes elements gives itself away."""
+        if np.ndim(leaf) == 0:
+            return np.ones(1, dtype=leaf.dtype)
+        ones = np.ones(np.shape(leaf), dtype=leaf.dtype)
+        return np.stack([ones, np.where(self._signs.random(np.shape(leaf)) < 0.5, -ones, ones)])
+
+    def of(self, run):
+        if len(run.inputs) != 1:
+            raise TypeError(f"{self.name}: expected one number or array, got a container of {len(run.inputs)} arrays")
+        found = [self._checked(run, y) for y in run.outputs]
+        return run.restore_output(found) if run.restore_output else found[0]
+
+    def _checked(self, run, y):
+        t = tangents(run, y)
+        (x,) = run.inputs
+        if np.ndim(x) == 0:
+            return t[0]
+        ones, signs = plain(t), plain(tangents(run, x))[1]
+        is_elementwise = shape_of(y) == x.shape and np.allclose(ones[1], signs * ones[0], 1e-12, 0.0, equal_nan=True)
+        if not is_elementwise:
+            raise ValueError(
+                f"{self.name}: the function mixes the elements of its argument, or changes its shape: "
+                "derivative() is for functions that act element by element; use wengert.jacobian(f, x)"
+            )
+        return t[0]
+
+    def _parts(self, run):
+        result = self.of(run)
+        y, aux = (run.value(), run.aux) if self.order == 1 else (run.aux[0], run.aux[1:])
+        aux = (aux,) if self.order == 1 else tuple(aux)
+        return (*((y,) if self.with_value else ()), result, *(aux if self.has_aux else ()))

@@ -22,7 +22,8 @@ from wengert.core.nested import List
 from wengert.core.pullback import carried, has_stores, independent, is_output, pull_back, was_written
 from wengert.core.rebind import rebound
 from wengert.core.tape import Tape
-from wengert.core.var import holds_traced
+from wengert.core.dispatch import stacked
+from wengert.core.var import holds_traced, level_of, tangents_of
 from wengert.errors import MutatedInputWarning
 
 _warned: weakref.WeakSet = weakref.WeakSet()
@@ -39,6 +40,7 @@ class Recording:
     restore_inputs: list | None = None  # (function that puts leaves into a container, how many); None: one array
     restore_output: Callable | None = None  # None: one array
     template: Any = None  # the container that was returned
+    columns: list | None = None  # of a run with tangents: those of the outputs, in all directions
     aux: Any = None
 
     def value(self) -> Any:
@@ -216,3 +218,47 @@ def assemble_inputs(run: Recording, leaves: list, alone: bool) -> Any:
         made.append(restore(leaves[start : start + count]))
         start += count
     return made[0] if alone else tuple(made)
+
+
+def tangents(run: Recording, y):
+    """Tangents of an output of a run with tangents, of shape (k, *T)."""
+    if isinstance(y, (list, tuple)):
+        y = stacked(y)
+    if level_of(y) is run.level:
+        return tangents_of(y)
+    return np.zeros((run.level.k, *np.shape(y)), dtype=getattr(y, "dtype", float))
+
+
+def size_of_inputs(args: tuple, positions: tuple) -> int:
+    """Number of elements of the differentiated arguments."""
+    if len(positions) == 1 and type(args[positions[0]]) is np.ndarray:
+        return args[positions[0]].size
+    return sum(np.size(leaf) for position in positions for leaf in split(args[position])[0])
+
+
+class Directions:
+    """Tangents given by a user: of the shape of the arguments, or stacked with a leading axis."""
+
+    def __init__(self, args, positions, v, single, name):
+        points = [leaf for position in positions for leaf in split(args[position])[0]]
+        if not single and (not isinstance(v, (tuple, list)) or len(v) != len(positions)):
+            raise TypeError(f"{name}: expected a tuple of {len(positions)} directions, one an argument")
+        parts = (v,) if single else v
+        found = [leaf for p, part in zip(positions, parts) for leaf in leaves_like(args[p], part, name)]
+        self.leaves = [leaf if holds_traced(leaf) else np.asarray(leaf) for leaf in found]
+        shapes = [np.shape(point) for point in points]
+        self.stacked = bool(shapes) and np.ndim(self.leaves[0]) == len(shapes[0]) + 1
+        self.k = len(self.leaves[0]) if self.stacked else 1
+        for leaf, shape in zip(self.leaves, shapes):
+            if np.shape(leaf) != ((self.k, *shape) if self.stacked else shape):
+                stack = "(k, " + ", ".join(map(str, shape)) + ")" if shape else "(k,)"
+                raise ValueError(
+                    f"{name}: the direction has shape {np.shape(leaf)}, expected the argument's shape {shape}, "
+                    f"or {stack} for k directions"
+                )
+            if leaf.dtype.kind not in "biuf":
+                raise ValueError(f"{name}: the direction has dtype {leaf.dtype}, expected real numbers")
+
+    def __call__(self, i, leaf):
+        t = self.leaves[i]
+        return t if self.stacked else np.reshape(t, (1, *np.shape(t)))

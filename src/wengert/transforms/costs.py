@@ -1,0 +1,53 @@
+"""What the modes cost, in evaluations of f: the one table by which ``mode="auto"`` chooses.
+
+``python -m benchmarks.calibrate`` measures the constants anew and prints them beside these.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Costs(NamedTuple):
+    """Constants of the cost model, in evaluations of f."""
+
+    record: float = 1.4  # one run of f that is recorded
+    sweep: float = 0.6  # one pass backwards over the list,
+    row: float = 0.08  # and each direction it carries
+    push: float = 1.6  # one run of f with tangents,
+    column: float = 0.12  # and each direction it carries
+
+
+COSTS = Costs()
+
+
+class Plan(NamedTuple):
+    """How a derivative was computed: what `explain` prints."""
+
+    mode: str  # "forward", "reverse" or "mixed"
+    n: int  # elements of the inputs
+    m: int  # elements of the outputs
+    runs: int  # evaluations of f, recorded or with tangents
+    sweeps: int  # passes over the list
+    width: int  # directions carried at once
+    reason: str
+
+
+def forward_cost(n: int) -> float:
+    """Columns by tangents: f is run anew, nothing is recorded."""
+    return COSTS.push + COSTS.column * n
+
+
+def reverse_cost(m: int) -> float:
+    """Rows by sweeps over a list that is recorded already."""
+    return COSTS.sweep + COSTS.row * m
+
+
+def is_forward_at_once(n: int) -> bool:
+    """Are there so few variables that tangents cost less than recording and a single sweep?"""
+    return forward_cost(n) <= COSTS.record + reverse_cost(1)
+
+
+def is_forward(n: int, m: int, recorded: bool) -> bool:
+    """Do n columns cost less than m rows?"""
+    return forward_cost(n) < reverse_cost(m) + (0.0 if recorded else COSTS.record)
