@@ -4,6 +4,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.registry import composed, structural
+from wengert.rules.broadcasting import leading
 
 
 def _block(arrays):
@@ -143,11 +144,30 @@ def scatter_add(a, indices, b):
 
 
 def picked(ybar, y, a, indices, b):
-    """What was added at each place; a leading axis would move the axes of some indices, so one by one."""
-    return np.stack([g[indices] for g in ybar]) if np.ndim(ybar) > np.ndim(y) else ybar[indices]
+    """What was added at each place; leading axes would move those of some indices, so one by one."""
+    return one_by_one(lambda g: g[indices], ybar, y)
 
 
-structural(scatter_add, lambda ybar, y, a, indices, b: ybar, None, picked, stacked=True, curvature="none")
+def push_added(t, y, a, indices, b):
+    return one_by_one(lambda v: scatter_add(np.zeros(np.shape(y), dtype=t.dtype), indices, v), t, b)
+
+
+def one_by_one(fun, t, x):
+    """`fun` of each direction of a tangent (or cotangent) of `x`."""
+    if leading(t, x) == 0:
+        return fun(t)
+    return np.stack([one_by_one(fun, row, x) for row in t])
+
+
+structural(
+    scatter_add,
+    lambda ybar, y, a, indices, b: ybar,
+    None,
+    picked,
+    jvp=(lambda t, y, a, indices, b: t, None, push_added),
+    stacked=True,
+    curvature="none",
+)
 
 
 def _add_at(a, indices, b):
