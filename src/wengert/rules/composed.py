@@ -4,7 +4,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.registry import composed, structural
-from wengert.rules.broadcasting import leading
+from wengert.rules.broadcasting import aligned, front, gathered, numbers
 
 
 def _block(arrays):
@@ -138,25 +138,29 @@ composed(np.divmod, lambda x1, x2: (np.floor_divide(x1, x2), np.remainder(x1, x2
 
 def scatter_add(a, indices, b):
     """A copy of `a` to which `b` was added at `indices`, repeated ones included."""
+    for x in (a, b):  # it is not NumPy's, so it offers itself to the operands
+        offer = getattr(type(x), "__array_function__", np.ndarray.__array_function__)
+        if offer is not np.ndarray.__array_function__:
+            return offer(x, scatter_add, (type(x),), (a, indices, b), {})
     y = np.array(a)
     np.add.at(y, indices, b)
     return y
 
 
+def places_of(indices, y):
+    """Number of each element that is picked, in the flattened array."""
+    return numbers(y)[indices] - 1
+
+
 def picked(ybar, y, a, indices, b):
-    """What was added at each place; leading axes would move those of some indices, so one by one."""
-    return one_by_one(lambda g: g[indices], ybar, y)
+    """What was added at each place."""
+    return np.take(np.reshape(ybar, (*front(ybar, y), np.size(y))), places_of(indices, y), axis=-1)
 
 
 def push_added(t, y, a, indices, b):
-    return one_by_one(lambda v: scatter_add(np.zeros(np.shape(y), dtype=t.dtype), indices, v), t, b)
-
-
-def one_by_one(fun, t, x):
-    """`fun` of each direction of a tangent (or cotangent) of `x`."""
-    if leading(t, x) == 0:
-        return fun(t)
-    return np.stack([one_by_one(fun, row, x) for row in t])
+    places = places_of(indices, y)
+    spread = np.broadcast_to(aligned(t, b, np.ndim(places)), front(t, b) + np.shape(places))
+    return np.reshape(gathered(spread, places, np.size(y)), front(t, b) + np.shape(y))
 
 
 structural(
@@ -171,9 +175,7 @@ structural(
 
 
 def _add_at(a, indices, b):
-    # scatter_add is not NumPy's, so it is offered to the operands here; one of them is traced
-    carrier = b if type(a) is np.ndarray else a
-    a[...] = carrier.__array_function__(scatter_add, (type(carrier),), (a, indices, b), {})
+    a[...] = scatter_add(a, indices, b)
 
 
 registry.ufunc_methods[(np.add, "at")] = _add_at

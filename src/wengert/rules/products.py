@@ -48,6 +48,12 @@ def as_matrices(g, a, b):
     return g, a, b
 
 
+def tall(z, lead):
+    """A stack of matrices, behind the leading axes, as one tall matrix."""
+    *stack, columns = np.shape(z)
+    return np.reshape(z, (*stack[:lead], math.prod(stack[lead:]), columns))
+
+
 def matmul_wrt_left(ybar, y, a, b, out=None):
     lead = leading(ybar, y)
     g, left, right = as_matrices(ybar, a, b)
@@ -59,8 +65,7 @@ def matmul_wrt_right(ybar, y, a, b, out=None):
     lead = leading(ybar, y)
     g, left, right = as_matrices(ybar, a, b)
     if np.ndim(right) == 2 and np.ndim(left) > 2:  # a stack times one matrix is one tall matrix times it
-        g = np.reshape(g, np.shape(g)[:lead] + (-1, np.shape(g)[-1]))
-        left = np.reshape(left, (-1, np.shape(left)[-1]))
+        g, left = tall(g, lead), tall(left, 0)
     z = unbroadcast(strong_matmul(transposed(left), g), right, lead)
     return z[..., 0] if np.ndim(b) == 1 else z
 
@@ -69,8 +74,7 @@ def times_matrices(t, a, b):
     """t @ b for a tangent `t`, with leading axes, of the matrices `a`; one product where `b` is one matrix."""
     if np.ndim(b) > 2:
         return strong_matmul(aligned(t, a, np.ndim(b)), b)
-    tall = np.reshape(t, (math.prod(np.shape(t)[:-1]), np.shape(t)[-1]))
-    return np.reshape(strong_matmul(tall, b), np.shape(t)[:-1] + np.shape(b)[-1:])
+    return np.reshape(strong_matmul(tall(t, 0), b), np.shape(t)[:-1] + np.shape(b)[-1:])
 
 
 def matrices_times(a, t, b):
