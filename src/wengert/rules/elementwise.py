@@ -116,12 +116,15 @@ def logaddexp_weight(a, b, exp, rate):
     Taken from the difference and not from y: exp(a - y) is as wrong as y's last bit is large.
     The difference itself is rounded, so what it lost is put back to first order.
     Two equal infinities share; their difference would be NaN.
+    The greater exponential is divided out: the derivative of 1 / (1 + exp(gap)) would underflow.
     """
     gap = np.where(np.isinf(a) & (a == b), 0.0, b - a)
     taken = gap - b
     lost = (b - (gap - taken)) - (a + taken)
     lost = np.where(np.isfinite(lost), lost, 0.0)
-    return 1 / (1 + exp(gap) * (1 + rate * lost))
+    is_less = gap > 0
+    ratio = exp(np.where(is_less, -gap, gap)) * (1 + rate * np.where(is_less, -lost, lost))
+    return np.where(is_less, ratio, 1.0) / (1 + ratio)
 
 
 elementwise(
