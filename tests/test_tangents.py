@@ -128,7 +128,8 @@ def test_tangents_understand_the_options_that_pullbacks_do():
     [
         (np.matmul, ((30, 40), (40, 20)), 0, (30, 40)),
         (np.matmul, ((30, 40), (40,)), 1, (40,)),
-        (np.dot, ((30, 40), (40, 20)), 1, (40, 20)),
+        (np.dot, ((30, 40), (40,)), 1, (40,)),
+        (np.vdot, ((30, 40), (30, 40)), 1, (30, 40)),
     ],
 )
 def test_directions_of_one_matrix_are_one_product(fun, args, i, shape, monkeypatch):
@@ -144,4 +145,4 @@ def test_directions_of_one_matrix_are_one_product(fun, args, i, shape, monkeypat
     rng = np.random.default_rng(0)
     args = tuple(rng.uniform(-1, 1, s) for s in args)
     push(call(fun), args, i, rng.uniform(-1, 1, (5, *shape)), fun(*args))
-    assert sizes == [(2, 2)]
+    assert sizes in ([(2, 2)], [(2, 1)])

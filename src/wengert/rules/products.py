@@ -20,14 +20,16 @@ from wengert.rules.broadcasting import aligned, from_end, front, leading, unbroa
 
 
 def strong_matmul(a, b):
-    """a @ b for matrices, in which 0 times inf or NaN is 0.
+    """a @ b for matrices, or a vector `b`, in which 0 times inf or NaN is 0.
 
     Redone term by term only where a NaN came out of an operand that is not finite: rare, so it may be slow.
     """
     y = np.matmul(a, b)
     # the sum is NaN if an element is, and costs no array of bools
-    if not np.isnan(np.sum(y)) or (np.isfinite(a).all() and np.isfinite(b).all()):
+    if not np.isnan(np.add.reduce(y, axis=None)) or (np.isfinite(a).all() and np.isfinite(b).all()):
         return y
+    if np.ndim(b) == 1:
+        return strong_matmul(a, b[:, None])[..., 0]
     terms = (strong(a[..., :, k : k + 1], b[..., k : k + 1, :]) for k in range(np.shape(a)[-1]))
     return reduce(np.add, terms)
 
@@ -70,34 +72,27 @@ def matmul_wrt_right(ybar, y, a, b, out=None):
     return z[..., 0] if np.ndim(b) == 1 else z
 
 
-def times_matrices(t, a, b):
-    """t @ b for a tangent `t`, with leading axes, of the matrices `a`; one product where `b` is one matrix."""
-    if np.ndim(b) > 2:
-        return strong_matmul(aligned(t, a, np.ndim(b)), b)
-    return np.reshape(strong_matmul(tall(t, 0), b), np.shape(t)[:-1] + np.shape(b)[-1:])
-
-
-def matrices_times(a, t, b):
-    """a @ t for a tangent `t` of the matrices `b`: the transpose of the above."""
-    return transposed(times_matrices(transposed(t), transposed(b), transposed(a)))
-
-
-def as_vectors(z, a, b):
-    """The product of matrices `z`, which stands for ``a @ b``, without the axes that vectors lack."""
-    z = z[..., 0, :] if np.ndim(a) == 1 else z
-    return z[..., 0] if np.ndim(b) == 1 else z
+def times_one(t, b):
+    """t @ b for a tangent and one matrix or vector: the directions are more rows of the same product."""
+    return np.reshape(strong_matmul(tall(t, 0), b), np.shape(t)[:-1] + np.shape(b)[1:])
 
 
 def push_matmul_left(t, y, a, b, out=None):
-    _, left, right = as_matrices(t, a, b)
-    t = t[..., None, :] if np.ndim(a) == 1 else t
-    return as_vectors(times_matrices(t, left, right), a, b)
+    if np.ndim(b) <= 2:
+        return times_one(t, b)
+    if np.ndim(a) == 1:
+        return strong_matmul(aligned(t[..., None, :], a[None, :], np.ndim(b)), b)[..., 0, :]
+    return strong_matmul(aligned(t, a, np.ndim(b)), b)
 
 
 def push_matmul_right(t, y, a, b, out=None):
-    _, left, right = as_matrices(t, a, b)
-    t = t[..., None] if np.ndim(b) == 1 else t
-    return as_vectors(matrices_times(left, t, right), a, b)
+    if np.ndim(b) == 1:
+        if np.ndim(a) <= 2:
+            return times_one(t, a.T)
+        return strong_matmul(a, aligned(t[..., None], b[:, None], np.ndim(a)))[..., 0]
+    if np.ndim(a) == 1:
+        return strong_matmul(a[None, :], t)[..., 0, :]
+    return strong_matmul(a, aligned(t, b, np.ndim(a)))
 
 
 for fun in {np.matmul, np.linalg.matmul}:
@@ -129,11 +124,15 @@ def vecmat_wrt_matrix(ybar, y, v, a, out=None):
 
 
 def push_matvec_matrix(t, y, a, v, out=None):
-    return times_matrices(t, a, v[..., :, None])[..., 0]
+    if np.ndim(v) == 1:
+        return times_one(t, v)
+    return strong_matmul(aligned(t, a, np.ndim(v) + 1), v[..., :, None])[..., 0]
 
 
 def push_matvec_vector(t, y, a, v, out=None):
-    return matrices_times(a, t[..., None], v[..., None])[..., 0]
+    if np.ndim(a) == 2:
+        return times_one(t, a.T)
+    return strong_matmul(a, aligned(t, v, np.ndim(a) - 1)[..., None])[..., 0]
 
 
 def push_vecmat_vector(t, y, v, a, out=None):
@@ -278,10 +277,17 @@ def push_scaling(t, x, other):
     return strong(aligned(t, x, np.ndim(other)), other)
 
 
+def is_matmul(a, b, axes_of):
+    """Whether ``dot`` is a matrix product, which has the shorter rules."""
+    return axes_of is dot_axes and np.ndim(b) <= 2
+
+
 def wrt_left(axes_of):
     def pullback(ybar, y, a, b, out=None):
         if is_scaling(a, b):
             return scaling_wrt(ybar, y, a, b)
+        if is_matmul(a, b, axes_of):
+            return matmul_wrt_left(ybar, y, a, b)
         return tensordot_wrt_left(ybar, y, a, b, axes_of(a, b))
 
     return pullback
@@ -291,6 +297,8 @@ def wrt_right(axes_of):
     def pullback(ybar, y, a, b, out=None):
         if is_scaling(a, b):
             return scaling_wrt(ybar, y, b, a)
+        if is_matmul(a, b, axes_of):
+            return matmul_wrt_right(ybar, y, a, b)
         return tensordot_wrt_right(ybar, y, a, b, axes_of(a, b))
 
     return pullback
@@ -300,6 +308,8 @@ def push_left(axes_of):
     def push(t, y, a, b, out=None):
         if is_scaling(a, b):
             return push_scaling(t, a, b)
+        if is_matmul(a, b, axes_of):
+            return push_matmul_left(t, y, a, b)
         return push_tensordot_left(t, y, a, b, axes_of(a, b))
 
     return push
@@ -309,6 +319,8 @@ def push_right(axes_of):
     def push(t, y, a, b, out=None):
         if is_scaling(a, b):
             return push_scaling(t, b, a)
+        if is_matmul(a, b, axes_of):
+            return push_matmul_right(t, y, a, b)
         return push_tensordot_right(t, y, a, b, axes_of(a, b))
 
     return push
@@ -358,7 +370,7 @@ def vdot_wrt(ybar, x, other):
 
 
 def push_vdot(t, x, other):
-    return strong_matmul(np.reshape(t, (*front(t, x), np.size(x))), np.ravel(other)[:, None])[..., 0]
+    return times_one(np.reshape(t, (*front(t, x), np.size(x))), np.ravel(other))
 
 
 structural(
@@ -441,10 +453,15 @@ def einsum_letters(args, lead):
     return inputs, output.replace("...", ellipsis), "".join(fresh[:lead]), operands
 
 
+FEW = 4096
+
+
 def strong_einsum(inputs, output, operands):
     """``einsum`` in which 0 times inf or NaN is 0; redone in full broadcast where that happened."""
-    y = np.einsum(",".join(inputs) + "->" + output, *operands, optimize=True)
-    if not np.isnan(y).any() or all(np.isfinite(x).all() for x in operands):
+    # a few elements are summed sooner than the order of the sums is found
+    optimize = len(operands) > 2 or sum(map(np.size, operands)) > FEW
+    y = np.einsum(",".join(inputs) + "->" + output, *operands, optimize=optimize)
+    if not np.isnan(np.add.reduce(y, axis=None)) or all(np.isfinite(x).all() for x in operands):
         return y
     letters = output + "".join(sorted(set("".join(inputs)) - set(output)))
     spread = [
