@@ -100,6 +100,13 @@ def test_a_tangent_of_float32_is_float32(case):
         assert push(case, args, i, t, y).dtype == np.float32
 
 
+def test_the_median_of_nothing_has_no_derivative_and_raises_none():
+    """NumPy warns of it, so it is no case of the table."""
+    case, a, y = call(np.median, axis=0), np.ones((0, 3)), np.full(3, nan)
+    assert np.shape(pullback(case, (a,), 0, np.ones((2, 3)), y)) == (2, 0, 3)
+    np.testing.assert_array_equal(push(case, (a,), 0, np.ones((2, 0, 3)), y), np.zeros((2, 3)))
+
+
 def test_a_row_gives_the_tangents_of_all_its_operands_or_of_none():
     for row in registry.rows.values():
         if row.jvps:

@@ -67,6 +67,7 @@ class Primitive:
     jvps : dict
         Tangents of the result by position in the call: ``jvps[i](t, y, *args, **kwargs)``, where `t` is the tangent
         of that argument, with leading axes (the directions). Without one the tangent follows from the pullback.
+        A variadic row has a single one, under None.
     variadic : callable or None
         ``variadic(i, ybar, y, *args, **kwargs)``, for functions with any number of operands.
     sequence : bool

@@ -200,6 +200,8 @@ def ranked_places(a, axis):
 
 def median_shares(y, a, axis):
     """The middle element, or half of each of the middle two; NaN where the median is NaN."""
+    if np.size(a) == 0:
+        return [(np.zeros(np.shape(y), dtype=int), np.zeros(np.shape(y)))]
     ranked = ranked_places(a, axis)
     n = np.shape(ranked)[-1]
     half = np.where(np.isnan(y), np.nan, 0.5)
