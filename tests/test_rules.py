@@ -138,10 +138,6 @@ def derivative(fun, i, at, order):
     return float(y)
 
 
-#: by the order from which on a body calls what the protocols do not reach: scipy.special.polygamma
-OPAQUE = {2: {"digamma"}, 3: {"digamma", "gammaln", "loggamma", "gamma", "betaln", "beta"}}
-
-
 def test_the_mixed_derivative_of_a_power_at_exponent_zero_is_one_over_the_base():
     base, exponent = Dual(np.float64(3.0), 0.0), Dual(np.float64(0.0), 1.0)
     slope = lookup(np.power).partials[0](np.power(base, exponent), base, exponent)
@@ -151,8 +147,6 @@ def test_the_mixed_derivative_of_a_power_at_exponent_zero_is_one_over_the_base()
 @pytest.mark.parametrize("order", [2, 3])
 @pytest.mark.parametrize("case", ELEMENTWISE, ids=lambda case: case.name)
 def test_a_partial_can_be_differentiated_again(case, order):
-    if case.name in OPAQUE[order]:
-        return
     fun = resolve(case.fun)
     with mp.workdps(40):
         for at in case.smooth_at:
@@ -264,6 +258,16 @@ def test_bessel_functions_name_the_operand_that_has_no_derivative():
     with pytest.raises(UnsupportedFunctionError, match=r"jv has no known derivative in its order"):
         partial(fun, 0, np.float64(1.0), np.float64(2.0))
     np.testing.assert_allclose(partial(fun, 1, 1.0, 2.0), (fun(0, 2.0) - fun(2, 2.0)) / 2)
+
+
+def test_the_hurwitz_zeta_function_has_a_derivative_in_its_offset():
+    zeta = resolve("scipy.special._ufuncs._zeta")
+    with mp.workdps(30):
+        for at in ((2.0, 0.3), (3.5, 7.0)):
+            exact = float(mp.diff(lambda q: mp.zeta(at[0], q), at[1]))
+            np.testing.assert_allclose(partial(zeta, 1, *at), exact, rtol=1e-14)
+    with pytest.raises(UnsupportedFunctionError, match=r"zeta has no known derivative in its exponent"):
+        partial(zeta, 0, 2.0, 0.3)
 
 
 # ---- pullbacks
@@ -552,7 +556,7 @@ def test_every_real_ufunc_of_numpy_has_one_row_or_is_left_out_by_name(ufunc):
 
 def test_every_elementwise_row_is_in_the_table_of_cases():
     # these have an operand or a value that mpmath has no number for, and tests of their own
-    apart = {"where", "ldexp", "jv", "yv", "iv", "kv"}
+    apart = {"where", "ldexp", "jv", "yv", "iv", "kv", "zeta"}
     for case in ELEMENTWISE:
         assert lookup(resolve(case.fun)).kind == "elementwise"
     declared = {r.name.rpartition(".")[2] for r in registry.rows.values() if r.kind == "elementwise"}

@@ -67,6 +67,7 @@ class Primitive:
     jvps : dict
         Tangents of the result by position in the call: ``jvps[i](t, y, *args, **kwargs)``, where `t` is the tangent
         of that argument, with leading axes (the directions). Without one the tangent follows from the pullback.
+        A variadic row has a single one, under None.
     variadic : callable or None
         ``variadic(i, ybar, y, *args, **kwargs)``, for functions with any number of operands.
     sequence : bool
@@ -166,8 +167,13 @@ def elementwise(fun, *partials, curvature: str = "full", domain: tuple = ()) -> 
     return _add(fun, Primitive(fun, "elementwise", partials=partials, curvature=curvature, domain=domain))
 
 
-def linear(fun, transpose: Callable, *, stacked: bool = False, domain: tuple = ()) -> Primitive:
-    """Declare a function that is linear in its first argument, by its transpose ``(ybar, *args, **kwargs)``."""
+def linear(
+    fun, transpose: Callable, *, jvp: Callable | None = None, stacked: bool = False, domain: tuple = ()
+) -> Primitive:
+    """Declare a function that is linear in its first argument, by its transpose ``(ybar, *args, **kwargs)``.
+
+    `jvp`, of ``(t, y, *args, **kwargs)``, applies the function to all directions of the tangent at once.
+    """
 
     def vjp(ybar, y, *args, **kwargs):
         return transpose(ybar, *args, **kwargs)
@@ -176,7 +182,14 @@ def linear(fun, transpose: Callable, *, stacked: bool = False, domain: tuple = (
     return _add(
         fun,
         Primitive(
-            fun, "linear", vjps={0: vjp}, stacked=stacked, curvature="none", domain=domain, signature=signature
+            fun,
+            "linear",
+            vjps={0: vjp},
+            jvps={} if jvp is None else {0: jvp},
+            stacked=stacked,
+            curvature="none",
+            domain=domain,
+            signature=signature,
         ),
     )
 
@@ -250,11 +263,13 @@ def strong(cotangent, partial):
 
     Infinite and NaN partials propagate otherwise.
     So a branch that ``np.where`` did not take contributes nothing, even where its partial is infinite.
+    All other elements stay the product, whose derivatives are not zero where a factor is.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         product = np.multiply(cotangent, partial)
-        if np.isnan(product).any():
-            product = np.where(np.equal(cotangent, 0) | np.equal(partial, 0), 0, product)
+        is_nan = np.isnan(product)
+        if is_nan.any():
+            product = np.where(is_nan & (np.equal(cotangent, 0) | np.equal(partial, 0)), 0, product)
     return product
 
 

@@ -1,18 +1,31 @@
 """Shapes that several chapters share: broadcasting undone, reduced axes put back, elements sent home.
 
-Throughout, a cotangent may have `lead` more axes than the value it belongs to: several directions are pulled
-back at once, and the extra axes come first.
-So axes are counted from the end wherever a cotangent is meant.
+Throughout, a cotangent or tangent may have `lead` more axes than the value it belongs to: several directions
+are taken at once, and the extra axes come first.
+So axes are counted from the end wherever one of them is meant.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 
 def leading(ybar, y) -> int:
-    """Number of extra leading axes of the cotangent `ybar` of `y`."""
+    """Number of extra leading axes of the cotangent (or tangent) `ybar` of `y`."""
     return np.ndim(ybar) - np.ndim(y)
+
+
+def front(t, x) -> tuple[int, ...]:
+    """Lengths of the leading axes of the tangent (or cotangent) `t` of `x`."""
+    return np.shape(t)[: leading(t, x)]
+
+
+def aligned(t, x, ndim: int):
+    """The tangent `t` of `x`, shaped to broadcast as `x` does against an array of `ndim` axes."""
+    missing = ndim - np.ndim(x)
+    return np.reshape(t, front(t, x) + (1,) * missing + np.shape(x)) if missing > 0 else t
 
 
 def unbroadcast(z, x, lead: int = 0):
@@ -54,20 +67,37 @@ def restore(z, x, axis=None, keepdims=False):
     return np.expand_dims(z, from_end(axis, np.ndim(x)))
 
 
+def summed(t, x, axis=None, keepdims=False):
+    """Sum of `t` over the axes that a reduction of `x` goes over."""
+    return np.sum(t, axis=from_end(axis, np.ndim(x)), keepdims=is_kept(keepdims))
+
+
 def numbers(x):
     """Integers 1, 2, 3, ... in the shape of `x`: sent through a rearrangement, they tell who went where."""
     return np.arange(1, np.size(x) + 1).reshape(np.shape(x))
 
 
-def send_home(ybar, source, x):
-    """Cotangent of `x`, of which element ``source[i]``, numbered from 1, went to place i; 0 is none.
+def gathered(z, places, n):
+    """Sum of the elements of `z`, with leading axes, that belong to each of n places.
 
     ``bincount`` adds in float64 and takes no other dtype, hence the cast at the end.
     """
-    count = np.size(x) + 1
-    lead = np.shape(ybar)[: np.ndim(ybar) - np.ndim(source)]
-    k = int(np.prod(lead))
-    place = np.arange(k)[:, None] * count + np.ravel(source)
-    total = np.bincount(np.ravel(place), weights=np.ravel(ybar), minlength=k * count)
-    total = total.astype(ybar.dtype, copy=False).reshape(k, count)
-    return total[:, 1:].reshape(lead + np.shape(x))
+    lead = front(z, places)
+    k = math.prod(lead)
+    place = np.arange(k)[:, None] * n + np.ravel(places)
+    total = np.bincount(np.ravel(place), np.ravel(z), k * n)
+    return np.reshape(total.astype(z.dtype, copy=False), (*lead, n))
+
+
+def send_home(ybar, source, x):
+    """Cotangent of `x`, of which element ``source[i]``, numbered from 1, went to place i; 0 is none."""
+    total = gathered(ybar, source, np.size(x) + 1)
+    return np.reshape(total[..., 1:], front(ybar, source) + np.shape(x))
+
+
+def fetch(t, source, x):
+    """Tangent of what was picked of `x`: the transpose of `send_home`."""
+    lead = front(t, x)
+    flat = np.reshape(t, (*lead, np.size(x)))
+    nothing = np.zeros((*lead, 1), dtype=t.dtype)
+    return np.take(np.concatenate([nothing, flat], axis=-1), source, axis=-1)

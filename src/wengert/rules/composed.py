@@ -4,6 +4,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.registry import composed, structural
+from wengert.rules.broadcasting import aligned, front, gathered, numbers
 
 
 def _block(arrays):
@@ -137,23 +138,44 @@ composed(np.divmod, lambda x1, x2: (np.floor_divide(x1, x2), np.remainder(x1, x2
 
 def scatter_add(a, indices, b):
     """A copy of `a` to which `b` was added at `indices`, repeated ones included."""
+    for x in (a, b):  # it is not NumPy's, so it offers itself to the operands
+        offer = getattr(type(x), "__array_function__", np.ndarray.__array_function__)
+        if offer is not np.ndarray.__array_function__:
+            return offer(x, scatter_add, (type(x),), (a, indices, b), {})
     y = np.array(a)
     np.add.at(y, indices, b)
     return y
 
 
+def places_of(indices, y):
+    """Number of each element that is picked, in the flattened array."""
+    return numbers(y)[indices] - 1
+
+
 def picked(ybar, y, a, indices, b):
-    """What was added at each place; a leading axis would move the axes of some indices, so one by one."""
-    return np.stack([g[indices] for g in ybar]) if np.ndim(ybar) > np.ndim(y) else ybar[indices]
+    """What was added at each place."""
+    return np.take(np.reshape(ybar, (*front(ybar, y), np.size(y))), places_of(indices, y), axis=-1)
 
 
-structural(scatter_add, lambda ybar, y, a, indices, b: ybar, None, picked, stacked=True, curvature="none")
+def push_added(t, y, a, indices, b):
+    places = places_of(indices, y)
+    spread = np.broadcast_to(aligned(t, b, np.ndim(places)), front(t, b) + np.shape(places))
+    return np.reshape(gathered(spread, places, np.size(y)), front(t, b) + np.shape(y))
+
+
+structural(
+    scatter_add,
+    lambda ybar, y, a, indices, b: ybar,
+    None,
+    picked,
+    jvp=(lambda t, y, a, indices, b: t, None, push_added),
+    stacked=True,
+    curvature="none",
+)
 
 
 def _add_at(a, indices, b):
-    # scatter_add is not NumPy's, so it is offered to the operands here; one of them is traced
-    carrier = b if type(a) is np.ndarray else a
-    a[...] = carrier.__array_function__(scatter_add, (type(carrier),), (a, indices, b), {})
+    a[...] = scatter_add(a, indices, b)
 
 
 registry.ufunc_methods[(np.add, "at")] = _add_at

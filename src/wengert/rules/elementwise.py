@@ -17,7 +17,7 @@ from math import factorial, log, pi
 import numpy as np
 
 from wengert.registry import elementwise, positions, refuse, structural
-from wengert.rules.broadcasting import leading, unbroadcast
+from wengert.rules.broadcasting import aligned, leading, unbroadcast
 
 POSITIVE = (0.1, 4.0)
 ANY = (-3.0, 3.0)
@@ -116,12 +116,15 @@ def logaddexp_weight(a, b, exp, rate):
     Taken from the difference and not from y: exp(a - y) is as wrong as y's last bit is large.
     The difference itself is rounded, so what it lost is put back to first order.
     Two equal infinities share; their difference would be NaN.
+    The greater exponential is divided out: the derivative of 1 / (1 + exp(gap)) would underflow.
     """
     gap = np.where(np.isinf(a) & (a == b), 0.0, b - a)
     taken = gap - b
     lost = (b - (gap - taken)) - (a + taken)
     lost = np.where(np.isfinite(lost), lost, 0.0)
-    return 1 / (1 + exp(gap) * (1 + rate * lost))
+    is_less = gap > 0
+    ratio = exp(np.where(is_less, -gap, gap)) * (1 + rate * np.where(is_less, -lost, lost))
+    return np.where(is_less, ratio, 1.0) / (1 + ratio)
 
 
 elementwise(
@@ -276,28 +279,59 @@ def clip_bounds(a_min, a_max, low, high):
     return (-np.inf if low is None else low), (np.inf if high is None else high)
 
 
+def is_outside(a, a_min, a_max, low, high):
+    """Where the value is cut off; the ends of the interval belong to it."""
+    low, high = clip_bounds(a_min, a_max, low, high)
+    return (a < low) | (a > high)
+
+
+def is_low(a, low, high):
+    """Where the lower bound is taken; of crossed bounds the upper one wins, as in NumPy."""
+    return (a < low) & (low <= high)
+
+
+def is_high(a, low, high):
+    """Where the upper bound is taken."""
+    return (a > high) | (low > high)
+
+
 def clip_wrt_value(ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue):
-    """1 inside the closed interval."""
-    low, high = clip_bounds(a_min, a_max, min, max)
-    is_outside = (a < low) | (a > high)
-    return unbroadcast(np.where(is_outside, 0, ybar), a, leading(ybar, y))
+    return unbroadcast(np.where(is_outside(a, a_min, a_max, min, max), 0, ybar), a, leading(ybar, y))
 
 
 def clip_wrt_low(ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue):
-    """1 below the interval; of crossed bounds the upper one wins, as in NumPy."""
     low, high = clip_bounds(a_min, a_max, min, max)
-    is_low = (a < low) & (low <= high)
-    return unbroadcast(np.where(is_low, ybar, 0), low, leading(ybar, y))
+    return unbroadcast(np.where(is_low(a, low, high), ybar, 0), low, leading(ybar, y))
 
 
 def clip_wrt_high(ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue):
-    """1 above the interval, and where the bounds are crossed."""
     low, high = clip_bounds(a_min, a_max, min, max)
-    is_high = (a > high) | (low > high)
-    return unbroadcast(np.where(is_high, ybar, 0), high, leading(ybar, y))
+    return unbroadcast(np.where(is_high(a, low, high), ybar, 0), high, leading(ybar, y))
 
 
-structural(np.clip, clip_wrt_value, clip_wrt_low, clip_wrt_high, stacked=True, curvature="none")
+def push_clip_value(t, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue):
+    return np.where(is_outside(a, a_min, a_max, min, max), 0, aligned(t, a, np.ndim(y)))
+
+
+def push_clip_low(t, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue):
+    low, high = clip_bounds(a_min, a_max, min, max)
+    return np.where(is_low(a, low, high), aligned(t, low, np.ndim(y)), 0)
+
+
+def push_clip_high(t, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue):
+    low, high = clip_bounds(a_min, a_max, min, max)
+    return np.where(is_high(a, low, high), aligned(t, high, np.ndim(y)), 0)
+
+
+structural(
+    np.clip,
+    clip_wrt_value,
+    clip_wrt_low,
+    clip_wrt_high,
+    jvp=(push_clip_value, push_clip_low, push_clip_high),
+    stacked=True,
+    curvature="none",
+)
 positions[np.clip] = {"min": 1, "max": 2}
 
 refuse(np.nextafter, "it steps from one rounded number to the next; write x + np.spacing(x)")

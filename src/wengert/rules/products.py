@@ -14,20 +14,22 @@ import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import strong, structural
-from wengert.rules.broadcasting import from_end, leading, unbroadcast
+from wengert.rules.broadcasting import aligned, from_end, front, leading, unbroadcast
 
 # ---- strong products
 
 
 def strong_matmul(a, b):
-    """a @ b for matrices, in which 0 times inf or NaN is 0.
+    """a @ b for matrices, or a vector `b`, in which 0 times inf or NaN is 0.
 
     Redone term by term only where a NaN came out of an operand that is not finite: rare, so it may be slow.
     """
     y = np.matmul(a, b)
     # the sum is NaN if an element is, and costs no array of bools
-    if not np.isnan(np.sum(y)) or (np.isfinite(a).all() and np.isfinite(b).all()):
+    if not np.isnan(np.add.reduce(y, axis=None)) or (np.isfinite(a).all() and np.isfinite(b).all()):
         return y
+    if np.ndim(b) == 1:
+        return strong_matmul(a, b[:, None])[..., 0]
     terms = (strong(a[..., :, k : k + 1], b[..., k : k + 1, :]) for k in range(np.shape(a)[-1]))
     return reduce(np.add, terms)
 
@@ -48,6 +50,12 @@ def as_matrices(g, a, b):
     return g, a, b
 
 
+def tall(z, lead):
+    """A stack of matrices, behind the leading axes, as one tall matrix."""
+    *stack, columns = np.shape(z)
+    return np.reshape(z, (*stack[:lead], math.prod(stack[lead:]), columns))
+
+
 def matmul_wrt_left(ybar, y, a, b, out=None):
     lead = leading(ybar, y)
     g, left, right = as_matrices(ybar, a, b)
@@ -59,15 +67,43 @@ def matmul_wrt_right(ybar, y, a, b, out=None):
     lead = leading(ybar, y)
     g, left, right = as_matrices(ybar, a, b)
     if np.ndim(right) == 2 and np.ndim(left) > 2:  # a stack times one matrix is one tall matrix times it
-        g = np.reshape(g, np.shape(g)[:lead] + (-1, np.shape(g)[-1]))
-        left = np.reshape(left, (-1, np.shape(left)[-1]))
+        g, left = tall(g, lead), tall(left, 0)
     z = unbroadcast(strong_matmul(transposed(left), g), right, lead)
     return z[..., 0] if np.ndim(b) == 1 else z
 
 
-structural(np.matmul, matmul_wrt_left, matmul_wrt_right, stacked=True, curvature="cross")
-if np.linalg.matmul is not np.matmul:
-    structural(np.linalg.matmul, matmul_wrt_left, matmul_wrt_right, stacked=True, curvature="cross")
+def times_one(t, b):
+    """t @ b for a tangent and one matrix or vector: the directions are more rows of the same product."""
+    return np.reshape(strong_matmul(tall(t, 0), b), np.shape(t)[:-1] + np.shape(b)[1:])
+
+
+def push_matmul_left(t, y, a, b, out=None):
+    if np.ndim(b) <= 2:
+        return times_one(t, b)
+    if np.ndim(a) == 1:
+        return strong_matmul(aligned(t[..., None, :], a[None, :], np.ndim(b)), b)[..., 0, :]
+    return strong_matmul(aligned(t, a, np.ndim(b)), b)
+
+
+def push_matmul_right(t, y, a, b, out=None):
+    if np.ndim(b) == 1:
+        if np.ndim(a) <= 2:
+            return times_one(t, a.T)
+        return strong_matmul(a, aligned(t[..., None], b[:, None], np.ndim(a)))[..., 0]
+    if np.ndim(a) == 1:
+        return strong_matmul(a[None, :], t)[..., 0, :]
+    return strong_matmul(a, aligned(t, b, np.ndim(a)))
+
+
+for fun in {np.matmul, np.linalg.matmul}:
+    structural(
+        fun,
+        matmul_wrt_left,
+        matmul_wrt_right,
+        jvp=(push_matmul_left, push_matmul_right),
+        stacked=True,
+        curvature="cross",
+    )
 
 
 def matvec_wrt_matrix(ybar, y, a, v, out=None):
@@ -87,9 +123,43 @@ def vecmat_wrt_matrix(ybar, y, v, a, out=None):
     return unbroadcast(strong(v[..., :, None], ybar[..., None, :]), a, leading(ybar, y))
 
 
+def push_matvec_matrix(t, y, a, v, out=None):
+    if np.ndim(v) == 1:
+        return times_one(t, v)
+    return strong_matmul(aligned(t, a, np.ndim(v) + 1), v[..., :, None])[..., 0]
+
+
+def push_matvec_vector(t, y, a, v, out=None):
+    if np.ndim(a) == 2:
+        return times_one(t, a.T)
+    return strong_matmul(a, aligned(t, v, np.ndim(a) - 1)[..., None])[..., 0]
+
+
+def push_vecmat_vector(t, y, v, a, out=None):
+    return push_matvec_vector(t, y, transposed(a), v)
+
+
+def push_vecmat_matrix(t, y, v, a, out=None):
+    return push_matvec_matrix(transposed(t), y, transposed(a), v)
+
+
 if hasattr(np, "matvec"):  # NumPy 2.2
-    structural(np.matvec, matvec_wrt_matrix, matvec_wrt_vector, stacked=True, curvature="cross")
-    structural(np.vecmat, vecmat_wrt_vector, vecmat_wrt_matrix, stacked=True, curvature="cross")
+    structural(
+        np.matvec,
+        matvec_wrt_matrix,
+        matvec_wrt_vector,
+        jvp=(push_matvec_matrix, push_matvec_vector),
+        stacked=True,
+        curvature="cross",
+    )
+    structural(
+        np.vecmat,
+        vecmat_wrt_vector,
+        vecmat_wrt_matrix,
+        jvp=(push_vecmat_vector, push_vecmat_matrix),
+        stacked=True,
+        curvature="cross",
+    )
 
 # ---- sums of products over chosen axes
 
@@ -110,41 +180,76 @@ def rest_of(x, axes):
     return tuple(i for i in range(np.ndim(x)) if i not in axes)
 
 
-def laid_back(z, x, order, lead):
-    """`z`, whose trailing axes are those of `x` in the given order, with them in their own order."""
-    k = len(lead)
-    z = np.reshape(z, lead + shape_of(x, order))
-    return np.transpose(z, tuple(range(k)) + tuple(k + order.index(i) for i in range(np.ndim(x))))
+def strong_tensordot(a, b, left, right):
+    """Sum of products over the axes `left` of `a` and `right` of `b`, in which 0 times inf is 0."""
+    rows, columns = rest_of(a, left), rest_of(b, right)
+    n = math.prod(shape_of(a, left))
+    flat_a = np.reshape(np.transpose(a, rows + left), (math.prod(shape_of(a, rows)), n))
+    flat_b = np.reshape(np.transpose(b, right + columns), (n, math.prod(shape_of(b, columns))))
+    return np.reshape(strong_matmul(flat_a, flat_b), shape_of(a, rows) + shape_of(b, columns))
+
+
+def partners(axes, others):
+    """The axes that are summed against `axes`, in the order in which those stand in their array."""
+    return tuple(other for _, other in sorted(zip(axes, others, strict=True)))
+
+
+def laid_back(z, order, lead):
+    """`z`, whose axes behind the leading ones are those of an operand in the given order, in their own order."""
+    return np.transpose(z, tuple(range(lead)) + tuple(lead + order.index(i) for i in range(len(order))))
+
+
+def lead_to_front(z, at, lead):
+    """`z` with its `lead` leading axes, which begin at `at`, in front of the others."""
+    return np.moveaxis(z, tuple(range(at, at + lead)), tuple(range(lead))) if lead else z
 
 
 def tensordot_wrt_left(ybar, y, a, b, axes=2):
     left, right = contraction(np.ndim(a), np.ndim(b), axes)
-    lead = np.shape(ybar)[: leading(ybar, y)]
-    free = rest_of(b, right)
-    columns = math.prod(shape_of(b, free))
-    flat = np.reshape(np.transpose(b, right + free), (math.prod(shape_of(b, right)), columns))
-    rows = math.prod(shape_of(a, rest_of(a, left)))
-    z = strong_matmul(np.reshape(ybar, (*lead, rows, columns)), transposed(flat))
-    return laid_back(z, a, rest_of(a, left) + left, lead)
+    rows, columns = rest_of(a, left), rest_of(b, right)
+    lead = leading(ybar, y)
+    theirs = tuple(range(lead + len(rows), np.ndim(ybar)))
+    return laid_back(strong_tensordot(ybar, b, theirs, columns), rows + partners(right, left), lead)
 
 
 def tensordot_wrt_right(ybar, y, a, b, axes=2):
     left, right = contraction(np.ndim(a), np.ndim(b), axes)
-    lead = np.shape(ybar)[: leading(ybar, y)]
-    free = rest_of(a, left)
-    rows = math.prod(shape_of(a, free))
-    flat = np.reshape(np.transpose(a, left + free), (math.prod(shape_of(a, left)), rows))
-    columns = math.prod(shape_of(b, rest_of(b, right)))
-    z = strong_matmul(flat, np.reshape(ybar, (*lead, rows, columns)))
-    return laid_back(z, b, right + rest_of(b, right), lead)
+    rows, columns = rest_of(a, left), rest_of(b, right)
+    lead = leading(ybar, y)
+    theirs = tuple(range(lead, lead + len(rows)))
+    z = strong_tensordot(a, ybar, rows, theirs)
+    return laid_back(lead_to_front(z, len(left), lead), partners(left, right) + columns, lead)
 
 
-structural(np.tensordot, tensordot_wrt_left, tensordot_wrt_right, stacked=True, curvature="cross")
+def push_tensordot_left(t, y, a, b, axes=2):
+    left, right = contraction(np.ndim(a), np.ndim(b), axes)
+    return strong_tensordot(t, b, tuple(leading(t, a) + i for i in left), right)
+
+
+def push_tensordot_right(t, y, a, b, axes=2):
+    left, right = contraction(np.ndim(a), np.ndim(b), axes)
+    lead = leading(t, b)
+    z = strong_tensordot(a, t, left, tuple(lead + i for i in right))
+    return lead_to_front(z, np.ndim(a) - len(left), lead)
+
+
+structural(
+    np.tensordot,
+    tensordot_wrt_left,
+    tensordot_wrt_right,
+    jvp=(push_tensordot_left, push_tensordot_right),
+    stacked=True,
+    curvature="cross",
+)
 if np.linalg.tensordot is not np.tensordot:
     structural(
         np.linalg.tensordot,
         lambda ybar, y, x1, x2, *, axes=2: tensordot_wrt_left(ybar, y, x1, x2, axes),
         lambda ybar, y, x1, x2, *, axes=2: tensordot_wrt_right(ybar, y, x1, x2, axes),
+        jvp=(
+            lambda t, y, x1, x2, *, axes=2: push_tensordot_left(t, y, x1, x2, axes),
+            lambda t, y, x1, x2, *, axes=2: push_tensordot_right(t, y, x1, x2, axes),
+        ),
         stacked=True,
         curvature="cross",
     )
@@ -168,10 +273,21 @@ def scaling_wrt(ybar, y, x, other):
     return unbroadcast(strong(ybar, other), x, leading(ybar, y))
 
 
+def push_scaling(t, x, other):
+    return strong(aligned(t, x, np.ndim(other)), other)
+
+
+def is_matmul(a, b, axes_of):
+    """Whether ``dot`` is a matrix product, which has the shorter rules."""
+    return axes_of is dot_axes and np.ndim(b) <= 2
+
+
 def wrt_left(axes_of):
     def pullback(ybar, y, a, b, out=None):
         if is_scaling(a, b):
             return scaling_wrt(ybar, y, a, b)
+        if is_matmul(a, b, axes_of):
+            return matmul_wrt_left(ybar, y, a, b)
         return tensordot_wrt_left(ybar, y, a, b, axes_of(a, b))
 
     return pullback
@@ -181,27 +297,71 @@ def wrt_right(axes_of):
     def pullback(ybar, y, a, b, out=None):
         if is_scaling(a, b):
             return scaling_wrt(ybar, y, b, a)
+        if is_matmul(a, b, axes_of):
+            return matmul_wrt_right(ybar, y, a, b)
         return tensordot_wrt_right(ybar, y, a, b, axes_of(a, b))
 
     return pullback
 
 
-structural(np.dot, wrt_left(dot_axes), wrt_right(dot_axes), stacked=True, curvature="cross")
-structural(np.inner, wrt_left(inner_axes), wrt_right(inner_axes), stacked=True, curvature="cross")
+def push_left(axes_of):
+    def push(t, y, a, b, out=None):
+        if is_scaling(a, b):
+            return push_scaling(t, a, b)
+        if is_matmul(a, b, axes_of):
+            return push_matmul_left(t, y, a, b)
+        return push_tensordot_left(t, y, a, b, axes_of(a, b))
+
+    return push
+
+
+def push_right(axes_of):
+    def push(t, y, a, b, out=None):
+        if is_scaling(a, b):
+            return push_scaling(t, b, a)
+        if is_matmul(a, b, axes_of):
+            return push_matmul_right(t, y, a, b)
+        return push_tensordot_right(t, y, a, b, axes_of(a, b))
+
+    return push
+
+
+for fun, axes_of in ((np.dot, dot_axes), (np.inner, inner_axes)):
+    structural(
+        fun,
+        wrt_left(axes_of),
+        wrt_right(axes_of),
+        jvp=(push_left(axes_of), push_right(axes_of)),
+        stacked=True,
+        curvature="cross",
+    )
 
 
 def outer_wrt_left(ybar, y, a, b, out=None):
-    lead = np.shape(ybar)[: leading(ybar, y)]
-    return np.reshape(strong_matmul(ybar, np.ravel(b)[:, None]), lead + np.shape(a))
+    return np.reshape(strong_matmul(ybar, np.ravel(b)[:, None]), front(ybar, y) + np.shape(a))
 
 
 def outer_wrt_right(ybar, y, a, b, out=None):
-    lead = np.shape(ybar)[: leading(ybar, y)]
-    return np.reshape(strong_matmul(np.ravel(a)[None, :], ybar), lead + np.shape(b))
+    return np.reshape(strong_matmul(np.ravel(a)[None, :], ybar), front(ybar, y) + np.shape(b))
+
+
+def push_outer_left(t, y, a, b, out=None):
+    return strong(np.reshape(t, (*front(t, a), np.size(a), 1)), np.ravel(b))
+
+
+def push_outer_right(t, y, a, b, out=None):
+    return strong(np.ravel(a)[:, None], np.reshape(t, (*front(t, b), 1, np.size(b))))
 
 
 for fun in (np.outer, np.linalg.outer):
-    structural(fun, outer_wrt_left, outer_wrt_right, stacked=True, curvature="cross")
+    structural(
+        fun,
+        outer_wrt_left,
+        outer_wrt_right,
+        jvp=(push_outer_left, push_outer_right),
+        stacked=True,
+        curvature="cross",
+    )
 
 
 def vdot_wrt(ybar, x, other):
@@ -209,10 +369,15 @@ def vdot_wrt(ybar, x, other):
     return np.reshape(strong(ybar[..., None], np.ravel(other)), np.shape(ybar) + np.shape(x))
 
 
+def push_vdot(t, x, other):
+    return times_one(np.reshape(t, (*front(t, x), np.size(x))), np.ravel(other))
+
+
 structural(
     np.vdot,
     lambda ybar, y, a, b: vdot_wrt(ybar, a, b),
     lambda ybar, y, a, b: vdot_wrt(ybar, b, a),
+    jvp=(lambda t, y, a, b: push_vdot(t, a, b), lambda t, y, a, b: push_vdot(t, b, a)),
     stacked=True,
     curvature="cross",
 )
@@ -226,11 +391,21 @@ def vecdot_wrt(ybar, y, x, other, axis):
     return np.moveaxis(z, -1, axis if axis < 0 else axis - np.ndim(x))
 
 
+def push_vecdot(t, y, x, other, axis):
+    moved = np.moveaxis(t, axis if axis < 0 else axis - np.ndim(x), -1)
+    t = aligned(moved, np.moveaxis(x, axis, -1), np.ndim(other))
+    return np.sum(strong(t, np.moveaxis(other, axis, -1)), axis=-1)
+
+
 for fun in {np.vecdot, np.linalg.vecdot}:
     structural(
         fun,
         lambda ybar, y, x1, x2, *, axis=-1: vecdot_wrt(ybar, y, x1, x2, axis),
         lambda ybar, y, x1, x2, *, axis=-1: vecdot_wrt(ybar, y, x2, x1, axis),
+        jvp=(
+            lambda t, y, x1, x2, *, axis=-1: push_vecdot(t, y, x1, x2, axis),
+            lambda t, y, x1, x2, *, axis=-1: push_vecdot(t, y, x2, x1, axis),
+        ),
         stacked=True,
         curvature="cross",
     )
@@ -278,10 +453,15 @@ def einsum_letters(args, lead):
     return inputs, output.replace("...", ellipsis), "".join(fresh[:lead]), operands
 
 
+FEW = 4096
+
+
 def strong_einsum(inputs, output, operands):
     """``einsum`` in which 0 times inf or NaN is 0; redone in full broadcast where that happened."""
-    y = np.einsum(",".join(inputs) + "->" + output, *operands, optimize=True)
-    if not np.isnan(y).any() or all(np.isfinite(x).all() for x in operands):
+    # a few elements are summed sooner than the order of the sums is found
+    optimize = len(operands) > 2 or sum(map(np.size, operands)) > FEW
+    y = np.einsum(",".join(inputs) + "->" + output, *operands, optimize=optimize)
+    if not np.isnan(np.add.reduce(y, axis=None)) or all(np.isfinite(x).all() for x in operands):
         return y
     letters = output + "".join(sorted(set("".join(inputs)) - set(output)))
     spread = [
@@ -292,27 +472,32 @@ def strong_einsum(inputs, output, operands):
     return np.sum(product, axis=tuple(range(len(output), len(letters))))
 
 
+def einsum_place(i, args):
+    """Number of the operand that argument i of the call is."""
+    return i - 1 if isinstance(args[0], str) else i // 2
+
+
 def einsum_wrt(i, ybar, y, *args, optimize=False, dtype=None):
     """The cotangent takes the operand's place: sum over all that the operand does not carry.
 
     A letter that only this operand has was summed alone: its axis comes back with length 1.
     A letter that it has twice stands for a diagonal: the result is laid on it.
     """
-    inputs, output, front, operands = einsum_letters(args, leading(ybar, y))
-    i = i - 1 if isinstance(args[0], str) else i // 2
+    inputs, output, first, operands = einsum_letters(args, leading(ybar, y))
+    i = einsum_place(i, args)
     own, x = inputs[i], operands[i]
     others = [k for k in range(len(inputs)) if k != i]
     known = set(output).union(*(inputs[k] for k in others))
     unique = "".join(dict.fromkeys(own))
     kept = "".join(c for c in unique if c in known)
     z = strong_einsum(
-        [front + output] + [inputs[k] for k in others], front + kept, [ybar] + [operands[k] for k in others]
+        [first + output] + [inputs[k] for k in others], first + kept, [ybar] + [operands[k] for k in others]
     )
-    alone = tuple(len(front) + j for j, c in enumerate(unique) if c not in known)
+    alone = tuple(len(first) + j for j, c in enumerate(unique) if c not in known)
     z = np.expand_dims(z, alone)
     if unique == own:
-        return unbroadcast(z, x, len(front))
-    return on_diagonals(z, own, x, len(front))
+        return unbroadcast(z, x, len(first))
+    return on_diagonals(z, own, x, len(first))
 
 
 def on_diagonals(z, own, x, lead):
@@ -326,7 +511,15 @@ def on_diagonals(z, own, x, lead):
     return z
 
 
-structural(np.einsum, variadic=einsum_wrt, stacked=True, curvature="cross")
+def push_einsum(i, t, y, *args, optimize=False, dtype=None):
+    """The tangent takes the operand's place, with its leading axes in front."""
+    inputs, output, first, operands = einsum_letters(args, leading(t, args[i]))
+    i = einsum_place(i, args)
+    inputs[i], operands[i] = first + inputs[i], t
+    return strong_einsum(inputs, first + output, operands)
+
+
+structural(np.einsum, variadic=einsum_wrt, jvp=push_einsum, stacked=True, curvature="cross")
 
 # ---- Kronecker and cross products
 

@@ -1,6 +1,7 @@
 """Functions that combine many elements into one: sums, products, extremes, moments, running sums.
 
 A pullback puts the reduced axes back with length 1 and leaves the broadcasting to the engine.
+Where y is a sum of elements times a slope, the slope is computed once for tangents and cotangents.
 Products are exact with any number of zeros: nothing is divided by an element.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.registry import linear, strong, structural, ufunc_methods
-from wengert.rules.broadcasting import from_end, length, restore
+from wengert.rules.broadcasting import from_end, front, leading, length, restore, summed
 
 # ufunc.reduce reduces axis 0 where the function, without an axis, reduces them all: the engine fills it in
 ufunc_methods.update(
@@ -34,23 +35,41 @@ def mean_transpose(ybar, a, axis=None, dtype=None, out=None, keepdims=False):
     return restore(ybar, a, axis, keepdims) / length(a, axis)
 
 
-linear(np.sum, sum_transpose, stacked=True)
-linear(np.mean, mean_transpose, stacked=True)
+def push_sum(t, y, a, axis=None, dtype=None, out=None, keepdims=False):
+    return summed(t, a, axis, keepdims)
+
+
+def push_mean(t, y, a, axis=None, dtype=None, out=None, keepdims=False):
+    return summed(t, a, axis, keepdims) / length(a, axis)
+
+
+linear(np.sum, sum_transpose, jvp=push_sum, stacked=True)
+linear(np.mean, mean_transpose, jvp=push_mean, stacked=True)
 
 
 def nansum_wrt_array(ybar, y, a, axis=None, dtype=None, out=None, keepdims=False):
     return np.where(np.isnan(a), 0, restore(ybar, a, axis, keepdims))
 
 
+def push_nansum(t, y, a, axis=None, dtype=None, out=None, keepdims=False):
+    return summed(np.where(np.isnan(a), 0, t), a, axis, keepdims)
+
+
+def count_of_numbers(y, a, axis):
+    return np.sum(~np.isnan(a), axis=axis, keepdims=True, dtype=y.dtype)
+
+
 def nanmean_wrt_array(ybar, y, a, axis=None, dtype=None, out=None, keepdims=False):
     """1 / (number of numbers) where there is one."""
-    is_number = ~np.isnan(a)
-    count = np.sum(is_number, axis=axis, keepdims=True, dtype=y.dtype)
-    return np.where(is_number, restore(ybar, a, axis, keepdims) / count, 0)
+    return np.where(np.isnan(a), 0, restore(ybar, a, axis, keepdims) / count_of_numbers(y, a, axis))
 
 
-structural(np.nansum, nansum_wrt_array, stacked=True, curvature="none")
-structural(np.nanmean, nanmean_wrt_array, stacked=True, curvature="none")
+def push_nanmean(t, y, a, axis=None, dtype=None, out=None, keepdims=False):
+    return summed(np.where(np.isnan(a), 0, t / count_of_numbers(y, a, axis)), a, axis, keepdims)
+
+
+structural(np.nansum, nansum_wrt_array, jvp=(push_nansum,), stacked=True, curvature="none")
+structural(np.nanmean, nanmean_wrt_array, jvp=(push_nanmean,), stacked=True, curvature="none")
 
 # ---- products
 
@@ -78,12 +97,20 @@ def reduced_last(a, axis):
     return np.reshape(moved, (*kept, length(a, axis))), undo
 
 
-def prod_wrt_array(ybar, y, a, axis=None, dtype=None, out=None, keepdims=False):
+def prod_slope(a, axis):
     flat, undo = reduced_last(a, axis)
-    return strong(restore(ybar, a, axis, keepdims), undo(products_of_others(flat)))
+    return undo(products_of_others(flat))
 
 
-structural(np.prod, prod_wrt_array, stacked=True)
+def prod_wrt_array(ybar, y, a, axis=None, dtype=None, out=None, keepdims=False):
+    return strong(restore(ybar, a, axis, keepdims), prod_slope(a, axis))
+
+
+def push_prod(t, y, a, axis=None, dtype=None, out=None, keepdims=False):
+    return summed(strong(t, prod_slope(a, axis)), a, axis, keepdims)
+
+
+structural(np.prod, prod_wrt_array, jvp=(push_prod,), stacked=True)
 
 # ---- extremes: what ties, shares
 
@@ -96,21 +123,33 @@ def extreme_share(a, extreme, axis):
 
 
 def extreme_wrt_array(ybar, y, a, axis=None, out=None, keepdims=False):
-    extreme = restore(y, a, axis, keepdims)
-    return strong(restore(ybar, a, axis, keepdims), extreme_share(a, extreme, axis))
-
-
-for fun in (np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin):
-    structural(fun, extreme_wrt_array, stacked=True, curvature="none")
-
-
-def ptp_wrt_array(ybar, y, a, axis=None, out=None, keepdims=False):
-    top, bottom = np.max(a, axis=axis, keepdims=True), np.min(a, axis=axis, keepdims=True)
-    share = extreme_share(a, top, axis) - extreme_share(a, bottom, axis)
+    share = extreme_share(a, restore(y, a, axis, keepdims), axis)
     return strong(restore(ybar, a, axis, keepdims), share)
 
 
-structural(np.ptp, ptp_wrt_array, stacked=True, curvature="none")
+def push_extreme(t, y, a, axis=None, out=None, keepdims=False):
+    share = extreme_share(a, restore(y, a, axis, keepdims), axis)
+    return summed(strong(t, share), a, axis, keepdims)
+
+
+for fun in (np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin):
+    structural(fun, extreme_wrt_array, jvp=(push_extreme,), stacked=True, curvature="none")
+
+
+def ptp_share(a, axis):
+    top, bottom = np.max(a, axis=axis, keepdims=True), np.min(a, axis=axis, keepdims=True)
+    return extreme_share(a, top, axis) - extreme_share(a, bottom, axis)
+
+
+def ptp_wrt_array(ybar, y, a, axis=None, out=None, keepdims=False):
+    return strong(restore(ybar, a, axis, keepdims), ptp_share(a, axis))
+
+
+def push_ptp(t, y, a, axis=None, out=None, keepdims=False):
+    return summed(strong(t, ptp_share(a, axis)), a, axis, keepdims)
+
+
+structural(np.ptp, ptp_wrt_array, jvp=(push_ptp,), stacked=True, curvature="none")
 
 # ---- moments
 
@@ -128,32 +167,53 @@ def var_wrt_array(
     return strong(2 * restore(ybar, a, axis, keepdims), np.divide(deviation, count))
 
 
+def push_var(t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=np._NoValue):
+    deviation, count = deviations(a, axis, ddof, correction)
+    return 2 * summed(strong(t, np.divide(deviation, count)), a, axis, keepdims)
+
+
 def std_wrt_array(
     ybar, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=np._NoValue
 ):
-    """Deviation over (count y); like a norm it has a kink where all deviations are 0, and 0 there."""
-    deviation, count = deviations(a, axis, ddof, correction)
-    spread = restore(y, a, axis, keepdims)
-    slope = np.where(spread == 0, 0, np.divide(deviation / spread, count))
+    slope = std_slope(restore(y, a, axis, keepdims), a, axis, ddof, correction)
     return strong(restore(ybar, a, axis, keepdims), slope)
 
 
-structural(np.var, var_wrt_array, stacked=True)
-structural(np.std, std_wrt_array, stacked=True)
+def push_std(t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=np._NoValue):
+    slope = std_slope(restore(y, a, axis, keepdims), a, axis, ddof, correction)
+    return summed(strong(t, slope), a, axis, keepdims)
+
+
+def std_slope(spread, a, axis, ddof, correction):
+    """Deviation over (count y); like a norm it has a kink where all deviations are 0, and 0 there."""
+    deviation, count = deviations(a, axis, ddof, correction)
+    return np.where(spread == 0, 0, np.divide(deviation / spread, count))
+
+
+structural(np.var, var_wrt_array, jvp=(push_var,), stacked=True)
+structural(np.std, std_wrt_array, jvp=(push_std,), stacked=True)
 
 
 def average_wrt_array(ybar, y, a, axis=None, weights=None, *, keepdims=False):
-    ybar = restore(ybar, a, axis, keepdims)
     if weights is None:
-        return ybar / length(a, axis)
+        return mean_transpose(ybar, a, axis, keepdims=keepdims)
+    return strong(restore(ybar, a, axis, keepdims), average_share(a, axis, weights))
+
+
+def push_average(t, y, a, axis=None, weights=None, *, keepdims=False):
+    if weights is None:
+        return push_mean(t, y, a, axis, keepdims=keepdims)
+    return summed(strong(t, average_share(a, axis, weights)), a, axis, keepdims)
+
+
+def average_share(a, axis, weights):
+    """Weight of each element, of weights that sum to 1."""
     weights = laid_along(weights, a, axis)
-    return strong(ybar, weights / np.sum(weights, axis=axis, keepdims=True))
+    return weights / np.sum(weights, axis=axis, keepdims=True)
 
 
 def average_wrt_weights(ybar, y, a, axis=None, weights=None, *, keepdims=False):
-    laid = laid_along(weights, a, axis)
-    total = np.sum(np.broadcast_to(laid, np.shape(a)), axis=axis, keepdims=True)
-    slope = (a - restore(y, a, axis, keepdims)) / total
+    slope = weight_slope(restore(y, a, axis, keepdims), a, axis, weights)
     product = strong(restore(ybar, a, axis, keepdims), slope)
     if np.shape(weights) == np.shape(a):
         return product
@@ -162,20 +222,40 @@ def average_wrt_weights(ybar, y, a, axis=None, weights=None, *, keepdims=False):
     return np.sum(product, axis=others)
 
 
-def laid_along(weights, a, axis):
-    """Weights of one axis, shaped to broadcast against `a`."""
-    if np.shape(weights) == np.shape(a):
+def push_average_weights(t, y, a, axis=None, weights=None, *, keepdims=False):
+    slope = weight_slope(restore(y, a, axis, keepdims), a, axis, weights)
+    return summed(strong(laid_along(t, a, axis, leading(t, weights)), slope), a, axis, keepdims)
+
+
+def weight_slope(mean, a, axis, weights):
+    """Deviation from the mean, over the sum of the weights."""
+    laid = np.broadcast_to(laid_along(weights, a, axis), np.shape(a))
+    return (a - mean) / np.sum(laid, axis=axis, keepdims=True)
+
+
+def laid_along(weights, a, axis, lead=0):
+    """Weights of one axis, or tangents of them, shaped to broadcast against `a`."""
+    shape = np.shape(weights)
+    if shape[lead:] == np.shape(a):
         return weights
     (along,) = from_end(axis, np.ndim(a))
-    return np.reshape(weights, [1] * (np.ndim(a) + along) + [-1] + [1] * (-along - 1))
+    before, after = np.ndim(a) + along, -along - 1
+    return np.reshape(weights, shape[:lead] + (1,) * before + shape[lead:] + (1,) * after)
 
 
-structural(np.average, average_wrt_array, None, average_wrt_weights, stacked=True)
+structural(
+    np.average,
+    average_wrt_array,
+    None,
+    average_wrt_weights,
+    jvp=(push_average, None, push_average_weights),
+    stacked=True,
+)
 
 # ---- running sums and products, differences
 
 
-def flat_if_none(ybar, a, axis):
+def flat_if_none(a, axis):
     """Operand and axis of a running operation: without an axis it runs over the flattened array."""
     return (np.ravel(a), -1) if axis is None or np.ndim(a) == 0 else (a, from_end(axis, np.ndim(a))[0])
 
@@ -185,18 +265,21 @@ def reverse_cumsum(z, axis):
 
 
 def cumsum_transpose(ybar, a, axis=None, dtype=None, out=None):
-    flat, axis = flat_if_none(ybar, a, axis)
-    lead = np.shape(ybar)[: np.ndim(ybar) - np.ndim(flat)]
-    return np.reshape(reverse_cumsum(ybar, axis), lead + np.shape(a))
+    flat, axis = flat_if_none(a, axis)
+    return np.reshape(reverse_cumsum(ybar, axis), front(ybar, flat) + np.shape(a))
 
 
-def backward_recurrence(a, b):
-    """s with s[i] = b[i] + a[i + 1] s[i + 1] along the last axis, in log2(n) steps.
+def push_cumsum(t, y, a, axis=None, dtype=None, out=None):
+    flat, axis = flat_if_none(a, axis)
+    return np.cumsum(np.reshape(t, front(t, a) + np.shape(flat)), axis=axis)
+
+
+def backward_recurrence(factor, b):
+    """s with s[i] = b[i] + factor[i] s[i + 1] along the last axis, in log2(n) steps.
 
     After each step s[i] holds the terms of twice as many successors.
     """
-    n = np.shape(a)[-1]
-    factor = np.concatenate([a[..., 1:], np.zeros_like(a[..., :1])], axis=-1)
+    n = np.shape(factor)[-1]
     step = 1
     while step < n:
         b = np.concatenate(
@@ -210,22 +293,32 @@ def backward_recurrence(a, b):
 
 def cumprod_wrt_array(ybar, y, a, axis=None, dtype=None, out=None):
     """Products of the earlier elements, times the cotangents that later products send back."""
-    flat, axis = flat_if_none(ybar, a, axis)
-    lead = np.shape(ybar)[: np.ndim(ybar) - np.ndim(flat)]
+    flat, axis = flat_if_none(a, axis)
     line, g = np.moveaxis(flat, axis, -1), np.moveaxis(ybar, axis, -1)
-    z = strong(backward_recurrence(line, g), shifted_products(line))
-    return np.reshape(np.moveaxis(z, -1, axis), lead + np.shape(a))
+    later = np.concatenate([line[..., 1:], np.zeros_like(line[..., :1])], axis=-1)
+    z = strong(backward_recurrence(later, g), shifted_products(line))
+    return np.reshape(np.moveaxis(z, -1, axis), front(ybar, flat) + np.shape(a))
 
 
-linear(np.cumsum, cumsum_transpose, stacked=True)
-structural(np.cumprod, cumprod_wrt_array, stacked=True)
+def push_cumprod(t, y, a, axis=None, dtype=None, out=None):
+    """The transpose, in the order of the elements: y'[i] = a[i] y'[i - 1] + t[i] y[i - 1]."""
+    flat, axis = flat_if_none(a, axis)
+    t = np.reshape(t, front(t, a) + np.shape(flat))
+    line, t = np.moveaxis(flat, axis, -1), np.moveaxis(t, axis, -1)
+    start = strong(t, shifted_products(line))
+    z = np.flip(backward_recurrence(np.flip(line, -1), np.flip(start, -1)), -1)
+    return np.moveaxis(z, -1, axis)
+
+
+linear(np.cumsum, cumsum_transpose, jvp=push_cumsum, stacked=True)
+structural(np.cumprod, cumprod_wrt_array, jvp=(push_cumprod,), stacked=True)
 
 
 def without_initial(ybar, a, axis, include_initial):
     """Cotangent of the running result without its leading constant."""
     if not include_initial:
         return ybar
-    axis = -1 if axis is None or np.ndim(a) == 0 else from_end(axis, np.ndim(a))[0]
+    _, axis = flat_if_none(a, axis)
     n = np.shape(ybar)[axis]
     return np.take(ybar, np.arange(1, n), axis=axis)
 
@@ -238,9 +331,27 @@ def cumulative_prod_wrt_array(ybar, y, x, axis=None, dtype=None, out=None, inclu
     return cumprod_wrt_array(without_initial(ybar, x, axis, include_initial), y, x, axis)
 
 
+def with_initial(t, x, axis, include_initial):
+    """Tangent of the running result with that of its leading constant, 0."""
+    if not include_initial:
+        return t
+    _, axis = flat_if_none(x, axis)
+    return np.concatenate([np.zeros(one_slice(t, axis), dtype=t.dtype), t], axis=axis)
+
+
+def push_cumulative_sum(t, y, x, axis=None, dtype=None, out=None, include_initial=False):
+    return with_initial(push_cumsum(t, y, x, axis), x, axis, include_initial)
+
+
+def push_cumulative_prod(t, y, x, axis=None, dtype=None, out=None, include_initial=False):
+    return with_initial(push_cumprod(t, y, x, axis), x, axis, include_initial)
+
+
 if hasattr(np, "cumulative_sum"):  # NumPy 2.1
-    linear(np.cumulative_sum, cumulative_sum_transpose, stacked=True)
-    structural(np.cumulative_prod, cumulative_prod_wrt_array, stacked=True)
+    linear(np.cumulative_sum, cumulative_sum_transpose, jvp=push_cumulative_sum, stacked=True)
+    structural(
+        np.cumulative_prod, cumulative_prod_wrt_array, jvp=(push_cumulative_prod,), stacked=True
+    )
 
 
 def diff_transpose(ybar, a, n=1, axis=-1):
@@ -259,4 +370,8 @@ def one_slice(z, axis):
     return tuple(shape)
 
 
-linear(np.diff, diff_transpose, stacked=True)
+def push_diff(t, y, a, n=1, axis=-1):
+    return np.diff(t, n, from_end(axis, np.ndim(a))[0])
+
+
+linear(np.diff, diff_transpose, jvp=push_diff, stacked=True)

@@ -12,7 +12,18 @@ import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import constant, linear, rearrangement, strong, structural, view
-from wengert.rules.broadcasting import from_end, leading, length, numbers, send_home, unbroadcast
+from wengert.rules.broadcasting import (
+    aligned,
+    fetch,
+    from_end,
+    front,
+    gathered,
+    leading,
+    length,
+    numbers,
+    send_home,
+    unbroadcast,
+)
 
 # ---- views
 
@@ -54,8 +65,25 @@ def stack_wrt_arrays(ybar, y, arrays, axis=0, out=None, *, dtype=None):
     return [moved[i] for i in range(len(arrays))]
 
 
-structural(np.concatenate, concatenate_wrt_arrays, sequence=True, stacked=True, curvature="none")
-structural(np.stack, stack_wrt_arrays, sequence=True, stacked=True, curvature="none")
+def push_concatenate(ts, y, arrays, axis=0, out=None, *, dtype=None):
+    if axis is None:
+        ts = [np.reshape(t, (*front(t, a), np.size(a))) for t, a in zip(ts, arrays, strict=True)]
+    return np.concatenate(ts, axis=-1 if axis is None else from_end(axis, np.ndim(y))[0])
+
+
+def push_stack(ts, y, arrays, axis=0, out=None, *, dtype=None):
+    return np.stack(ts, axis=from_end(axis, np.ndim(y))[0])
+
+
+structural(
+    np.concatenate,
+    concatenate_wrt_arrays,
+    jvp=(push_concatenate,),
+    sequence=True,
+    stacked=True,
+    curvature="none",
+)
+structural(np.stack, stack_wrt_arrays, jvp=(push_stack,), sequence=True, stacked=True, curvature="none")
 
 
 def append_parts(ybar, y, arr, values, axis):
@@ -66,28 +94,58 @@ def append_parts(ybar, y, arr, values, axis):
 
 
 def append_wrt_array(ybar, y, arr, values, axis=None):
-    lead = np.shape(ybar)[: leading(ybar, y)]
-    return np.reshape(append_parts(ybar, y, arr, values, axis)[0], lead + np.shape(arr))
+    return np.reshape(append_parts(ybar, y, arr, values, axis)[0], front(ybar, y) + np.shape(arr))
 
 
 def append_wrt_values(ybar, y, arr, values, axis=None):
-    lead = np.shape(ybar)[: leading(ybar, y)]
-    return np.reshape(append_parts(ybar, y, arr, values, axis)[1], lead + np.shape(values))
+    return np.reshape(append_parts(ybar, y, arr, values, axis)[1], front(ybar, y) + np.shape(values))
 
 
-structural(np.append, append_wrt_array, append_wrt_values, stacked=True, curvature="none")
+def push_append_array(t, y, arr, values, axis=None):
+    nothing = np.zeros(front(t, arr) + np.shape(values), dtype=t.dtype)
+    return push_concatenate((t, nothing), y, (arr, values), axis)
 
 
-def insert_wrt_array(ybar, y, arr, obj, values, axis=None):
-    return send_home(ybar, np.insert(numbers(arr), obj, 0, axis=axis), arr)
+def push_append_values(t, y, arr, values, axis=None):
+    nothing = np.zeros(front(t, values) + np.shape(arr), dtype=t.dtype)
+    return push_concatenate((nothing, t), y, (arr, values), axis)
 
 
-def insert_wrt_values(ybar, y, arr, obj, values, axis=None):
-    nowhere = np.zeros(np.shape(arr), dtype=int)
-    return send_home(ybar, np.insert(nowhere, obj, numbers(values), axis=axis), values)
+structural(
+    np.append,
+    append_wrt_array,
+    append_wrt_values,
+    jvp=(push_append_array, push_append_values),
+    stacked=True,
+    curvature="none",
+)
 
 
-structural(np.insert, insert_wrt_array, None, insert_wrt_values, stacked=True, curvature="none")
+def array_around_inserted(arr, obj, axis):
+    """Numbers of the elements of the array, with 0 where something was inserted."""
+    return np.insert(numbers(arr), obj, 0, axis=axis)
+
+
+def inserted_values(arr, obj, values, axis):
+    """Numbers of the inserted elements, among zeros."""
+    return np.insert(np.zeros(np.shape(arr), dtype=int), obj, numbers(values), axis=axis)
+
+
+structural(
+    np.insert,
+    lambda ybar, y, arr, obj, values, axis=None: send_home(ybar, array_around_inserted(arr, obj, axis), arr),
+    None,
+    lambda ybar, y, arr, obj, values, axis=None: send_home(
+        ybar, inserted_values(arr, obj, values, axis), values
+    ),
+    jvp=(
+        lambda t, y, arr, obj, values, axis=None: fetch(t, array_around_inserted(arr, obj, axis), arr),
+        None,
+        lambda t, y, arr, obj, values, axis=None: fetch(t, inserted_values(arr, obj, values, axis), values),
+    ),
+    stacked=True,
+    curvature="none",
+)
 
 # ---- picking by a condition, which comes first
 
@@ -96,25 +154,40 @@ def compress_wrt_array(ybar, y, condition, a, axis=None, out=None):
     return send_home(ybar, np.compress(condition, numbers(a), axis=axis), a)
 
 
-def extract_wrt_array(ybar, y, condition, arr):
-    return send_home(ybar, np.extract(condition, numbers(arr)), arr)
+def push_compress(t, y, condition, a, axis=None, out=None):
+    return fetch(t, np.compress(condition, numbers(a), axis=axis), a)
 
 
-structural(np.compress, None, compress_wrt_array, stacked=True, curvature="none")
-structural(np.extract, None, extract_wrt_array, stacked=True, curvature="none")
+structural(np.compress, None, compress_wrt_array, jvp=(None, push_compress), stacked=True, curvature="none")
+structural(
+    np.extract,
+    None,
+    lambda ybar, y, condition, arr: send_home(ybar, np.extract(condition, numbers(arr)), arr),
+    jvp=(None, lambda t, y, condition, arr: fetch(t, np.extract(condition, numbers(arr)), arr)),
+    stacked=True,
+    curvature="none",
+)
 
 # ---- order: the branch taken
 
 
-def sort_wrt_array(ybar, y, a, axis=-1, kind=None, order=None, *, stable=None):
+def sorted_places(a, axis):
+    """Where each of the sorted elements was, numbered from 1."""
     order = np.argsort(a, axis=axis, kind="stable")
-    source = (
-        np.ravel(numbers(a))[np.ravel(order)] if axis is None else np.take_along_axis(numbers(a), order, axis)
-    )
-    return send_home(ybar, source, a)
+    if axis is None:
+        return np.ravel(numbers(a))[order]
+    return np.take_along_axis(numbers(a), order, axis)
 
 
-structural(np.sort, sort_wrt_array, stacked=True, curvature="none")
+def sort_wrt_array(ybar, y, a, axis=-1, kind=None, order=None, *, stable=None):
+    return send_home(ybar, sorted_places(a, axis), a)
+
+
+def push_sort(t, y, a, axis=-1, kind=None, order=None, *, stable=None):
+    return fetch(t, sorted_places(a, axis), a)
+
+
+structural(np.sort, sort_wrt_array, jvp=(push_sort,), stacked=True, curvature="none")
 
 
 def ranked_places(a, axis):
@@ -125,56 +198,85 @@ def ranked_places(a, axis):
     return np.take_along_axis(where, np.argsort(np.ravel(a)[where - 1], axis=-1, kind="stable"), -1)
 
 
-def median_wrt_array(ybar, y, a, axis=None, out=None, overwrite_input=False, keepdims=False):
+def median_shares(y, a, axis):
     """The middle element, or half of each of the middle two; NaN where the median is NaN."""
     if np.size(a) == 0:
-        return np.zeros(np.shape(ybar)[: leading(ybar, y)] + np.shape(a), dtype=ybar.dtype)
+        return [(np.zeros(np.shape(y), dtype=int), np.zeros(np.shape(y)))]
     ranked = ranked_places(a, axis)
-    n = ranked.shape[-1]
-    lead = np.shape(ybar)[: leading(ybar, y)]
-    half = np.reshape(strong(ybar, np.where(np.isnan(y), y, 0.5 * np.ones_like(y))), lead + ranked.shape[:-1])
-    return send_home(half, ranked[..., (n - 1) // 2], a) + send_home(half, ranked[..., n // 2], a)
+    n = np.shape(ranked)[-1]
+    half = np.where(np.isnan(y), np.nan, 0.5)
+    return [(np.reshape(ranked[..., i], np.shape(y)), half) for i in ((n - 1) // 2, n // 2)]
 
 
-def quantile_wrt_array(
-    ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False
-):
-    """The shares of the two elements that a quantile lies between."""
+def median_wrt_array(ybar, y, a, axis=None, out=None, overwrite_input=False, keepdims=False):
+    return sent_in_shares(ybar, median_shares(y, a, axis), a)
+
+
+def push_median(t, y, a, axis=None, out=None, overwrite_input=False, keepdims=False):
+    return fetched_in_shares(t, median_shares(y, a, axis), a)
+
+
+def quantile_shares(y, a, q, axis, method):
+    """The two elements that a quantile lies between, and how near it is to each."""
     if method != "linear":
         raise UnsupportedFunctionError(
             f"numpy.quantile with method={method!r} has no rule: leave it out, or pick elements of "
             "numpy.sort(a)"
         )
     ranked = ranked_places(a, axis)
-    n = ranked.shape[-1]
+    n = np.shape(ranked)[-1]
     place = np.ravel(q) * (n - 1)
     low = np.floor(place).astype(np.intp)
-    lead = np.shape(ybar)[: leading(ybar, y)]
-    shape = (len(place), *ranked.shape[:-1])
-    g = np.reshape(ybar, lead + shape)
+    shape = (len(place), *np.shape(ranked)[:-1])
     share = np.reshape(place - low, (-1,) + (1,) * (len(shape) - 1))
-    share = np.where(np.isnan(np.reshape(y, shape)), np.nan, share)
-    below, above = (np.moveaxis(ranked[..., i], -1, 0) for i in (low, np.minimum(low + 1, n - 1)))
-    total = send_home(strong(g, 1 - share), below, a) + send_home(strong(g, share), above, a)
-    return total.astype(ybar.dtype, copy=False)
+    share = np.reshape(np.broadcast_to(share, shape), np.shape(y))
+    share = np.where(np.isnan(y), np.nan, share)
+    below, above = (
+        np.reshape(np.moveaxis(ranked[..., i], -1, 0), np.shape(y)) for i in (low, np.minimum(low + 1, n - 1))
+    )
+    return [(below, 1 - share), (above, share)]
+
+
+def sent_in_shares(ybar, shares, a):
+    """Cotangent of `a`, of which y is a sum of elements: pairs of places, numbered from 1, and factors."""
+    return sum(send_home(strong(ybar, share.astype(ybar.dtype)), places, a) for places, share in shares)
+
+
+def fetched_in_shares(t, shares, a):
+    return sum(strong(fetch(t, places, a), share.astype(t.dtype)) for places, share in shares)
+
+
+def quantile_wrt_array(
+    ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False
+):
+    return sent_in_shares(ybar, quantile_shares(y, a, q, axis, method), a)
+
+
+def push_quantile(t, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
+    return fetched_in_shares(t, quantile_shares(y, a, q, axis, method), a)
 
 
 def percentile_wrt_array(
     ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False
 ):
-    return quantile_wrt_array(ybar, y, a, np.true_divide(q, 100), axis, method=method)
+    return sent_in_shares(ybar, quantile_shares(y, a, np.true_divide(q, 100), axis, method), a)
 
 
-structural(np.quantile, quantile_wrt_array, stacked=True, curvature="none")
-structural(np.percentile, percentile_wrt_array, stacked=True, curvature="none")
-structural(np.median, median_wrt_array, stacked=True, curvature="none")
+def push_percentile(t, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
+    return fetched_in_shares(t, quantile_shares(y, a, np.true_divide(q, 100), axis, method), a)
+
+
+structural(np.quantile, quantile_wrt_array, jvp=(push_quantile,), stacked=True, curvature="none")
+structural(np.percentile, percentile_wrt_array, jvp=(push_percentile,), stacked=True, curvature="none")
+structural(np.median, median_wrt_array, jvp=(push_median,), stacked=True, curvature="none")
 
 # ---- filling
 
 FILLED = {"constant", "edge", "wrap", "reflect", "symmetric", "empty"}
 
 
-def pad_wrt_array(ybar, y, array, pad_width, mode="constant", **kwargs):
+def pad_source(array, pad_width, mode, kwargs):
+    """Number of the element that each place is filled with; 0 for a constant."""
     if mode not in FILLED or kwargs.get("reflect_type", "even") != "even":
         raise UnsupportedFunctionError(
             f"numpy.pad with mode={mode!r} computes what it fills in, which has no rule: "
@@ -182,7 +284,15 @@ def pad_wrt_array(ybar, y, array, pad_width, mode="constant", **kwargs):
         )
     if mode in ("constant", "empty"):
         mode, kwargs = "constant", {}
-    return send_home(ybar, np.pad(numbers(array), pad_width, mode, **kwargs), array)
+    return np.pad(numbers(array), pad_width, mode, **kwargs)
+
+
+def pad_wrt_array(ybar, y, array, pad_width, mode="constant", **kwargs):
+    return send_home(ybar, pad_source(array, pad_width, mode, kwargs), array)
+
+
+def push_pad(t, y, array, pad_width, mode="constant", **kwargs):
+    return fetch(t, pad_source(array, pad_width, mode, kwargs), array)
 
 
 def full_like_wrt_value(ybar, y, a, fill_value, dtype=None, order="K", subok=True, shape=None):
@@ -193,9 +303,19 @@ def full_wrt_value(ybar, y, shape, fill_value, dtype=None, order="C"):
     return unbroadcast(ybar, fill_value, leading(ybar, y))
 
 
-structural(np.pad, pad_wrt_array, stacked=True, curvature="none")
-structural(np.full_like, None, full_like_wrt_value, stacked=True, curvature="none")
-structural(np.full, None, full_wrt_value, stacked=True, curvature="none")
+def push_full_like(t, y, a, fill_value, dtype=None, order="K", subok=True, shape=None):
+    return aligned(t, fill_value, np.ndim(y))
+
+
+def push_full(t, y, shape, fill_value, dtype=None, order="C"):
+    return aligned(t, fill_value, np.ndim(y))
+
+
+structural(np.pad, pad_wrt_array, jvp=(push_pad,), stacked=True, curvature="none")
+structural(
+    np.full_like, None, full_like_wrt_value, jvp=(None, push_full_like), stacked=True, curvature="none"
+)
+structural(np.full, None, full_wrt_value, jvp=(None, push_full), stacked=True, curvature="none")
 constant(np.zeros_like, np.ones_like, np.empty_like, np.imag)  # imag of real operands
 
 # ---- counting with weights: the transpose of picking by index
@@ -205,7 +325,13 @@ def bincount_wrt_weights(ybar, y, x, weights=None, minlength=0):
     return np.take(ybar, x, axis=-1)
 
 
-structural(np.bincount, None, bincount_wrt_weights, stacked=True, curvature="none")
+def push_bincount(t, y, x, weights=None, minlength=0):
+    return gathered(t, x, np.size(y))
+
+
+structural(
+    np.bincount, None, bincount_wrt_weights, jvp=(None, push_bincount), stacked=True, curvature="none"
+)
 
 # ---- change of dtype
 

@@ -110,8 +110,8 @@ elementwise("scipy.special.log_expit", log_expit_partial, domain=(ANY,))
 
 
 def ratio(a, b):
-    """a / b, and 0 where a is 0, whatever b is."""
-    return np.where(np.equal(a, 0), 0.0 * a, a / b)
+    """a / b, and 0 where both are 0."""
+    return np.where(np.equal(a, 0) & np.equal(b, 0), 0.0 * a, a / b)
 
 
 def log_ratio(a, b):
@@ -152,10 +152,11 @@ def digamma(x):
     return digamma(x)
 
 
-def trigamma(y, x):
-    from scipy.special import polygamma
+def hurwitz(s, q):
+    """Sum of (k + q)^-s over k = 0, 1, 2, ..., of which the derivatives of digamma are multiples."""
+    from scipy.special import zeta
 
-    return polygamma(1, x).astype(y.dtype, copy=False)
+    return zeta(s, q)
 
 
 def beta_partial(y, a, b):
@@ -165,7 +166,13 @@ def beta_partial(y, a, b):
 elementwise("scipy.special.gammaln", lambda y, x: digamma(x), domain=(POSITIVE,))
 elementwise("scipy.special.loggamma", lambda y, x: digamma(x), domain=(POSITIVE,))
 elementwise("scipy.special.gamma", lambda y, x: y * digamma(x), domain=(POSITIVE,))
-elementwise("scipy.special.digamma", trigamma, domain=(POSITIVE,))
+elementwise("scipy.special.digamma", lambda y, x: hurwitz(2.0, x), domain=(POSITIVE,))
+elementwise(
+    "scipy.special._ufuncs._zeta",  # which zeta calls when it is given two operands
+    unknown("zeta", "exponent"),
+    lambda y, s, q: -s * hurwitz(s + 1, q),
+    domain=((1.5, 4.0), POSITIVE),
+).name = "scipy.special.zeta"
 elementwise(
     "scipy.special.betaln",
     lambda y, a, b: digamma(a) - digamma(a + b),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong, structural
-from wengert.rules.broadcasting import leading
+from wengert.rules.broadcasting import aligned, gathered, leading, unbroadcast
 from wengert.rules.composed import as_array
 from wengert.rules.products import strong_matmul
 
@@ -27,11 +29,35 @@ def slopes(x, xp, fp):
     return np.where(before | after, 0.0, np.where(np.isnan(x), np.nan, rise / width))
 
 
-def gathered(z, places, n):
-    """Sum of the elements of `z`, with leading axes, that belong to each of n places."""
-    flat = np.reshape(z, (-1, np.size(places)))
-    total = np.stack([np.bincount(np.ravel(places), weights=row, minlength=n) for row in flat])
-    return np.reshape(total, np.shape(z)[: np.ndim(z) - np.ndim(places)] + (n,))
+def shares_of_values(x, xp, left, right):
+    """Both ends of the interval; beyond the table its own end, where no other value was given."""
+    i, share, _, before, after = intervals(x, xp)
+    last = len(xp) - 1
+    is_inside = ~(before | after)
+    ends = [(i, np.where(is_inside, 1 - share, 0.0)), (np.minimum(i + 1, last), np.where(is_inside, share, 0.0))]
+    if left is None:
+        ends.append((np.zeros_like(i), before))
+    if right is None:
+        ends.append((np.full_like(i, last), after))
+    return ends
+
+
+def shares_of_places(x, xp, fp):
+    """Both ends of the interval move: the value falls by the slope, in the shares of both."""
+    i, share, *_ = intervals(x, xp)
+    slope = slopes(x, xp, fp)
+    last = len(xp) - 1
+    return [(i, strong(slope, share - 1)), (np.minimum(i + 1, last), strong(slope, -share))]
+
+
+def sent_to(ybar, shares, n):
+    """Cotangent of a table of which y takes shares: pairs of places and factors."""
+    return sum(gathered(strong(ybar, share), places, n) for places, share in shares)
+
+
+def taken_from(t, shares):
+    """Tangent of what was taken of a table: the transpose."""
+    return sum(strong(np.take(t, places, axis=-1), share) for places, share in shares)
 
 
 def interp_wrt_point(ybar, y, x, xp, fp, left=None, right=None):
@@ -39,37 +65,36 @@ def interp_wrt_point(ybar, y, x, xp, fp, left=None, right=None):
 
 
 def interp_wrt_places(ybar, y, x, xp, fp, left=None, right=None):
-    """Both ends of the interval move: the value falls by the slope, in the shares of both."""
-    i, share, *_ = intervals(x, xp)
-    pull = -strong(ybar, slopes(x, xp, fp))
-    if len(xp) == 1:
-        return np.zeros(np.shape(ybar)[: leading(ybar, y)] + (1,))
-    return gathered(strong(pull, 1 - share), i, len(xp)) + gathered(strong(pull, share), i + 1, len(xp))
+    return sent_to(ybar, shares_of_places(x, xp, fp), len(xp))
 
 
 def interp_wrt_values(ybar, y, x, xp, fp, left=None, right=None):
-    """Shares of both ends; beyond the table the value of its end, where no other was given."""
-    i, share, _, before, after = intervals(x, xp)
-    inside = np.where(before | after, 0.0, ybar)
-    last = len(xp) - 1
-    z = gathered(strong(inside, 1 - share), i, len(xp))
-    z = z + gathered(strong(inside, share), np.minimum(i + 1, last), len(xp))
-    if left is None:
-        z = z + gathered(np.where(before, ybar, 0.0), np.zeros_like(i), len(xp))
-    if right is None:
-        z = z + gathered(np.where(after, ybar, 0.0), np.full_like(i, last), len(xp))
-    return z
+    return sent_to(ybar, shares_of_values(x, xp, left, right), len(xp))
 
 
 def interp_wrt_left(ybar, y, x, xp, fp, left=None, right=None):
     """The value before the first point."""
-    beyond = np.where(x < xp[0], ybar, 0.0)
-    return np.sum(beyond, axis=tuple(range(leading(ybar, y), np.ndim(ybar))))
+    return unbroadcast(np.where(x < xp[0], ybar, 0.0), left, leading(ybar, y))
 
 
 def interp_wrt_right(ybar, y, x, xp, fp, left=None, right=None):
-    beyond = np.where(x > xp[-1], ybar, 0.0)
-    return np.sum(beyond, axis=tuple(range(leading(ybar, y), np.ndim(ybar))))
+    return unbroadcast(np.where(x > xp[-1], ybar, 0.0), right, leading(ybar, y))
+
+
+def push_interp_places(t, y, x, xp, fp, left=None, right=None):
+    return taken_from(t, shares_of_places(x, xp, fp))
+
+
+def push_interp_values(t, y, x, xp, fp, left=None, right=None):
+    return taken_from(t, shares_of_values(x, xp, left, right))
+
+
+def push_interp_left(t, y, x, xp, fp, left=None, right=None):
+    return np.where(x < xp[0], aligned(t, left, np.ndim(y)), 0.0)
+
+
+def push_interp_right(t, y, x, xp, fp, left=None, right=None):
+    return np.where(x > xp[-1], aligned(t, right, np.ndim(y)), 0.0)
 
 
 structural(
@@ -79,6 +104,7 @@ structural(
     interp_wrt_values,
     interp_wrt_left,
     interp_wrt_right,
+    jvp=(interp_wrt_point, push_interp_places, push_interp_values, push_interp_left, push_interp_right),
     stacked=True,
 )
 
@@ -87,44 +113,71 @@ structural(
 
 def correlated(g, other):
     """Sum over k of ``g[n + k] other[k]``: the transpose of a full convolution, in which 0 times inf is 0."""
-    rows = np.reshape(g, (-1, np.shape(g)[-1]))
+    rows = np.reshape(g, (math.prod(np.shape(g)[:-1]), np.shape(g)[-1]))
     z = np.stack([np.correlate(row, other, "valid") for row in rows])
     if np.isnan(z).any() and not (np.isfinite(g).all() and np.isfinite(other).all()):
-        windows = np.lib.stride_tricks.sliding_window_view(rows, len(other), axis=-1)
+        windows = rows[:, np.arange(np.shape(z)[-1])[:, None] + np.arange(len(other))]
         z = strong_matmul(windows, other[:, None])[..., 0]
     return np.reshape(z, np.shape(g)[:-1] + (np.shape(z)[-1],))
 
 
-def in_full(ybar, a, v, mode, same):
-    """Cotangent of the full result, of which `mode` takes a part; `same` is where the part "same" begins."""
+def between_zeros(z, before, after):
+    """`z` with zeros in front of and behind its last axis."""
+    ends = [np.zeros((*np.shape(z)[:-1], n), dtype=z.dtype) for n in (before, after)]
+    return np.concatenate([ends[0], z, ends[1]], axis=-1)
+
+
+def part_of_full(a, v, mode, same):
+    """Where the part of the full result that `mode` takes begins; `same` is where the part "same" does."""
     shorter = min(len(a), len(v))
-    start = {"f": 0, "s": same, "v": shorter - 1, "0": shorter - 1, "1": same, "2": 0}[str(mode)[0]]
-    g = np.zeros((*np.shape(ybar)[:-1], len(a) + len(v) - 1), dtype=ybar.dtype)
-    g[..., start : start + np.shape(ybar)[-1]] = ybar
-    return g
+    return {"f": 0, "s": same, "v": shorter - 1, "0": shorter - 1, "1": same, "2": 0}[str(mode)[0]]
 
 
-def convolved(ybar, a, v, mode):
-    return in_full(ybar, a, v, mode, (min(len(a), len(v)) - 1) // 2)
+def part_of_convolution(a, v, mode):
+    return part_of_full(a, v, mode, (min(len(a), len(v)) - 1) // 2)
 
 
-def slid(ybar, a, v, mode):
+def part_of_correlation(a, v, mode):
     """The middle is rounded the other way where the second operand is longer: NumPy swaps them then."""
     shorter = min(len(a), len(v))
-    return in_full(ybar, a, v, mode, shorter // 2 if len(v) > len(a) else (shorter - 1) // 2)
+    return part_of_full(a, v, mode, shorter // 2 if len(v) > len(a) else (shorter - 1) // 2)
+
+
+def pull_convolution(ybar, start, x, other):
+    """Cotangent of `x`, of whose full convolution with `other` a part was taken."""
+    rest = len(x) + len(other) - 1 - start - np.shape(ybar)[-1]
+    return correlated(between_zeros(ybar, start, rest), other)
+
+
+def push_convolution(t, start, y, other):
+    """Part of the full convolution of a tangent with `other`."""
+    margin = len(other) - 1
+    full = correlated(between_zeros(t, margin, margin), other[::-1])
+    return full[..., start : start + len(y)]
 
 
 structural(
     np.convolve,
-    lambda ybar, y, a, v, mode="full": correlated(convolved(ybar, a, v, mode), v),
-    lambda ybar, y, a, v, mode="full": correlated(convolved(ybar, a, v, mode), a),
+    lambda ybar, y, a, v, mode="full": pull_convolution(ybar, part_of_convolution(a, v, mode), a, v),
+    lambda ybar, y, a, v, mode="full": pull_convolution(ybar, part_of_convolution(a, v, mode), v, a),
+    jvp=(
+        lambda t, y, a, v, mode="full": push_convolution(t, part_of_convolution(a, v, mode), y, v),
+        lambda t, y, a, v, mode="full": push_convolution(t, part_of_convolution(a, v, mode), y, a),
+    ),
     stacked=True,
     curvature="cross",
 )
+# a correlation is the convolution with the second operand reversed
 structural(
     np.correlate,
-    lambda ybar, y, a, v, mode="valid": correlated(slid(ybar, a, v, mode), v[::-1]),
-    lambda ybar, y, a, v, mode="valid": correlated(slid(ybar, a, v, mode), a)[..., ::-1],
+    lambda ybar, y, a, v, mode="valid": pull_convolution(ybar, part_of_correlation(a, v, mode), a, v[::-1]),
+    lambda ybar, y, a, v, mode="valid": pull_convolution(ybar, part_of_correlation(a, v, mode), v, a)[
+        ..., ::-1
+    ],
+    jvp=(
+        lambda t, y, a, v, mode="valid": push_convolution(t, part_of_correlation(a, v, mode), y, v[::-1]),
+        lambda t, y, a, v, mode="valid": push_convolution(t[..., ::-1], part_of_correlation(a, v, mode), y, a),
+    ),
     stacked=True,
     curvature="cross",
 )

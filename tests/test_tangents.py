@@ -1,0 +1,155 @@
+"""Tangents that rows give themselves: the transposes of their pullbacks, for any number of directions."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import wengert.rules  # noqa: F401
+from primitive_cases import CALLS, call
+from wengert import registry
+from wengert.registry import lookup
+
+inf, nan = np.inf, np.nan
+
+PUSHED = [case for case in CALLS if lookup(case.fun).jvps]
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    """Rules are evaluated with floating point warnings off, as the engine does."""
+    with np.errstate(all="ignore"):
+        yield
+
+
+def push(case, args, i, t, y):
+    """Tangent of the result for the tangent `t` of argument i, a list for a sequence, by the row's column."""
+    row = lookup(case.fun)
+    if row.variadic:
+        return row.jvps[None](i, t, y, *args, **case.kwargs)
+    return row.jvps[i](t, y, *args, **case.kwargs)
+
+
+def pullback(case, args, i, ybar, y):
+    row = lookup(case.fun)
+    if row.variadic:
+        return row.variadic(i, ybar, y, *args, **case.kwargs)
+    return row.vjps[i](ybar, y, *args, **case.kwargs)
+
+
+def tangents(a, lead, draw):
+    """Drawn tangents of an operand, or of a list of operands, 0 where it is not a number."""
+    if isinstance(a, list):
+        return [tangents(b, lead, draw) for b in a]
+    return np.where(np.isfinite(a), draw((*lead, *np.shape(a))), 0.0)
+
+
+def paired(xbar, t, lead):
+    """Inner products of a cotangent with tangents that have leading axes."""
+    if isinstance(t, list):
+        return sum(paired(b, v, lead) for b, v in zip(xbar, t, strict=True))
+    return np.sum(np.where(t == 0, 0, xbar) * t, axis=tuple(range(len(lead), np.ndim(t))))
+
+
+@pytest.mark.parametrize("lead", [(1,), (3,), (2, 2), ()])
+@pytest.mark.parametrize("case", PUSHED, ids=lambda case: case.name)
+def test_a_tangent_is_the_transpose_of_the_pullback(case, lead):
+    rng = np.random.default_rng(7)
+    args = case.draw()
+    y = case(*args)
+    ybar = np.asarray(np.where(np.isfinite(y), rng.uniform(-1, 1, np.shape(y)), 0.0))[()]
+    for i in case.wrt:
+        t = tangents(args[i], lead, lambda shape: rng.uniform(-1, 1, shape))
+        ydot = np.broadcast_to(push(case, args, i, t, y), (*lead, *np.shape(y)))
+        found = np.sum(np.where(ybar == 0, 0, ydot) * ybar, axis=tuple(range(len(lead), np.ndim(ydot))))
+        np.testing.assert_allclose(found, paired(pullback(case, args, i, ybar, y), t, lead), 1e-12, 1e-13)
+
+
+@pytest.mark.parametrize("case", PUSHED, ids=lambda case: case.name)
+def test_a_tangent_of_zeros_gives_zeros_whatever_the_operands_are(case):
+    """The second of three directions is 0, and so are all at once; operands hold an infinity and NaN."""
+    args = case.draw()
+    for a in [args[i] for i in case.wrt]:
+        for b in a if isinstance(a, list) else [a]:
+            b.flat[:1] = inf
+            b.flat[2:3] = nan
+    y = case(*args)
+    for i in case.wrt:
+        for middle in (slice(1, 2), slice(None)):
+            t = tangents(args[i], (3,), np.ones)
+            for v in t if isinstance(t, list) else [t]:
+                v[middle] = 0
+            ydot = push(case, args, i, t, y)
+            np.testing.assert_array_equal(ydot[middle], np.zeros_like(ydot[middle]))
+
+
+@pytest.mark.parametrize("case", PUSHED, ids=lambda case: case.name)
+def test_a_tangent_of_float32_is_float32(case):
+    def single(a):
+        return [single(b) for b in a] if isinstance(a, list) else np.asarray(a, dtype=np.float32)
+
+    args = tuple(single(a) if i in case.wrt else a for i, a in enumerate(case.draw()))
+    y = case(*args)
+    if y.dtype != np.float32:
+        return  # float64 by definition, or beside a plain number
+    for i in case.wrt:
+        t = [v.astype(np.float32) for v in tangents(args[i], (2,), np.ones)] if isinstance(args[i], list) else None
+        t = tangents(args[i], (2,), np.ones).astype(np.float32) if t is None else t
+        assert push(case, args, i, t, y).dtype == np.float32
+
+
+def test_the_median_of_nothing_has_no_derivative_and_raises_none():
+    """NumPy warns of it, so it is no case of the table."""
+    case, a, y = call(np.median, axis=0), np.ones((0, 3)), np.full(3, nan)
+    assert np.shape(pullback(case, (a,), 0, np.ones((2, 3)), y)) == (2, 0, 3)
+    np.testing.assert_array_equal(push(case, (a,), 0, np.ones((2, 0, 3)), y), np.zeros((2, 3)))
+
+
+def test_a_row_gives_the_tangents_of_all_its_operands_or_of_none():
+    for row in registry.rows.values():
+        if row.jvps:
+            assert set(row.jvps) == ({None} if row.kind != "linear" and row.variadic else set(row.vjps)), row
+
+
+def test_every_tangent_is_called_in_some_case():
+    called = {(case.fun, None if lookup(case.fun).variadic else i) for case in PUSHED for i in case.wrt}
+    given = {(row.fun, i) for row in registry.rows.values() for i in row.jvps}
+    assert given == called
+
+
+def test_tangents_understand_the_options_that_pullbacks_do():
+    for row in registry.rows.values():
+        for i, fun in row.jvps.items():
+            transpose = row.variadic or row.vjps[i]
+            if row.kind == "linear":
+                transpose = inspect.getclosurevars(transpose).nonlocals["transpose"]
+            given, known = (list(inspect.signature(f).parameters.values()) for f in (fun, transpose))
+            skip = 1 if row.kind == "linear" else 2
+            assert given[2:] == known[skip:], row
+
+
+@pytest.mark.parametrize(
+    ("fun", "args", "i", "shape"),
+    [
+        (np.matmul, ((30, 40), (40, 20)), 0, (30, 40)),
+        (np.matmul, ((30, 40), (40,)), 1, (40,)),
+        (np.dot, ((30, 40), (40,)), 1, (40,)),
+        (np.vdot, ((30, 40), (30, 40)), 1, (30, 40)),
+    ],
+)
+def test_directions_of_one_matrix_are_one_product(fun, args, i, shape, monkeypatch):
+    from wengert.rules import products
+
+    sizes = []
+
+    def counting(a, b, *, of=products.strong_matmul):
+        sizes.append((np.ndim(a), np.ndim(b)))
+        return of(a, b)
+
+    monkeypatch.setattr(products, "strong_matmul", counting)
+    rng = np.random.default_rng(0)
+    args = tuple(rng.uniform(-1, 1, s) for s in args)
+    push(call(fun), args, i, rng.uniform(-1, 1, (5, *shape)), fun(*args))
+    assert sizes in ([(2, 2)], [(2, 1)])
