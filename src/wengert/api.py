@@ -13,7 +13,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.containers import plain_copy
-from wengert.core import dispatch, var
+from wengert.core import dispatch, nested, var
 from wengert.transforms.dense import JVP, VJP, Elementwise, Gradient, Jacobian
 
 
@@ -394,7 +394,9 @@ def stop_gradient(x: Any) -> Any:
     return plain_copy(x)
 
 
-def primitive(f: Callable | None = None, *, vjp: Callable | None = None) -> Callable:
+def primitive(
+    f: Callable | None = None, *, jvp: Callable | None = None, vjp: Callable | None = None
+) -> Callable:
     """A function with a rule of its own, opaque to the derivative.
 
     `f` is called on plain arrays, so it may call anything: compiled code, a table, a solver.
@@ -403,9 +405,14 @@ def primitive(f: Callable | None = None, *, vjp: Callable | None = None) -> Call
     ----------
     f : callable
         Maps numbers and arrays to one number or array of floats. Left out, a decorator is returned.
+    jvp : callable
+        ``jvp(t, y, *args, **kwargs)`` returns the tangent of the result, of its shape; `t` is a tuple of tangents,
+        one a positional argument, of its shape, and 0 for a constant. For a single argument `t` is its tangent.
     vjp : callable
         ``vjp(ybar, y, *args, **kwargs)`` returns the cotangent of each positional argument, of the shape of that
         argument; None for an argument without derivative. For a single argument it may be returned alone.
+        One of the two rules is enough for both modes: each is the other's transpose.
+        Written in NumPy functions, a rule is differentiated again for second derivatives.
 
     Returns
     -------
@@ -428,10 +435,12 @@ def primitive(f: Callable | None = None, *, vjp: Callable | None = None) -> Call
     np.float64(2.0)
     """
     if f is None:
-        return functools.partial(primitive, vjp=vjp)
-    if vjp is None:
-        raise TypeError(f"primitive({getattr(f, '__name__', f)}): give its rule as vjp=")
-    row = registry.Primitive(f, "custom", vjps={0: _joint(f, vjp)}, sequence=True)
+        return functools.partial(primitive, jvp=jvp, vjp=vjp)
+    if vjp is None and jvp is None:
+        raise TypeError(f"primitive({getattr(f, '__name__', f)}): give its rule as vjp= or jvp=")
+    pushes = {0: _by_direction(f, jvp)} if jvp is not None else {}
+    pullback = _joint(f, vjp if vjp is not None else _transpose_of(f, jvp))
+    row = registry.Primitive(f, "custom", vjps={0: pullback}, jvps=pushes, sequence=True)
 
     @functools.wraps(f)
     def call(*args, **kwargs):
@@ -485,6 +494,46 @@ def _joint(f, vjp):
         return checked
 
     return pullback
+
+
+def _by_direction(f, jvp):
+    """The rule as the engine asks for it: tangents with a leading axis of directions, a list of them."""
+
+    def push(tangents, y, *args, **kwargs):
+        found = []
+        for j in range(len(tangents[0])):
+            t = tuple(tangent[j] for tangent in tangents)
+            dy = jvp(t[0] if len(args) == 1 else t, y, *args, **kwargs)
+            if np.shape(dy) != np.shape(y):
+                raise ValueError(
+                    f"the rule of {registry.dotted_name(f)} returned a tangent of shape {np.shape(dy)} "
+                    f"for a result of shape {np.shape(y)}"
+                )
+            found.append(dy)
+        return np.stack(found)
+
+    return push
+
+
+def _transpose_of(f, jvp):
+    """The pullback, from a rule for tangents, which is linear in them."""
+
+    def vjp(ybar, y, *args, **kwargs):
+        return [_one_cotangent(f, jvp, i, ybar, y, args, kwargs) for i in range(len(args))]
+
+    return vjp
+
+
+def _one_cotangent(f, jvp, i, ybar, y, args, kwargs):
+    if getattr(args[i], "dtype", np.dtype(object)).kind != "f":
+        return None
+
+    def tangent(t):
+        given = tuple(t if j == i else np.zeros(np.shape(x)) for j, x in enumerate(args))
+        return jvp(given[0] if len(args) == 1 else given, y, *args, **kwargs)
+
+    ybar = np.reshape(ybar, (1, *np.shape(ybar)))
+    return nested.transposed(tangent, registry.dotted_name(f), args[i], ybar, (y, args, tuple(kwargs.values())))[0]
 
 
 class _missing:
