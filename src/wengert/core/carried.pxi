@@ -197,6 +197,6 @@ cdef object gather_carried(ArrayVar x, cnp.ndarray view, object key, object y):
     if level.kind == NESTED:
         return level.recorder.gather(x.buffer, view, key, y)
     t = tangents_of(source)
-    if key != ():
-        t = np.stack([t[j][key] for j in range(level.k)])
+    if type(key) is not tuple or len(key):
+        t = np.stack([t[j][key] for j in range(level.k)]) if level.k else np.zeros((0, *np.shape(y)), dtype=y.dtype)
     return with_tangents(level, y, t)

@@ -268,6 +268,8 @@ cdef class List:
         if entry.saved is None:
             entry.saved = np.ravel(entry.index_map(entry))
         count = 1 + sum([np.size(source[3]) for source in entry.sources])
+        if not self.k or not np.size(entry.saved):
+            return
         flat_bar = np.reshape(ybar, (self.k, -1))
         total = np.stack([np.bincount(entry.saved, weights=flat_bar[j], minlength=count) for j in range(self.k)])
         start = 1

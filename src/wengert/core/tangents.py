@@ -15,6 +15,8 @@ from wengert.registry import strong
 
 def tangent(row, k, args, kwargs, sources, y, index_map=None):
     """Tangents of the result `y` of a row; `sources` are ``(position, item, tangents)`` of the traced operands."""
+    if not k or not np.size(y):
+        return np.zeros((k, *np.shape(y)), dtype=y.dtype)
     with np.errstate(all="ignore"):
         if index_map is not None:
             return rearranged(index_map, k, sources, y)
@@ -62,7 +64,7 @@ def rearranged(index_map, k, sources, y):
     """Each element of the result is one of the operands' elements, or a constant."""
     where = np.ravel(index_map(None))
     columns = [np.reshape(t, (k, -1)) for _, _, t in sources]
-    if len(where) and not where.min():
+    if not where.min():
         columns.insert(0, np.zeros((k, 1), dtype=y.dtype))
     else:
         where = where - 1
