@@ -319,7 +319,9 @@ cdef object dual(Level level, object y, object t):
         if t is None:
             memset(x.t, 0, level.k * sizeof(double))
         else:
-            array = <cnp.ndarray>np.ascontiguousarray(np.broadcast_to(t, (level.k,)), dtype=float64)
+            array = <cnp.ndarray>t if type(t) is ndarray else None
+            if array is None or not is_vector(array) or cnp.PyArray_SIZE(array) != level.k:
+                array = <cnp.ndarray>np.ascontiguousarray(np.broadcast_to(t, (level.k,)), dtype=float64)
             memcpy(x.t, cnp.PyArray_DATA(array), level.k * sizeof(double))
         return x
     scalar_like = not isinstance(y, ndarray)

@@ -7,9 +7,12 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from wengert.core.memory cimport Buffer, Level, is_double, new_buffer, same_layout
+from wengert.core.memory cimport Buffer, Level, is_double, is_vector, kept, new_buffer, same_layout
 from wengert.core.tape cimport WG_INPUT, Tape, push
-from wengert.core.var cimport ArrayVar, ScalarVar, array_var, inner, is_var, level_of, scalar, scalar_list, with_tangents
+from wengert.core.var cimport (
+    ArrayVar, ScalarDual, ScalarVar, array_var, dual_array, inner, is_var, level_of, scalar, scalar_list, tangents_of,
+    with_tangents,
+)
 
 cnp.import_array()
 
@@ -37,8 +40,6 @@ def independent(recorder, value):
 
 def carried(Level level, value, t):
     """A copy of an array (or of a number) with tangents, in which derivatives are taken."""
-    cdef ArrayVar x
-    cdef Buffer buffer
     if level.depth == 0:
         if type(value) is float64:
             return with_tangents(level, value, t)
@@ -46,6 +47,53 @@ def carried(Level level, value, t):
     elif np.ndim(value):
         value = np.copy(value)
     return with_tangents(level, value, t)
+
+
+def carried_identity(Level level, value, Py_ssize_t first):
+    """The same with rows of the identity over its elements as tangents: direction j is that of element first + j."""
+    cdef Py_ssize_t j, n = np.size(value)
+    cdef cnp.ndarray t
+    if type(value) is not ndarray or level.depth or not is_vector(<cnp.ndarray>value):
+        t = <cnp.ndarray>np.eye(level.k, n, first, dtype=value.dtype)
+        return carried(level, value, (<object>t).reshape(level.k, *np.shape(value)))
+    t = <cnp.ndarray>np.zeros((level.k, *value.shape))
+    for j in range(max(0, -first), min(level.k, n - first)):
+        (<double *>cnp.PyArray_DATA(t))[j * n + first + j] = 1.0
+    return dual_array(level, kept(<cnp.ndarray>value), t)
+
+
+def columns(Level level, y):
+    """Tangents of an output as the columns of a matrix, one a direction."""
+    cdef Py_ssize_t k = level.k, i, j, m, span
+    cdef cnp.npy_intp shape[2]
+    cdef cnp.ndarray matrix, v
+    cdef double *out
+    cdef char *t
+    cdef Buffer buffer
+    shape[1] = k
+    if type(y) is ArrayVar and level.depth == 0 and (<ArrayVar>y).buffer.level is level and is_vector((<ArrayVar>y).v):
+        v = (<ArrayVar>y).v
+        buffer = (<ArrayVar>y).buffer
+        m = shape[0] = cnp.PyArray_SIZE(v)
+        matrix = <cnp.ndarray>cnp.PyArray_EMPTY(2, shape, cnp.NPY_DOUBLE, 0)
+        out = <double *>cnp.PyArray_DATA(matrix)
+        t = buffer.tangent + (<char *>cnp.PyArray_DATA(v) - buffer.low)
+        span = buffer.span
+        for i in range(m):
+            for j in range(k):
+                out[i * k + j] = (<double *>(t + j * span))[i]
+        return matrix
+    if type(y) is list or type(y) is tuple:     # of scalars, standing for an array
+        shape[0] = len(y)
+        matrix = <cnp.ndarray>cnp.PyArray_ZEROS(2, shape, cnp.NPY_DOUBLE, 0)
+        for i, x in enumerate(y):
+            if type(x) is ScalarDual:
+                memcpy(<double *>cnp.PyArray_DATA(matrix) + i * k, (<ScalarDual>x).t, k * sizeof(double))
+        return matrix
+    if level_of(y) is not level:
+        return np.zeros((np.size(y), k), dtype=getattr(y, "dtype", float))
+    transposed = np.transpose(np.reshape(tangents_of(y), (k, np.size(y))))
+    return np.ascontiguousarray(transposed) if level.depth == 0 else transposed
 
 
 cpdef bint is_output(Level level, y) except -1:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import plain_copy
-from wengert.core.pullback import pull_back
+from wengert.core.pullback import carried, carried_identity, columns, pull_back
 from wengert.core.var import holds_traced, plain
 from wengert.transforms.costs import Plan, is_forward, is_forward_at_once
 from wengert.transforms.products import (
@@ -299,27 +299,28 @@ class Jacobian(Derivative):
     def _push(self, args, kwargs, positions, n):
         """Columns by runs of f with k tangents each; the value and aux are those of the first run."""
         k = min(self.chunk or _WIDEST, n)
-        first_run = None
-        columns = []
-        for first in range(0, n, k) if n else (0,):
-            width = min(k, n - first)
-            run = push(self.f, args, kwargs, positions, self.has_aux, self.name, width, _Identity(first, width))
-            columns.append([tangents(run, y) for y in run.outputs])
-            if first_run is None:
-                first_run = run
-            else:
+        if n <= k:
+            kept = push(self.f, args, kwargs, positions, self.has_aux, self.name, n, _Identity(0))
+            kept.matrices = [columns(kept.level, y) for y in kept.outputs]
+        else:
+            kept = None
+            parts = []
+            for first in range(0, n, k):
+                run = push(self.f, args, kwargs, positions, self.has_aux, self.name, min(k, n - first), _Identity(first))
+                parts.append([columns(run.level, y) for y in run.outputs])
+                kept = kept or run
                 run.close()
-        first_run.columns = columns[0] if len(columns) == 1 else [np.concatenate(parts) for parts in zip(*columns)]
-        self._m = sum([math.prod(shape_of(y)) for y in first_run.outputs])
-        self.plan = Plan("forward", n, self._m, len(columns), 0, k, self._reason("forward"))
-        return first_run
+            kept.matrices = [np.concatenate(found, axis=1) for found in zip(*parts)]
+        self._m = sum([np.shape(matrix)[0] for matrix in kept.matrices])
+        self.plan = Plan("forward", n, self._m, -(-n // k) if k else 1, 0, k, self._reason("forward"))
+        return kept
 
     def _reason(self, mode):
         return f"mode={mode!r} was asked for" if self.mode != "auto" else "the cheaper by the table of costs"
 
     def of(self, run):
         shapes = [shape_of(y) for y in run.outputs]
-        if run.columns is not None:
+        if run.matrices is not None:
             return self._from_columns(run, shapes)
         if len(run.outputs) == 1:
             shape = shapes[0]
@@ -338,17 +339,21 @@ class Jacobian(Derivative):
         return run.restore_output(blocks)
 
     def _from_columns(self, run, shapes):
-        """Blocks, from the tangents of each output in the directions of all elements of the inputs."""
+        """Blocks, from a matrix for each output whose columns are all elements of the inputs."""
+        if len(shapes) == len(run.inputs) == 1 and run.restore_output is None and run.restore_inputs is None:
+            (matrix,) = run.matrices
+            shape = shapes[0] + run.inputs[0].shape
+            matrix = matrix if matrix.shape == shape else np.reshape(matrix, shape)
+            return matrix if self._single else (matrix,)
         blocks = []
-        for t, shape in zip(run.columns, shapes):
-            flat = np.reshape(t, (np.shape(t)[0], math.prod(shape)))
+        for matrix, shape in zip(run.matrices, shapes):
             lines = []
             first = 0
             for x in run.inputs:
                 last = first + math.prod(x.shape)
-                part = np.transpose(flat[first:last])
+                part = matrix[:, first:last]
                 part = part if holds_traced(part) else np.ascontiguousarray(part, dtype=x.dtype)
-                lines.append(np.reshape(part, (part.shape[0], *x.shape)))
+                lines.append(np.reshape(part, (np.shape(matrix)[0], *x.shape)))
                 first = last
             blocks.append(self._block(run, lines, shape))
         return run.restore_output(blocks) if run.restore_output else blocks[0]
@@ -409,17 +414,15 @@ class VJP:
 
 
 class _Identity:
-    """Tangents of the inputs: rows of the identity over all their elements, from `first` on."""
+    """Traces inputs with rows of the identity over all their elements as tangents, from `first` on."""
 
-    def __init__(self, first, width):
-        self._column = first
-        self._width = width
+    def __init__(self, first):
+        self._first = first
 
-    def __call__(self, i, leaf):
-        size = np.size(leaf)
-        t = np.eye(self._width, size, self._column, dtype=leaf.dtype)
-        self._column -= size
-        return t.reshape(self._width, *np.shape(leaf))
+    def __call__(self, level, leaf, i):
+        x = carried_identity(level, leaf, self._first)
+        self._first -= np.size(leaf)
+        return x
 
 
 class JVP:
@@ -492,12 +495,13 @@ class Elementwise(Derivative):
 
         return lower
 
-    def _seed(self, i, leaf):
+    def _seed(self, level, leaf, i):
         """Ones; of an array also random signs: a function that mixes elements gives itself away."""
         if np.ndim(leaf) == 0:
-            return np.ones(1, dtype=leaf.dtype)
+            return carried(level, leaf, np.ones(1, dtype=leaf.dtype))
         ones = np.ones(np.shape(leaf), dtype=leaf.dtype)
-        return np.stack([ones, np.where(self._signs.random(np.shape(leaf)) < 0.5, -ones, ones)])
+        signs = np.where(self._signs.random(np.shape(leaf)) < 0.5, -ones, ones)
+        return carried(level, leaf, np.stack([ones, signs]))
 
     def of(self, run):
         if len(run.inputs) != 1:

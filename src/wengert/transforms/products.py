@@ -40,7 +40,7 @@ class Recording:
     restore_inputs: list | None = None  # (function that puts leaves into a container, how many); None: one array
     restore_output: Callable | None = None  # None: one array
     template: Any = None  # the container that was returned
-    columns: list | None = None  # of a run with tangents: those of the outputs, in all directions
+    matrices: list | None = None  # of runs with tangents: the Jacobian of each output, as a matrix
     aux: Any = None
 
     def value(self) -> Any:
@@ -78,15 +78,20 @@ def record(f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bo
 
 
 def push(
-    f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str, k: int, tangents
+    f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str, k: int, trace: Callable
 ) -> Recording:
-    """Run `f` with k tangents carried along; ``tangents(i, x)`` gives those of input leaf i, of shape (k, *S)."""
+    """Run `f` with k tangents carried along; ``trace(level, x, i)`` makes the operand of input leaf i."""
     run = Recording()
     run.name = name
     around = running.get()
     run.tape = run.level = Level.forward(name, k, len(around))
     traced = list(args)
-    _trace_leaves(run, traced, positions, lambda leaf, i: carried(run.level, leaf, tangents(i, leaf)))
+    x = args[positions[0]] if len(positions) == 1 else None
+    if type(x) is np.ndarray and x.dtype == np.float64 and x.dtype.isnative:
+        traced[positions[0]] = x = trace(run.level, x, 0)
+        run.inputs = [x]
+    else:
+        _trace_leaves(run, traced, positions, lambda leaf, i: trace(run.level, leaf, i))
     _run(run, f, traced, kwargs, has_aux, around)
     if any(was_written(x) for x in run.inputs):
         _warn_once(f, name)
@@ -240,6 +245,10 @@ class Directions:
     """Tangents given by a user: of the shape of the arguments, or stacked with a leading axis."""
 
     def __init__(self, args, positions, v, single, name):
+        x = args[positions[0]]
+        if single and type(x) is np.ndarray and type(v) is np.ndarray and v.dtype == np.float64 and v.shape == x.shape:
+            self.leaves, self.stacked, self.k = [v], False, 1  # the usual call, kept short
+            return
         points = [leaf for position in positions for leaf in split(args[position])[0]]
         if not single and (not isinstance(v, (tuple, list)) or len(v) != len(positions)):
             raise TypeError(f"{name}: expected a tuple of {len(positions)} directions, one an argument")
@@ -259,6 +268,6 @@ class Directions:
             if leaf.dtype.kind not in "biuf":
                 raise ValueError(f"{name}: the direction has dtype {leaf.dtype}, expected real numbers")
 
-    def __call__(self, i, leaf):
+    def __call__(self, level, leaf, i):
         t = self.leaves[i]
-        return t if self.stacked else np.reshape(t, (1, *np.shape(t)))
+        return carried(level, leaf, t if self.stacked else np.reshape(t, (1, *np.shape(t))))
