@@ -118,6 +118,11 @@ cdef class Level:
     """
 
     @property
+    def level(self):
+        """Itself: what runs is a tape, a list, or a forward level, and each has one."""
+        return self
+
+    @property
     def is_forward(self):
         return self.kind == FORWARD
 

@@ -32,6 +32,7 @@ import numpy as np
 
 from wengert.core.memory cimport Block, Buffer, Level, POOLED, empty_pool, is_vector, kept, same_shape, take, view_at
 
+from wengert.core import levels
 from wengert.errors import LevelError
 from wengert.registry import strong
 
@@ -747,7 +748,9 @@ cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x):
 
 
 cdef str ended_message(Level level):
-    return (f"a value of {level.name}, which has ended, was used in another computation: "
+    running = levels.running.get()
+    where = running[len(running) - 1].level.name if running else "another computation"
+    return (f"a value of {level.name}, which has ended, was used in {where}: "
             "keep wengert.stop_gradient(value) instead of the traced value")
 
 

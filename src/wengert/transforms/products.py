@@ -238,7 +238,11 @@ def size_of_inputs(args: tuple, positions: tuple) -> int:
     """Number of elements of the differentiated arguments."""
     if len(positions) == 1 and type(args[positions[0]]) is np.ndarray:
         return args[positions[0]].size
-    return sum(np.size(leaf) for position in positions for leaf in split(args[position])[0])
+    return sum(_size(leaf) for position in positions for leaf in split(args[position])[0])
+
+
+def _size(x) -> int:
+    return sum(map(_size, x)) if isinstance(x, (list, tuple)) else np.size(x)
 
 
 class Directions:
