@@ -14,7 +14,6 @@ from primitive_cases import CALLS, COMPOSED, ELEMENTWISE, MOVES, holds_operand, 
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 from wengert.registry import lookup
 from wengert.rules.composed import scatter_add
-from wengert.rules.linalg import log_abs_det
 
 inf, nan = np.inf, np.nan
 
@@ -48,7 +47,6 @@ CREATION = {
     np.full: wg.numpy.full,
     np.full_like: wg.numpy.full_like,
     scatter_add: as_ufunc_at,
-    log_abs_det: lambda a: np.linalg.slogdet(a).logabsdet,
 }
 
 # ---- a call as a function of its operands
