@@ -192,7 +192,7 @@ def solve_upper(a, b):
 @offered
 def solution(a, b):
     """Solution of a x = b for right-hand sides with two axes or more; n^2 operations each where `a` is a triangle."""
-    if np.shape(a)[-1] > SMALL:
+    if np.shape(a)[-1] > SMALL and np.isfinite(np.sum(a)):
         if is_lower(a):
             return solve_lower(a, b)
         if is_lower(transposed(a)):
@@ -205,12 +205,17 @@ def solutions(a, g, lead):
 
     A direction that is 0 has the solution 0, whatever the matrix.
     """
-    if lead == 0 or np.ndim(a) > 2:
-        z = solution(a, g)
-    else:
-        columns = np.moveaxis(g, -2, 0)
-        z = solution(a, np.reshape(columns, (np.shape(a)[-1], -1)))
-        z = np.moveaxis(np.reshape(z, np.shape(columns)), 0, -2)
+    try:
+        if lead == 0 or np.ndim(a) > 2:
+            z = solution(a, g)
+        else:
+            columns = np.moveaxis(g, -2, 0)
+            z = solution(a, np.reshape(columns, (np.shape(a)[-1], -1)))
+            z = np.moveaxis(np.reshape(z, np.shape(columns)), 0, -2)
+    except np.linalg.LinAlgError:  # of a matrix that is not finite
+        if not is_absent(g):
+            raise
+        return np.zeros_like(g)
     return np.where(np.any(g, axis=-2, keepdims=True), z, 0) if np.isnan(z).any() else z
 
 
@@ -235,6 +240,11 @@ def once(fun):
         return result
 
     return remembering
+
+
+def is_absent(g):
+    """Is a cotangent 0 for good? A traced one may be 0 here, and have a derivative."""
+    return type(g) is np.ndarray and not np.any(g)
 
 
 def as_columns(g, b):

@@ -18,6 +18,7 @@ from wengert.rules.linalg import (
     as_columns,
     as_given,
     flattened,
+    is_absent,
     on_diagonal,
     once,
     packed,
@@ -343,7 +344,7 @@ def lstsq_wrt_matrix(ybar, y, a, b, rcond):
     z = -strong_matmul(strong_matmul(pt, xbar) + pull, transposed(x))
     z = z + strong_matmul(residual, strong_matmul(strong_matmul(g, p), pt))
     z = z + strong_matmul(strong_matmul(pt, x), g - strong_matmul(strong_matmul(g, p), a))
-    return z + svdvals_wrt_matrix(sbar, None, a) if np.any(sbar) else z
+    return z if is_absent(sbar) else z + svdvals_wrt_matrix(sbar, None, a)
 
 
 def lstsq_wrt_right_side(ybar, y, a, b, rcond):
