@@ -8,7 +8,7 @@ from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, structural
 from wengert.rules.broadcasting import leading, unbroadcast
 from wengert.rules.composed import as_array, offered
-from wengert.rules.linalg import flattened, packed, refuse_point, rounding, solutions, symmetric, unpacked
+from wengert.rules.linalg import flattened, packed, refuse_point, rounding, size, solutions, symmetric, unpacked
 from wengert.rules.products import strong_matmul, transposed
 
 # ---- Cholesky factors
@@ -104,9 +104,9 @@ def packed_qr(a, mode):
 
 def regular_part(name, r, k):
     """The first k columns of R, a triangle that must be regular."""
-    size = np.abs(np.diagonal(r, axis1=-2, axis2=-1))
-    largest = np.max(size, axis=-1, keepdims=True, initial=0)
-    if np.any(np.isfinite(largest) & (size <= rounding(r) * largest)):
+    d = np.abs(np.diagonal(r, axis1=-2, axis2=-1))
+    largest = size(d, -1)
+    if np.any(np.isfinite(largest) & (d <= rounding(r) * largest)):
         refuse_point(name, "columns of the matrix depend on each other: take them out, or use numpy.linalg.svd")
     return r[..., :k, :k]
 

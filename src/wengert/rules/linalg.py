@@ -14,7 +14,7 @@ from functools import reduce
 import numpy as np
 
 from wengert.errors import NonSmoothError
-from wengert.registry import composed, linear, strong, structural
+from wengert.registry import composed, constant, linear, strong, structural
 from wengert.rules.broadcasting import from_end, leading, unbroadcast
 from wengert.rules.composed import as_array, offered
 from wengert.rules.products import strong_matmul, transposed
@@ -70,6 +70,15 @@ def refuse_point(name, why):
 def rounding(x):
     """Relative rounding error of the eigenvalues and vectors of a matrix like `x`."""
     return 8 * max(np.shape(x)[-2:]) * float(np.finfo(x.dtype).eps)
+
+
+@offered
+def size(x, axis):
+    """Largest absolute value along axes that are kept, for thresholds: it has no derivative."""
+    return np.max(np.abs(x), axis=axis, keepdims=True, initial=0)
+
+
+constant(size)
 
 
 # ---- trace, powers and products of many matrices

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from wengert.registry import composed, strong, structural
+from wengert.registry import composed, constant, strong, structural
 from wengert.rules.broadcasting import leading
 from wengert.rules.composed import as_array, offered
 from wengert.rules.linalg import (
@@ -24,6 +24,7 @@ from wengert.rules.linalg import (
     packed,
     refuse_point,
     rounding,
+    size,
     skew,
     symmetric,
     unpacked,
@@ -36,8 +37,7 @@ from wengert.rules.products import strong_matmul, transposed
 def gaps(d):
     """d_j - d_i, and where it is 0 to rounding, the diagonal left out."""
     gap = d[..., None, :] - d[..., :, None]
-    size = np.max(np.abs(d), axis=-1, initial=0)[..., None, None]
-    return gap, (np.abs(gap) <= rounding(gap) * size) & ~np.eye(np.shape(d)[-1], dtype=bool)
+    return gap, (np.abs(gap) <= rounding(gap) * size(d, -1)[..., None]) & ~np.eye(np.shape(d)[-1], dtype=bool)
 
 
 def divided(z, gap, is_left_out):
@@ -48,8 +48,7 @@ def divided(z, gap, is_left_out):
 
 def is_more_than_noise(z, vbar):
     """Where an inner product of vectors with cotangents of vectors is not 0 to rounding."""
-    size = np.max(np.abs(vbar), axis=(-2, -1), keepdims=True, initial=0)
-    return np.abs(z) > rounding(vbar) * size
+    return np.abs(z) > rounding(vbar) * size(vbar, (-2, -1))
 
 
 def check_turns(name, values, is_equal, dbar, inner, vbar):
@@ -66,7 +65,7 @@ def check_turns(name, values, is_equal, dbar, inner, vbar):
     is_projector = np.equal(dbar, 0)[..., None, :] & is_fixed[..., :, None]
     is_projector = is_projector | np.swapaxes(is_projector, -1, -2)
     apart = np.abs(dbar[..., None, :] - dbar[..., :, None])
-    is_apart = apart > rounding(apart) * np.max(np.abs(dbar), axis=-1, initial=0)[..., None, None]
+    is_apart = apart > rounding(apart) * size(dbar, -1)[..., None]
     is_turned = is_more_than_noise(skew(inner), vbar)
     is_seen = is_more_than_noise(symmetric(inner), vbar) & ~is_projector
     if np.any(is_equal & (is_apart | is_turned | is_seen)):
@@ -159,7 +158,7 @@ def svd_parts(flat, a, full_matrices):
 
 def is_null(s):
     """Where a singular value is 0 to rounding."""
-    return s <= rounding(s[..., None]) * np.max(s, axis=-1, keepdims=True, initial=0)
+    return s <= rounding(s[..., None]) * size(s, -1)
 
 
 def svd_gaps(s):
@@ -263,12 +262,19 @@ composed(np.linalg.svd, _svd)
 # ---- pseudo-inverse and least squares
 
 
-def check_cut(name, a, p):
-    """Refuse a pseudo-inverse of which `rcond` cut off singular values that are not 0."""
-    rest = np.abs(a - np.matmul(a, np.matmul(p, a)))
-    size = np.max(np.abs(a), axis=(-2, -1), keepdims=True, initial=0)
+@offered
+def is_cut(a, p):
+    """Do singular values that are not 0 lack in the pseudo-inverse?"""
+    rest = size(a - np.matmul(a, np.matmul(p, a)), (-2, -1))
     condition = np.linalg.norm(p, axis=(-2, -1), keepdims=True) * np.linalg.norm(a, axis=(-2, -1), keepdims=True)
-    if np.any(rest > rounding(a) * condition * size):
+    return np.any(rest > rounding(a) * condition * size(a, (-2, -1)))
+
+
+constant(is_cut)
+
+
+def check_cut(name, a, p):
+    if is_cut(a, p):
         refuse_point(name, "rcond cuts off singular values that are not 0: write it with numpy.linalg.svd")
 
 
