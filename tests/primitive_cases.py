@@ -799,8 +799,8 @@ LINALG = [
     call(packed_slogdet, arr(4, 4)),
     call(packed_slogdet, arr(2, 3, 3), label="batch"),
     call(solution, val(positive_definite(3)), arr(3, 2)),
-    call(solution, val(np.tril(positive_definite(60))), arr(60, 2), label="lower"),
-    call(solution, val(np.triu(positive_definite(60))), arr(60, 2), label="upper"),
+    call(solution, val(np.tril(positive_definite(70))), arr(70, 2), label="lower"),
+    call(solution, val(np.triu(positive_definite(70))), arr(70, 2), label="upper"),
     call(cholesky_adjoint, val(np.tril(positive_definite(3))), arr(3, 3)),
     call(cholesky_adjoint, val([np.tril(positive_definite(4, i)) for i in range(2)]), arr(2, 4, 4), label="batch"),
     *(

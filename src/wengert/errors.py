@@ -61,7 +61,7 @@ class NonSmoothError(ValueError):
     --------
     >>> import numpy as np, wengert as wg
     >>> try:
-    ...     wg.grad(lambda a: np.linalg.eigh(a)[1][0, 0], np.eye(2))
+    ...     wg.grad(lambda a: np.linalg.eigh(a)[1][0, 1], np.eye(2))
     ... except wg.NonSmoothError as error:
     ...     print(str(error).split(":")[0])
     numpy.linalg.eigh has no derivative here

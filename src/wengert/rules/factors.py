@@ -13,7 +13,7 @@ from wengert.rules.products import strong_matmul, transposed
 
 # ---- Cholesky factors
 
-BLOCK = 96  # rows and columns at a time
+BLOCK = 64  # rows and columns at a time
 
 
 def lower_half(z):

@@ -165,7 +165,7 @@ structural(
 
 # ---- linear equations
 
-SMALL = 48  # of a matrix that is not worth dividing
+SMALL = 64  # of a matrix that is not worth dividing
 
 
 def is_lower(a):
