@@ -399,7 +399,6 @@ def test_the_two_pullbacks_of_an_equation_solve_it_once(monkeypatch):
     np.testing.assert_allclose(abar, -bbar @ y.T)
     pullback(2 * np.ones_like(y))
     assert len(calls) == 2
-    assert linalg.solve_adjoint.__closure__ is not None
 
 
 @pytest.mark.parametrize("lower", [True, False])
