@@ -16,7 +16,9 @@ import mpmath as mp
 import numpy as np
 
 from wengert.rules.composed import scatter_add
-from wengert.rules.linalg import log_abs_det
+from wengert.rules.factors import cholesky_adjoint, packed_qr
+from wengert.rules.linalg import packed_slogdet, solution
+from wengert.rules.spectra import packed_lstsq, packed_svd
 
 inf, nan = np.inf, np.nan
 
@@ -774,6 +776,7 @@ LINALG = [
     call(np.linalg.matrix_power, arr(3, 3), 3),
     call(np.linalg.matrix_power, arr(2, 3, 3), 0, label="zero"),
     call(np.linalg.matrix_power, val(positive_definite(3)), -2, label="negative"),
+    call(np.linalg.matrix_power, arr(3, 3), 6, label="even"),
     call(np.linalg.multi_dot, [arr(2, 3), arr(3, 4), arr(4, 5)]),
     call(np.linalg.multi_dot, [arr(3), arr(3, 4), arr(4, 2), arr(2)], label="vectors"),
     call(np.linalg.solve, val(positive_definite(3)), arr(3), label="vector"),
@@ -794,8 +797,43 @@ LINALG = [
     call(np.linalg.det, arr(2, 3, 3), label="batch"),
     call(np.linalg.det, val([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 0.0, 1.0]]), label="singular"),
     call(np.linalg.det, val([[[1.0, 2.0], [2.0, 4.0]], [[1.0, 0.5], [0.0, 2.0]]]), label="batch-singular"),
-    call(log_abs_det, arr(4, 4)),
-    call(log_abs_det, arr(2, 3, 3), label="batch"),
+    call(packed_slogdet, arr(4, 4)),
+    call(packed_slogdet, arr(2, 3, 3), label="batch"),
+    call(solution, val(positive_definite(3)), arr(3, 2)),
+    call(solution, val(np.tril(positive_definite(70))), arr(70, 2), label="lower"),
+    call(solution, val(np.triu(positive_definite(70))), arr(70, 2), label="upper"),
+    call(cholesky_adjoint, val(np.tril(positive_definite(3))), arr(3, 3)),
+    call(cholesky_adjoint, val([np.tril(positive_definite(4, i)) for i in range(2)]), arr(2, 4, 4), label="batch"),
+    *(
+        call(packed_qr, arr(*shape), mode, label=f"{mode}{shape}".replace(" ", ""))
+        for mode, shape in (
+            ("reduced", (4, 3)),
+            ("reduced", (3, 3)),
+            ("reduced", (2, 5)),
+            ("reduced", (2, 4, 3)),
+            ("complete", (2, 3)),
+        )
+    ),
+    *(
+        call(packed_svd, arr(*shape), full, label=f"{full}{shape}".replace(" ", ""))
+        for full, shape in (
+            (False, (4, 2)),
+            (False, (2, 5)),
+            (False, (2, 3, 4)),
+            (True, (3, 3)),
+            (True, (4, 3)),
+            (True, (2, 2, 3)),
+        )
+    ),
+    call(np.linalg.svdvals, arr(3, 4)),
+    call(np.linalg.svdvals, arr(2, 3, 2), label="batch"),
+    call(np.linalg.pinv, arr(4, 3), label="tall"),
+    call(np.linalg.pinv, arr(2, 4), label="wide"),
+    call(np.linalg.pinv, arr(2, 3, 3), label="batch", rcond=1e-12),
+    call(packed_lstsq, arr(5, 3), arr(5), None, label="vector"),
+    call(packed_lstsq, arr(5, 3), arr(5, 2), 1e-12, label="matrix"),
+    call(packed_lstsq, arr(3, 3), arr(3, 2), -1, label="square"),
+    call(packed_lstsq, arr(2, 4), arr(2), None, label="wide"),
     call(np.linalg.norm, arr(3, 4), label="frobenius"),
     call(np.linalg.norm, arr(3, 4), "fro", label="fro", axis=(0, 1), keepdims=True),
     call(np.linalg.norm, arr(2, 3, 4), label="flat"),
@@ -805,6 +843,10 @@ LINALG = [
     call(np.linalg.vector_norm, arr(3, 4), label="flat", ord=3),
     call(np.linalg.vector_norm, arr(3, 4), label="axis", axis=0, keepdims=True),
     call(np.linalg.matrix_norm, arr(2, 3, 4)),
+    call(np.linalg.matrix_norm, arr(2, 3, 4), label="nuclear", ord="nuc", keepdims=True),
+    *(call(np.linalg.norm, arr(4, 3), p, label=f"matrix-order{p}") for p in (1, -1, 2, -2, inf, -inf, "nuc", "f")),
+    *(call(np.linalg.norm, arr(4, 2, 3), p, (2, 0), label=f"matrix-axes-order{p}") for p in (1, 2, -inf, "nuc")),
+    *(call(np.linalg.norm, arr(5), p, label=f"order{p}") for p in (0, 0.5, -1, -2)),
 ]
 
 PLACES = val([-1.0, -0.3, 0.4, 1.0, 1.1])
@@ -849,6 +891,17 @@ COMPOSED = [
     call(np.trapezoid, arr(5, 3), arr(5), label="points", axis=0),
     call(np.trapezoid, arr(2, 5), arr(2, 5), label="points-same-shape"),
     call(np.trapezoid, arr(5, 3, 2), arr(5, 3, 2), label="points-axis", axis=0),
+    call(np.linalg.tensorsolve, arr(2, 3, 6), arr(2, 3)),
+    call(np.linalg.tensorsolve, arr(2, 6, 3), arr(2, 3), label="axes", axes=(1,)),
+    call(np.linalg.tensorinv, arr(4, 6, 8, 3)),
+    call(np.linalg.tensorinv, arr(6, 2, 3), label="ind", ind=1),
+    call(np.linalg.qr, arr(4, 3)),
+    call(np.linalg.qr, arr(4, 3), "r", label="r"),
+    call(np.linalg.svd, arr(3, 3)),
+    call(np.linalg.svd, arr(4, 2), False, label="thin"),
+    call(np.linalg.svd, arr(3, 4), label="values", compute_uv=False),
+    call(np.linalg.lstsq, arr(5, 3), arr(5)),
+    call(np.linalg.lstsq, arr(3, 5), arr(3, 2), 1e-10, label="wide"),
     call(np.linalg.slogdet, arr(4, 4)),
     call(np.linalg.slogdet, arr(2, 3, 3), label="batch"),
     call(np.ediff1d, arr(3, 4)),

@@ -14,7 +14,6 @@ from primitive_cases import CALLS, COMPOSED, ELEMENTWISE, MOVES, holds_operand, 
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 from wengert.registry import lookup
 from wengert.rules.composed import scatter_add
-from wengert.rules.linalg import log_abs_det
 
 inf, nan = np.inf, np.nan
 
@@ -48,7 +47,6 @@ CREATION = {
     np.full: wg.numpy.full,
     np.full_like: wg.numpy.full_like,
     scatter_add: as_ufunc_at,
-    log_abs_det: lambda a: np.linalg.slogdet(a).logabsdet,
 }
 
 # ---- a call as a function of its operands
@@ -285,7 +283,9 @@ def test_the_gradient_of_a_number_that_depends_on_the_call_is_its_pullback(case)
 def test_a_cotangent_of_zero_is_pulled_back_to_zero_through_infinities(case):
     """Strong zero: a branch that contributes nothing may hold any number."""
     leaves = numbers_for(case)
-    for value in (inf, nan):
+    # LAPACK may look for singular values of infinite matrices forever
+    has_svd = any(word in case.fun.__name__ for word in ("svd", "pinv", "lstsq", "norm"))
+    for value in (nan,) if has_svd else (inf, nan):
         at = [np.where(np.arange(np.size(x)).reshape(np.shape(x)) == 1, value, x) for x in leaves]
         try:
             y, pullback = vjp_of(as_function(case), at)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from wengert.errors import (
         LevelError,
         MutatedInputWarning,
+        NonSmoothError,
         TracedValueError,
         UnsupportedFunctionError,
     )
@@ -50,6 +51,7 @@ _HOMES = {
     "compare": "testing",
     "LevelError": "errors",
     "MutatedInputWarning": "errors",
+    "NonSmoothError": "errors",
     "TracedValueError": "errors",
     "UnsupportedFunctionError": "errors",
 }
@@ -57,6 +59,7 @@ _HOMES = {
 __all__ = [
     "LevelError",
     "MutatedInputWarning",
+    "NonSmoothError",
     "TracedValueError",
     "UnsupportedFunctionError",
     "clear_caches",

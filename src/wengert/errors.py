@@ -54,6 +54,20 @@ class LevelError(ValueError):
     """
 
 
+class NonSmoothError(ValueError):
+    """The function has no derivative at this point, and no convention gives it one.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> try:
+    ...     wg.grad(lambda a: np.linalg.eigh(a)[1][0, 1], np.eye(2))
+    ... except wg.NonSmoothError as error:
+    ...     print(str(error).split(":")[0])
+    numpy.linalg.eigh has no derivative here
+    """
+
+
 class MutatedInputWarning(UserWarning):
     """The function wrote into its argument; the caller's array was left as it was.
 

@@ -1,9 +1,9 @@
 """What wengert knows of the calculus: one row per function, in NumPy's own notation.
 
 Importing this package declares the rows.
-Each module is a chapter: functions that act element by element, special functions, reductions, functions that
-only move elements, products and linear algebra, tables, and last those whose derivative is zero or does not
-exist.
+Each module is a chapter: functions that act element by element, special functions, reductions, functions that only
+move elements, products, linear algebra (equations, factors, spectra, norms), tables, and last those whose derivative
+is zero or does not exist.
 A row is mathematics and nothing else, so nothing here knows of tapes, levels or programs.
 """
 
@@ -11,10 +11,13 @@ from wengert.rules import (  # noqa: F401
     composed,
     constant,
     elementwise,
+    factors,
     linalg,
+    norms,
     products,
     reductions,
     shaping,
     special,
+    spectra,
     tables,
 )

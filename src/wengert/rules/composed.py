@@ -1,5 +1,7 @@
 """Functions written in terms of others: each body gives the values of NumPy's own, bit for bit."""
 
+import functools
+
 import numpy as np
 
 from wengert import registry
@@ -133,8 +135,32 @@ composed(np.polyval, _polyval)
 composed(np.divmod, lambda x1, x2: (np.floor_divide(x1, x2), np.remainder(x1, x2)))
 
 
+# ------------------------------------------------------------------------------------------ functions of our own
+
+
+def offered(fun):
+    """`fun`, which is not NumPy's, offered to its operands first as NumPy offers its own functions to them.
+
+    So a function that only rules and bodies call may have a row.
+    """
+
+    @functools.wraps(fun)
+    def offering(*args, **kwargs):
+        carriers = [x for x in args if type(x) is not np.ndarray and hasattr(x, "__array_function__")]
+        types = tuple({type(x): None for x in carriers})
+        for x in carriers:
+            y = x.__array_function__(offering, types, args, kwargs)
+            if y is not NotImplemented:
+                return y
+        return fun(*args, **kwargs)
+
+    return offering
+
+
 # ------------------------------------------------------------------------------------------ ufunc.at
 
+
+@offered
 
 def scatter_add(a, indices, b):
     """A copy of `a` to which `b` was added at `indices`, repeated ones included."""

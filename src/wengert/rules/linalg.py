@@ -1,17 +1,85 @@
-"""Linear algebra: traces, powers, linear equations, determinants, factors, norms."""
+"""Linear algebra: traces, powers, products of many matrices, linear equations, inverses, determinants.
+
+A tangent or cotangent may have leading axes (the directions), which broadcast against the matrices of the call.
+What a rule solves again it solves by the structure of the matrix: a triangular one is never factorised.
+"""
 
 from __future__ import annotations
 
+import functools
+import math
+import weakref
 from functools import reduce
 
 import numpy as np
 
-from wengert.errors import UnsupportedFunctionError
+from wengert.errors import NonSmoothError
 from wengert.registry import composed, constant, linear, strong, structural
-from wengert.rules.broadcasting import from_end, leading, restore, unbroadcast
-from wengert.rules.composed import as_array
+from wengert.rules.broadcasting import from_end, leading, unbroadcast
+from wengert.rules.composed import as_array, offered
 from wengert.rules.products import strong_matmul, transposed
-from wengert.rules.reductions import extreme_share, products_of_others
+from wengert.rules.reductions import products_of_others
+
+# ---- parts of square matrices
+
+
+def on_diagonal(d):
+    """Diagonal matrices with the elements of `d`."""
+    return np.where(np.eye(np.shape(d)[-1], dtype=bool), d[..., None, :], 0)
+
+
+def symmetric(z):
+    return (z + transposed(z)) / 2
+
+
+def skew(z):
+    return (z - transposed(z)) / 2
+
+
+# ---- several results as one
+
+
+def packed(*parts):
+    """Arrays one after another in a flat one: an entry of the list has one result."""
+    return np.concatenate([np.ravel(part) for part in parts])
+
+
+def unpacked(flat, *shapes):
+    """The parts of a flat array, of the given shapes, behind its leading axes; views."""
+    parts, start = [], 0
+    for shape in shapes:
+        stop = start + math.prod(shape)
+        part = flat[..., start:stop]
+        parts.append(np.reshape(part, np.shape(flat)[:-1] + shape) if shape else part[..., 0])
+        start = stop
+    return parts
+
+
+def flattened(lead, *parts):
+    """Tangents of several results as one, behind their directions."""
+    return np.concatenate([np.reshape(part, (*np.shape(part)[:lead], -1)) for part in parts], axis=-1)
+
+
+# ---- points without a derivative
+
+
+def refuse_point(name, why):
+    raise NonSmoothError(f"numpy.linalg.{name} has no derivative here: {why}")
+
+
+def rounding(x):
+    """Relative rounding error of the eigenvalues and vectors of a matrix like `x`."""
+    return 8 * max(np.shape(x)[-2:]) * float(np.finfo(x.dtype).eps)
+
+
+@offered
+def size(x, axis):
+    """Largest absolute value along axes that are kept, for thresholds: it has no derivative."""
+    return np.max(np.abs(x), axis=axis, keepdims=True, initial=0)
+
+
+constant(size)
+
 
 # ---- trace, powers and products of many matrices
 
@@ -31,23 +99,28 @@ linear(
 )
 
 
-def matrix_power_wrt_matrix(ybar, y, a, n):
-    """Sum over the places of one factor; a negative power is one of the inverse."""
+def power_tangent(t, a, n):
+    """Sum of a^k t a^(n-1-k), as repeated squaring goes; a negative power is one of the inverse."""
     if n < 0:
         inverse = np.linalg.inv(a)
-        return inv_wrt_matrix(matrix_power_wrt_matrix(ybar, y, inverse, -n), inverse, a)
-    powers = [np.linalg.matrix_power(transposed(a), k) for k in range(n)]
-    terms = [strong_matmul(strong_matmul(powers[k], ybar), powers[n - 1 - k]) for k in range(n)]
-    return reduce(np.add, terms) if terms else np.zeros_like(ybar)
+        return power_tangent(inv_tangent(t, inverse, a), inverse, -n)
+    if n == 0:
+        return np.zeros_like(t)
+    if n == 1:
+        return t
+    if n % 2:
+        rest = np.linalg.matrix_power(a, n - 1)
+        return strong_matmul(t, rest) + strong_matmul(a, power_tangent(t, a, n - 1))
+    half, t = np.linalg.matrix_power(a, n // 2), power_tangent(t, a, n // 2)
+    return strong_matmul(t, half) + strong_matmul(half, t)
 
 
 def multi_dot_wrt_arrays(ybar, y, arrays, *, out=None):
     """Each factor's cotangent from the products of those to its left and to its right."""
     lead = leading(ybar, y)
-    first, last = np.ndim(arrays[0]) == 1, np.ndim(arrays[-1]) == 1
-    g = ybar[..., None] if last else ybar
-    g = g[..., None, :] if first else g
-    factors = [np.atleast_2d(arrays[0]), *arrays[1:-1], arrays[-1][:, None] if last else arrays[-1]]
+    g = ybar[..., None] if np.ndim(arrays[-1]) == 1 else ybar
+    g = g[..., None, :] if np.ndim(arrays[0]) == 1 else g
+    factors = as_factors(arrays)
     result = []
     for i in range(len(factors)):
         z = g
@@ -59,24 +132,128 @@ def multi_dot_wrt_arrays(ybar, y, arrays, *, out=None):
     return result
 
 
-structural(np.linalg.matrix_power, matrix_power_wrt_matrix, stacked=True)
-structural(np.linalg.multi_dot, multi_dot_wrt_arrays, sequence=True, stacked=True, curvature="cross")
+def as_factors(arrays):
+    """A vector is a row at the left and a column at the right."""
+    return [np.atleast_2d(arrays[0]), *arrays[1:-1], arrays[-1][:, None] if np.ndim(arrays[-1]) == 1 else arrays[-1]]
+
+
+def multi_dot_tangent(tangents, y, arrays, *, out=None):
+    """The product with one factor after another replaced by its tangent; None is none."""
+    factors, terms = as_factors(arrays), []
+    for i, t in enumerate(tangents):
+        if t is not None:
+            lead = np.shape(t)[: leading(t, arrays[i])]
+            t = np.reshape(t, lead + np.shape(factors[i]))
+            terms.append(np.reshape(reduce(strong_matmul, [*factors[:i], t, *factors[i + 1 :]]), lead + np.shape(y)))
+    return reduce(np.add, terms)
+
+
+structural(
+    np.linalg.matrix_power,
+    lambda ybar, y, a, n: power_tangent(ybar, transposed(a), n),
+    jvp=(lambda t, y, a, n: power_tangent(t, a, n),),
+    stacked=True,
+)
+structural(
+    np.linalg.multi_dot,
+    multi_dot_wrt_arrays,
+    jvp=(multi_dot_tangent,),
+    sequence=True,
+    stacked=True,
+    curvature="cross",
+)
 
 # ---- linear equations
 
+SMALL = 64  # of a matrix that is not worth dividing
 
-def solve_transposed(a, g, lead):
-    """Solution of a^T z = g; the directions of one matrix become columns, so that it is factorised once.
+
+def is_lower(a):
+    """Are all elements above the diagonal 0? Found out by quarters, without a copy, and soon if not."""
+    n = np.shape(a)[-1]
+    if n <= SMALL:
+        return not np.any(np.triu(a, 1))
+    h = n // 2
+    return not np.any(a[..., :h, h:]) and is_lower(a[..., :h, :h]) and is_lower(a[..., h:, h:])
+
+
+def solve_lower(a, b):
+    """Solution of a x = b with a lower triangle, by halves."""
+    n = np.shape(a)[-1]
+    if n <= SMALL:
+        return np.linalg.solve(a, b)
+    h = n // 2
+    top = solve_lower(a[..., :h, :h], b[..., :h, :])
+    rest = b[..., h:, :] - np.matmul(a[..., h:, :h], top)
+    return np.concatenate([top, solve_lower(a[..., h:, h:], rest)], axis=-2)
+
+
+def solve_upper(a, b):
+    n = np.shape(a)[-1]
+    if n <= SMALL:
+        return np.linalg.solve(a, b)
+    h = n // 2
+    low = solve_upper(a[..., h:, h:], b[..., h:, :])
+    rest = b[..., :h, :] - np.matmul(a[..., :h, h:], low)
+    return np.concatenate([solve_upper(a[..., :h, :h], rest), low], axis=-2)
+
+
+@offered
+def solution(a, b):
+    """Solution of a x = b for right-hand sides with two axes or more; n^2 operations each where `a` is a triangle."""
+    if np.shape(a)[-1] > SMALL and np.isfinite(np.sum(a)):
+        if is_lower(a):
+            return solve_lower(a, b)
+        if is_lower(transposed(a)):
+            return solve_upper(a, b)
+    return np.linalg.solve(a, b)
+
+
+def solutions(a, g, lead):
+    """Solution of a z = g; the directions of one matrix become columns, so that it is factorised once.
 
     A direction that is 0 has the solution 0, whatever the matrix.
     """
-    if lead == 0 or np.ndim(a) > 2:
-        z = np.linalg.solve(transposed(a), g)
-    else:
-        columns = np.moveaxis(g, -2, 0)
-        z = np.linalg.solve(transposed(a), np.reshape(columns, (np.shape(a)[-1], -1)))
-        z = np.moveaxis(np.reshape(z, np.shape(columns)), 0, -2)
+    try:
+        if lead == 0 or np.ndim(a) > 2:
+            z = solution(a, g)
+        else:
+            columns = np.moveaxis(g, -2, 0)
+            z = solution(a, np.reshape(columns, (np.shape(a)[-1], -1)))
+            z = np.moveaxis(np.reshape(z, np.shape(columns)), 0, -2)
+    except np.linalg.LinAlgError:  # of a matrix that is not finite
+        if not is_absent(g):
+            raise
+        return np.zeros_like(g)
     return np.where(np.any(g, axis=-2, keepdims=True), z, 0) if np.isnan(z).any() else z
+
+
+def once(fun):
+    """`fun` of a cotangent and more, which the pullbacks of several operands call alike: computed at the first call.
+
+    The result is forgotten with the cotangent, which an engine makes anew for each entry and each sweep.
+    """
+    found = {}
+
+    @functools.wraps(fun)
+    def remembering(ybar, *args):
+        key = id(ybar)
+        kept = found.get(key)
+        if kept is not None and all(x is y for x, y in zip(kept[1], args)):
+            return kept[2]
+        result = fun(ybar, *args)
+        try:
+            found[key] = weakref.ref(ybar, lambda _: found.pop(key, None)), args, result
+        except TypeError:  # an operand of a kind that weak references do not know
+            pass
+        return result
+
+    return remembering
+
+
+def is_absent(g):
+    """Is a cotangent 0 for good? A traced one may be 0 here, and have a derivative."""
+    return type(g) is np.ndarray and not np.any(g)
 
 
 def as_columns(g, b):
@@ -84,27 +261,88 @@ def as_columns(g, b):
     return g[..., None] if np.ndim(b) == 1 else g
 
 
+def as_given(z, b):
+    return z[..., 0] if np.ndim(b) == 1 else z
+
+
+def among(t, x, ndim):
+    """A tangent of `x` with axes of length 1 behind its directions, to broadcast in a result of `ndim` axes."""
+    lead = leading(t, x)
+    return np.reshape(t, np.shape(t)[:lead] + (1,) * (ndim - np.ndim(x)) + np.shape(x))
+
+
+@once
+def solve_adjoint(ybar, y, a, b):
+    return solutions(transposed(a), as_columns(ybar, b), leading(ybar, y))
+
+
 def solve_wrt_matrix(ybar, y, a, b):
     """-z y^T, where z is the cotangent of b."""
-    lead = leading(ybar, y)
-    z = solve_transposed(a, as_columns(ybar, b), lead)
-    return unbroadcast(-strong_matmul(z, transposed(as_columns(y, b))), a, lead)
+    z = solve_adjoint(ybar, y, a, b)
+    return unbroadcast(-strong_matmul(z, transposed(as_columns(y, b))), a, leading(ybar, y))
 
 
 def solve_wrt_right_side(ybar, y, a, b):
-    lead = leading(ybar, y)
-    z = solve_transposed(a, as_columns(ybar, b), lead)
-    return unbroadcast(z[..., 0] if np.ndim(b) == 1 else z, b, lead)
+    return unbroadcast(as_given(solve_adjoint(ybar, y, a, b), b), b, leading(ybar, y))
+
+
+def solve_along_matrix(t, y, a, b):
+    x = as_columns(y, b)
+    g = strong_matmul(among(t, a, np.ndim(x)), x)
+    return as_given(-solutions(a, g, leading(t, a)), b)
+
+
+def solve_along_right_side(t, y, a, b):
+    g = as_columns(among(t, b, np.ndim(y)), b)
+    return as_given(solutions(a, g, leading(t, b)), b)
 
 
 def inv_wrt_matrix(ybar, y, a):
-    return -strong_matmul(transposed(y), strong_matmul(ybar, transposed(y)))
+    return inv_tangent(ybar, transposed(y), a)
 
 
-structural(np.linalg.solve, solve_wrt_matrix, solve_wrt_right_side, stacked=True)
-structural(np.linalg.inv, inv_wrt_matrix, stacked=True)
+def inv_tangent(t, y, a):
+    return -strong_matmul(y, strong_matmul(t, y))
 
-# ---- determinant and Cholesky factor
+
+for fun in (np.linalg.solve, solution):
+    structural(
+        fun,
+        solve_wrt_matrix,
+        solve_wrt_right_side,
+        jvp=(solve_along_matrix, solve_along_right_side),
+        stacked=True,
+    )
+structural(np.linalg.inv, inv_wrt_matrix, jvp=(inv_tangent,), stacked=True)
+
+
+def _tensorsolve(a, b, axes=None):
+    a, b = as_array(a), as_array(b)
+    if axes is not None:
+        a = np.moveaxis(a, axes, range(-len(axes), 0))
+    shape = np.shape(a)[np.ndim(b) :]
+    x = np.linalg.solve(np.reshape(a, (np.size(b), -1)), np.ravel(b))
+    return np.reshape(x, shape)
+
+
+def _tensorinv(a, ind=2):
+    if ind <= 0:
+        raise ValueError("numpy.linalg.tensorinv: ind must be positive")
+    a = as_array(a)
+    shape = np.shape(a)
+    inverse = np.linalg.inv(np.reshape(a, (math.prod(shape[ind:]), -1)))
+    return np.reshape(inverse, shape[ind:] + shape[:ind])
+
+
+composed(np.linalg.tensorsolve, _tensorsolve)
+composed(np.linalg.tensorinv, _tensorinv)
+
+# ---- determinants
+
+
+def as_scalars(z):
+    """Scalars, one a matrix, to broadcast against matrices."""
+    return z[..., None, None]
 
 
 def cofactors(a):
@@ -119,108 +357,52 @@ def cofactors(a):
     return np.where(is_finite, slope, np.nan)
 
 
-def det_wrt_matrix(ybar, y, a):
+def det_slope(y, a):
     """Cofactors: det(a) a^-T where every matrix is regular, which can be differentiated again."""
     is_regular = np.all(np.not_equal(y, 0) & np.isfinite(y))
-    slope = as_scalars(y) * transposed(np.linalg.inv(a)) if is_regular else cofactors(a)
-    return strong(as_scalars(ybar), slope)
+    return as_scalars(y) * transposed(np.linalg.inv(a)) if is_regular else cofactors(a)
 
 
-def as_scalars(z):
-    """Scalars, one a matrix, to broadcast against matrices."""
-    return z[..., None, None]
+def det_wrt_matrix(ybar, y, a):
+    return strong(as_scalars(ybar), det_slope(y, a))
 
 
-def cholesky_wrt_matrix(ybar, y, a, *, upper=False):
-    """L^-T P(L^T g) L^-1 made symmetric, where P takes the lower triangle and halves the diagonal.
-
-    NumPy reads one triangle only; as the matrix is symmetric, both get their half of the cotangent.
-
-    References
-    ----------
-    Murray (2016), Differentiation of the Cholesky decomposition, equation 10. arXiv:1602.07527
-    """
-    factor, g = (transposed(y), transposed(ybar)) if upper else (y, ybar)
-    inner = np.tril(strong_matmul(transposed(factor), np.tril(g)))
-    inner = inner - np.eye(np.shape(a)[-1], dtype=inner.dtype) * inner / 2
-    inverse = np.linalg.inv(factor)
-    z = strong_matmul(transposed(inverse), strong_matmul(inner, inverse))
-    return (z + transposed(z)) / 2
+def det_tangent(t, y, a):
+    return np.sum(strong(t, det_slope(y, a)), axis=(-2, -1))
 
 
-def log_abs_det(a):
-    """The second of the two results of ``slogdet``."""
-    return np.linalg.slogdet(a)[1]
+structural(np.linalg.det, det_wrt_matrix, jvp=(det_tangent,), stacked=True)
 
 
-def sign_of_det(a):
-    return np.linalg.slogdet(a)[0]
+@offered
+def packed_slogdet(a):
+    return packed(*np.linalg.slogdet(a))
 
 
-def log_abs_det_wrt_matrix(ybar, y, a):
-    return strong(as_scalars(ybar), transposed(np.linalg.inv(a)))
+def slogdet_shapes(a):
+    return np.shape(a)[:-2], np.shape(a)[:-2]
+
+
+def slogdet_wrt_matrix(ybar, y, a):
+    """Of the logarithm; the sign is constant."""
+    _, g = unpacked(ybar, *slogdet_shapes(a))
+    return strong(as_scalars(g), transposed(np.linalg.inv(a)))
+
+
+def slogdet_tangent(t, y, a):
+    slope = np.sum(strong(t, transposed(np.linalg.inv(a))), axis=(-2, -1))
+    flat = np.reshape(slope, np.shape(t)[: leading(t, a)] + (-1,))
+    return np.concatenate([np.zeros_like(flat), flat], axis=-1)
+
+
+SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 
 
 def _slogdet(a):
-    # neither function is NumPy's, so they are offered to the operand here
     a = as_array(a)
-    sign, logarithm = (a.__array_function__(fun, (type(a),), (a,), {}) for fun in (sign_of_det, log_abs_det))
-    return type(np.linalg.slogdet(np.eye(1)))(sign, logarithm)
+    sign, logarithm = unpacked(packed_slogdet(a), *slogdet_shapes(a))
+    return SlogdetResult(np.sign(sign), logarithm)
 
 
-structural(log_abs_det, log_abs_det_wrt_matrix, stacked=True)
-constant(sign_of_det)
+structural(packed_slogdet, slogdet_wrt_matrix, jvp=(slogdet_tangent,), stacked=True)
 composed(np.linalg.slogdet, _slogdet)
-structural(np.linalg.det, det_wrt_matrix, stacked=True)
-structural(np.linalg.cholesky, cholesky_wrt_matrix, stacked=True)
-
-# ---- norms
-
-
-def unit(x, size):
-    """x / size, and 0 where size is 0: the kink of every norm at the origin."""
-    return np.where(np.equal(size, 0), 0, x / size)
-
-
-def vector_norm_slope(x, size, order, axis):
-    """Derivative of the vector norm of the given order; a sum of |x|^p is taken relative to its size."""
-    if order is None or order == 2:
-        return unit(x, size)
-    if order == 1:
-        return np.sign(x)
-    if np.isinf(order):
-        return strong(np.sign(x), extreme_share(np.abs(x), size, axis))
-    if order == 0:
-        return np.zeros_like(x)
-    return strong(np.sign(x), np.power(unit(np.abs(x), size), order - 1))
-
-
-def norm_wrt_array(ybar, y, x, ord=None, axis=None, keepdims=False):
-    ndim = np.ndim(x) if axis is None else len(from_end(axis, np.ndim(x)))
-    if ord == "fro" or (ndim != 1 and ord is None):
-        ord = 2
-    elif ndim != 1:
-        refuse_matrix_norm(ord)
-    slope = vector_norm_slope(x, restore(y, x, axis, keepdims), ord, axis)
-    return strong(restore(ybar, x, axis, keepdims), slope)
-
-
-def vector_norm_wrt_array(ybar, y, x, *, axis=None, keepdims=False, ord=2):
-    slope = vector_norm_slope(x, restore(y, x, axis, keepdims), ord, axis)
-    return strong(restore(ybar, x, axis, keepdims), slope)
-
-
-def matrix_norm_wrt_array(ybar, y, x, *, keepdims=False, ord="fro"):
-    return norm_wrt_array(ybar, y, x, ord, (-2, -1), keepdims)
-
-
-def refuse_matrix_norm(order):
-    raise UnsupportedFunctionError(
-        f"the matrix norm of order {order!r} has no rule: write it out, as in "
-        "np.abs(a).sum(axis=0).max() for order 1, or use the Frobenius norm"
-    )
-
-
-structural(np.linalg.norm, norm_wrt_array, stacked=True)
-structural(np.linalg.vector_norm, vector_norm_wrt_array, stacked=True)
-structural(np.linalg.matrix_norm, matrix_norm_wrt_array, stacked=True)

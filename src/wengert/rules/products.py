@@ -12,7 +12,6 @@ from functools import reduce
 
 import numpy as np
 
-from wengert.errors import UnsupportedFunctionError
 from wengert.registry import strong, structural
 from wengert.rules.broadcasting import aligned, from_end, front, leading, unbroadcast
 
@@ -566,18 +565,22 @@ def cross_axes(axisa, axisb, axisc, axis):
     return (axisa, axisb, axisc) if axis is None else (axis, axis, axis)
 
 
+def in_space(v):
+    """Vectors of the plane, in the last axis, with a third element 0."""
+    return v if np.shape(v)[-1] == 3 else np.concatenate([v, np.zeros_like(v[..., :1])], axis=-1)
+
+
 def cross_wrt(ybar, y, x, other, axes, sign):
     """d(a x b) paired with g is a . (b x g) = b . (g x a)."""
     axis_x, axis_other, axis_y = axes
-    if np.shape(x)[axis_x] != 3 or np.shape(other)[axis_other] != 3:
-        raise UnsupportedFunctionError(
-            "numpy.cross has a rule for vectors of three elements; in the plane write "
-            "a[0] * b[1] - a[1] * b[0]"
-        )
-    (place,) = from_end(axis_y, np.ndim(y))
-    g, u = np.moveaxis(ybar, place, -1), np.moveaxis(other, axis_other, -1)
+    own, u = np.moveaxis(x, axis_x, -1), np.moveaxis(other, axis_other, -1)
+    if np.shape(own)[-1] == np.shape(u)[-1] == 2:  # the third element alone, and no axis for it
+        g = np.stack([np.zeros_like(ybar), np.zeros_like(ybar), ybar], axis=-1)
+    else:
+        g = np.moveaxis(ybar, from_end(axis_y, np.ndim(y))[0], -1)
+    u = in_space(u)
     z = strong_cross(u, g) if sign > 0 else strong_cross(g, u)
-    z = unbroadcast(z, np.moveaxis(x, axis_x, -1), leading(ybar, y))
+    z = unbroadcast(z[..., : np.shape(own)[-1]], own, leading(ybar, y))
     return np.moveaxis(z, -1, from_end(axis_x, np.ndim(x))[0])
 
 

@@ -1,0 +1,168 @@
+"""Factors of matrices: Cholesky and QR."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wengert.errors import UnsupportedFunctionError
+from wengert.registry import composed, structural
+from wengert.rules.broadcasting import leading, unbroadcast
+from wengert.rules.composed import as_array, offered
+from wengert.rules.linalg import flattened, packed, refuse_point, rounding, size, solutions, symmetric, unpacked
+from wengert.rules.products import strong_matmul, transposed
+
+# ---- Cholesky factors
+
+BLOCK = 64  # rows and columns at a time
+
+
+def lower_half(z):
+    """The lower triangle, with half of the diagonal: L + L^T is z, if z is symmetric."""
+    return np.tril(z) - np.where(np.eye(np.shape(z)[-1], dtype=bool), z, 0) / 2
+
+
+
+def cholesky_tangent(t, factor):
+    """L P(L^-1 t L^-T), where P takes the lower triangle and halves the diagonal."""
+    lead = leading(t, factor)
+    inner = transposed(solutions(factor, t, lead))
+    return strong_matmul(factor, lower_half(solutions(factor, inner, lead)))
+
+
+@offered
+def cholesky_adjoint(factor, g):
+    """L^-T P(L^T tril(g)) L^-1 made symmetric: the transpose of `cholesky_tangent` for symmetric tangents.
+
+    Block by block: 2/3 n^3 operations in place of 3 n^3.
+
+    References
+    ----------
+    Murray (2016), Differentiation of the Cholesky decomposition, section 4. arXiv:1602.07527
+    """
+    n = np.shape(factor)[-1]
+    factor, z = np.tril(factor), np.tril(g)
+    for stop in range(n, 0, -BLOCK):
+        start = max(stop - BLOCK, 0)
+        before, here, after = slice(0, start), slice(start, stop), slice(stop, n)
+        diagonal, left = factor[..., here, here], factor[..., here, before]
+        inverse = np.linalg.inv(diagonal)
+        below = z[..., after, here] = strong_matmul(z[..., after, here], inverse)
+        z[..., after, before] -= strong_matmul(below, left)
+        inner = z[..., here, here] - np.tril(strong_matmul(transposed(below), factor[..., after, here]))
+        inner = lower_half(strong_matmul(transposed(diagonal), inner))
+        inner = strong_matmul(transposed(inverse), strong_matmul(inner + transposed(inner), inverse))
+        z[..., here, here] = lower_half(inner)
+        z[..., here, before] -= strong_matmul(transposed(below), factor[..., after, before])
+        z[..., here, before] -= strong_matmul(inner, left)
+    return symmetric(z)
+
+
+def cholesky_adjoint_wrt_factor(ybar, y, factor, g):
+    """The result S(L, G) is linear in G, and dS = -L^-T dL^T S - S dL L^-1 + the part of dL in L^T G."""
+    t = symmetric(ybar)
+    lead = leading(ybar, y)
+    half = solutions(factor, t, lead)
+    middle = lower_half(solutions(factor, transposed(half), lead))
+    z = strong_matmul(np.tril(g), transposed(middle)) - 2 * strong_matmul(y, transposed(half))
+    return unbroadcast(np.tril(z), factor, lead)
+
+
+def cholesky_adjoint_wrt_cotangent(ybar, y, factor, g):
+    return np.tril(cholesky_tangent(symmetric(ybar), factor))
+
+
+structural(cholesky_adjoint, cholesky_adjoint_wrt_factor, cholesky_adjoint_wrt_cotangent, stacked=True)
+
+
+def cholesky_wrt_matrix(ybar, y, a, *, upper=False):
+    """NumPy reads one triangle only; as the matrix is symmetric, both get their half of the cotangent."""
+    return cholesky_adjoint(transposed(y), transposed(ybar)) if upper else cholesky_adjoint(y, ybar)
+
+
+def cholesky_along_matrix(t, y, a, *, upper=False):
+    t = symmetric(t)
+    return transposed(cholesky_tangent(t, transposed(y))) if upper else cholesky_tangent(t, y)
+
+
+structural(np.linalg.cholesky, cholesky_wrt_matrix, jvp=(cholesky_along_matrix,), stacked=True)
+
+# ---- QR
+
+QRResult = type(np.linalg.qr(np.eye(1)))
+
+
+def qr_shapes(a, mode):
+    *batch, m, n = np.shape(a)
+    k = m if mode == "complete" else min(m, n)
+    return (*batch, m, k), (*batch, k, n)
+
+
+@offered
+def packed_qr(a, mode):
+    return packed(*np.linalg.qr(a, mode))
+
+
+def regular_part(name, r, k):
+    """The first k columns of R, a triangle that must be regular."""
+    d = np.abs(np.diagonal(r, axis1=-2, axis2=-1))
+    largest = size(d, -1)
+    if np.any(np.isfinite(largest) & (d <= rounding(r) * largest)):
+        refuse_point(name, "columns of the matrix depend on each other: take them out, or use numpy.linalg.svd")
+    return r[..., :k, :k]
+
+
+def qr_wrt_matrix(ybar, y, a, mode):
+    """(Qbar + Q S) R^-T, with S the lower triangle of R Rbar^T - Qbar^T Q copied to the upper one.
+
+    Of a wide matrix the columns behind the first square are Q^T times them.
+    """
+    m, n = np.shape(a)[-2:]
+    k = min(m, n)
+    q, r = unpacked(y, *qr_shapes(a, mode))
+    qbar, rbar = unpacked(ybar, *qr_shapes(a, mode))
+    if np.any(qbar[..., k:]):
+        refuse_point("qr", "the columns of q behind the first n are any basis of a null space: take q[:, :n]")
+    q, qbar, rest, restbar = q[..., :k], qbar[..., :k], a[..., k:], rbar[..., :k, k:]
+    r, rbar = regular_part("qr", r, k), rbar[..., :k, :k]
+    if n > m:
+        qbar = qbar + strong_matmul(rest, transposed(restbar))
+    inner = np.tril(strong_matmul(r, transposed(rbar)) - strong_matmul(transposed(qbar), q))
+    inner = inner + transposed(np.tril(inner, -1))
+    z = transposed(solutions(r, transposed(qbar + strong_matmul(q, inner)), leading(ybar, y)))
+    return np.concatenate([z, strong_matmul(q, restbar)], axis=-1) if n > m else z
+
+
+def qr_along_matrix(t, y, a, mode):
+    """dQ = Q W + (1 - Q Q^T) t R^-1 and dR = (Q^T t R^-1 - W) R, with W the skew part of it."""
+    m, n = np.shape(a)[-2:]
+    k = min(m, n)
+    lead = leading(t, a)
+    q, r = unpacked(y, *qr_shapes(a, mode))
+    null = q[..., k:]
+    q, r = q[..., :k], regular_part("qr", r, k)
+    g = transposed(solutions(transposed(r), transposed(t[..., :k]), lead))
+    inner = strong_matmul(transposed(q), g)
+    turn = np.tril(inner, -1)
+    turn = turn - transposed(turn)
+    dq = g + strong_matmul(q, turn - inner)
+    dr = np.triu(strong_matmul(inner - turn, r))
+    if n > m:
+        behind = strong_matmul(transposed(dq), a[..., k:]) + strong_matmul(transposed(q), t[..., k:])
+        dr = np.concatenate([dr, behind], axis=-1)
+    if np.shape(null)[-1]:
+        dq = np.concatenate([dq, np.full(np.shape(t)[:lead] + np.shape(null), np.nan, dq.dtype)], axis=-1)
+        dr = np.concatenate([dr, np.zeros_like(dr, shape=(*np.shape(dr)[:-2], m - k, n))], axis=-2)
+    return flattened(lead, dq, dr)
+
+
+def _qr(a, mode="reduced"):
+    a = as_array(a)
+    if mode == "r":
+        return unpacked(packed_qr(a, "reduced"), *qr_shapes(a, "reduced"))[1]
+    if mode not in ("reduced", "complete"):
+        raise UnsupportedFunctionError(f"numpy.linalg.qr with mode={mode!r} has no derivative: take mode='reduced'")
+    return QRResult(*unpacked(packed_qr(a, mode), *qr_shapes(a, mode)))
+
+
+structural(packed_qr, qr_wrt_matrix, jvp=(qr_along_matrix,), stacked=True)
+composed(np.linalg.qr, _qr)

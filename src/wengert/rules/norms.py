@@ -1,0 +1,105 @@
+"""Norms of vectors and matrices.
+
+The slope of a norm is 0 where the norm is, and elements that tie for an extreme share it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wengert.registry import strong, structural
+from wengert.rules.broadcasting import from_end, restore
+from wengert.rules.reductions import extreme_share
+from wengert.rules.spectra import is_null
+
+# ---- slopes
+
+
+def unit(x, size):
+    """x / size, and 0 where size is 0: the kink of every norm at the origin."""
+    return np.where(np.equal(size, 0), 0, x / size)
+
+
+def vector_slope(x, size, order, axis):
+    """Derivative of the vector norm of the given order; a sum of |x|^p is taken relative to its size."""
+    if order is None or order == 2:
+        return unit(x, size)
+    if order == 1:
+        return np.sign(x)
+    if np.isinf(order):
+        return strong(np.sign(x), extreme_share(np.abs(x), size, axis))
+    if order == 0:
+        return np.zeros_like(x)
+    slope = strong(np.sign(x), np.power(unit(np.abs(x), size), order - 1))
+    return np.where(np.equal(size, 0), 0, slope)
+
+
+def matrix_slope(x, order):
+    """Derivative of the norm of the matrices in the last two axes: U w V^T, or signs in the rows or columns chosen."""
+    if order in (1, -1):
+        return sums_slope(x, -2, order)
+    if np.isinf(float("nan") if isinstance(order, str) else order):
+        return sums_slope(x, -1, order)
+    u, s, vh = np.linalg.svd(x, full_matrices=False)
+    weight = np.ones_like(s) if order == "nuc" else chosen(s, order)
+    return np.matmul(np.where(is_null(s), 0, weight)[..., None, :] * u, vh)
+
+
+def sums_slope(x, axis, order):
+    """Of the largest or smallest sum of sizes along an axis."""
+    sums = np.sum(np.abs(x), axis=axis)
+    return strong(np.sign(x), np.expand_dims(chosen(sums, order), axis))
+
+
+def chosen(values, order):
+    """Shares in the largest value, or in the smallest if the order is negative."""
+    extreme = np.min if order < 0 else np.max
+    return extreme_share(values, extreme(values, axis=-1, keepdims=True), -1)
+
+
+def norm_slope(y, x, order, axis, keepdims):
+    axes = from_end(axis, np.ndim(x))
+    if len(axes) != 2 or order is None or order in ("fro", "f"):
+        is_flat = len(axes) != 1 or order is None
+        return vector_slope(x, restore(y, x, axis, keepdims), None if is_flat else order, axis)
+    slope = matrix_slope(np.moveaxis(x, axes, (-2, -1)), order)
+    return np.moveaxis(slope, (-2, -1), axes)
+
+
+# ---- rows
+
+
+def pulled(ybar, slope, x, axis, keepdims):
+    return strong(restore(ybar, x, axis, keepdims), slope)
+
+
+def pushed(t, slope, x, axis, keepdims):
+    return np.sum(strong(t, slope), axis=from_end(axis, np.ndim(x)), keepdims=keepdims)
+
+
+def norm_wrt_array(ybar, y, x, ord=None, axis=None, keepdims=False):
+    return pulled(ybar, norm_slope(y, x, ord, axis, keepdims), x, axis, keepdims)
+
+
+def norm_along_array(t, y, x, ord=None, axis=None, keepdims=False):
+    return pushed(t, norm_slope(y, x, ord, axis, keepdims), x, axis, keepdims)
+
+
+def vector_norm_wrt_array(ybar, y, x, *, axis=None, keepdims=False, ord=2):
+    slope = vector_slope(x, restore(y, x, axis, keepdims), ord, axis)
+    return pulled(ybar, slope, x, axis, keepdims)
+
+
+def vector_norm_along_array(t, y, x, *, axis=None, keepdims=False, ord=2):
+    slope = vector_slope(x, restore(y, x, axis, keepdims), ord, axis)
+    return pushed(t, slope, x, axis, keepdims)
+
+
+structural(np.linalg.norm, norm_wrt_array, jvp=(norm_along_array,), stacked=True)
+structural(np.linalg.vector_norm, vector_norm_wrt_array, jvp=(vector_norm_along_array,), stacked=True)
+structural(
+    np.linalg.matrix_norm,
+    lambda ybar, y, x, *, keepdims=False, ord="fro": norm_wrt_array(ybar, y, x, ord, (-2, -1), keepdims),
+    jvp=(lambda t, y, x, *, keepdims=False, ord="fro": norm_along_array(t, y, x, ord, (-2, -1), keepdims),),
+    stacked=True,
+)

@@ -1,0 +1,403 @@
+"""Eigenvalues of symmetric matrices, singular values, and what is made of them: pseudo-inverse, least squares.
+
+The vectors of equal eigenvalues or singular values may be turned among each other, and so may those of a null space.
+Results that such a turn changes have no derivative, and the pullback says so; a tangent of such vectors is NaN.
+That each vector may have either sign is no matter: a derivative never flips one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from wengert.registry import composed, constant, strong, structural
+from wengert.rules.broadcasting import leading
+from wengert.rules.composed import as_array, offered
+from wengert.rules.linalg import (
+    as_columns,
+    as_given,
+    flattened,
+    is_absent,
+    on_diagonal,
+    once,
+    packed,
+    refuse_point,
+    rounding,
+    size,
+    skew,
+    symmetric,
+    unpacked,
+)
+from wengert.rules.products import strong_matmul, transposed
+
+# ---- equal eigenvalues and singular values
+
+
+def gaps(d):
+    """d_j - d_i, and where it is 0 to rounding, the diagonal left out."""
+    gap = d[..., None, :] - d[..., :, None]
+    return gap, (np.abs(gap) <= rounding(gap) * size(d, -1)[..., None]) & ~np.eye(np.shape(d)[-1], dtype=bool)
+
+
+def divided(z, gap, is_left_out):
+    """z / gap off the diagonal, 0 where it is left out."""
+    is_left_out = is_left_out | np.eye(np.shape(gap)[-1], dtype=bool)
+    return strong(z, np.where(is_left_out, 0, 1 / np.where(is_left_out, 1, gap)))
+
+
+def is_more_than_noise(z, vbar):
+    """Where an inner product of vectors with cotangents of vectors is not 0 to rounding."""
+    return np.abs(z) > rounding(vbar) * size(vbar, (-2, -1))
+
+
+def check_turns(name, values, is_equal, dbar, inner, vbar):
+    """Refuse cotangents of equal values and their vectors that have no derivative.
+
+    A turn of the vectors i and j changes the result by the skew part of ``inner[i, j]``.
+    What no turn changes is a projector, which has a derivative, or a matrix function V f(d) V^T, of which the
+    part f'(d) was lost in the difference f(d_j) - f(d_i): of a projector the values have no cotangent.
+    """
+    if not np.any(is_equal):
+        return
+    own = np.diagonal(inner, axis1=-2, axis2=-1)
+    is_fixed = np.equal(dbar, 0) & is_more_than_noise(own[..., None], vbar)[..., 0]
+    is_projector = np.equal(dbar, 0)[..., None, :] & is_fixed[..., :, None]
+    is_projector = is_projector | np.swapaxes(is_projector, -1, -2)
+    apart = np.abs(dbar[..., None, :] - dbar[..., :, None])
+    is_apart = apart > rounding(apart) * size(dbar, -1)[..., None]
+    is_turned = is_more_than_noise(skew(inner), vbar)
+    is_seen = is_more_than_noise(symmetric(inner), vbar) & ~is_projector
+    if np.any(is_equal & (is_apart | is_turned | is_seen)):
+        refuse_point(
+            name,
+            f"two of the {values} are equal to rounding, and the result is none of those that do not depend on which "
+            f"vectors are taken for them: the sum of the {values}, and the projector v @ v.T on all their vectors, "
+            f"nothing else of the {values}. Of {values} alone take numpy.linalg."
+            f"{'eigvalsh' if name == 'eigh' else 'svdvals'}",
+        )
+
+
+# ---- eigenvalues and vectors of symmetric matrices
+
+EighResult = type(np.linalg.eigh(np.eye(1)))
+
+
+def eigh_shapes(a):
+    return np.shape(a)[:-1], np.shape(a)
+
+
+@offered
+def packed_eigh(a, UPLO):
+    return packed(*np.linalg.eigh(a, UPLO))
+
+
+def eigh_wrt_matrix(ybar, y, a, UPLO):
+    """V (diag(wbar) + F * skew(V^T Vbar)) V^T, F_ij = 1 / (w_j - w_i): symmetric, as NumPy reads one triangle only."""
+    w, v = unpacked(y, *eigh_shapes(a))
+    wbar, vbar = unpacked(ybar, *eigh_shapes(a))
+    inner = strong_matmul(transposed(v), vbar)
+    gap, is_equal = gaps(w)
+    check_turns("eigh", "eigenvalues", is_equal, wbar, inner, vbar)
+    middle = on_diagonal(wbar) + divided(skew(inner), gap, is_equal)
+    return strong_matmul(v, strong_matmul(middle, transposed(v)))
+
+
+def eigh_along_matrix(t, y, a, UPLO):
+    w, v = unpacked(y, *eigh_shapes(a))
+    inner = strong_matmul(transposed(v), strong_matmul(symmetric(t), v))
+    gap, is_equal = gaps(w)
+    turn = divided(inner, gap, is_equal)
+    turn = np.where(is_equal & is_more_than_noise(inner, inner), np.nan, turn)
+    dw = np.diagonal(inner, axis1=-2, axis2=-1)
+    return flattened(leading(t, a), dw, strong_matmul(v, turn))
+
+
+def eigvalsh_wrt_matrix(ybar, y, a, UPLO="L"):
+    """v v^T of each; of equal ones that of the vectors that NumPy finds."""
+    v = np.linalg.eigh(a, UPLO)[1]
+    return strong_matmul(strong(v, ybar[..., None, :]), transposed(v))
+
+
+def eigvalsh_along_matrix(t, y, a, UPLO="L"):
+    v = np.linalg.eigh(a, UPLO)[1]
+    return np.sum(strong(v, strong_matmul(symmetric(t), v)), axis=-2)
+
+
+def _eigh(a, UPLO="L"):
+    a = as_array(a)
+    return EighResult(*unpacked(packed_eigh(a, UPLO), *eigh_shapes(a)))
+
+
+structural(packed_eigh, eigh_wrt_matrix, jvp=(eigh_along_matrix,), stacked=True)
+structural(np.linalg.eigvalsh, eigvalsh_wrt_matrix, jvp=(eigvalsh_along_matrix,), stacked=True)
+composed(np.linalg.eigh, _eigh)
+
+# ---- singular values and vectors
+
+SVDResult = type(np.linalg.svd(np.eye(1)))
+
+
+def svd_shapes(a, full_matrices):
+    *batch, m, n = np.shape(a)
+    k = min(m, n)
+    return (*batch, m, m if full_matrices else k), (*batch, k), (*batch, n if full_matrices else k, n)
+
+
+@offered
+def packed_svd(a, full_matrices):
+    return packed(*np.linalg.svd(a, full_matrices))
+
+
+def svd_parts(flat, a, full_matrices):
+    """U, s, V and the vectors of both null spaces, as columns."""
+    u, s, vh = unpacked(flat, *svd_shapes(a, full_matrices))
+    k, v = np.shape(s)[-1], transposed(vh)
+    return u[..., :k], s, v[..., :k], u[..., k:], v[..., k:]
+
+
+def is_null(s):
+    """Where a singular value is 0 to rounding."""
+    return s <= rounding(s[..., None]) * size(s, -1)
+
+
+def svd_gaps(s):
+    """Differences and sums of singular values, and where they are 0 to rounding."""
+    gap, is_equal = gaps(s)
+    total = s[..., None, :] + s[..., :, None]
+    return gap, is_equal, total, is_null(s)[..., None, :] & is_null(s)[..., :, None]
+
+
+def outside(name, s, u, ubar, inner, null, nullbar):
+    """(1 - U U^T) Ubar S^-1, the share of vectors that leave the space of the others; those of the null space join."""
+    if np.shape(u)[-2] == np.shape(u)[-1]:
+        return None
+    z = ubar - strong_matmul(u, inner)
+    turn = strong_matmul(transposed(null), nullbar)
+    if np.any(is_more_than_noise(skew(turn), nullbar)):
+        refuse_point(name, "the vectors of a null space are any basis of it: take full_matrices=False")
+    z = z - strong_matmul(null, strong_matmul(transposed(nullbar), u))
+    if np.any(is_null(s)[..., None, :] & is_more_than_noise(z, np.concatenate([ubar, nullbar], axis=-1))):
+        refuse_point(name, "a singular value is 0, and the result depends on which vector is taken for it")
+    return strong(z, inverted(s)[..., None, :])
+
+
+def inverted(s):
+    """1 / s, and 0 for 0."""
+    return np.where(is_null(s), 0, 1 / np.where(is_null(s), 1, s))
+
+
+def svd_wrt_matrix(ybar, y, a, full_matrices):
+    """Of the pairs of vectors, and of what leaves their space.
+
+    With P = U^T dA V, the turns of U and V are X / (s_j - s_i) +- Y / (s_i + s_j) of its symmetric part X and its
+    skew part Y: no difference of squares, so a pair of values near 0 is as accurate as any other.
+    """
+    u, s, v, u0, v0 = svd_parts(y, a, full_matrices)
+    ubar, sbar, vbar, u0bar, v0bar = svd_parts(ybar, a, full_matrices)
+    left, right = strong_matmul(transposed(u), ubar), strong_matmul(transposed(v), vbar)
+    gap, is_equal, total, is_zero = svd_gaps(s)
+    both = np.concatenate([ubar, vbar], axis=-2)
+    check_turns("svd", "singular values", is_equal, sbar, left + right, both)
+    if np.any(is_zero & is_more_than_noise(skew(left - right), both)):
+        refuse_point("svd", "two singular values are 0, and the result depends on which vectors are taken for them")
+    middle = on_diagonal(sbar) + divided(skew(left + right), gap, is_equal)
+    middle = middle + divided(skew(left - right), total, is_zero)
+    z = strong_matmul(u, middle)
+    beyond = outside("svd", s, u, ubar, left, u0, u0bar)
+    z = strong_matmul(z if beyond is None else z + beyond, transposed(v))
+    beyond = outside("svd", s, v, vbar, right, v0, v0bar)
+    return z if beyond is None else z + strong_matmul(u, transposed(beyond))
+
+
+def svd_along_matrix(t, y, a, full_matrices):
+    u, s, v, u0, v0 = svd_parts(y, a, full_matrices)
+    tv, tu = strong_matmul(t, v), strong_matmul(transposed(t), u)
+    inner = strong_matmul(transposed(u), tv)
+    gap, is_equal, total, is_zero = svd_gaps(s)
+    even = divided(symmetric(inner), gap, is_equal)
+    even = np.where(is_equal & is_more_than_noise(symmetric(inner), inner), np.nan, even)
+    odd = divided(skew(inner), total, is_zero)
+    odd = np.where(is_zero & is_more_than_noise(skew(inner), inner), np.nan, odd)
+    du = vectors_along(s, u, u0, even + odd, tv, inner)
+    dv = vectors_along(s, v, v0, even - odd, tu, transposed(inner))
+    return flattened(leading(t, a), du, np.diagonal(inner, axis1=-2, axis2=-1), transposed(dv))
+
+
+def vectors_along(s, u, null, turn, g, inner):
+    """Tangent of the vectors: their turn, what leaves their space, and how a null space follows."""
+    du = strong_matmul(u, turn)
+    if np.shape(u)[-2] != np.shape(u)[-1]:
+        z = g - strong_matmul(u, inner)
+        z = np.where(is_null(s)[..., None, :] & ~is_more_than_noise(z, g), 0, z)
+        du = du + strong(z, np.where(is_null(s), np.nan, inverted(s))[..., None, :])
+    count = np.shape(null)[-1]
+    if count == 0:
+        return du
+    follow = -strong_matmul(u, strong_matmul(transposed(du), null))
+    return np.concatenate([du, follow if count == 1 else np.nan * follow], axis=-1)
+
+
+def svdvals_wrt_matrix(ybar, y, x):
+    u, _, vh = np.linalg.svd(x, full_matrices=False)
+    return strong_matmul(strong(u, ybar[..., None, :]), vh)
+
+
+def svdvals_along_matrix(t, y, x):
+    u, _, vh = np.linalg.svd(x, full_matrices=False)
+    return np.sum(strong(u, strong_matmul(t, transposed(vh))), axis=-2)
+
+
+def _svd(a, full_matrices=True, compute_uv=True):
+    a = as_array(a)
+    if not compute_uv:
+        return np.linalg.svdvals(a)
+    return SVDResult(*unpacked(packed_svd(a, bool(full_matrices)), *svd_shapes(a, full_matrices)))
+
+
+structural(packed_svd, svd_wrt_matrix, jvp=(svd_along_matrix,), stacked=True)
+structural(np.linalg.svdvals, svdvals_wrt_matrix, jvp=(svdvals_along_matrix,), stacked=True)
+composed(np.linalg.svd, _svd)
+
+# ---- pseudo-inverse and least squares
+
+
+@offered
+def is_cut(a, p):
+    """Do singular values that are not 0 lack in the pseudo-inverse?"""
+    rest = size(a - np.matmul(a, np.matmul(p, a)), (-2, -1))
+    condition = np.linalg.norm(p, axis=(-2, -1), keepdims=True) * np.linalg.norm(a, axis=(-2, -1), keepdims=True)
+    return np.any(rest > rounding(a) * condition * size(a, (-2, -1)))
+
+
+constant(is_cut)
+
+
+def check_cut(name, a, p):
+    if is_cut(a, p):
+        refuse_point(name, "rcond cuts off singular values that are not 0: write it with numpy.linalg.svd")
+
+
+def pinv_wrt_matrix(ybar, y, a, rcond=None, *, rtol=None):
+    """Of matrices of the same rank, as those near a matrix of full rank are.
+
+    References
+    ----------
+    Golub and Pereyra (1973), The differentiation of pseudo-inverses, equation 4.12. doi:10.1137/0710036
+    """
+    check_cut("pinv", a, y)
+    g, yt = transposed(ybar), transposed(y)
+    z = -strong_matmul(yt, strong_matmul(ybar, yt))
+    columns = strong_matmul(g, strong_matmul(y, yt))
+    rows = strong_matmul(strong_matmul(yt, y), g)
+    z = z + columns - strong_matmul(a, strong_matmul(y, columns))
+    return z + rows - strong_matmul(strong_matmul(rows, y), a)
+
+
+def pinv_along_matrix(t, y, a, rcond=None, *, rtol=None):
+    check_cut("pinv", a, y)
+    g, yt = transposed(t), transposed(y)
+    z = -strong_matmul(y, strong_matmul(t, y))
+    columns = strong_matmul(strong_matmul(y, yt), g)
+    rows = strong_matmul(g, strong_matmul(yt, y))
+    z = z + columns - strong_matmul(strong_matmul(columns, a), y)
+    return z + rows - strong_matmul(y, strong_matmul(a, rows))
+
+
+structural(np.linalg.pinv, pinv_wrt_matrix, jvp=(pinv_along_matrix,), stacked=True)
+
+# least squares: rank, solution, sums of squares, singular values
+
+
+def lstsq_shapes(flat, a, b):
+    """Shapes of the results; sums of squares are there or not, as the rank has it."""
+    m, n = np.shape(a)
+    x, s = (n, *np.shape(b)[1:]), (min(m, n),)
+    return (), x, s, (np.shape(flat)[-1] - 1 - math.prod(x) - min(m, n),)
+
+
+@offered
+def packed_lstsq(a, b, rcond):
+    x, squares, rank, s = np.linalg.lstsq(a, b, rcond)
+    return packed(np.full(1, rank, x.dtype), x, s, squares)
+
+
+@once
+def lstsq_inverse(bar, a, rcond):
+    """The pseudo-inverse with which ``lstsq`` solves, for the cotangent or tangent `bar`."""
+    eps = float(np.finfo(a.dtype).eps)
+    p = np.linalg.pinv(a, max(np.shape(a)) * eps if rcond is None else rcond if rcond >= 0 else eps)
+    check_cut("lstsq", a, p)
+    return p
+
+
+def lstsq_cotangents(ybar, y, a, b):
+    """Solution, residuals, and the cotangents of the results, as matrices."""
+    _, x, _, _ = unpacked(y, *lstsq_shapes(y, a, b))
+    _, xbar, sbar, squaresbar = unpacked(ybar, *lstsq_shapes(y, a, b))
+    x, xbar = as_columns(x, b), as_columns(xbar, b)
+    residual = as_columns(b, b) - np.matmul(a, x)
+    # the sums of squares are least: they depend on the solution to second order only
+    pull = strong(2 * residual, squaresbar[..., None, :]) if np.shape(squaresbar)[-1] else 0 * residual
+    return x, residual, xbar, sbar, pull
+
+
+def lstsq_wrt_matrix(ybar, y, a, b, rcond):
+    """As of `pinv`, applied to b."""
+    p = lstsq_inverse(ybar, a, rcond)
+    x, residual, xbar, sbar, pull = lstsq_cotangents(ybar, y, a, b)
+    pt, g = transposed(p), transposed(xbar)
+    z = -strong_matmul(strong_matmul(pt, xbar) + pull, transposed(x))
+    z = z + strong_matmul(residual, strong_matmul(strong_matmul(g, p), pt))
+    z = z + strong_matmul(strong_matmul(pt, x), g - strong_matmul(strong_matmul(g, p), a))
+    return z if is_absent(sbar) else z + svdvals_wrt_matrix(sbar, None, a)
+
+
+def lstsq_wrt_right_side(ybar, y, a, b, rcond):
+    p = lstsq_inverse(ybar, a, rcond)
+    *_, xbar, _, pull = lstsq_cotangents(ybar, y, a, b)
+    return as_given(strong_matmul(transposed(p), xbar) + pull, b)
+
+
+def lstsq_tangents(y, a, b, g, p, lead):
+    """Tangents of the solution and of the sums of squares where the right-hand side moves by `g`."""
+    _, x, _, squares = unpacked(y, *lstsq_shapes(y, a, b))
+    residual = as_columns(b, b) - np.matmul(a, as_columns(x, b))
+    along = np.sum(strong(2 * residual, g), axis=-2) if np.size(squares) else np.zeros_like(g[..., 0, :0])
+    return strong_matmul(p, g), along
+
+
+def lstsq_along_matrix(t, y, a, b, rcond):
+    p, lead = lstsq_inverse(t, a, rcond), leading(t, a)
+    x = as_columns(unpacked(y, *lstsq_shapes(y, a, b))[1], b)
+    dx, along = lstsq_tangents(y, a, b, -strong_matmul(t, x), p, lead)
+    pt, g = transposed(p), transposed(t)
+    dx = dx + strong_matmul(p, strong_matmul(pt, strong_matmul(g, as_columns(b, b) - np.matmul(a, x))))
+    rows = strong_matmul(g, strong_matmul(pt, x))
+    dx = dx + rows - strong_matmul(p, strong_matmul(a, rows))
+    ds = svdvals_along_matrix(t, None, a)
+    return flattened(lead, np.zeros_like(ds[..., :1]), dx, ds, along)
+
+
+def lstsq_along_right_side(t, y, a, b, rcond):
+    p, lead = lstsq_inverse(t, a, rcond), leading(t, b)
+    dx, along = lstsq_tangents(y, a, b, as_columns(t, b), p, lead)
+    ds = np.zeros_like(dx, shape=(*np.shape(t)[:lead], min(np.shape(a))))
+    return flattened(lead, np.zeros_like(ds[..., :1]), dx, ds, along)
+
+
+def _lstsq(a, b, rcond=None):
+    a, b = as_array(a), as_array(b)
+    flat = packed_lstsq(a, b, rcond)
+    rank, x, s, squares = unpacked(flat, *lstsq_shapes(flat, a, b))
+    return x, squares, np.rint(rank).astype(np.int32), s
+
+
+structural(
+    packed_lstsq,
+    lstsq_wrt_matrix,
+    lstsq_wrt_right_side,
+    jvp=(lstsq_along_matrix, lstsq_along_right_side),
+    stacked=True,
+)
+composed(np.linalg.lstsq, _lstsq)

@@ -1,0 +1,422 @@
+"""Linear algebra beyond the tables: tangents, symmetric matrices, equal eigenvalues, lost ranks, rules of rules."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import wengert as wg
+from primitive_cases import CALLS, arr, call, positive_definite, val
+from wengert.errors import NonSmoothError, UnsupportedFunctionError
+from wengert.registry import lookup
+from wengert.rules import linalg
+from wengert.rules.factors import cholesky_adjoint
+from wengert.rules.spectra import packed_eigh
+
+inf = np.inf
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def derivative(f, x, v, h=2e-3):
+    """Derivative of f along v by central differences of sixth order."""
+    weights = {1: 45 / 60, 2: -9 / 60, 3: 1 / 60}
+    return sum(w * (np.asarray(f(x + i * h * v)) - np.asarray(f(x - i * h * v))) for i, w in weights.items()) / h
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).uniform(-1, 1, shape)
+
+
+# ---- rows of symmetric matrices, of which NumPy reads one triangle
+
+STACK = [positive_definite(4, 1), positive_definite(4, 2)]
+
+SYMMETRIC = [
+    call(np.linalg.cholesky, val(positive_definite(3)), label="lower"),
+    call(np.linalg.cholesky, val(STACK), label="batch-upper", upper=True),
+    call(np.linalg.cholesky, val(positive_definite(230)), label="blocks"),
+    call(np.linalg.eigvalsh, val(positive_definite(4)), "U"),
+    call(np.linalg.eigvalsh, val(STACK), label="batch"),
+    call(packed_eigh, val(positive_definite(4)), "L"),
+    call(packed_eigh, val(STACK), "U", label="batch"),
+]
+
+
+def steady(case, y):
+    """Signs of the numbers in a result: eigenvectors as LAPACK gives them may flip from one call to the next."""
+    if case.fun is not packed_eigh:
+        return np.ones_like(wg.stop_gradient(y))
+    w, v = linalg.unpacked(wg.stop_gradient(y), *(np.shape(case.draw()[0])[:i] for i in (-1, None)))
+    return linalg.packed(np.ones_like(w), np.broadcast_to(np.sign(v[..., :1, :]), v.shape))
+
+
+@pytest.mark.parametrize("case", SYMMETRIC, ids=lambda case: case.name)
+def test_of_a_symmetric_matrix_both_triangles_get_their_half(case):
+    a, *rest = case.draw()
+    v, weights = random(*a.shape), random(*np.shape(case(a, *rest)), seed=1)
+    v = v + np.swapaxes(v, -1, -2)
+
+
+    def f(a):
+        y = case(a, *rest)
+        return np.sum(weights * steady(case, y) * y)
+
+    found = wg.grad(f, a)
+    np.testing.assert_allclose(found, np.swapaxes(found, -1, -2), rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(np.sum(found * v), derivative(f, a, v), rtol=1e-8)
+
+
+# ---- tangents
+
+PUSHED = [case for case in [*CALLS, *SYMMETRIC] if lookup(case.fun).jvps]
+
+
+def drawn_like(x, k, seed):
+    if isinstance(x, list):
+        return [drawn_like(item, k, seed + i) for i, item in enumerate(x)]
+    return random(k, *np.shape(x), seed=seed)
+
+
+def paired(a, b):
+    """Inner products of two stacks, direction by direction."""
+    if isinstance(a, list):
+        return sum(paired(x, y) for x, y in zip(a, b, strict=True))
+    return np.sum(np.reshape(a * b, (len(b), -1)), axis=1)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("case", PUSHED, ids=lambda case: f"{case.fun.__module__}.{case.name}")
+def test_a_tangent_is_the_transpose_of_the_pullback(case, k):
+    args, row = case.draw(), lookup(case.fun)
+    y = case(*args)
+    w = random(k, *np.shape(y), seed=7)
+    for i in case.wrt:
+        t = drawn_like(args[i], k, 11)
+        pushed = row.jvps[i](t, y, *args, **case.kwargs)
+        assert np.shape(pushed) == (k, *np.shape(y))
+        pulled = row.vjps[i](w, y, *args, **case.kwargs)
+        pulled = pulled if isinstance(pulled, list) else np.broadcast_to(pulled, np.shape(t))
+        np.testing.assert_allclose(paired(pushed, w), paired(pulled, t), rtol=1e-9, atol=1e-11)
+        single = row.jvps[i]([x[0] for x in t] if isinstance(t, list) else t[0], y, *args, **case.kwargs)
+        np.testing.assert_allclose(single, pushed[0], rtol=1e-10, atol=1e-12)
+
+
+def test_every_function_that_is_slow_to_transpose_has_a_tangent():
+    names = "solve inv det cholesky pinv eigvalsh svdvals matrix_power multi_dot norm vector_norm matrix_norm".split()
+    for name in names:
+        assert 0 in lookup(getattr(np.linalg, name)).jvps, name
+
+
+def test_tangents_of_factors_that_have_none_are_left_out_of_a_product():
+    a, b = random(2, 3), random(3, 4)
+    t = random(1, 3, 4)
+    found = lookup(np.linalg.multi_dot).jvps[0]([None, t], a @ b, [a, b])
+    np.testing.assert_allclose(found, a @ t)
+
+
+# ---- against other arithmetic
+
+A, B = positive_definite(4) + random(4, 4, seed=3), random(4, 2, seed=4)
+
+COMPLEX_STEP = {
+    "solve": lambda a: np.linalg.solve(a, B),
+    "inv": np.linalg.inv,
+    "det": np.linalg.det,
+    "matrix_power": lambda a: np.linalg.matrix_power(a, 5),
+    "negative power": lambda a: np.linalg.matrix_power(a, -3),
+    "multi_dot": lambda a: np.linalg.multi_dot([a, B, B.T, a]),
+    "tensorinv": lambda a: np.linalg.tensorinv(a.reshape(2, 2, 4)),
+    "tensorsolve": lambda a: np.linalg.tensorsolve(a.reshape(2, 2, 4), B[:, 0].reshape(2, 2)),
+    "kron": lambda a: np.kron(a, B * a[:, :2]),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX_STEP)
+def test_derivatives_equal_those_of_the_complex_step(name):
+    f, v = COMPLEX_STEP[name], random(4, 4, seed=5)
+    expected = np.imag(f(A + 1e-30j * v)) / 1e-30
+    np.testing.assert_allclose(np.sum(wg.jacobian(f, A) * v, axis=(-2, -1)), expected, rtol=1e-11, atol=1e-13)
+
+
+def test_eigenvalues_equal_those_of_mpmath():
+    a, v = positive_definite(3), random(3, 3)
+    v = v + v.T
+    with mp.workdps(40):
+        for i in range(3):
+            path = lambda t, i=i: mp.eigsy(mp.matrix(a.tolist()) + t * mp.matrix(v.tolist()), eigvals_only=True)[i]
+            expected = float(mp.diff(path, 0))
+            for f in (np.linalg.eigvalsh, lambda a: np.linalg.eigh(a).eigenvalues):
+                np.testing.assert_allclose(np.sum(wg.grad(lambda a, f=f: f(a)[i], a) * v), expected, rtol=1e-12)
+
+
+def test_singular_values_equal_those_of_mpmath():
+    a, v = random(4, 3), random(4, 3, seed=1)
+    with mp.workdps(40):
+        for i in range(3):
+            path = lambda t, i=i: mp.svd(mp.matrix(a.tolist()) + t * mp.matrix(v.tolist()), compute_uv=False)[i]
+            expected = float(mp.diff(path, 0))
+            for f in (np.linalg.svdvals, lambda a: np.linalg.svd(a).S):
+                np.testing.assert_allclose(np.sum(wg.grad(lambda a, f=f: f(a)[i], a) * v), expected, rtol=1e-12)
+
+
+#: functions of the factors that do not depend on their signs, and closed forms of the same
+CLOSED = {
+    "eigh": (lambda a: (r := np.linalg.eigh(a + a.T)).eigenvectors * r.eigenvalues**2 @ r.eigenvectors.T,
+             lambda a: (a + a.T) @ (a + a.T)),
+    "svd": (lambda a: (r := np.linalg.svd(a, full_matrices=False)).U * r.S**3 @ r.Vh, lambda a: a @ a.T @ a),
+    "full svd": (lambda a: np.linalg.svd(a[:3]).Vh[3:].T @ np.linalg.svd(a[:3]).Vh[3:],
+                 lambda a: np.eye(4) - a[:3].T @ np.linalg.inv(a[:3] @ a[:3].T) @ a[:3]),
+    "qr": (lambda a: (r := np.linalg.qr(a)).Q @ r.R, lambda a: 1.0 * a),
+    "r": (lambda a: (r := np.linalg.qr(a, "r")).T @ r, lambda a: a.T @ a),
+    "wide qr": (lambda a: (r := np.linalg.qr(a[:2])).Q @ r.R * r.R, lambda a: a[:2] * np.linalg.qr(a[:2]).R),
+    "cholesky": (lambda a: (r := np.linalg.cholesky(a @ a.T)) @ r.T, lambda a: a @ a.T),
+    "pinv": (lambda a: np.linalg.pinv(a[:, :2]), lambda a: np.linalg.inv(a[:, :2].T @ a[:, :2]) @ a[:, :2].T),
+    "lstsq": (lambda a: np.linalg.lstsq(a[:, :2], a[:, 2])[0],
+              lambda a: np.linalg.solve(a[:, :2].T @ a[:, :2], a[:, :2].T @ a[:, 2])),
+    "residuals": (lambda a: np.linalg.lstsq(a[:, :2], a[:, 2:])[1],
+                  lambda a: np.sum((a[:, 2:] - a[:, :2] @ np.linalg.pinv(a[:, :2]) @ a[:, 2:]) ** 2, axis=0)),
+    "singular values": (lambda a: np.linalg.lstsq(a, a[0])[3], np.linalg.svdvals),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_functions_of_factors_have_the_derivatives_of_their_closed_forms(name):
+    f, closed = CLOSED[name]
+    np.testing.assert_allclose(wg.jacobian(f, A), wg.jacobian(closed, A), rtol=1e-9, atol=1e-10)
+
+
+def test_results_are_of_the_types_of_numpy():
+    def f(a):
+        for got, fun in (
+            (np.linalg.eigh(a), np.linalg.eigh),
+            (np.linalg.svd(a), np.linalg.svd),
+            (np.linalg.qr(a), np.linalg.qr),
+            (np.linalg.slogdet(a), np.linalg.slogdet),
+        ):
+            assert type(got) is type(fun(A))
+            for part, plain in zip(got, fun(A)):
+                np.testing.assert_array_equal(wg.stop_gradient(part), plain)
+        rank = np.linalg.lstsq(a, a[0])[2]
+        assert rank == 4
+        assert rank.dtype == np.linalg.lstsq(A, A[0])[2].dtype
+        return np.sum(a)
+
+    wg.grad(f, A)
+
+
+# ---- rules of rules
+
+AGAIN = [
+    call(np.linalg.solve, val(A), arr(4, 2)),
+    call(np.linalg.inv, val(A)),
+    call(np.linalg.det, val(A)),
+    call(linalg.packed_slogdet, val(A)),
+    call(np.linalg.pinv, arr(4, 3)),
+    call(np.linalg.norm, arr(4, 3), "nuc"),
+    call(np.linalg.norm, arr(4, 3), 2),
+    call(np.linalg.svdvals, arr(4, 3)),
+    call(np.linalg.matrix_power, arr(3, 3), 5),
+    *(case for case in CALLS if case.fun.__name__ in ("packed_svd", "packed_qr", "packed_lstsq")),
+    *(case for case in SYMMETRIC if case.label != "blocks"),
+]
+
+
+@pytest.mark.parametrize("case", AGAIN, ids=lambda case: f"{case.fun.__module__}.{case.name}")
+def test_a_pullback_can_be_differentiated_again(case):
+    args, row = case.draw(), lookup(case.fun)
+    w = random(*np.shape(case(*args)), seed=6)
+    for i in case.wrt:
+
+        def pulled(x, i=i):
+            given = [x if j == i else a for j, a in enumerate(args)]
+            y = row.fun(*given, **case.kwargs)
+            return row.vjps[i](w * steady(case, y), y, *given, **case.kwargs)
+
+        v, weights = random(*np.shape(args[i])), random(*np.shape(args[i]), seed=1)
+        if any(case is one for one in SYMMETRIC):
+            v = v + np.swapaxes(v, -1, -2)
+        found = np.sum(wg.grad(lambda x: np.sum(weights * pulled(x)), args[i]) * v)
+        np.testing.assert_allclose(found, np.sum(weights * derivative(pulled, args[i], v)), rtol=1e-6, atol=1e-8)
+
+
+# ---- equal eigenvalues and singular values
+
+Q = np.linalg.qr(random(4, 4, seed=8)).Q
+PAIR = Q * [1.0, 2.0, 2.0, 5.0] @ Q.T  # a matrix of which two eigenvalues are equal
+
+
+def test_sums_of_equal_eigenvalues_and_projectors_on_their_vectors_have_derivatives():
+    v = random(4, 4)
+    v = v + v.T
+    np.testing.assert_allclose(wg.grad(lambda a: np.sum(np.linalg.eigvalsh(a) ** 2), PAIR), 2 * PAIR, atol=1e-13)
+    np.testing.assert_allclose(wg.grad(lambda a: np.sum(np.linalg.eigh(a)[0]), PAIR), np.eye(4), atol=1e-13)
+
+    def projector(a):
+        pair = np.linalg.eigh(a).eigenvectors[:, 1:3]
+        return np.sum(pair @ pair.T * Q)
+
+    for f in (projector, lambda a: np.linalg.eigh(a)[1][0, 0] ** 2):
+        np.testing.assert_allclose(np.sum(wg.grad(f, PAIR) * v), derivative(f, PAIR, v), rtol=1e-8)
+
+
+EQUAL = {
+    "one vector": lambda a: np.linalg.eigh(a)[1][0, 1],
+    "one value": lambda a: np.linalg.eigh(a)[0][1],
+    "matrix function": lambda a: np.sum(Q * ((r := np.linalg.eigh(a))[1] * np.exp(r[0]) @ r[1].T)),
+    "one singular vector": lambda a: np.linalg.svd(a)[0][2, 1],
+    "one singular value": lambda a: np.linalg.svd(a)[1][1],
+}
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_what_depends_on_one_of_two_equal_eigenvalues_is_refused(name):
+    with pytest.raises(NonSmoothError, match=r"numpy.linalg.(eigh|svd) has no derivative here: two of the .* equal"):
+        wg.grad(EQUAL[name], PAIR)
+
+
+def test_eigenvalues_alone_take_the_branch_taken_as_a_sort_does():
+    np.testing.assert_allclose(wg.jacobian(np.linalg.eigvalsh, np.eye(2)), [[[1, 0], [0, 0]], [[0, 0], [0, 1]]])
+    np.testing.assert_allclose(np.abs(wg.jacobian(np.linalg.svdvals, np.eye(2))), [[[1, 0], [0, 0]], [[0, 0], [0, 1]]])
+
+
+def test_tangents_of_the_vectors_of_equal_eigenvalues_are_nan_and_no_others():
+    t = random(1, 4, 4)
+    y = packed_eigh(PAIR, "L")
+    pushed = lookup(packed_eigh).jvps[0](t, y, PAIR, "L")
+    dw, dv = linalg.unpacked(pushed, (4,), (4, 4))
+    assert np.isfinite(dw).all()
+    np.testing.assert_array_equal(np.isnan(dv[0]), np.tile([False, True, True, False], (4, 1)))
+
+
+def test_the_vectors_of_a_null_space_have_a_derivative_only_as_a_space():
+    a = random(4, 2)
+    with pytest.raises(NonSmoothError, match="vectors of a null space are any basis of it: take full_matrices=False"):
+        wg.grad(lambda a: np.linalg.svd(a).U[0, 2], a)
+    f = lambda a: np.sum((n := np.linalg.svd(a).U[:, 2:]) @ n.T * Q)
+    v = random(4, 2, seed=1)
+    np.testing.assert_allclose(np.sum(wg.grad(f, a) * v), derivative(f, a, v), rtol=1e-8)
+
+
+def test_a_singular_value_of_zero_leaves_the_vectors_of_the_others():
+    a = np.outer(random(4), random(3, seed=1))
+    with pytest.raises(NonSmoothError, match=r"has no derivative here"):
+        wg.grad(lambda a: np.linalg.svd(a, False).U[0, 1], a)
+    f = lambda a: (r := np.linalg.svd(a, False)).U[0, 0] * r.Vh[0, 1] * r.S[0]
+    v = random(4, 3, seed=2)
+    np.testing.assert_allclose(np.sum(wg.grad(f, a) * v), derivative(f, a, v), rtol=1e-8)
+
+
+# ---- lost ranks
+
+
+def test_columns_that_depend_on_each_other_have_no_qr_derivative():
+    a = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 6.0]])
+    with pytest.raises(NonSmoothError, match=r"numpy.linalg.qr has no derivative here: columns of the matrix depend"):
+        wg.grad(lambda a: np.linalg.qr(a).R[0, 1], a)
+    with pytest.raises(NonSmoothError, match=r"q behind the first n are any basis of a null space: take q\[:, :n\]"):
+        wg.grad(lambda a: np.linalg.qr(a, "complete").Q[0, 2], random(3, 2))
+    with pytest.raises(UnsupportedFunctionError, match=r"numpy.linalg.qr with mode='raw' has no derivative"):
+        wg.grad(lambda a: np.sum(np.linalg.qr(a, "raw")[0]), a)
+
+
+def test_a_pseudo_inverse_of_lost_rank_is_differentiated_among_matrices_of_its_rank():
+    u, v = random(4, 2), random(2, 3, seed=1)
+    for f in (
+        lambda u: np.sum(np.linalg.pinv(u @ v, rcond=1e-10) ** 2),
+        lambda u: np.sum(np.linalg.lstsq(u @ v, Q[0], 1e-10)[0] ** 2),
+    ):
+        t = random(4, 2, seed=2)
+        np.testing.assert_allclose(np.sum(wg.grad(f, u) * t), derivative(f, u, t), rtol=1e-7)
+
+
+@pytest.mark.parametrize("f", [
+    lambda a: np.sum(np.linalg.pinv(a, rcond=0.1)),
+    lambda a: np.sum(np.linalg.lstsq(a, np.ones(3), 0.1)[0]),
+])  # fmt: skip
+def test_singular_values_that_are_cut_off_without_being_zero_are_refused(f):
+    with pytest.raises(NonSmoothError, match="rcond cuts off singular values that are not 0"):
+        wg.grad(f, np.diag([1.0, 0.5, 0.01]))
+
+
+# ---- kinks of norms
+
+TIES = [
+    (1, [[1.0, -2.0], [3.0, 2.0]], [[0.5, -0.5], [0.5, 0.5]]),
+    (inf, [[1.0, -3.0], [2.0, 2.0]], [[0.5, -0.5], [0.5, 0.5]]),
+    (-1, [[1.0, -2.0], [3.0, 5.0]], [[1, 0], [1, 0]]),
+    (2, [[1.0, 0.0], [0.0, 1.0]], [[0.5, 0], [0, 0.5]]),
+    (-2, [[1.0, 0.0], [0.0, 0.0]], [[0, 0], [0, 0]]),
+    ("nuc", [[2.0, 0.0], [0.0, 0.0]], [[1, 0], [0, 0]]),
+    ("nuc", [[0.0, 0.0], [0.0, 0.0]], [[0, 0], [0, 0]]),
+    (2, [[0.0, 0.0], [0.0, 0.0]], [[0, 0], [0, 0]]),
+    (None, [[0.0, 0.0], [0.0, 0.0]], [[0, 0], [0, 0]]),
+]
+
+
+@pytest.mark.parametrize(("order", "at", "expected"), TIES)
+def test_ties_in_a_matrix_norm_share_and_its_origin_is_flat(order, at, expected):
+    np.testing.assert_allclose(wg.grad(lambda x: np.linalg.norm(x, order), np.array(at)), expected, atol=1e-15)
+
+
+@pytest.mark.parametrize("order", [None, 0.5, 1, 2, 3, inf, -inf, -1])
+def test_vector_norms_at_the_origin_are_flat(order):
+    np.testing.assert_array_equal(wg.grad(lambda x: np.linalg.norm(x, order), np.zeros(3)), np.zeros(3))
+
+
+# ---- products of vectors in the plane
+
+
+@pytest.mark.filterwarnings("ignore:.*2-dimensional vectors:DeprecationWarning")
+@pytest.mark.parametrize(("shape", "other"), [((2,), (2,)), ((3,), (2,)), ((4, 2), (3,)), ((4, 1, 2), (3, 2))])
+def test_vectors_in_the_plane_have_cross_products(shape, other):
+    if np.lib.NumpyVersion(np.__version__) >= "3.0.0":
+        return
+    a, b = random(*shape), random(*other, seed=1)
+    for i, x in enumerate((a, b)):
+        f = lambda x, i=i: np.cross(x, b) if i == 0 else np.cross(a, x)
+        v = random(*x.shape, seed=2)
+        found = np.sum(wg.jacobian(f, x) * v, axis=tuple(range(-v.ndim, 0)))
+        np.testing.assert_allclose(found, derivative(f, x, v), rtol=1e-9, atol=1e-12)
+
+
+# ---- what is computed once, and how
+
+
+def test_the_two_pullbacks_of_an_equation_solve_it_once(monkeypatch):
+    calls = []
+    solve = linalg.solution
+    monkeypatch.setattr(linalg, "solution", lambda a, b: calls.append(1) or solve(a, b))
+    y, pullback = wg.vjp(lambda a, b: np.linalg.solve(a, b), A, args=(B,), argnums=(0, 1))
+    abar, bbar = pullback(np.ones_like(y))
+    assert len(calls) == 1
+    np.testing.assert_allclose(abar, -bbar @ y.T)
+    pullback(2 * np.ones_like(y))
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_a_triangle_is_not_factorised_again(monkeypatch, lower):
+    a = np.tril(random(150, 150)) + 10 * np.eye(150)
+    a = a if lower else a.T
+    b = random(150, seed=1)
+    y, pullback = wg.vjp(lambda a: np.linalg.solve(a, b), a)
+    sizes, solve = [], np.linalg.solve
+    monkeypatch.setattr(np.linalg, "solve", lambda a, b: sizes.append(len(a)) or solve(a, b))
+    found = pullback(b)
+    assert max(sizes) <= linalg.SMALL
+    np.testing.assert_allclose(found, -np.outer(solve(a.T, b), y), rtol=1e-12, atol=1e-15)
+
+
+def test_a_cholesky_cotangent_by_blocks_is_that_of_the_closed_form():
+    factor, g = np.linalg.cholesky(positive_definite(250)), random(250, 250)
+    inner = np.tril(factor.T @ np.tril(g))
+    inverse = np.linalg.inv(factor)
+    z = inverse.T @ (inner - np.diag(np.diag(inner)) / 2) @ inverse
+    np.testing.assert_allclose(cholesky_adjoint(factor, g), (z + z.T) / 2, rtol=1e-10, atol=1e-13)
