@@ -32,6 +32,7 @@ cdef class Buffer:                      # memory of a traced array, and its adjo
     cdef int32_t id                     # number among the buffers with scalar entries, or -1
     cdef bint written                   # something was stored into it
     cdef object escaped                 # where its ndarray was handed out, or None
+    cdef object jet                     # its tangents during a second-order sweep: a Jet of second.pyx
 
 cdef Buffer new_buffer(cnp.ndarray value, Level level)
 cdef cnp.ndarray outline(cnp.ndarray array)     # shape, strides and address of an array without its memory

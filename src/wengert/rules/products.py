@@ -51,14 +51,21 @@ def as_matrices(g, a, b):
 def matmul_wrt_left(ybar, y, a, b, out=None):
     lead = leading(ybar, y)
     g, left, right = as_matrices(ybar, a, b)
-    z = unbroadcast(strong_matmul(g, transposed(right)), left, lead)
+    if np.ndim(right) == 2:  # a stack times one matrix is one tall matrix times it
+        z = strong_matmul(np.reshape(g, (-1, np.shape(g)[-1])), transposed(right))
+        z = np.reshape(z, np.shape(g)[:-1] + (np.shape(right)[0],))
+    else:
+        z = strong_matmul(g, transposed(right))
+    z = unbroadcast(z, left, lead)
     return z[..., 0, :] if np.ndim(a) == 1 else z
 
 
 def matmul_wrt_right(ybar, y, a, b, out=None):
+    if np.ndim(b) == 1 and np.ndim(a) == 2:  # directions are rows of one matrix
+        return strong_matmul(ybar, a)
     lead = leading(ybar, y)
     g, left, right = as_matrices(ybar, a, b)
-    if np.ndim(right) == 2 and np.ndim(left) > 2:  # a stack times one matrix is one tall matrix times it
+    if np.ndim(right) == 2 and np.ndim(left) > 2:
         g = np.reshape(g, np.shape(g)[:lead] + (-1, np.shape(g)[-1]))
         left = np.reshape(left, (-1, np.shape(left)[-1]))
     z = unbroadcast(strong_matmul(transposed(left), g), right, lead)

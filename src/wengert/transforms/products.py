@@ -149,23 +149,7 @@ class Pullback:
     def __call__(self, cotangent):
         run = self._run
         seeds = [cotangent] if run.restore_output is None else leaves_like(run.template, cotangent, run.name)
-        if any(holds_traced(seed) for seed in seeds):
-            raise LevelError(
-                f"{run.name}: the cotangent is traced by another derivative that is running; "
-                "derivatives of derivatives are not available in this version"
-            )
-        seeds = [np.asarray(seed) for seed in seeds]
-        stacked = seeds[0].ndim == len(self._shapes[0]) + 1
-        k = len(seeds[0]) if stacked else 1
-        for seed, shape in zip(seeds, self._shapes):
-            if seed.shape != ((k, *shape) if stacked else shape):
-                stack = "(k, " + ", ".join(map(str, shape)) + ")" if shape else "(k,)"
-                raise ValueError(
-                    f"{run.name}: the cotangent has shape {seed.shape}, expected the output's shape {shape}, "
-                    f"or {stack} for k directions"
-                )
-            if seed.dtype.kind not in "biuf":
-                raise ValueError(f"{run.name}: the cotangent has dtype {seed.dtype}, expected real numbers")
+        seeds, k, stacked = as_directions(seeds, self._shapes, run.name, "cotangent", "the output's shape")
         if k == 0:
             return assemble_inputs(run, [np.empty((0, *x.shape), dtype=x.dtype) for x in run.inputs], self._single)
         with self._lock:
@@ -177,6 +161,27 @@ class Pullback:
 
     def __repr__(self):
         return f"<pullback of {self._run.name}>"
+
+
+def as_directions(seeds: list, shapes: list, name: str, word: str, whose: str) -> tuple[list, int, bool]:
+    """Seeds as arrays, how many directions they are, and whether they are stacked: those have one axis more."""
+    if any(holds_traced(seed) for seed in seeds):
+        raise LevelError(
+            f"{name}: the {word} is traced by another derivative that is running; "
+            "derivatives of derivatives are not available in this version"
+        )
+    seeds = [np.asarray(seed) for seed in seeds]
+    stacked = seeds[0].ndim == len(shapes[0]) + 1
+    k = len(seeds[0]) if stacked else 1
+    for seed, shape in zip(seeds, shapes):
+        if seed.shape != ((k, *shape) if stacked else shape):
+            stack = "(k, " + ", ".join(map(str, shape)) + ")" if shape else "(k,)"
+            raise ValueError(
+                f"{name}: the {word} has shape {seed.shape}, expected {whose} {shape}, or {stack} for k directions"
+            )
+        if seed.dtype.kind not in "biuf":
+            raise ValueError(f"{name}: the {word} has dtype {seed.dtype}, expected real numbers")
+    return seeds, k, stacked
 
 
 def shape_of(y) -> tuple:
