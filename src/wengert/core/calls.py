@@ -72,7 +72,7 @@ def replaced(args, operand, value):
 
 def _product(row, args, kwargs, operand, t):
     """Tangents of a product: the product with one factor replaced by its tangent."""
-    if _is_matmul(row, args):
+    if is_matmul(row, args):
         return _matmul_tangent(*args[:2], operand[0], t)
     return np.stack([_strong_product(row.fun, args, kwargs, operand, direction) for direction in t])
 
@@ -124,7 +124,7 @@ def pull_cross(row, args, kwargs, operands, tangents, g, y):
 
 def _pulled(row, args, kwargs, own, other, t, g, y):
     position, item = own
-    if _is_matmul(row, args):
+    if is_matmul(row, args):
         return _matmul_pulled(*args[:2], position, t, g)
     parts = [_pullback(row, position, g, y, replaced(args, other, direction), kwargs) for direction in t]
     return np.stack(parts if item < 0 else [part[item] for part in parts])
@@ -133,7 +133,7 @@ def _pulled(row, args, kwargs, own, other, t, g, y):
 # ---- matrix products: one product for all directions
 
 
-def _is_matmul(row, args):
+def is_matmul(row, args):
     return row.fun in (np.matmul, np.linalg.matmul, np.dot) and 1 <= np.ndim(args[0]) <= 2 and 1 <= np.ndim(args[1]) <= 2
 
 

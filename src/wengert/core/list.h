@@ -14,6 +14,15 @@
 #define WG_CLONES
 #endif
 
+/* For what must become part of its caller, which is compiled for another instruction set or for a fixed k. */
+#if defined(__GNUC__)
+#define WG_INLINE static inline __attribute__((always_inline))
+#elif defined(_MSC_VER)
+#define WG_INLINE static __forceinline
+#else
+#define WG_INLINE static inline
+#endif
+
 typedef struct {
     uint8_t *op;
     int32_t *a, *b;

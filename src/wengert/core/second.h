@@ -22,18 +22,21 @@ typedef struct {
     double *tangent, *second;               /* a row of k numbers */
     wg_range *tangents, *seconds;           /* and what is known of it; with k = 1 rows are whole, ranges unused */
     char **tangent_memory, **second_memory; /* of buffer i: k directions, `span` bytes apart */
+    ptrdiff_t *unit;                        /* element e moves in direction e - unit alone; or WG_NOT_UNIT */
 } wg_second;
 
+#define WG_NOT_UNIT PTRDIFF_MIN
+
 /* Widen a range to take in another; what is new in the row becomes 0. */
-static inline void wg_widen(double *row, wg_range *r, wg_range other) {
+WG_INLINE void wg_widen(double *row, wg_range *r, wg_range other) {
     if (r->low >= r->high) *r = (wg_range){other.low, other.low};
     for (; r->low > other.low; r->low--) row[r->low - 1] = 0.0;
     for (; r->high < other.high; r->high++) row[r->high] = 0.0;
 }
 
 /* y += p * x */
-static inline void wg_add_row(double *restrict y, wg_range *ry, const double *restrict x, wg_range rx, double p,
-                              const ptrdiff_t k) {
+WG_INLINE void wg_add_row(double *restrict y, wg_range *ry, const double *restrict x, wg_range rx, double p,
+                          const ptrdiff_t k) {
     int32_t j;
     if (k == 1) {
         if (x[0] != 0.0 && p != 0.0) y[0] += p * x[0];
@@ -48,7 +51,7 @@ static inline void wg_add_row(double *restrict y, wg_range *ry, const double *re
             if (x[j] != 0.0) y[j] += p * x[j];
 }
 
-static inline wg_range wg_trimmed(const double *row, ptrdiff_t k) {
+WG_INLINE wg_range wg_trimmed(const double *row, ptrdiff_t k) {
     wg_range r = {0, (int32_t)k};
     if (k == 1) return r;
     while (r.low < r.high && row[r.low] == 0.0) r.low++;
@@ -68,7 +71,7 @@ typedef struct {
     double pa, pb, paa, pab, pbb;
 } wg_entry;
 
-static inline wg_entry wg_read(const wg_list *t, ptrdiff_t i, const int order) {
+WG_INLINE wg_entry wg_read(const wg_list *t, ptrdiff_t i, const int order) {
     const ptrdiff_t ia = t->a[i], ib = t->b[i];
     const double y = t->v[i];
     double a, b;
@@ -107,8 +110,8 @@ static inline wg_entry wg_read(const wg_list *t, ptrdiff_t i, const int order) {
 }
 
 /* Tangents of entries from `i` on, up to an array entry, whose index is returned (n if none). */
-static inline ptrdiff_t wg_tangents_k(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t n,
-                                      const ptrdiff_t k) {
+WG_INLINE ptrdiff_t wg_tangents_k(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t n,
+                                  const ptrdiff_t k) {
     for (; i < n; i++) {
         const uint8_t op = t->op[i];
         double *row = s->tangent + i * k;
@@ -116,9 +119,14 @@ static inline ptrdiff_t wg_tangents_k(const wg_list *t, const wg_second *s, ptrd
         if (op == WG_NODE) return i;
         if (op == WG_LOAD) {
             const double *memory = (const double *)s->tangent_memory[t->a[i]] + t->b[i];
-            const ptrdiff_t step = t->span[t->a[i]] / (ptrdiff_t)sizeof(double);
-            for (j = 0; j < k; j++) row[j] = memory[j * step];
-            s->tangents[i] = wg_trimmed(row, k);
+            const ptrdiff_t step = t->span[t->a[i]] / (ptrdiff_t)sizeof(double), unit = s->unit[t->a[i]];
+            if (k > 1 && unit != WG_NOT_UNIT) {
+                j = t->b[i] - unit;
+                if (j >= 0 && j < k) row[j] = 1.0, s->tangents[i] = (wg_range){(int32_t)j, (int32_t)j + 1};
+            } else {
+                for (j = 0; j < k; j++) row[j] = memory[j * step];
+                s->tangents[i] = wg_trimmed(row, k);
+            }
         } else if (op == WG_STORE) { /* the row of a store keeps what it overwrote */
             double *memory = (double *)s->tangent_memory[t->a[i + 1]] + t->b[i];
             const ptrdiff_t step = t->span[t->a[i + 1]] / (ptrdiff_t)sizeof(double), ia = t->a[i];
@@ -128,6 +136,7 @@ static inline ptrdiff_t wg_tangents_k(const wg_list *t, const wg_second *s, ptrd
                 memory[j * step] = 0.0;
             }
             for (j = known.low; j < known.high; j++) memory[j * step] = s->tangent[ia * k + j];
+            s->unit[t->a[i + 1]] = WG_NOT_UNIT;
             wg_swap(t, i);
         } else {
             const wg_entry e = wg_read(t, i, 1);
@@ -139,8 +148,8 @@ static inline ptrdiff_t wg_tangents_k(const wg_list *t, const wg_second *s, ptrd
 }
 
 /* Sweep entries below `i` down to `stop`, or to an array entry, whose index is returned (`stop - 1` if none). */
-static inline ptrdiff_t wg_seconds_k(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t stop,
-                                     const ptrdiff_t k) {
+WG_INLINE ptrdiff_t wg_seconds_k(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t stop,
+                                 const ptrdiff_t k) {
     while (--i >= stop) {
         const uint8_t op = t->op[i];
         double *row = s->second + i * k;
@@ -228,6 +237,12 @@ static ptrdiff_t wg_roll_back(const wg_list *t, ptrdiff_t i) {
 
 /* ---- arrays: one partial of a row over n elements, and sums of products for k directions */
 
+#if defined(__GNUC__) && !defined(__clang__)
+#define WG_IVDEP _Pragma("GCC ivdep") /* no element depends on another */
+#else
+#define WG_IVDEP
+#endif
+
 enum { WG_PA, WG_PB, WG_PAA, WG_PAB, WG_PBB }; /* columns of kernels.h */
 
 #define WG_COLUMN(partial)                                           \
@@ -301,25 +316,24 @@ typedef struct {
     ptrdiff_t x_step, c_step;
 } wg_term;
 
-/* out (+)= x * p */
-static inline void wg_add_product(int add, ptrdiff_t n, const double *restrict x, const double *restrict p,
-                                  double *restrict out) {
+/* out (+)= x * p; out may be x itself, element by element */
+WG_INLINE void wg_add_product(int add, ptrdiff_t n, const double *x, const double *p, double *out) {
     ptrdiff_t i;
     if (add)
-        for (i = 0; i < n; i++) out[i] += ((x[i] == 0.0) | (p[i] == 0.0)) ? 0.0 : x[i] * p[i];
+        WG_IVDEP for (i = 0; i < n; i++) out[i] += ((x[i] == 0.0) | (p[i] == 0.0)) ? 0.0 : x[i] * p[i];
     else
-        for (i = 0; i < n; i++) out[i] = ((x[i] == 0.0) | (p[i] == 0.0)) ? 0.0 : x[i] * p[i];
+        WG_IVDEP for (i = 0; i < n; i++) out[i] = ((x[i] == 0.0) | (p[i] == 0.0)) ? 0.0 : x[i] * p[i];
 }
 
 /* out (+)= x * c */
-static inline void wg_add_multiple(int add, ptrdiff_t n, const double *restrict x, double c, double *restrict out) {
+WG_INLINE void wg_add_multiple(int add, ptrdiff_t n, const double *x, double c, double *out) {
     ptrdiff_t i;
     if (c == 0.0 || !isfinite(c))
         for (i = 0; i < n; i++) out[i] = (add ? out[i] : 0.0) + (c == 0.0 || x[i] == 0.0 ? 0.0 : c * x[i]);
     else if (add)
-        for (i = 0; i < n; i++) out[i] += c * x[i];
+        WG_IVDEP for (i = 0; i < n; i++) out[i] += c * x[i];
     else
-        for (i = 0; i < n; i++) out[i] = c * x[i];
+        WG_IVDEP for (i = 0; i < n; i++) out[i] = c * x[i];
 }
 
 /* out[j] (+)= sum of the terms, in k directions */

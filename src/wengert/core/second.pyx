@@ -23,11 +23,11 @@ from wengert.core.memory cimport Block, Buffer, is_double, is_vector, same_shape
 from wengert.core.pullback cimport adjoint_of, seed
 from wengert.core.tape cimport (
     CALL, ELEMENTWISE, GATHER, REARRANGE, STORE, SUM, WG_A, WG_ADD, WG_B, WG_MULTIPLY, WG_NODE, WG_Y, Node, Tape,
-    swap, wg_list,
+    product, swap, wg_list,
 )
 from wengert.core.var cimport ArrayVar, ScalarVar
 
-from wengert.core.calls import pull_cross, recorded_pullbacks, tangent_of_call
+from wengert.core.calls import is_matmul, pull_cross, recorded_pullbacks, tangent_of_call
 from wengert.core.tape import kernel_rows
 from wengert.registry import strong
 
@@ -45,6 +45,9 @@ cdef extern from "second.h" nogil:
         wg_range *seconds
         char **tangent_memory
         char **second_memory
+        Py_ssize_t *unit
+
+    const Py_ssize_t WG_NOT_UNIT
 
     ctypedef struct wg_term:
         const double *x
@@ -76,6 +79,7 @@ for _, _op, _, _a, _b in kernel_rows():
     reads[_op][WG_PA] = reads[_op][WG_PAA] = _a
     reads[_op][WG_PB] = reads[_op][WG_PBB] = _b
     reads[_op][WG_PAB] = _a | _b
+reads[WG_MULTIPLY][WG_PAB] = 0          # it is 1
 
 
 @cython.final
@@ -85,6 +89,7 @@ cdef class Jet:
     """What a second-order sweep knows of a buffer: k directions of its span each; None is 0."""
     cdef Block tangent
     cdef Block second               # tangent of the adjoint
+    cdef Py_ssize_t unit            # element e moves in direction e - unit alone, or WG_NOT_UNIT
 
 
 cdef struct Operands:               # of an elementwise entry whose arrays are vectors of one shape
@@ -122,7 +127,7 @@ cdef class Second:
     cdef int begin(self, Tape tape, Py_ssize_t k, bint backward) except -1:
         """Make the tangents of all slots and of the buffers with scalar entries, all zero."""
         cdef Py_ssize_t n = tape.n, m = len(tape.buffers), ranges = 2 * n * sizeof(wg_range)
-        cdef Py_ssize_t pointers = 2 * m * sizeof(char *), row = n * k * sizeof(double)
+        cdef Py_ssize_t pointers = 3 * m * sizeof(char *), row = n * k * sizeof(double)
         cdef Buffer buffer
         cdef Jet jet
         cdef char *data
@@ -137,6 +142,7 @@ cdef class Second:
         self.rows.seconds = self.rows.tangents + n
         self.rows.tangent_memory = <char **>(data + ranges)
         self.rows.second_memory = self.rows.tangent_memory + m
+        self.rows.unit = <Py_ssize_t *>(self.rows.second_memory + m)
         self.rows.tangent = <double *>(data + ranges + pointers)
         self.rows.second = self.rows.tangent + n * k if backward else NULL
         memset(data, 0, self.block.size if k == 1 else ranges)      # longer rows are written before they are read
@@ -146,6 +152,7 @@ cdef class Second:
             jet = jet_of(buffer)
             jet.tangent = self.zeros(buffer)
             self.rows.tangent_memory[buffer.id] = jet.tangent.data
+            self.rows.unit[buffer.id] = WG_NOT_UNIT
             if backward:
                 jet.second = self.zeros(buffer)
                 self.rows.second_memory[buffer.id] = jet.second.data
@@ -251,6 +258,21 @@ cdef class Second:
         return cnp.PyArray_SimpleNewFromData(1, &k, cnp.NPY_DOUBLE,
                                              wg_whole(self.rows.tangent, self.rows.tangents, slot, self.k))
 
+    cdef object unit_columns(self, Node node):
+        """Tangents of a matrix times an input whose tangents are unit vectors: columns of the matrix. Else None."""
+        cdef Buffer buffer
+        cdef Py_ssize_t unit
+        if len(node.sources) != 1 or not is_matmul(node.row, node.args):
+            return None
+        position, _, buffer, v, _ = node.sources[0]
+        if position != 1 or buffer is None or buffer.jet is None or np.ndim(v) != 1:
+            return None
+        unit = (<Jet>buffer.jet).unit if buffer.id < 0 else self.rows.unit[buffer.id]
+        a = node.args[0]
+        if unit < 0 or np.ndim(a) != 2 or v.nbytes != buffer.span or unit + self.k > len(v):
+            return None
+        return np.transpose(a[:, unit:unit + self.k])
+
     cdef bint is_moving(self, int32_t slot) noexcept:
         """Has a slot a tangent?"""
         if self.k == 1:
@@ -299,7 +321,9 @@ cdef class Second:
         else:
             self.tape.hush()
             y = node.y if node.y is not None else np.float64(self.tape.entries.v[i])
-            t = tangent_of_call(node.row, node.args, node.kwargs, operands_of(node), tangents, y)
+            t = self.unit_columns(node)
+            if t is None:
+                t = tangent_of_call(node.row, node.args, node.kwargs, operands_of(node), tangents, y)
             if t is None:
                 return 0
         return self.put(node.out, node.y, <int32_t>i, t)
@@ -337,6 +361,9 @@ cdef class Second:
             place = self.tangent_of(node.out, node.y, -1)
             self.overwritten[i] = place.copy() if node.key is None else at_key(place, node.key)
             store_at(place, node.key, 0.0 if t is None else t)
+            jet.unit = WG_NOT_UNIT
+            if node.out.id >= 0:
+                self.rows.unit[node.out.id] = WG_NOT_UNIT
         return swap(node)
 
     # ------------------------------------------------------------------------------------------ elementwise entries
@@ -446,7 +473,7 @@ cdef class Second:
             for side in range(2):
                 t = self.side_tangent(node, side)
                 if t is not None:
-                    total = plus(total, strong(t, self.column(node, WG_PB if side else WG_PA)))
+                    total = plus(total, product(t, self.column(node, WG_PB if side else WG_PA)))
             return 0 if total is None else self.put(node.out, node.y, -1, total)
         for side in range(2):
             if self.has_tangent(node, side):
@@ -474,12 +501,14 @@ cdef class Second:
         """A column of a row of kernels.h at the operands, whatever their layouts: a number or an array."""
         cdef cnp.ndarray out, a, b, y
         cdef int need = reads[node.opcode][column]
+        cdef double c, nothing = 0.0
+        if need == 0:
+            wg_column_vv(node.opcode, column, 1, &nothing, &nothing, &nothing, &c)
+            return c
         out = <cnp.ndarray>np.zeros((<object>node.y).shape)
         a = spread(self.tape.operand(node, 0), out) if need & WG_A else out
         b = spread(self.tape.operand(node, 1), out) if need & WG_B else out
         y = spread(node.y, out) if need & WG_Y else out
-        if wg_is_zero(node.opcode, column):
-            return 0.0
         wg_column_vv(node.opcode, column, cnp.PyArray_SIZE(out), <double *>cnp.PyArray_DATA(a),
                      <double *>cnp.PyArray_DATA(b), <double *>cnp.PyArray_DATA(y), <double *>cnp.PyArray_DATA(out))
         return out
@@ -496,6 +525,7 @@ cdef class Second:
         cdef double *g
         cdef double *w
         cdef int side, m, count
+        cdef bint give
         if not self.find_operands(node, &o):
             return self.pull_spread(node)
         for m in range(3):
@@ -519,8 +549,8 @@ cdef class Second:
                 o.used += 1
                 wg_combine(1, o.n, &weight, 1, False, w, 0)
                 second[m].p = w
-        for side in range(2):
-            if buffer_of(node, side) is None and slot_of(node, side) < 0:
+        for side in range(1, -1, -1):
+            if not has_operand(node, side):
                 continue
             count = 0
             if dual is not None:
@@ -535,11 +565,15 @@ cdef class Second:
             count = self.add_term(node, side, &o, &second[2 if side else 0], terms, count)
             count = self.add_term(node, 1 - side, &o, &second[1], terms, count)
             if count:
-                self.add_terms(node, side, &o, terms, count)
+                give = dual is not None and not first[side].is_zero and (side == 0 or not has_operand(node, 0))
+                self.add_terms(node, side, &o, terms, count, give)
         return 0
 
-    cdef int add_terms(self, Node node, int side, Operands *o, wg_term *terms, int count) except -1:
-        """Add terms to the second of an operand; a number gathers those of all elements."""
+    cdef int add_terms(self, Node node, int side, Operands *o, wg_term *terms, int count, bint give) except -1:
+        """Add terms to the second of an operand; a number gathers those of all elements.
+
+        `give`: the first term is the second of the result, which is dead then and gives its memory.
+        """
         cdef Buffer buffer = buffer_of(node, side)
         cdef cnp.ndarray view = view_of(node, side)
         cdef int32_t slot = slot_of(node, side)
@@ -555,7 +589,9 @@ cdef class Second:
         jet = jet_of(buffer)
         is_fresh = (jet.second is None and <char *>cnp.PyArray_DATA(view) == buffer.low
                     and buffer.span == <Py_ssize_t>cnp.PyArray_NBYTES(view))
-        if is_fresh:
+        if is_fresh and give and buffer.span == node.out.span:
+            jet.second = (<Jet>node.out.jet).second     # element by element, over what it is made of
+        elif is_fresh:
             jet.second = take(max(1, self.k * buffer.span))
         elif jet.second is None:
             jet.second = self.zeros(buffer)
@@ -572,16 +608,16 @@ cdef class Second:
             dual = view_at(<char *>doubles((<Jet>node.out.jet).second, node.out, node.y), (<Jet>node.out.jet).second,
                            node.y, self.k, node.out.span)
         for side in range(2):
-            if buffer_of(node, side) is None and slot_of(node, side) < 0:
+            if not has_operand(node, side):
                 continue
             total = None
             if dual is not None:
-                total = strong(dual, self.column(node, WG_PB if side else WG_PA))
+                total = product(dual, self.column(node, WG_PB if side else WG_PA))
             if g is not None:
                 for own, t in ((True, self.side_tangent(node, side)), (False, self.side_tangent(node, 1 - side))):
                     column = (WG_PBB if side else WG_PAA) if own else WG_PAB
                     if t is not None and not wg_is_zero(node.opcode, column):
-                        total = plus(total, strong(t, strong(g, self.column(node, column))))
+                        total = plus(total, strong(t, product(g, self.column(node, column))))
             if total is not None:
                 self.accumulate(buffer_of(node, side), view_of(node, side), slot_of(node, side), total)
         return 0
@@ -705,17 +741,31 @@ cdef class Second:
 
     cdef int seed_tangents(self, list inputs, object tangents) except -1:
         """`tangents`: one array an input, or ``(first, last)`` for rows of the identity over all their elements."""
-        cdef Py_ssize_t first = 0
+        cdef Py_ssize_t first
         if type(tangents) is tuple:
             first = tangents[0]
             for x in inputs:
-                size = x.size
-                t = identity_rows(first, self.k, size)
-                self.seed_tangent(x, t.reshape((self.k, *x.shape)))
-                first -= size
+                if type(x) is ArrayVar and is_vector((<ArrayVar>x).v):
+                    self.seed_units((<ArrayVar>x).buffer, cnp.PyArray_SIZE((<ArrayVar>x).v), first)
+                else:
+                    self.seed_tangent(x, np.eye(self.k, x.size, first).reshape((self.k, *x.shape)))
+                first -= x.size
             return 0
         for x, t in zip(inputs, tangents):
             self.seed_tangent(x, t)
+        return 0
+
+    cdef int seed_units(self, Buffer buffer, Py_ssize_t size, Py_ssize_t first) except -1:
+        """Direction j is the unit vector of element ``first + j``, if there is one."""
+        cdef double *data = <double *>self.fresh(buffer)
+        cdef Py_ssize_t j
+        if buffer.id < 0:
+            memset(data, 0, self.k * buffer.span)
+        else:
+            self.rows.unit[buffer.id] = first
+        for j in range(max(0, -first), min(self.k, size - first)):
+            data[j * size + first + j] = 1.0
+        jet_of(buffer).unit = first
         return 0
 
     cdef int seed_tangent(self, object x, object tangent) except -1:
@@ -754,6 +804,7 @@ cdef enum:
 cdef inline Jet jet_of(Buffer buffer):
     if buffer.jet is None:
         buffer.jet = Jet.__new__(Jet)
+        (<Jet>buffer.jet).unit = WG_NOT_UNIT
     return <Jet>buffer.jet
 
 
@@ -777,6 +828,10 @@ cdef inline cnp.ndarray view_of(Node node, int side):
 
 cdef inline int32_t slot_of(Node node, int side) noexcept:
     return node.bslot if side else node.aslot
+
+
+cdef inline bint has_operand(Node node, int side):
+    return buffer_of(node, side) is not None or slot_of(node, side) >= 0
 
 
 cdef list buffers_of(Node node):
@@ -828,11 +883,6 @@ cdef int store_at(object place, object key, object t) except -1:
     for j in range(len(place)):
         place[j, ...][key] = t if np.ndim(t) == 0 else t[j]
     return 0
-
-
-cdef object identity_rows(Py_ssize_t first, Py_ssize_t k, Py_ssize_t size):
-    """Rows `first` to `first + k` of the identity; those outside of it are 0."""
-    return np.eye(k, size, first)
 
 
 def push_forward(Tape tape, list inputs, list outputs, tangents, Py_ssize_t k):

@@ -109,6 +109,7 @@ cdef class Tape:
     cdef int pull_rearrangement(self, Node node, object ybar) except -1
 
 
+cdef object product(object cotangent, object partial)          # strong; the cotangent itself for the number 1
 cdef int swap(Node node) except -1                          # what a store wrote with what it overwrote
 cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x)    # a copy, made once while x does not change
 

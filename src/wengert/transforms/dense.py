@@ -232,12 +232,9 @@ def check_single_number(run: Recording, instead: str) -> None:
         raise TypeError(f"{run.name}: the function must return a single number, {got}: use {instead}")
 
 
-def directions_at_once(run: Recording, m: int, copies: int = 1) -> int:
-    """How many of m directions are swept at once: as many as fit, since each sweep passes over the whole list.
-
-    `copies` is how often a sweep keeps a number for each value and direction.
-    """
-    row = 8 * copies * (run.tape.size + run.tape.elements + 1)
+def directions_at_once(run: Recording, m: int) -> int:
+    """How many of m directions are swept at once: as many as fit, since each sweep passes over the whole list."""
+    row = 8 * (run.tape.size + run.tape.elements + 1)
     return m if m * row <= _SWEEP_BYTES else min(m, max(1, _SWEEP_BYTES // row, min(_FEWEST, _MOST_BYTES // row)))
 
 

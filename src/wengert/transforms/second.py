@@ -15,8 +15,20 @@ import numpy as np
 from wengert.containers import leaves_like
 from wengert.core.pullback import pull_back
 from wengert.core.second import hessian_products, push_forward, symmetrise
-from wengert.transforms.dense import Derivative, check_single_number, checked_chunk, directions_at_once
+from wengert.transforms.dense import Derivative, check_single_number, checked_chunk
 from wengert.transforms.products import Recording, as_directions, assemble_inputs, shape_of
+
+
+#: bytes that the tangents and their adjoints of all numbers may take in one sweep: of scalars, which touch the few
+#: directions that they depend on, and of arrays, in which matrix products want many directions
+_SCALAR_BYTES = 1 << 25
+_ARRAY_BYTES = 1 << 25
+
+
+def directions_at_once(run: Recording, m: int) -> int:
+    """How many of m directions are swept at once."""
+    scalars, elements = 16 * (run.tape.size + 1), 16 * (run.tape.elements + 1)
+    return min(m, max(1, min(_SCALAR_BYTES // scalars, _ARRAY_BYTES // elements)))
 
 
 class Hessian(Derivative):
@@ -48,7 +60,7 @@ class Hessian(Derivative):
 
     def _rows(self, run, n):
         """Products with all n unit vectors, those of all inputs side by side."""
-        k = self.chunk or directions_at_once(run, n, 2)
+        k = self.chunk or directions_at_once(run, n)
         rows = np.empty((n, n), dtype=np.result_type(*[x.dtype for x in run.inputs])) if k < n else None
         for first in range(0, n, k or 1):
             last = min(first + k, n)
@@ -104,7 +116,7 @@ class HVP:
 
     @staticmethod
     def _products(run, seeds, k):
-        at_once = max(1, directions_at_once(run, k, 2))
+        at_once = max(1, directions_at_once(run, k))
         parts = []
         for first in range(0, k, at_once):
             some = [seed[first : first + at_once] for seed in seeds]
