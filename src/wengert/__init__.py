@@ -1,6 +1,7 @@
 """Exact derivatives of ordinary NumPy and SciPy code, at compiled speed.
 
-``op(f)`` returns a callable, ``op(f, x)`` evaluates: `grad`, `value_and_grad`, `jacobian`, `vjp`.
+``op(f)`` returns a callable, ``op(f, x)`` evaluates: `grad`, `value_and_grad`, `jacobian`, `hessian`, `vjp`, `hvp`,
+`linearize`.
 """
 
 from importlib import import_module as _import_module
@@ -10,7 +11,10 @@ if TYPE_CHECKING:
     from wengert.api import (
         grad,
         gradient,
+        hessian,
+        hvp,
         jacobian,
+        linearize,
         primitive,
         stop_gradient,
         value_and_grad,
@@ -34,6 +38,9 @@ _HOMES = {
     "gradient": "api",
     "value_and_grad": "api",
     "jacobian": "api",
+    "hessian": "api",
+    "hvp": "api",
+    "linearize": "api",
     "vjp": "api",
     "stop_gradient": "api",
     "primitive": "api",
@@ -55,7 +62,10 @@ __all__ = [
     "compare",
     "grad",
     "gradient",
+    "hessian",
+    "hvp",
     "jacobian",
+    "linearize",
     "passive",
     "primitive",
     "stop_gradient",

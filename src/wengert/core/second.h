@@ -296,7 +296,7 @@ WG_CLONES static void wg_column_sv(int op, int column, ptrdiff_t n, const double
 static int wg_is_zero(int op, int column) {
     switch (op) {
 #define R(NAME, name, cost, ua, pa, paa) \
-    case WG_##NAME: return column == WG_PAA && #paa[0] == '0';
+    case WG_##NAME: return column > WG_PAA || column == WG_PB || (column == WG_PAA && #paa[0] == '0');
         WG_UNARY(R)
 #undef R
 #define R(NAME, name, cost, ua, ub, pa, pb, paa, pab, pbb)                                              \

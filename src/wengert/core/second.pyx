@@ -533,7 +533,8 @@ cdef class Second:
         if node.out.shadow is not None:
             g = doubles(node.out.shadow, node.out, node.y)
             for m in range(3):
-                if not (self.has_tangent(node, 0) and m < 2 or self.has_tangent(node, 1) and m > 0):
+                if not (m < 2 and self.has_tangent(node, 0) and has_operand(node, m)
+                        or m > 0 and self.has_tangent(node, 1) and has_operand(node, m - 1)):
                     continue
                 self.find_factor(node.opcode, WG_PAA + m, &o, &second[m])
                 if second[m].is_zero:
@@ -930,3 +931,14 @@ def symmetrise(matrix):
                     mean = 0.5 * h[i * n + j] + 0.5 * h[j * n + i]
                     h[i * n + j] = h[j * n + i] = mean
     return matrix
+
+
+def kernel_second_partials(int opcode, double a, double b, double y):
+    """Second partials of one row of ``kernels.h`` at one point: own of a, mixed, own of b."""
+    cdef double out[3]
+    cdef int m
+    for m in range(3):
+        out[m] = 0.0
+        if opcode >= WG_ADD or m == 0:
+            wg_column_vv(opcode, WG_PAA + m, 1, &a, &b, &y, &out[m])
+    return out[0], out[1], out[2]
