@@ -6,6 +6,8 @@ Tangents carry k directions along a leading axis.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from wengert.core.pullback import independent, pull_back
@@ -25,7 +27,7 @@ def tangent_of_call(row, args, kwargs, operands, tangents, y):
 
 
 def _tangent(row, args, kwargs, operand, t, y):
-    position, item = operand
+    position = operand[0]
     if row.kind == "elementwise":
         partial = row.partials[position]
         slope = partial(y, *args) if callable(partial) else partial
@@ -134,13 +136,15 @@ def _pulled(row, args, kwargs, own, other, t, g, y):
 
 
 def is_matmul(row, args):
-    return row.fun in (np.matmul, np.linalg.matmul, np.dot) and 1 <= np.ndim(args[0]) <= 2 and 1 <= np.ndim(args[1]) <= 2
+    """Is this a product of matrices or vectors, without batches?"""
+    return row.fun in (np.matmul, np.linalg.matmul, np.dot) and all(1 <= np.ndim(x) <= 2 for x in args[:2])
 
 
 def _matmul_tangent(a, b, position, t):
     """Tangents of ``a @ b``; stacked rows are one tall matrix."""
     if position == 0:
-        return strong_matmul(t.reshape(-1, t.shape[-1]), b).reshape(t.shape[:-1] + np.shape(b)[1:])
+        rows = t.reshape(math.prod(t.shape[:-1]), t.shape[-1])
+        return strong_matmul(rows, b).reshape(t.shape[:-1] + np.shape(b)[1:])
     return strong_matmul(t, np.transpose(a)) if np.ndim(b) == 1 else strong_matmul(a, t)
 
 

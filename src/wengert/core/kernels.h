@@ -97,7 +97,7 @@ static inline double wg_pow_bb(double a, double y) {
 }
 
 static inline double wg_hypot_second(double p, double q, double y) {
-    return y == 0.0 ? 0.0 : (p / y) * (q / y) / y;
+    return y == 0.0 ? 0.0 : (p / y) * (q / y / y);
 }
 
 static inline double wg_arcsin_second(double a) {

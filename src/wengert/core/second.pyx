@@ -19,10 +19,10 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
-from wengert.core.memory cimport Block, Buffer, is_double, is_vector, same_shape, take, view_at
+from wengert.core.memory cimport Block, Buffer, is_vector, same_shape, take, view_at
 from wengert.core.pullback cimport adjoint_of, seed
 from wengert.core.tape cimport (
-    CALL, ELEMENTWISE, GATHER, REARRANGE, STORE, SUM, WG_A, WG_ADD, WG_B, WG_MULTIPLY, WG_NODE, WG_Y, Node, Tape,
+    CALL, ELEMENTWISE, GATHER, REARRANGE, STORE, SUM, WG_A, WG_ADD, WG_B, WG_MULTIPLY, WG_Y, Node, Tape,
     product, swap, wg_list,
 )
 from wengert.core.var cimport ArrayVar, ScalarVar

@@ -18,7 +18,6 @@ from wengert.core.second import hessian_products, push_forward, symmetrise
 from wengert.transforms.dense import Derivative, check_single_number, checked_chunk
 from wengert.transforms.products import Recording, as_directions, assemble_inputs, shape_of
 
-
 #: bytes that the tangents and their adjoints of all numbers may take in one sweep: of scalars, which touch the few
 #: directions that they depend on, and of arrays, in which matrix products want many directions
 _SCALAR_BYTES = 1 << 25
