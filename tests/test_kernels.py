@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 
+import mpmath as mp
 import numpy as np
 import pytest
+from wengert.core.second import kernel_second_partials
 from wengert.core.tape import kernel_partials, kernel_rows
 
 import wengert as wg
 import wengert.rules
 from helpers import assert_same_bits
+from primitive_cases import ELEMENTWISE
 from wengert import registry
 
 inf, nan = np.inf, np.nan
@@ -133,6 +136,108 @@ def test_a_kernel_reads_nothing_that_its_row_does_not_say(name, opcode, arity, r
             opcode, a if reads & 1 else nan, b if reads & 2 else nan, y if reads & 4 else nan
         )
         np.testing.assert_equal(blind[side], kernel_partials(opcode, a, b, y)[side])
+
+
+# ---- second partials: those of a, mixed, those of b
+
+TEXTBOOK = {case.name: case for case in ELEMENTWISE}
+
+
+def textbook(name):
+    return TEXTBOOK[(name or "power").rpartition(".")[2]]
+
+
+def slope_of(partial, at, side):
+    """Derivative of a partial in one operand, to 30 digits; its step is relative to that operand."""
+    x = at[side]
+    h = abs(x) * mp.mpf(10) ** -30 or mp.mpf(10) ** -30
+
+    def moved(t):
+        return partial(*(x + t * h if i == side else z for i, z in enumerate(at)))
+
+    return (moved(1) - moved(-1)) / (2 * h)
+
+
+@pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
+def test_a_second_partial_is_accurate_alone(name, opcode, arity, reads_a, reads_b):
+    case = textbook(name)
+    n = max(len(x) for x in case.at)
+    operands = np.stack([np.resize(x, n) for x in case.at])
+    values = resolved(name)(*operands)
+    with mp.workdps(1300):
+        for at, y in zip(operands.T.tolist()[::2], values.tolist()[::2]):
+            found = kernel_second_partials(opcode, at[0], at[-1], y)
+            exact_at = [mp.mpf(x) for x in at]
+            for got, (i, side) in zip(found, [(0, 0), (0, 1), (1, 1)] if arity == 2 else [(0, 0)]):
+                if is_kink(name, at):
+                    continue
+                exact = slope_of(case.partials[i], exact_at, side)
+                # y is rounded, and where a sum of two terms cancels the error is that of the terms
+                allowed = 40 * EPS * abs(exact) + 1e-290 + 8 * EPS * terms(name, i, side, exact_at)
+                if abs(exact) < 1e290 and np.isfinite(y) and (y == 0 or abs(y) > 1e-290):
+                    assert abs(got - exact) <= allowed, f"{(i, side)} at {at}: {got}, exactly {float(exact)}"
+
+
+def is_kink(name, at):
+    """Where the partial jumps, or has no derivative: what is stated there is tested below."""
+    if name in ("absolute", "fabs", "sqrt", "cbrt", "hypot") and at[0] == 0:
+        return True
+    return (name in ("maximum", "minimum", "fmax", "fmin") and at[0] == at[1]) or at[0] in (1.0, -1.0) or (
+        name in ("", "power") and at[0] == 0
+    )
+
+
+def terms(name, i, side, at):
+    """Size of the terms whose sum the mixed partial of a power is: a**(b - 1) (1 + b log a)."""
+    if name in ("", "power") and i != side and at[0] > 0:
+        return abs(at[0] ** (at[1] - 1)) * (1 + abs(at[1] * mp.log(at[0])))
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("name", "a", "b", "expected"),
+    [
+        ("absolute", 0.0, 0.0, (0, 0, 0)),
+        ("maximum", 1.0, 1.0, (0, 0, 0)),
+        ("fmin", 2.0, 2.0, (0, 0, 0)),
+        ("hypot", 0.0, 0.0, (0, 0, 0)),
+        ("power", 0.0, 0.0, (0, inf, inf)),
+        ("power", 3.0, 0.0, (0, 1 / 3, np.log(3.0) ** 2)),
+        ("power", 0.0, 1.0, (0, -inf, 0)),
+        ("power", -3.0, 1.0, (0, nan, nan)),
+        ("power", 0.0, 2.0, (2, 0, 0)),
+        ("power", -3.0, 2.0, (2, nan, nan)),
+        ("power", 0.0, 3.0, (0, 0, 0)),
+        ("power", 0.0, 1.5, (inf, 0, 0)),
+        ("power", -2.0, 3.0, (-12, nan, nan)),
+        ("power", 1e-200, 3.0, (6e-200, 0, 0)),
+        ("sqrt", 0.0, 0.0, (-inf, 0, 0)),
+        ("arctan", inf, 0.0, (0, 0, 0)),
+        ("arcsinh", -inf, 0.0, (0, 0, 0)),
+        ("arccosh", inf, 0.0, (0, 0, 0)),
+        ("scipy.special.erf", inf, 0.0, (0, 0, 0)),
+        ("scipy.special.expit", -800.0, 0.0, (0, 0, 0)),
+        ("tanh", 0.0, 0.0, (0, 0, 0)),
+        ("exp", -inf, 0.0, (0, 0, 0)),
+    ],
+)
+def test_second_partials_at_special_points(name, a, b, expected):
+    row = TABLE[resolved(name)]
+    y = float(resolved(name)(*(a, b)[: row[2]]))
+    np.testing.assert_allclose(kernel_second_partials(row[1], a, b, y), expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
+def test_a_second_partial_reads_what_the_first_ones_keep(name, opcode, arity, reads_a, reads_b):
+    a, b = (0.3, 0.9) if arity == 2 else (0.3, 0.0)
+    a = 1.3 if name == "arccosh" else a
+    y = float(resolved(name)(*(a, b)[:arity]))
+    whole = kernel_second_partials(opcode, a, b, y)
+    for m, reads in enumerate((reads_a, reads_a | reads_b, reads_b) if arity == 2 else (reads_a,)):
+        blind = kernel_second_partials(
+            opcode, a if reads & 1 else nan, b if reads & 2 else nan, y if reads & 4 else nan
+        )
+        assert blind[m] == whole[m]
 
 
 def test_every_kernel_belongs_to_an_elementwise_row_of_as_many_operands():

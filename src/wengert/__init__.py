@@ -1,6 +1,7 @@
 """Exact derivatives of ordinary NumPy and SciPy code, at compiled speed.
 
-``op(f)`` returns a callable, ``op(f, x)`` evaluates: `grad`, `jacobian`, `derivative`, `jvp`, `vjp`.
+``op(f)`` returns a callable, ``op(f, x)`` evaluates: `grad`, `jacobian`, `hessian`, `derivative`, `jvp`, `vjp`, `hvp`,
+`linearize`.
 """
 
 from importlib import import_module as _import_module
@@ -11,10 +12,13 @@ if TYPE_CHECKING:
         derivative,
         grad,
         gradient,
+        hessian,
+        hvp,
         jacfwd,
         jacobian,
         jacrev,
         jvp,
+        linearize,
         primitive,
         stop_gradient,
         value_and_grad,
@@ -39,10 +43,13 @@ _HOMES = {
     "gradient": "api",
     "value_and_grad": "api",
     "jacobian": "api",
+    "derivative": "api",
+    "hessian": "api",
+    "hvp": "api",
     "jacfwd": "api",
     "jacrev": "api",
     "jvp": "api",
-    "derivative": "api",
+    "linearize": "api",
     "vjp": "api",
     "stop_gradient": "api",
     "primitive": "api",
@@ -67,10 +74,13 @@ __all__ = [
     "derivative",
     "grad",
     "gradient",
+    "hessian",
+    "hvp",
     "jacfwd",
     "jacobian",
     "jacrev",
     "jvp",
+    "linearize",
     "passive",
     "primitive",
     "stop_gradient",

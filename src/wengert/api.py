@@ -15,6 +15,7 @@ from wengert import registry
 from wengert.containers import plain_copy
 from wengert.core import dispatch, nested, var
 from wengert.transforms.dense import JVP, VJP, Elementwise, Gradient, Jacobian
+from wengert.transforms.second import HVP, Hessian, Linearize
 
 
 class _NotGiven:
@@ -370,6 +371,175 @@ def vjp(
     array([2., 0., 6.])
     """
     return _apply(VJP(f, argnums, has_aux), x, args, kwargs)
+
+
+def hessian(
+    f: Callable,
+    x: Any = _NOT_GIVEN,
+    /,
+    *,
+    args: tuple = (),
+    kwargs: dict | None = None,
+    argnums: int | tuple | slice = 0,
+    value: bool = False,
+    has_aux: bool = False,
+    chunk: int | None = None,
+) -> Any:
+    """Hessian of a function that returns one number, exactly symmetric.
+
+    Forward over reverse: one run of `f`, then sweeps over its list, forward and back, that carry many columns at once.
+
+    Parameters
+    ----------
+    f : callable
+        Maps an array of shape S (and further arguments) to one number, in NumPy code.
+    x : array_like or container, shape S, optional
+        Point at which to evaluate; never changed. Without it a callable with the signature of `f` is returned.
+    args, kwargs, value, has_aux
+        As for `grad`.
+    argnums : int, tuple of int, or slice
+        Positions of the differentiated arguments. A tuple gives a tuple of rows of blocks, a slice over numbers
+        one square array.
+    chunk : int, optional
+        Columns swept at once; memory grows with it. Chosen from the length of the list by default.
+
+    Returns
+    -------
+    ndarray of shape ``(*S, *S)``
+        The Hessian; for containers nested blocks. Without `x`: the callable, with ``.fun`` (see `jacobian`) and
+        ``out=``.
+
+    Raises
+    ------
+    TypeError
+        If `f` does not return a single number, or `x` cannot be differentiated.
+    UnsupportedFunctionError
+        If `f` calls a function that has no rule.
+    TracedValueError
+        If a traced value reaches code that cannot carry it.
+
+    Notes
+    -----
+    At kinks it is the derivative of the gradient as stated there: 0 for ``abs``, for example.
+
+    References
+    ----------
+    Griewank and Walther (2008), Evaluating Derivatives, section 5.5. doi:10.1137/1.9780898717761
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> wg.hessian(lambda x: x[0] ** 2 * x[1], [1.0, 2.0])
+    array([[4., 2.],
+           [2., 0.]])
+    """
+    return _apply(Hessian(f, argnums, value, has_aux, chunk), x, args, kwargs)
+
+
+def hvp(
+    f: Callable,
+    x: Any = _NOT_GIVEN,
+    v: Any = _NOT_GIVEN,
+    /,
+    *,
+    args: tuple = (),
+    kwargs: dict | None = None,
+    argnums: int | tuple = 0,
+) -> Any:
+    """Product of the Hessian of `f` with a vector, without the Hessian.
+
+    ``hvp(f)`` is a callable of the point, the vector and further arguments: ``hessp=`` of
+    ``scipy.optimize.minimize``.
+
+    Parameters
+    ----------
+    f : callable
+        Maps an array of shape S (and further arguments) to one number, in NumPy code.
+    x : array_like or container, shape S, optional
+        Point at which to evaluate; never changed.
+    v : array_like or container, shape S or (k, *S), optional
+        Vector, or k of them stacked, in the form of the differentiated arguments; given together with `x`.
+    args, kwargs
+        As for `grad`.
+    argnums : int or tuple of int
+        Positions of the differentiated arguments, counted without `v`.
+
+    Returns
+    -------
+    ndarray of the shape of `v`, or container
+        The product; without `x` and `v` the callable.
+
+    Raises
+    ------
+    TypeError
+        If `f` does not return a single number, or `x` cannot be differentiated.
+    ValueError
+        If `v` has another shape than `x`.
+    UnsupportedFunctionError
+        If `f` calls a function that has no rule.
+
+    References
+    ----------
+    Pearlmutter (1994), Fast exact multiplication by the Hessian. doi:10.1162/neco.1994.6.1.147
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> wg.hvp(lambda x: np.sum(x**3), [1.0, 2.0], [1.0, 1.0])
+    array([ 6., 12.])
+    """
+    product = HVP(f, argnums)
+    if x is _NOT_GIVEN or v is _NOT_GIVEN:
+        if x is not _NOT_GIVEN:
+            raise TypeError(f"{product!r}: a point x goes with a vector v; hvp(f) takes both when called")
+        return _apply(product, x, args, kwargs)
+    return product(x, v, *args, **(kwargs or {}))
+
+
+def linearize(
+    f: Callable,
+    x: Any = _NOT_GIVEN,
+    /,
+    *,
+    args: tuple = (),
+    kwargs: dict | None = None,
+    argnums: int | tuple = 0,
+) -> Any:
+    """Value of `f` at `x` and its Jacobian there as a linear operator, without the Jacobian.
+
+    One run of `f`; each product is one sweep over its list, forward with the Jacobian, back with its transpose.
+
+    Parameters
+    ----------
+    f : callable
+        Maps an array of shape S (and further arguments) to an array of shape T, in NumPy code.
+    x : array_like or container, shape S, optional
+        Point of linearisation; never changed. Without it a callable with the signature of `f` is returned.
+    args, kwargs
+        As for `grad`.
+    argnums : int or tuple of int
+        Positions of the differentiated arguments.
+
+    Returns
+    -------
+    y : ndarray, shape T
+    J : scipy.sparse.linalg.LinearOperator, shape (y.size, x.size)
+        Acts on flat vectors, and on matrices column by column; arrays of containers lie one after the other.
+        May be used any number of times, from any thread.
+
+    Raises
+    ------
+    UnsupportedFunctionError
+        If `f` calls a function that has no rule.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> y, J = wg.linearize(lambda x: x**2, [1.0, 2.0, 3.0])
+    >>> J @ np.array([1.0, 0.0, 1.0])
+    array([2., 0., 6.])
+    """
+    return _apply(Linearize(f, argnums), x, args, kwargs)
 
 
 def stop_gradient(x: Any) -> Any:

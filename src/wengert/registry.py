@@ -267,9 +267,9 @@ def strong(cotangent, partial):
     """
     with np.errstate(invalid="ignore", over="ignore"):
         product = np.multiply(cotangent, partial)
-        is_nan = np.isnan(product)
-        if is_nan.any():
-            product = np.where(is_nan & (np.equal(cotangent, 0) | np.equal(partial, 0)), 0, product)
+        spoiled = np.isnan(product)
+        if spoiled.any():  # only those are replaced: a product that is 0 may have a derivative that is not
+            product = np.where(spoiled & (np.equal(cotangent, 0) | np.equal(partial, 0)), 0, product)
     return product
 
 

@@ -9,6 +9,10 @@
  *   COSTLY calls others: for long arrays NumPy's vectorised functions win, and the rule's lambda is taken
  *   A B Y  which of the three a partial reads: the others need not be kept until the sweep
  *
+ * Second partials are the derivatives of the first ones as they are stated, at kinks too.
+ * They read what the first partial of the same operand reads, the mixed one what the two of them read.
+ * Where one is 0 everywhere it is written 0.0, and no code runs for it.
+ *
  * Standard C11 that MSVC takes too; the compiler must not contract a * b + c, or results would depend on the CPU.
  */
 #ifndef WENGERT_KERNELS_H
@@ -32,12 +36,14 @@ __attribute__((const, simd("notinbranch"))) double cos(double);
 #define WG_DEGREE 0.01745329251994329577
 #define WG_2_SQRTPI 1.12837916709551257390
 
+static inline int wg_is_midsize(double y) { return fabs(y) > 1e-290 && fabs(y) < 1e290; }
+
 /* dy/da of a**b. b * y / a is accurate over the whole range (b - 1 would round), but needs a and y normal. */
 static inline double wg_pow_a(double a, double b, double y) {
     if (b == 0.0) return 0.0;
     if (b == 1.0) return 1.0;
     if (b == 2.0) return 2.0 * a;
-    if (a != 0.0 && fabs(y) > 1e-290 && fabs(y) < 1e290) return b * (y / a);
+    if (a != 0.0 && wg_is_midsize(y)) return b * (y / a);
     return b * pow(a, b - 1.0);
 }
 
@@ -70,59 +76,124 @@ static inline double wg_gauss(double a) {
     return s < 800.0 ? exp(-s) * (1.0 - fma(a, a, -s)) : a != a ? a : 0.0;
 }
 
+/* Second derivatives: products in an order in which no intermediate overflows where the result does not. */
+
+static inline double wg_pow_aa(double a, double b, double y) {
+    if (b == 0.0 || b == 1.0) return 0.0;
+    if (b == 2.0) return 2.0;
+    if (a != 0.0 && wg_is_midsize(y)) return b * (y / a) * ((b - 1.0) / a);
+    return b * (b - 1.0) * pow(a, b - 2.0);
+}
+
+/* a**(b - 1) (1 + b log(a)); 0 for 0**b with b > 1, where 0 * log 0 would be NaN */
+static inline double wg_pow_ab(double a, double b, double y) {
+    const double slope = a != 0.0 && wg_is_midsize(y) ? y / a : pow(a, b - 1.0);
+    return slope == 0.0 || b == 0.0 ? slope : slope * (1.0 + b * log(a));
+}
+
+static inline double wg_pow_bb(double a, double y) {
+    const double l = log(a);
+    return y == 0.0 ? 0.0 : y * l * l;
+}
+
+static inline double wg_hypot_second(double p, double q, double y) {
+    return y == 0.0 ? 0.0 : (p / y) * (q / y / y);
+}
+
+static inline double wg_arcsin_second(double a) {
+    const double q = 1.0 / ((1.0 - a) * (1.0 + a));
+    return a * q * sqrt(q);
+}
+
+static inline double wg_arcsinh_second(double a) {
+    const double h = hypot(1.0, a);
+    return isinf(a) ? 0.0 : -(a / h) / h / h;
+}
+
+static inline double wg_arccosh_second(double a) {
+    const double p = 1.0 / (sqrt(a - 1.0) * sqrt(a + 1.0));
+    return isinf(a) ? 0.0 : -(a * p) * p * p;
+}
+
+static inline double wg_arctanh_second(double a) {
+    const double p = 1.0 / ((1.0 - a) * (1.0 + a));
+    return 2.0 * a * p * p;
+}
+
+/* -sinh(z) / (4 cosh(z)**3) with z = a/2; by a series where 1 - exp(-a) would cancel */
+static inline double wg_expit_second(double a) {
+    const double x = fabs(a), t = exp(-x), z = 0.5 * a, q = z * z;
+    const double s = z * (1.0 + q * (1.0 / 6 + q * (1.0 / 120 + q * (1.0 / 5040 + q * (1.0 / 362880 + q / 39916800)))));
+    const double near = 0.25 * s / ((1.0 + s * s) * sqrt(1.0 + s * s));
+    const double far = copysign(t * (1.0 - t) / ((1.0 + t) * (1.0 + t) * (1.0 + t)), a);
+    return x < 0.5 ? -near : -far;
+}
+
+/* 2 a exp(-a*a) */
+static inline double wg_gauss_slope(double a) {
+    const double g = wg_gauss(a);
+    return g == 0.0 ? 0.0 : 2.0 * a * g;
+}
+
 static inline double wg_sign(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 : a == 0.0 ? 0.0 : a; }
 
-/* R(opcode, name, cost, what dy/da reads, dy/da) */
-#define WG_UNARY(R)                                                                                               \
-    R(NEGATIVE, "negative", CHEAP, 0, -1.0)                                                                       \
-    R(POSITIVE, "positive", CHEAP, 0, 1.0)                                                                        \
-    R(ABSOLUTE, "absolute", CHEAP, WG_A, wg_sign(a))                                                              \
-    R(FABS, "fabs", CHEAP, WG_A, wg_sign(a))                                                                      \
-    R(SQUARE, "square", CHEAP, WG_A, 2.0 * a)                                                                     \
-    R(RECIPROCAL, "reciprocal", CHEAP, WG_Y, -y * y)                                                              \
-    R(SQRT, "sqrt", CHEAP, WG_Y, 0.5 / (y + 0.0))                                                                         \
-    R(CBRT, "cbrt", CHEAP, WG_Y, 1.0 / (3.0 * y * y))                                                             \
-    R(EXP, "exp", CHEAP, WG_Y, y)                                                                                 \
-    R(EXP2, "exp2", CHEAP, WG_Y, y * WG_LN2)                                                                      \
-    R(EXPM1, "expm1", VECTOR, WG_A, exp(a))                                                                       \
-    R(LOG, "log", CHEAP, WG_A, 1.0 / a)                                                                           \
-    R(LOG2, "log2", CHEAP, WG_A, 1.0 / WG_LN2 / a)                                                              \
-    R(LOG10, "log10", CHEAP, WG_A, 1.0 / WG_LN10 / a)                                                           \
-    R(LOG1P, "log1p", CHEAP, WG_A, 1.0 / (1.0 + a))                                                               \
-    R(SIN, "sin", VECTOR, WG_A, cos(a))                                                                           \
-    R(COS, "cos", VECTOR, WG_A, -sin(a))                                                                          \
-    R(TAN, "tan", CHEAP, WG_Y, 1.0 + y * y)                                                                       \
-    R(ARCSIN, "arcsin", CHEAP, WG_A, 1.0 / sqrt((1.0 - a) * (1.0 + a)))                                           \
-    R(ARCCOS, "arccos", CHEAP, WG_A, -1.0 / sqrt((1.0 - a) * (1.0 + a)))                                          \
-    R(ARCTAN, "arctan", CHEAP, WG_A, 1.0 / (1.0 + a * a))                                                         \
-    R(SINH, "sinh", COSTLY, WG_A, cosh(a))                                                                        \
-    R(COSH, "cosh", COSTLY, WG_A, sinh(a))                                                                        \
-    R(TANH, "tanh", VECTOR, WG_A, wg_tanh_partial(a))                                                             \
-    R(ARCSINH, "arcsinh", COSTLY, WG_A, 1.0 / hypot(1.0, a))                                                      \
-    R(ARCCOSH, "arccosh", CHEAP, WG_A, 1.0 / (sqrt(a - 1.0) * sqrt(a + 1.0)))                                     \
-    R(ARCTANH, "arctanh", CHEAP, WG_A, 1.0 / ((1.0 - a) * (1.0 + a)))                                             \
-    R(DEG2RAD, "deg2rad", CHEAP, 0, WG_DEGREE)                                                                    \
-    R(RADIANS, "radians", CHEAP, 0, WG_DEGREE)                                                                    \
-    R(RAD2DEG, "rad2deg", CHEAP, 0, 180.0 / 3.14159265358979323846)                                               \
-    R(DEGREES, "degrees", CHEAP, 0, 180.0 / 3.14159265358979323846)                                               \
-    R(ERF, "scipy.special.erf", VECTOR, WG_A, WG_2_SQRTPI * wg_gauss(a))                                          \
-    R(ERFC, "scipy.special.erfc", VECTOR, WG_A, -WG_2_SQRTPI * wg_gauss(a))                                       \
-    R(EXPIT, "scipy.special.expit", VECTOR, WG_A, wg_expit_partial(a))
+/* R(opcode, name, cost, what dy/da reads, dy/da, d2y/da2) */
+#define WG_UNARY(R)                                                                                                  \
+    R(NEGATIVE, "negative", CHEAP, 0, -1.0, 0.0)                                                                     \
+    R(POSITIVE, "positive", CHEAP, 0, 1.0, 0.0)                                                                      \
+    R(ABSOLUTE, "absolute", CHEAP, WG_A, wg_sign(a), 0.0)                                                            \
+    R(FABS, "fabs", CHEAP, WG_A, wg_sign(a), 0.0)                                                                    \
+    R(SQUARE, "square", CHEAP, WG_A, 2.0 * a, 2.0)                                                                   \
+    R(RECIPROCAL, "reciprocal", CHEAP, WG_Y, -y * y, 2.0 * y * y * y)                                                \
+    R(SQRT, "sqrt", CHEAP, WG_Y, 0.5 / (y + 0.0), -0.25 / (y + 0.0) / y / y)                                         \
+    R(CBRT, "cbrt", CHEAP, WG_Y, 1.0 / (3.0 * y * y), -2.0 / (3.0 * y * y) / (3.0 * y * y) / y)                      \
+    R(EXP, "exp", CHEAP, WG_Y, y, y)                                                                                 \
+    R(EXP2, "exp2", CHEAP, WG_Y, y * WG_LN2, y * WG_LN2 * WG_LN2)                                                    \
+    R(EXPM1, "expm1", VECTOR, WG_A, exp(a), exp(a))                                                                  \
+    R(LOG, "log", CHEAP, WG_A, 1.0 / a, -1.0 / a / a)                                                                \
+    R(LOG2, "log2", CHEAP, WG_A, 1.0 / WG_LN2 / a, -1.0 / WG_LN2 / a / a)                                            \
+    R(LOG10, "log10", CHEAP, WG_A, 1.0 / WG_LN10 / a, -1.0 / WG_LN10 / a / a)                                        \
+    R(LOG1P, "log1p", CHEAP, WG_A, 1.0 / (1.0 + a), -1.0 / (1.0 + a) / (1.0 + a))                                    \
+    R(SIN, "sin", VECTOR, WG_A, cos(a), -sin(a))                                                                     \
+    R(COS, "cos", VECTOR, WG_A, -sin(a), -cos(a))                                                                    \
+    R(TAN, "tan", CHEAP, WG_Y, 1.0 + y * y, 2.0 * y * (1.0 + y * y))                                                 \
+    R(ARCSIN, "arcsin", CHEAP, WG_A, 1.0 / sqrt((1.0 - a) * (1.0 + a)), wg_arcsin_second(a))                         \
+    R(ARCCOS, "arccos", CHEAP, WG_A, -1.0 / sqrt((1.0 - a) * (1.0 + a)), -wg_arcsin_second(a))                       \
+    R(ARCTAN, "arctan", CHEAP, WG_A, 1.0 / (1.0 + a * a), -2.0 / (1.0 + a * a) / (a + 1.0 / a))                      \
+    R(SINH, "sinh", COSTLY, WG_A, cosh(a), sinh(a))                                                                  \
+    R(COSH, "cosh", COSTLY, WG_A, sinh(a), cosh(a))                                                                  \
+    R(TANH, "tanh", VECTOR, WG_A, wg_tanh_partial(a), 8.0 * wg_expit_second(2.0 * a))                                \
+    R(ARCSINH, "arcsinh", COSTLY, WG_A, 1.0 / hypot(1.0, a), wg_arcsinh_second(a))                                   \
+    R(ARCCOSH, "arccosh", CHEAP, WG_A, 1.0 / (sqrt(a - 1.0) * sqrt(a + 1.0)), wg_arccosh_second(a))                  \
+    R(ARCTANH, "arctanh", CHEAP, WG_A, 1.0 / ((1.0 - a) * (1.0 + a)), wg_arctanh_second(a))                          \
+    R(DEG2RAD, "deg2rad", CHEAP, 0, WG_DEGREE, 0.0)                                                                  \
+    R(RADIANS, "radians", CHEAP, 0, WG_DEGREE, 0.0)                                                                  \
+    R(RAD2DEG, "rad2deg", CHEAP, 0, 180.0 / 3.14159265358979323846, 0.0)                                             \
+    R(DEGREES, "degrees", CHEAP, 0, 180.0 / 3.14159265358979323846, 0.0)                                             \
+    R(ERF, "scipy.special.erf", VECTOR, WG_A, WG_2_SQRTPI * wg_gauss(a), -WG_2_SQRTPI * wg_gauss_slope(a))           \
+    R(ERFC, "scipy.special.erfc", VECTOR, WG_A, -WG_2_SQRTPI * wg_gauss(a), WG_2_SQRTPI * wg_gauss_slope(a))         \
+    R(EXPIT, "scipy.special.expit", VECTOR, WG_A, wg_expit_partial(a), wg_expit_second(a))
 
-/* R(opcode, name, cost, what dy/da reads, what dy/db reads, dy/da, dy/db).
+/* R(opcode, name, cost, what dy/da reads, what dy/db reads, dy/da, dy/db, d2y/da2, d2y/dadb, d2y/db2).
  * POW is the operator ** on scalars, POWER the function numpy.power. */
-#define WG_BINARY(R)                                                                                              \
-    R(ADD, "add", CHEAP, 0, 0, 1.0, 1.0)                                                                          \
-    R(SUBTRACT, "subtract", CHEAP, 0, 0, 1.0, -1.0)                                                               \
-    R(MULTIPLY, "multiply", CHEAP, WG_B, WG_A, b, a)                                                              \
-    R(DIVIDE, "divide", CHEAP, WG_B, WG_B | WG_Y, 1.0 / b, -y / b)                                                \
-    R(POW, "", COSTLY, WG_A | WG_B | WG_Y, WG_A | WG_Y, wg_pow_a(a, b, y), wg_pow_b(a, y))                        \
-    R(POWER, "power", COSTLY, WG_A | WG_B | WG_Y, WG_A | WG_Y, wg_pow_a(a, b, y), wg_pow_b(a, y))                 \
-    R(HYPOT, "hypot", CHEAP, WG_A | WG_Y, WG_B | WG_Y, y == 0.0 ? 0.0 : a / y, y == 0.0 ? 0.0 : b / y)            \
-    R(MAXIMUM, "maximum", CHEAP, WG_A | WG_B, WG_A | WG_B, wg_larger(a, b), wg_larger(b, a))                      \
-    R(MINIMUM, "minimum", CHEAP, WG_A | WG_B, WG_A | WG_B, wg_larger(b, a), wg_larger(a, b))                      \
-    R(FMAX, "fmax", CHEAP, WG_A | WG_B, WG_A | WG_B, wg_larger_number(a, b, 1.0), wg_larger_number(b, a, 1.0))    \
-    R(FMIN, "fmin", CHEAP, WG_A | WG_B, WG_A | WG_B, wg_larger_number(a, b, -1.0), wg_larger_number(b, a, -1.0))
+#define WG_BINARY(R)                                                                                                 \
+    R(ADD, "add", CHEAP, 0, 0, 1.0, 1.0, 0.0, 0.0, 0.0)                                                              \
+    R(SUBTRACT, "subtract", CHEAP, 0, 0, 1.0, -1.0, 0.0, 0.0, 0.0)                                                   \
+    R(MULTIPLY, "multiply", CHEAP, WG_B, WG_A, b, a, 0.0, 1.0, 0.0)                                                  \
+    R(DIVIDE, "divide", CHEAP, WG_B, WG_B | WG_Y, 1.0 / b, -y / b, 0.0, -1.0 / b / b, 2.0 * (y / b) / b)             \
+    R(POW, "", COSTLY, WG_A | WG_B | WG_Y, WG_A | WG_Y,                                                              \
+       wg_pow_a(a, b, y), wg_pow_b(a, y), wg_pow_aa(a, b, y), wg_pow_ab(a, b, y), wg_pow_bb(a, y))                   \
+    R(POWER, "power", COSTLY, WG_A | WG_B | WG_Y, WG_A | WG_Y,                                                       \
+       wg_pow_a(a, b, y), wg_pow_b(a, y), wg_pow_aa(a, b, y), wg_pow_ab(a, b, y), wg_pow_bb(a, y))                   \
+    R(HYPOT, "hypot", CHEAP, WG_A | WG_B | WG_Y, WG_A | WG_B | WG_Y,                                                 \
+       y == 0.0 ? 0.0 : a / y, y == 0.0 ? 0.0 : b / y,                                                               \
+       wg_hypot_second(b, b, y), -wg_hypot_second(a, b, y), wg_hypot_second(a, a, y))                                \
+    R(MAXIMUM, "maximum", CHEAP, WG_A | WG_B, WG_A | WG_B, wg_larger(a, b), wg_larger(b, a), 0.0, 0.0, 0.0)          \
+    R(MINIMUM, "minimum", CHEAP, WG_A | WG_B, WG_A | WG_B, wg_larger(b, a), wg_larger(a, b), 0.0, 0.0, 0.0)          \
+    R(FMAX, "fmax", CHEAP, WG_A | WG_B, WG_A | WG_B,                                                                 \
+       wg_larger_number(a, b, 1.0), wg_larger_number(b, a, 1.0), 0.0, 0.0, 0.0)                                      \
+    R(FMIN, "fmin", CHEAP, WG_A | WG_B, WG_A | WG_B,                                                                 \
+       wg_larger_number(a, b, -1.0), wg_larger_number(b, a, -1.0), 0.0, 0.0, 0.0)
 
 enum { WG_A = 1, WG_B = 2, WG_Y = 4 }; /* what a partial reads */
 

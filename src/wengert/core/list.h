@@ -7,6 +7,22 @@
 
 #include "kernels.h"
 
+/* Loops over arrays are compiled for several instruction sets and chosen at run time, where the platform can. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define WG_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define WG_CLONES
+#endif
+
+/* For what must become part of its caller, which is compiled for another instruction set or for a fixed k. */
+#if defined(__GNUC__)
+#define WG_INLINE static inline __attribute__((always_inline))
+#elif defined(_MSC_VER)
+#define WG_INLINE static __forceinline
+#else
+#define WG_INLINE static inline
+#endif
+
 typedef struct {
     uint8_t *op;
     int32_t *a, *b;
@@ -16,5 +32,13 @@ typedef struct {
     char **shadow;     /* adjoint of buffer i: k directions, `span` bytes apart */
     ptrdiff_t *span;
 } wg_list;
+
+/* Exchange what an entry wrote with what it overwrote: backwards this undoes the write, forwards it redoes it. */
+static inline void wg_swap(const wg_list *t, ptrdiff_t i) {
+    double *place = (double *)t->memory[t->a[i + 1]] + t->b[i];
+    const double other = *place;
+    *place = t->v[i];
+    t->v[i] = other;
+}
 
 #endif

@@ -45,6 +45,7 @@ cdef class Buffer:                      # memory of a traced array, and its adjo
                                         # a buffer of the same memory, or a scalar
     cdef char *tangent                  # of a forward level: k directions of `span` bytes from here on
     cdef object tangent_owner           # array, or operand of the derivative around, in which they lie
+    cdef object jet                     # its tangents during a second-order sweep: a Jet of second.pyx
 
 cdef Buffer new_buffer(cnp.ndarray value, Level level)
 cdef cnp.ndarray outline(cnp.ndarray array)     # shape, strides and address of an array without its memory

@@ -87,6 +87,7 @@ cdef class Tape:
     cdef int pull_operand(self, Node node, int side, char *g, Py_ssize_t gspan, bint last) except -1
     cdef int pull_call(self, Node node, Py_ssize_t i) except -1
     cdef int pull_store(self, Node node) except -1
+    cdef int move_adjoint(self, Node node) except -1
     cdef object cotangent_of(self, Node node, Py_ssize_t i)
     cdef int begin(self, Py_ssize_t k, bint stacked) except -1
     cdef int sweep(self, bint consume) except -1
@@ -104,9 +105,12 @@ cdef class Tape:
     cdef object partial(self, Node node, int side)
     cdef object pullback_of(self, object row, int position, object ybar, object y, Node node)
     cdef int pull_gather(self, Node node, object ybar) except -1
+    cdef object origin(self, Node node)
     cdef int pull_rearrangement(self, Node node, object ybar) except -1
 
 
+cdef object product(object cotangent, object partial)          # strong; the cotangent itself for the number 1
+cdef int swap(Node node) except -1                          # what a store wrote with what it overwrote
 cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x)    # a copy, made once while x does not change
 
 # out (+)= g * (partial of the row `op` in operand `side`), over n elements

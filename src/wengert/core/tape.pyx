@@ -623,11 +623,15 @@ cdef class Tape:
             np_add_at(target[j, ...], node.key, ybar[j])
         return 0
 
+    cdef object origin(self, Node node):
+        """Where each element of a rearrangement came from; made once a list, at the first sweep."""
+        if node.key is None:
+            node.key = np.ravel(node.saved(node))
+        return node.key
+
     cdef int pull_rearrangement(self, Node node, object ybar) except -1:
         """Scatter the cotangent back to where each element came from."""
-        if node.key is None:
-            node.key = np.ravel(node.saved(node))       # made once a list, at the first sweep
-        where = node.key
+        where = self.origin(node)
         count = sum([np.size(source[3]) if source[2] is not None else 1 for source in node.sources])
         flat = np.zeros((self.k, count + 1), dtype=np.asarray(ybar).dtype)
         stacked = np.reshape(ybar, (self.k, -1))
@@ -644,19 +648,23 @@ cdef class Tape:
 
     cdef int pull_store(self, Node node) except -1:
         """Move the adjoint of the place to the stored value, and put back what it overwrote."""
+        self.move_adjoint(node)
+        return swap(node)
+
+    cdef int move_adjoint(self, Node node) except -1:
         cdef Py_ssize_t j
-        if node.out.shadow is not None:
-            target = self.adjoint_view(node.out, node.y)
-            if node.key is None:
-                cotangent = target.copy() if node.sources else None
-                target[...] = 0
-            else:
-                cotangent = (np.stack([move_out(target[j, ...], node) for j in range(self.k)]) if self.stacked
-                             else move_out(target, node))
-            if node.sources:
-                source = node.sources[0]
-                self.accumulate(source[2], source[3], source[4], cotangent)
-        swap(node)
+        if node.out.shadow is None:
+            return 0
+        target = self.adjoint_view(node.out, node.y)
+        if node.key is None:
+            cotangent = target.copy() if node.sources else None
+            target[...] = 0
+        else:
+            cotangent = (np.stack([move_out(target[j, ...], node) for j in range(self.k)]) if self.stacked
+                         else move_out(target, node))
+        if node.sources:
+            source = node.sources[0]
+            self.accumulate(source[2], source[3], source[4], cotangent)
         return 0
 
 

@@ -58,12 +58,22 @@ def tall(z, lead):
 def matmul_wrt_left(ybar, y, a, b, out=None):
     lead = leading(ybar, y)
     g, left, right = as_matrices(ybar, a, b)
-    z = unbroadcast(strong_matmul(g, transposed(right)), left, lead)
+    if np.ndim(right) == 2:  # a stack times one matrix is one tall matrix times it
+        rows = np.reshape(g, (math.prod(np.shape(g)[:-1]), np.shape(g)[-1]))
+        z = strong_matmul(rows, transposed(right))
+        z = np.reshape(z, np.shape(g)[:-1] + (np.shape(right)[0],))
+    else:
+        z = strong_matmul(g, transposed(right))
+    z = unbroadcast(z, left, lead)
     return z[..., 0, :] if np.ndim(a) == 1 else z
 
 
 def matmul_wrt_right(ybar, y, a, b, out=None):
     lead = leading(ybar, y)
+    if np.ndim(b) == 1 and np.ndim(a) == 2:  # directions are rows of one matrix
+        shape = np.shape(ybar)[:lead]
+        z = strong_matmul(np.reshape(ybar, (math.prod(shape), np.shape(a)[0])), a)
+        return np.reshape(z, shape + np.shape(b))
     g, left, right = as_matrices(ybar, a, b)
     if np.ndim(right) == 2 and np.ndim(left) > 2:  # a stack times one matrix is one tall matrix times it
         g, left = tall(g, lead), tall(left, 0)

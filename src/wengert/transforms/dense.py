@@ -232,21 +232,35 @@ def _copied(out, result, name):
     return out
 
 
+def checked_chunk(word: str, chunk: Any) -> int | None:
+    if chunk is not None and (not isinstance(chunk, (int, np.integer)) or chunk < 1):
+        raise ValueError(f"{word}: chunk is the number of rows swept at once, at least 1, not {chunk!r}")
+    return chunk
+
+
+def check_single_number(run: Recording, instead: str) -> None:
+    """Raise unless the function returned one number."""
+    outputs = run.outputs
+    if len(outputs) != 1 or shape_of(outputs[0]) != ():
+        several = f"it returned a container of {len(outputs)} arrays"
+        got = f"its output has shape {shape_of(outputs[0])}" if len(outputs) == 1 else several
+        raise TypeError(f"{run.name}: the function must return a single number, {got}: use {instead}")
+
+
+def directions_at_once(run: Recording, m: int) -> int:
+    """How many of m directions are swept at once: as many as fit, since each sweep passes over the whole list."""
+    row = 8 * (run.tape.size + run.tape.elements + 1)
+    return m if m * row <= _SWEEP_BYTES else min(m, max(1, _SWEEP_BYTES // row, min(_FEWEST, _MOST_BYTES // row)))
+
+
 class Gradient(Derivative):
     """Gradient of a function with one scalar output."""
 
     word = "grad"
 
     def of(self, run):
-        outputs = run.outputs
-        if len(outputs) != 1 or shape_of(outputs[0]) != ():
-            several = f"it returned a container of {len(outputs)} arrays"
-            got = f"its output has shape {shape_of(outputs[0])}" if len(outputs) == 1 else several
-            raise TypeError(
-                f"{self.name}: the function must return a single number, {got}: "
-                "use wengert.jacobian(f), or wengert.vjp(f, x) with a seed"
-            )
-        found = pull_back(run.tape, run.inputs, outputs, [1.0], 1, False, True)
+        check_single_number(run, "wengert.jacobian(f), or wengert.vjp(f, x) with a seed")
+        found = pull_back(run.tape, run.inputs, run.outputs, [1.0], 1, False, True)
         return found[0] if run.restore_inputs is None and self._single else assemble_inputs(run, found, self._single)
 
 
@@ -260,11 +274,9 @@ class Jacobian(Derivative):
 
     def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None, mode="auto"):
         super().__init__(f, argnums, value, has_aux)
-        if chunk is not None and (not isinstance(chunk, (int, np.integer)) or chunk < 1):
-            raise ValueError(f"jacobian: chunk is the number of directions carried at once, at least 1, not {chunk!r}")
         if mode not in MODES:
             raise ValueError(f"jacobian: mode is one of {', '.join(map(repr, MODES))}, not {mode!r}")
-        self.chunk = chunk
+        self.chunk = checked_chunk(self.word, chunk)
         self.mode = mode
         self.plan: Plan | None = None  # of the last call
         self._m = 0  # elements of the output, as the last call found
@@ -360,7 +372,7 @@ class Jacobian(Derivative):
 
     def _rows(self, run, m):
         """Derivatives of all m elements of the outputs, an array of shape (m, *S) for each input."""
-        k = self.chunk or self._directions(run, m)
+        k = self.chunk or directions_at_once(run, m)
         self.plan = Plan("reverse", sum([math.prod(x.shape) for x in run.inputs]), m, 1, -(-m // k) if k else 0, k,
                          self._reason("reverse"))
         if 0 < m <= k:
@@ -379,12 +391,6 @@ class Jacobian(Derivative):
             rows = [np.reshape(row, shape + row.shape[1:]) for row in rows]
         rows = [row if row.ndim else row[()] for row in rows]      # as a function of numbers would give
         return assemble_inputs(run, rows, self._single)
-
-    @staticmethod
-    def _directions(run, m):
-        """How many rows are swept at once: as many as fit, since each sweep passes over the whole list."""
-        row = 8 * (run.tape.size + run.tape.elements + 1)
-        return m if m * row <= _SWEEP_BYTES else min(m, max(1, _SWEEP_BYTES // row, min(_FEWEST, _MOST_BYTES // row)))
 
 
 class VJP:

@@ -183,18 +183,7 @@ class Pullback:
     def __call__(self, cotangent):
         run = self._run
         seeds = [cotangent] if run.restore_output is None else leaves_like(run.template, cotangent, run.name)
-        seeds = [seed if holds_traced(seed) else np.asarray(seed) for seed in seeds]
-        stacked = seeds[0].ndim == len(self._shapes[0]) + 1
-        k = len(seeds[0]) if stacked else 1
-        for seed, shape in zip(seeds, self._shapes):
-            if seed.shape != ((k, *shape) if stacked else shape):
-                stack = "(k, " + ", ".join(map(str, shape)) + ")" if shape else "(k,)"
-                raise ValueError(
-                    f"{run.name}: the cotangent has shape {seed.shape}, expected the output's shape {shape}, "
-                    f"or {stack} for k directions"
-                )
-            if seed.dtype.kind not in "biuf":
-                raise ValueError(f"{run.name}: the cotangent has dtype {seed.dtype}, expected real numbers")
+        seeds, k, stacked = as_directions(seeds, self._shapes, run.name, "cotangent", "the output's shape")
         if k == 0:
             return assemble_inputs(run, [np.empty((0, *x.shape), dtype=x.dtype) for x in run.inputs], self._single)
         with self._lock:
@@ -206,6 +195,22 @@ class Pullback:
 
     def __repr__(self):
         return f"<pullback of {self._run.name}>"
+
+
+def as_directions(seeds: list, shapes: list, name: str, word: str, whose: str) -> tuple[list, int, bool]:
+    """Seeds as arrays, how many directions they are, and whether they are stacked: those have one axis more."""
+    seeds = [seed if holds_traced(seed) else np.asarray(seed) for seed in seeds]
+    stacked = seeds[0].ndim == len(shapes[0]) + 1
+    k = len(seeds[0]) if stacked else 1
+    for seed, shape in zip(seeds, shapes):
+        if seed.shape != ((k, *shape) if stacked else shape):
+            stack = "(k, " + ", ".join(map(str, shape)) + ")" if shape else "(k,)"
+            raise ValueError(
+                f"{name}: the {word} has shape {seed.shape}, expected {whose} {shape}, or {stack} for k directions"
+            )
+        if seed.dtype.kind not in "biuf":
+            raise ValueError(f"{name}: the {word} has dtype {seed.dtype}, expected real numbers")
+    return seeds, k, stacked
 
 
 def shape_of(y) -> tuple:
@@ -258,19 +263,8 @@ class Directions:
             raise TypeError(f"{name}: expected a tuple of {len(positions)} directions, one an argument")
         parts = (v,) if single else v
         found = [leaf for p, part in zip(positions, parts) for leaf in leaves_like(args[p], part, name)]
-        self.leaves = [leaf if holds_traced(leaf) else np.asarray(leaf) for leaf in found]
         shapes = [np.shape(point) for point in points]
-        self.stacked = bool(shapes) and np.ndim(self.leaves[0]) == len(shapes[0]) + 1
-        self.k = len(self.leaves[0]) if self.stacked else 1
-        for leaf, shape in zip(self.leaves, shapes):
-            if np.shape(leaf) != ((self.k, *shape) if self.stacked else shape):
-                stack = "(k, " + ", ".join(map(str, shape)) + ")" if shape else "(k,)"
-                raise ValueError(
-                    f"{name}: the direction has shape {np.shape(leaf)}, expected the argument's shape {shape}, "
-                    f"or {stack} for k directions"
-                )
-            if leaf.dtype.kind not in "biuf":
-                raise ValueError(f"{name}: the direction has dtype {leaf.dtype}, expected real numbers")
+        self.leaves, self.k, self.stacked = as_directions(found, shapes, name, "direction", "the argument's shape")
 
     def __call__(self, level, leaf, i):
         t = self.leaves[i]

@@ -1,0 +1,368 @@
+/* Forward over reverse on one list, k directions at once: tangents of all slots, then their adjoints' tangents.
+ *
+ *   tangent_i = sum of dy/d(operand) * tangent_operand
+ *   adjoint_a += adjoint_i * pa
+ *   second_a  += second_i * pa + adjoint_i * (paa * tangent_a + pab * tangent_b)
+ *
+ * `second` is the tangent of the adjoint. Strong zero holds in every product: see sweep.h.
+ * A slot of scalar code depends on few directions. Its row of k numbers is kept with the range of those that may
+ * differ from 0, and holds nothing outside: neither memory nor time is spent on the others.
+ */
+#ifndef WENGERT_SECOND_H
+#define WENGERT_SECOND_H
+
+#include "list.h"
+
+typedef struct {
+    int32_t low, high; /* directions; empty where low >= high */
+} wg_range;
+
+typedef struct {
+    double *adjoint;                        /* of slot i: one number */
+    double *tangent, *second;               /* a row of k numbers */
+    wg_range *tangents, *seconds;           /* and what is known of it; with k = 1 rows are whole, ranges unused */
+    char **tangent_memory, **second_memory; /* of buffer i: k directions, `span` bytes apart */
+    ptrdiff_t *unit;                        /* element e moves in direction e - unit alone; or WG_NOT_UNIT */
+} wg_second;
+
+#define WG_NOT_UNIT PTRDIFF_MIN
+
+/* Widen a range to take in another; what is new in the row becomes 0. */
+WG_INLINE void wg_widen(double *row, wg_range *r, wg_range other) {
+    if (r->low >= r->high) *r = (wg_range){other.low, other.low};
+    for (; r->low > other.low; r->low--) row[r->low - 1] = 0.0;
+    for (; r->high < other.high; r->high++) row[r->high] = 0.0;
+}
+
+/* y += p * x */
+WG_INLINE void wg_add_row(double *restrict y, wg_range *ry, const double *restrict x, wg_range rx, double p,
+                          const ptrdiff_t k) {
+    int32_t j;
+    if (k == 1) {
+        if (x[0] != 0.0 && p != 0.0) y[0] += p * x[0];
+        return;
+    }
+    if (p == 0.0 || rx.low >= rx.high) return;
+    wg_widen(y, ry, rx);
+    if (isfinite(p))
+        for (j = rx.low; j < rx.high; j++) y[j] += p * x[j];
+    else
+        for (j = rx.low; j < rx.high; j++)
+            if (x[j] != 0.0) y[j] += p * x[j];
+}
+
+WG_INLINE wg_range wg_trimmed(const double *row, ptrdiff_t k) {
+    wg_range r = {0, (int32_t)k};
+    if (k == 1) return r;
+    while (r.low < r.high && row[r.low] == 0.0) r.low++;
+    while (r.high > r.low && row[r.high - 1] == 0.0) r.high--;
+    return r;
+}
+
+/* A row as plain numbers, zeros included, for those who do not look at its range. */
+static inline double *wg_whole(double *rows, wg_range *ranges, ptrdiff_t i, ptrdiff_t k) {
+    if (k > 1) wg_widen(rows + i * k, ranges + i, (wg_range){0, (int32_t)k});
+    return rows + i * k;
+}
+
+/* An entry's operands that are slots (or -1), and its partials in them. */
+typedef struct {
+    ptrdiff_t ia, ib;
+    double pa, pb, paa, pab, pbb;
+} wg_entry;
+
+WG_INLINE wg_entry wg_read(const wg_list *t, ptrdiff_t i, const int order) {
+    const ptrdiff_t ia = t->a[i], ib = t->b[i];
+    const double y = t->v[i];
+    double a, b;
+    wg_entry e = {-1, -1, 0.0, 0.0, 0.0, 0.0, 0.0};
+    (void)y;
+    switch (t->op[i]) {
+#define R(NAME, name, cost, ua, pa_, paa_)     \
+    case WG_##NAME:                            \
+        a = t->v[ia], (void)a;                 \
+        e.ia = ia, e.pa = (pa_);               \
+        if (order == 2) e.paa = (paa_);        \
+        break;
+        WG_UNARY(R)
+#undef R
+#define R(NAME, name, cost, ua, ub, pa_, pb_, paa_, pab_, pbb_)        \
+    case WG_##NAME:                                                    \
+        a = t->v[ia], b = t->v[ib], (void)a, (void)b;                  \
+        e.ia = ia, e.pa = (pa_), e.ib = ib, e.pb = (pb_);              \
+        if (order == 2) e.paa = (paa_), e.pab = (pab_), e.pbb = (pbb_); \
+        break;                                                         \
+    case WG_##NAME##_VC:                                               \
+        a = t->v[ia], b = t->constants[ib], (void)a, (void)b;          \
+        e.ia = ia, e.pa = (pa_);                                       \
+        if (order == 2) e.paa = (paa_);                                \
+        break;                                                         \
+    case WG_##NAME##_CV:                                               \
+        a = t->constants[ia], b = t->v[ib], (void)a, (void)b;          \
+        e.ib = ib, e.pb = (pb_);                                       \
+        if (order == 2) e.pbb = (pbb_);                                \
+        break;
+        WG_BINARY(R)
+#undef R
+    default: break; /* INPUT, TARGET: nothing to pass on */
+    }
+    return e;
+}
+
+/* Tangents of entries from `i` on, up to an array entry, whose index is returned (n if none). */
+WG_INLINE ptrdiff_t wg_tangents_k(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t n,
+                                  const ptrdiff_t k) {
+    for (; i < n; i++) {
+        const uint8_t op = t->op[i];
+        double *row = s->tangent + i * k;
+        ptrdiff_t j;
+        if (op == WG_NODE) return i;
+        if (op == WG_LOAD) {
+            const double *memory = (const double *)s->tangent_memory[t->a[i]] + t->b[i];
+            const ptrdiff_t step = t->span[t->a[i]] / (ptrdiff_t)sizeof(double), unit = s->unit[t->a[i]];
+            if (k > 1 && unit != WG_NOT_UNIT) {
+                j = t->b[i] - unit;
+                if (j >= 0 && j < k) row[j] = 1.0, s->tangents[i] = (wg_range){(int32_t)j, (int32_t)j + 1};
+            } else {
+                for (j = 0; j < k; j++) row[j] = memory[j * step];
+                s->tangents[i] = wg_trimmed(row, k);
+            }
+        } else if (op == WG_STORE) { /* the row of a store keeps what it overwrote */
+            double *memory = (double *)s->tangent_memory[t->a[i + 1]] + t->b[i];
+            const ptrdiff_t step = t->span[t->a[i + 1]] / (ptrdiff_t)sizeof(double), ia = t->a[i];
+            const wg_range known = ia < 0 ? (wg_range){0, 0} : k == 1 ? (wg_range){0, 1} : s->tangents[ia];
+            for (j = 0; j < k; j++) {
+                row[j] = memory[j * step];
+                memory[j * step] = 0.0;
+            }
+            for (j = known.low; j < known.high; j++) memory[j * step] = s->tangent[ia * k + j];
+            s->unit[t->a[i + 1]] = WG_NOT_UNIT;
+            wg_swap(t, i);
+        } else {
+            const wg_entry e = wg_read(t, i, 1);
+            if (e.ia >= 0) wg_add_row(row, s->tangents + i, s->tangent + e.ia * k, s->tangents[e.ia], e.pa, k);
+            if (e.ib >= 0) wg_add_row(row, s->tangents + i, s->tangent + e.ib * k, s->tangents[e.ib], e.pb, k);
+        }
+    }
+    return n;
+}
+
+/* Sweep entries below `i` down to `stop`, or to an array entry, whose index is returned (`stop - 1` if none). */
+WG_INLINE ptrdiff_t wg_seconds_k(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t stop,
+                                 const ptrdiff_t k) {
+    while (--i >= stop) {
+        const uint8_t op = t->op[i];
+        double *row = s->second + i * k;
+        const wg_range range = s->seconds[i];
+        ptrdiff_t j;
+        double g;
+        if (op == WG_NODE) return i;
+        if (op == WG_STORE) {
+            const ptrdiff_t target = t->a[i + 1], ia = t->a[i], ib = t->b[i];
+            const ptrdiff_t step = t->span[target] / (ptrdiff_t)sizeof(double);
+            double *shadow = (double *)t->shadow[target] + ib, *memory = (double *)s->second_memory[target] + ib;
+            double *tangent = (double *)s->tangent_memory[target] + ib;
+            const double *saved = s->tangent + i * k;
+            for (j = 0; j < k; j++) {
+                row[j] = memory[j * step];
+                memory[j * step] = 0.0;
+                tangent[j * step] = saved[j];
+            }
+            if (ia >= 0) {
+                s->adjoint[ia] += *shadow;
+                wg_add_row(s->second + ia * k, s->seconds + ia, row, wg_trimmed(row, k), 1.0, k);
+            }
+            *shadow = 0.0;
+            wg_swap(t, i);
+            continue;
+        }
+        g = s->adjoint[i];
+        if (g == 0.0 && (k == 1 ? row[0] == 0.0 : range.low >= range.high)) continue;
+        if (op == WG_LOAD) {
+            const ptrdiff_t ia = t->a[i], ib = t->b[i], step = t->span[ia] / (ptrdiff_t)sizeof(double);
+            double *memory = (double *)s->second_memory[ia] + ib;
+            ((double *)t->shadow[ia])[ib] += g;
+            if (k == 1)
+                memory[0] += row[0];
+            else
+                for (j = range.low; j < range.high; j++) memory[j * step] += row[j];
+        } else {
+            const wg_entry e = wg_read(t, i, 2);
+            /* of an adjoint of 0 there is no curvature, whatever the partial is */
+#define WG_BACK(slot, p, p_own, other, p_mixed)                                                                   \
+    if (slot >= 0) {                                                                                              \
+        double *to = s->second + slot * k;                                                                        \
+        wg_range *of = s->seconds + slot;                                                                         \
+        wg_add_row(to, of, row, range, p, k);                                                                     \
+        if (g != 0.0) {                                                                                           \
+            if (p != 0.0) s->adjoint[slot] += g * p;                                                              \
+            if (p_own != 0.0) wg_add_row(to, of, s->tangent + slot * k, s->tangents[slot], g * p_own, k);         \
+            if (p_mixed != 0.0) wg_add_row(to, of, s->tangent + other * k, s->tangents[other], g * p_mixed, k);   \
+        }                                                                                                         \
+    }
+            WG_BACK(e.ia, e.pa, e.paa, e.ib, e.pab)
+            WG_BACK(e.ib, e.pb, e.pbb, e.ia, e.pab)
+#undef WG_BACK
+        }
+    }
+    return stop - 1;
+}
+
+WG_CLONES static ptrdiff_t wg_tangents_many(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t n,
+                                            ptrdiff_t k) {
+    return wg_tangents_k(t, s, i, n, k);
+}
+
+WG_CLONES static ptrdiff_t wg_seconds_many(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t stop,
+                                           ptrdiff_t k) {
+    return wg_seconds_k(t, s, i, stop, k);
+}
+
+static ptrdiff_t wg_tangents(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t n, ptrdiff_t k) {
+    return k == 1 ? wg_tangents_k(t, s, i, n, 1) : wg_tangents_many(t, s, i, n, k);
+}
+
+static ptrdiff_t wg_seconds(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t k) {
+    return k == 1 ? wg_seconds_k(t, s, i, stop, 1) : wg_seconds_many(t, s, i, stop, k);
+}
+
+/* Undo the writes of all entries below `i`, down to an array entry, whose index is returned (-1 if none). */
+static ptrdiff_t wg_roll_back(const wg_list *t, ptrdiff_t i) {
+    while (--i >= 0) {
+        if (t->op[i] == WG_NODE) break;
+        if (t->op[i] == WG_STORE) wg_swap(t, i);
+    }
+    return i;
+}
+
+/* ---- arrays: one partial of a row over n elements, and sums of products for k directions */
+
+#if defined(__GNUC__) && !defined(__clang__)
+#define WG_IVDEP _Pragma("GCC ivdep") /* no element depends on another */
+#else
+#define WG_IVDEP
+#endif
+
+enum { WG_PA, WG_PB, WG_PAA, WG_PAB, WG_PBB }; /* columns of kernels.h */
+
+#define WG_COLUMN(partial)                                           \
+    for (i = 0; i < n; i++) {                                        \
+        const double a = av[i * sa], b = bv[i * sb], y = yv[i];      \
+        (void)a, (void)b, (void)y;                                   \
+        out[i] = (partial);                                          \
+    }                                                                \
+    break;
+#define WG_COLUMN_UNARY(NAME, name, cost, ua, pa, paa) \
+    case WG_##NAME:                                    \
+        if (column == WG_PA) {                         \
+            WG_COLUMN(pa)                              \
+        } else {                                       \
+            WG_COLUMN(paa)                             \
+        }                                              \
+        break;
+#define WG_COLUMN_BINARY(NAME, name, cost, ua, ub, pa, pb, paa, pab, pbb) \
+    case WG_##NAME:                                                       \
+        switch (column) {                                                 \
+        case WG_PA: WG_COLUMN(pa)                                         \
+        case WG_PB: WG_COLUMN(pb)                                         \
+        case WG_PAA: WG_COLUMN(paa)                                       \
+        case WG_PAB: WG_COLUMN(pab)                                       \
+        default: WG_COLUMN(pbb)                                           \
+        }                                                                 \
+        break;
+
+WG_CLONES static void wg_column_vv(int op, int column, ptrdiff_t n, const double *av, const double *bv,
+                                   const double *yv, double *out) {
+    const ptrdiff_t sa = 1, sb = 1;
+    ptrdiff_t i;
+    switch (op) { WG_UNARY(WG_COLUMN_UNARY) WG_BINARY(WG_COLUMN_BINARY) default : break; }
+}
+
+WG_CLONES static void wg_column_vs(int op, int column, ptrdiff_t n, const double *av, const double *bv,
+                                   const double *yv, double *out) {
+    const ptrdiff_t sa = 1, sb = 0;
+    ptrdiff_t i;
+    switch (op) { WG_BINARY(WG_COLUMN_BINARY) default : break; }
+}
+
+WG_CLONES static void wg_column_sv(int op, int column, ptrdiff_t n, const double *av, const double *bv,
+                                   const double *yv, double *out) {
+    const ptrdiff_t sa = 0, sb = 1;
+    ptrdiff_t i;
+    switch (op) { WG_BINARY(WG_COLUMN_BINARY) default : break; }
+}
+
+/* Is a column of a row 0 everywhere? kernels.h then says so literally. */
+static int wg_is_zero(int op, int column) {
+    switch (op) {
+#define R(NAME, name, cost, ua, pa, paa) \
+    case WG_##NAME: return column > WG_PAA || column == WG_PB || (column == WG_PAA && #paa[0] == '0');
+        WG_UNARY(R)
+#undef R
+#define R(NAME, name, cost, ua, ub, pa, pb, paa, pab, pbb)                                              \
+    case WG_##NAME:                                                                                     \
+        return (column == WG_PAA && #paa[0] == '0') || (column == WG_PAB && #pab[0] == '0') ||          \
+               (column == WG_PBB && #pbb[0] == '0');
+        WG_BINARY(R)
+#undef R
+    default: return 0;
+    }
+}
+
+/* A product, for each direction j, over n elements: x[j] times the factors p, or times one number for direction j.
+ * The steps lead from one direction to the next. */
+typedef struct {
+    const double *x, *p, *c; /* p or c is NULL */
+    ptrdiff_t x_step, c_step;
+} wg_term;
+
+/* out (+)= x * p; out may be x itself, element by element */
+WG_INLINE void wg_add_product(int add, ptrdiff_t n, const double *x, const double *p, double *out) {
+    ptrdiff_t i;
+    if (add)
+        WG_IVDEP for (i = 0; i < n; i++) out[i] += ((x[i] == 0.0) | (p[i] == 0.0)) ? 0.0 : x[i] * p[i];
+    else
+        WG_IVDEP for (i = 0; i < n; i++) out[i] = ((x[i] == 0.0) | (p[i] == 0.0)) ? 0.0 : x[i] * p[i];
+}
+
+/* out (+)= x * c */
+WG_INLINE void wg_add_multiple(int add, ptrdiff_t n, const double *x, double c, double *out) {
+    ptrdiff_t i;
+    if (c == 0.0 || !isfinite(c))
+        for (i = 0; i < n; i++) out[i] = (add ? out[i] : 0.0) + (c == 0.0 || x[i] == 0.0 ? 0.0 : c * x[i]);
+    else if (add)
+        WG_IVDEP for (i = 0; i < n; i++) out[i] += c * x[i];
+    else
+        WG_IVDEP for (i = 0; i < n; i++) out[i] = c * x[i];
+}
+
+/* out[j] (+)= sum of the terms, in k directions */
+WG_CLONES static void wg_combine(ptrdiff_t k, ptrdiff_t n, const wg_term *terms, int count, int add, double *out,
+                                 ptrdiff_t out_step) {
+    ptrdiff_t j;
+    int m;
+    for (j = 0; j < k; j++, out += out_step)
+        for (m = 0; m < count; m++) {
+            const wg_term *t = terms + m;
+            const double *x = t->x + j * t->x_step;
+            if (t->p)
+                wg_add_product(add || m, n, x, t->p, out);
+            else
+                wg_add_multiple(add || m, n, x, t->c[j * t->c_step], out);
+        }
+}
+
+/* Sum of n elements in each of k directions, added to a row. */
+WG_CLONES static void wg_add_sums(ptrdiff_t k, ptrdiff_t n, const double *x, ptrdiff_t x_step, double *row) {
+    ptrdiff_t i, j, m;
+    for (j = 0; j < k; j++, x += x_step) {
+        double part[8] = {0.0}, sum = 0.0;
+        for (i = 0; i + 8 <= n; i += 8)
+            for (m = 0; m < 8; m++) part[m] += x[i + m];
+        for (; i < n; i++) sum += x[i];
+        for (m = 0; m < 8; m++) sum += part[m];
+        row[j] += sum;
+    }
+}
+
+#endif
