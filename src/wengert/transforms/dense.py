@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import plain_copy
+from wengert.core.levels import running
 from wengert.core.pullback import carried, carried_identity, columns, pull_back
+from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced, plain
 from wengert.transforms.costs import Plan, is_forward, is_forward_at_once
 from wengert.transforms.products import (
@@ -148,6 +150,8 @@ class Derivative:
         return self._value
 
     def _value(self, *args, **kwargs):
+        if running.get():  # inside of another derivative: its values are not compared
+            return rebound(self.f)(*args, **kwargs)
         key = _key(args, kwargs)
         with self._lock:
             if self._shared is None or self._shared.key != key:
@@ -159,6 +163,8 @@ class Derivative:
 
     def _shared_parts(self, args, kwargs):
         """What `fun` has prepared at this point, or None."""
+        if running.get():
+            return None
         key = _key(args, kwargs)
         with self._lock:
             shared = self._shared
@@ -306,7 +312,8 @@ class Jacobian(Derivative):
     def _is_forward(self, n, m, recorded):
         if self.mode == "forward":
             return True
-        return is_forward_at_once(n) if m == 0 else is_forward(n, m, recorded)
+        width = self.chunk or _WIDEST
+        return is_forward_at_once(n, width) if m == 0 else is_forward(n, m, width, recorded)
 
     def _push(self, args, kwargs, positions, n):
         """Columns by runs of f with k tangents each; the value and aux are those of the first run."""
@@ -320,8 +327,10 @@ class Jacobian(Derivative):
             for first in range(0, n, k):
                 run = push(self.f, args, kwargs, positions, self.has_aux, self.name, min(k, n - first), _Identity(first))
                 parts.append([columns(run.level, y) for y in run.outputs])
-                kept = kept or run
-                run.close()
+                if kept is None:
+                    kept = run
+                else:
+                    run.close()
             kept.matrices = [np.concatenate(found, axis=1) for found in zip(*parts)]
         self._m = sum([np.shape(matrix)[0] for matrix in kept.matrices])
         self.plan = Plan("forward", n, self._m, -(-n // k) if k else 1, 0, k, self._reason("forward"))
