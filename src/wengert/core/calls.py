@@ -160,6 +160,9 @@ def _matmul_pulled(a, b, position, t, g):
 
 
 def strong_matmul(a, b):
+    """a @ b in which 0 times inf is 0."""
+    if a.shape[-1] == 1 and b.ndim > 1:
+        return strong(a, b)
     z = np.matmul(a, b)
     if not np.isnan(np.sum(z)) or (np.isfinite(a).all() and np.isfinite(b).all()):
         return z

@@ -24,6 +24,8 @@ def strong_matmul(a, b):
 
     Redone term by term only where a NaN came out of an operand that is not finite: rare, so it may be slow.
     """
+    if np.shape(a)[-1] == 1:  # columns times rows: slow in a library for products
+        return strong(a, b)
     y = np.matmul(a, b)
     # the sum is NaN if an element is, and costs no array of bools
     if not np.isnan(np.sum(y)) or (np.isfinite(a).all() and np.isfinite(b).all()):
