@@ -14,6 +14,7 @@ at the end, also after an exception, every buffer holds what the function left i
 cimport cython
 cimport numpy as cnp
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.ref cimport Py_REFCNT
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
@@ -293,6 +294,8 @@ cdef class Second:
         """Make `tangent`, with a leading axis of length k, that of a whole value."""
         cdef cnp.ndarray row
         if buffer is not None:
+            if Py_REFCNT(tangent) == 1 and self.adopt(buffer, view, tangent):
+                return 0
             self.fresh(buffer)
             target = self.tangent_of(buffer, view, -1)
             target[...] = aligned(tangent, cnp.PyArray_NDIM(view))
@@ -301,6 +304,20 @@ cdef class Second:
         memcpy(self.rows.tangent + slot * self.k, cnp.PyArray_DATA(row), self.k * sizeof(double))
         self.rows.tangents[slot] = wg_trimmed(self.rows.tangent + slot * self.k, self.k)
         return 0
+
+    cdef bint adopt(self, Buffer buffer, cnp.ndarray view, object tangent) except -1:
+        """Make an array that nobody else refers to the tangents of a result, where the layouts agree."""
+        cdef Block block
+        if (buffer.id >= 0 or type(tangent) is not np.ndarray or not is_vector(<cnp.ndarray>tangent)
+                or not is_vector(view) or np.shape(tangent) != (self.k, *np.shape(view))
+                or <Py_ssize_t>cnp.PyArray_NBYTES(view) != buffer.span
+                or not cnp.PyArray_CHKFLAGS(<cnp.ndarray>tangent, cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE)):
+            return False
+        block = Block.__new__(Block)
+        block.data = <char *>cnp.PyArray_DATA(<cnp.ndarray>tangent)
+        block.owner = tangent
+        jet_of(buffer).tangent = block
+        return True
 
     cdef int push(self, Node node, Py_ssize_t i) except -1:
         """Tangents of the result of one array entry."""
