@@ -7,10 +7,9 @@ import math
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import composed, strong, structural
+from wengert.registry import composed, strong, strong_matmul, structural
 from wengert.rules.broadcasting import aligned, gathered, leading, unbroadcast
 from wengert.rules.composed import as_array
-from wengert.rules.products import strong_matmul
 
 # ---- interpolation between the points of a table
 

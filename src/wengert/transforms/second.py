@@ -25,16 +25,14 @@ from wengert.transforms.products import (
     side_by_side,
 )
 
-#: bytes that the tangents and their adjoints of all numbers may take in one sweep: of scalars, which touch the few
-#: directions that they depend on, and of arrays, in which matrix products want many directions
-_SCALAR_BYTES = 1 << 25
-_ARRAY_BYTES = 1 << 25
+#: bytes that the tangents of all scalars, or of all arrays, and those of their adjoints may take in one sweep: more
+#: than a cache holds, because scalars touch the few directions they depend on, and matrix products want many
+_SWEEP_BYTES = 1 << 25
 
 
 def directions_at_once(run: Recording, m: int) -> int:
     """How many of m directions are swept at once."""
-    scalars, elements = 16 * (run.tape.size + 1), 16 * (run.tape.elements + 1)
-    return min(m, max(1, min(_SCALAR_BYTES // scalars, _ARRAY_BYTES // elements)))
+    return min(m, max(1, _SWEEP_BYTES // (16 * (max(run.tape.size, run.tape.elements) + 1))))
 
 
 class Hessian(Derivative):
