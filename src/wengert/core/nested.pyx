@@ -341,8 +341,11 @@ cdef object summed(c, cnp.ndarray view):
 
 
 def transposed(pullback, name, y, t, values):
-    """The transpose of a pullback at a tangent `t` of its operand, with a leading axis: tangents of `y`."""
-    if var.holds_traced((y, t, *values)):
+    """The transpose of a pullback at a tangent `t` of its operand, with a leading axis: tangents of `y`.
+
+    `values` is all that the pullback reads: numbers, or operands of a level around.
+    """
+    if var.holds_traced(values):
         return transposed_on(List(f"the pullback of {name}", len(levels.running.get())), pullback, y, t)
     with levels.outside():
         return transposed_on(Tape(f"the pullback of {name}"), pullback, y, t)

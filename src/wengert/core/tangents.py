@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.core import nested
+from wengert.core.var import holds_traced
 from wengert.registry import strong
 
 
@@ -109,7 +110,16 @@ def transposed(row, operand, t, args, kwargs, y):
         found = pullback(row, position, ybar, y, args, kwargs)
         return found if item < 0 else found[item]
 
-    return nested.transposed(of_cotangent, row.name, y, t, (args, tuple(kwargs.values())))
+    values = (y, t, args, tuple(kwargs.values()))
+    if row.kind != "custom" or holds_traced(values):
+        return nested.transposed(of_cotangent, row.name, y, t, values)
+    try:
+        return nested.transposed(of_cotangent, row.name, y, t, values)
+    except TypeError:  # a rule that calls compiled code: a row of its matrix at a time
+        units = np.reshape(np.eye(np.size(y), dtype=y.dtype), (np.size(y), *np.shape(y)))
+        rows = [np.broadcast_to(of_cotangent(unit[()]), t.shape[1:]) for unit in units]
+        found = np.stack([np.sum(times(t, r), axis=tuple(range(1, t.ndim))) for r in rows], axis=-1)
+        return np.reshape(found, (len(t), *np.shape(y)))
 
 
 def pullback(row, position, ybar, y, args, kwargs):

@@ -15,6 +15,7 @@ import numpy as np
 from wengert.registry import strong, strong_matmul, structural
 from wengert.rules.broadcasting import aligned, from_end, front, leading, unbroadcast
 
+
 def transposed(a):
     return np.swapaxes(a, -1, -2)
 

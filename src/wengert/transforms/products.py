@@ -17,6 +17,7 @@ import numpy as np
 
 import wengert.numpy  # noqa: F401  (makes NumPy's functions known to the rebinding of code)
 from wengert.containers import input_leaf, leaves_like, lowered, output_leaf, split
+from wengert.core.dispatch import stacked
 from wengert.core.levels import running
 from wengert.core.memory import Level
 from wengert.core.nested import List
@@ -24,7 +25,6 @@ from wengert.core.pullback import carried, has_stores, independent, is_output, p
 from wengert.core.rebind import rebound
 from wengert.core.second import push_forward
 from wengert.core.tape import Tape
-from wengert.core.dispatch import stacked
 from wengert.core.var import holds_traced, level_of, tangents_of
 from wengert.errors import MutatedInputWarning
 from wengert.transforms.custom import transposes
