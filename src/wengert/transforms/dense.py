@@ -325,7 +325,8 @@ class Jacobian(Derivative):
             kept = None
             parts = []
             for first in range(0, n, k):
-                run = push(self.f, args, kwargs, positions, self.has_aux, self.name, min(k, n - first), _Identity(first))
+                width = min(k, n - first)
+                run = push(self.f, args, kwargs, positions, self.has_aux, self.name, width, _Identity(first))
                 parts.append([columns(run.level, y) for y in run.outputs])
                 if kept is None:
                     kept = run
