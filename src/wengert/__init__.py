@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from wengert.core.levels import passive
     from wengert.core.tape import clear_caches
+    from wengert.debug import detect_nan, probe
     from wengert.errors import (
         LevelError,
         MutatedInputWarning,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         UnsupportedFunctionError,
     )
     from wengert.testing import compare
+    from wengert.transforms.explain import explain
 
 __version__ = "0.1.0"
 
@@ -48,6 +50,9 @@ _HOMES = {
     "passive": "core.levels",
     "clear_caches": "core.tape",
     "compare": "testing",
+    "detect_nan": "debug",
+    "probe": "debug",
+    "explain": "transforms.explain",
     "LevelError": "errors",
     "MutatedInputWarning": "errors",
     "TracedValueError": "errors",
@@ -62,6 +67,8 @@ __all__ = [
     "clear_caches",
     "compare",
     "derivative",
+    "detect_nan",
+    "explain",
     "grad",
     "gradient",
     "jacfwd",
@@ -70,6 +77,7 @@ __all__ = [
     "jvp",
     "passive",
     "primitive",
+    "probe",
     "stop_gradient",
     "value_and_grad",
     "vjp",

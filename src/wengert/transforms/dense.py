@@ -288,7 +288,7 @@ class Jacobian(Derivative):
             self._m = sum([math.prod(shape_of(y)) for y in run.outputs])
             if self._is_forward(n, self._m, True):
                 run.close()
-                return self._push(args, kwargs, positions, n)
+                return self._push(args, kwargs, positions, n, "; f was recorded once, to count its values")
         return run
 
     def _is_forward(self, n, m, recorded):
@@ -296,8 +296,11 @@ class Jacobian(Derivative):
             return True
         return is_forward_at_once(n) if m == 0 else is_forward(n, m, recorded)
 
-    def _push(self, args, kwargs, positions, n):
-        """Columns by runs of f with k tangents each; the value and aux are those of the first run."""
+    def _push(self, args, kwargs, positions, n, recorded=""):
+        """Columns by runs of f with k tangents each; the value and aux are those of the first run.
+
+        `recorded` says so in the plan if `f` was run before to find out what it returns.
+        """
         k = min(self.chunk or _WIDEST, n)
         first_run = None
         columns = []
@@ -311,7 +314,9 @@ class Jacobian(Derivative):
                 run.close()
         first_run.columns = columns[0] if len(columns) == 1 else [np.concatenate(parts) for parts in zip(*columns)]
         self._m = sum([math.prod(shape_of(y)) for y in first_run.outputs])
-        self.plan = Plan("forward", n, self._m, len(columns), 0, k, self._reason("forward"))
+        self.plan = Plan(
+            "forward", n, self._m, len(columns) + bool(recorded), 0, k, self._reason("forward") + recorded
+        )
         return first_run
 
     def _reason(self, mode):
@@ -356,8 +361,10 @@ class Jacobian(Derivative):
     def _rows(self, run, m):
         """Derivatives of all m elements of the outputs, an array of shape (m, *S) for each input."""
         k = self.chunk or self._directions(run, m)
-        self.plan = Plan("reverse", sum([math.prod(x.shape) for x in run.inputs]), m, 1, -(-m // k) if k else 0, k,
-                         self._reason("reverse"))
+        n = sum([math.prod(x.shape) for x in run.inputs])
+        recorded = self.mode == "auto" and self._is_forward(n, m, False)
+        reason = self._reason("reverse") + ("; f is recorded now, the next call goes forward" if recorded else "")
+        self.plan = Plan("reverse", n, m, 1, -(-m // k) if k else 0, k, reason)
         if 0 < m <= k:
             return pull_back(run.tape, run.inputs, run.outputs, (0, m), m, True, True)
         parts = []
@@ -384,6 +391,8 @@ class Jacobian(Derivative):
 
 class VJP:
     """``vjp(f)``: a callable that gives the value and the pullback at a point."""
+
+    word = "vjp"
 
     def __init__(self, f: Callable, argnums: Any = 0, has_aux: bool = False):
         self._recorder = Derivative(f, argnums, False, has_aux)
@@ -424,6 +433,8 @@ class _Identity:
 
 class JVP:
     """``jvp(f)``: a callable that gives the value at a point and its derivative in a direction."""
+
+    word = "jvp"
 
     def __init__(self, f: Callable, argnums: Any = 0, has_aux: bool = False):
         self._recorder = Derivative(f, argnums, False, has_aux)
