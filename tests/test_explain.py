@@ -48,7 +48,7 @@ PASSES = [
     (3, 2, "auto", ("forward", 1, 0, 3), ("forward", 1, 0, 3)),
     (7, 9, "auto", ("reverse", 1, 1, 9), ("forward", 1, 0, 7)),
     (30, 1000, "auto", ("forward", 2, 0, 30), ("forward", 1, 0, 30)),
-    (1000, 1000, "auto", ("reverse", 1, 8, 130), ("reverse", 1, 8, 130)),
+    (1000, 1000, "auto", ("reverse", 1, 12, 87), ("reverse", 1, 12, 87)),
     (1000, 3, "forward", ("forward", 16, 0, 64), ("forward", 16, 0, 64)),
     (1, 30, "reverse", ("reverse", 1, 1, 30), ("reverse", 1, 1, 30)),
 ]

@@ -1,17 +1,24 @@
-"""Exact derivatives beside finite differences: how many digits agree, and what each costs."""
+"""Derivatives beside other means: `compare` reports digits and times, `check_derivatives` raises.
+
+The other means are differences, extrapolated to a step of 0 with an estimate of their error, and complex steps.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from wengert.containers import children_of, input_leaf
-from wengert.transforms.dense import Jacobian
+import wengert
+from wengert.containers import children_of, input_leaf, output_leaf, split
+from wengert.core.rebind import rebound
+from wengert.transforms.dense import JVP, VJP, Gradient, Jacobian
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,10 +106,8 @@ def compare(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = N
         raise TypeError(f"compare: {derivative.name} is a {type(fast).__name__}; compare functions of one array")
     exact = np.asarray(fast)
 
-    def flat(point):
-        return np.ravel(np.asarray(f(point.reshape(x.shape) if x.ndim else point[0], *args, **kwargs), dtype=float))
-
-    point = np.ravel(x)
+    subject = _Subject(f, x, args, kwargs)
+    flat, point = subject.value, subject.point
     step = math.sqrt(np.finfo(float).eps) * np.maximum(np.abs(point), 1.0)
     rough = np.reshape(approx_fprime(point, flat, step), exact.shape)
     digits, worst = _agreement(exact, rough, x.size)
@@ -138,3 +143,606 @@ def _seconds(run):
         run()
         best = min(best, time.perf_counter() - start)
     return best
+
+
+# ------------------------------------------------------------------------------------------ check_derivatives
+
+#: relative tolerances by precision: of two ways that differ by rounding, and against differences
+_ROUNDING = {8: 1e-9, 4: 1e-4, 2: 1e-2}
+_ROUGH = {8: 1e-6, 4: 1e-3, 2: 3e-2}
+
+_DIRECTIONS = 3  # random ones, for each of the first derivatives
+_FEW = 64  # most variables for which a failure is traced to a single entry
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Check:
+    """What `check_derivatives` found; print it.
+
+    Attributes
+    ----------
+    name : str
+        The function.
+    findings : tuple of Finding
+        One for each comparison.
+    """
+
+    name: str
+    findings: tuple
+
+    @property
+    def failures(self) -> tuple:
+        return tuple(finding for finding in self.findings if finding.text)
+
+    def __repr__(self):
+        failed = len(self.failures)
+        result = f"{failed} of {len(self.findings)} checks failed" if failed else "derivatives agree"
+        return "\n".join([f"{self.name}: {result}", *map(str, self.findings)])
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One comparison of `check_derivatives`.
+
+    Attributes
+    ----------
+    way, reference : str
+        How the derivative was computed, and what it was compared with.
+    digits : float
+        Decimal digits to which the worst entry agrees.
+    text : str
+        What is wrong; empty if nothing is.
+    """
+
+    way: str
+    reference: str
+    digits: float
+    text: str = ""
+
+    def __str__(self):
+        digits = "all" if self.digits == math.inf else f"{max(0.0, self.digits):.1f}"
+        line = f"  {self.way:<32} {digits:>4} digits, against {self.reference}"
+        return f"{line}: FAILED\n    " + self.text.replace("\n", "\n    ") if self.text else line
+
+
+def check_derivatives(
+    f: Callable,
+    x: Any,
+    order: int = 2,
+    modes: tuple = ("forward", "reverse", "mixed"),
+    *,
+    args: tuple = (),
+    kwargs: dict | None = None,
+    argnums: int | tuple = 0,
+    rtol: float | None = None,
+    atol: float = 0.0,
+    seed: int = 1964,
+    reference: str = "auto",
+) -> Check:
+    """Raise unless all ways to the derivatives of a function agree with each other and with the function.
+
+    The value must be that of plain NumPy bit for bit.
+    First derivatives are multiplied by random directions, in forward and in reverse mode, and compared with each other
+    to rounding and with the reference.
+    Second derivatives, of a random combination of the outputs, are multiplied by random directions in every
+    nesting of the modes and compared with each other, with their transpose, and with differences of gradients.
+
+    Parameters
+    ----------
+    f : callable
+        Maps an array or container (and further arguments) to an array, number or container.
+    x : array_like or container
+        Point at which to check; never changed.
+    order : {1, 2}
+        Highest derivatives that are checked.
+    modes : tuple of {"forward", "reverse", "mixed"}
+        Forward and reverse mode, each alone; "mixed" are forward over reverse and reverse over forward.
+    args, kwargs : tuple, dict
+        Further arguments of `f`.
+    argnums : int or tuple of int
+        Positions of the differentiated arguments.
+    rtol, atol : float, optional
+        Tolerances against the reference, relative to the size of the entry and absolute.
+        By default 1e-6 against differences and 1e-9 against complex steps, in single precision 1e-3 and 1e-4;
+        the estimated error of differences is added.
+    seed : int
+        Of the random directions.
+    reference : {"auto", "differences", "complex-step"}
+        What first derivatives are compared with. By default a complex step where `f` takes complex numbers and it
+        agrees with differences, else differences, extrapolated to a step of 0.
+
+    Returns
+    -------
+    Check
+        Digits in agreement for each comparison; its ``repr`` is a table.
+
+    Raises
+    ------
+    AssertionError
+        If something disagrees, or `f` has a kink at `x`: with the way, the worst entry, both values and what to
+        look at.
+    UnsupportedFunctionError
+        And any other error of the derivatives themselves, unchanged.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> from wengert.testing import check_derivatives
+    >>> report = check_derivatives(lambda x: np.sin(x) * x[0], [1.0, 2.0])
+    >>> min(finding.digits for finding in report.findings) > 6
+    True
+    >>> check_derivatives(np.abs, 0.0, order=1)
+    Traceback (most recent call last):
+    AssertionError: absolute: 1 of 6 checks failed
+    ...
+    """
+    if order not in (1, 2):
+        raise ValueError(f"check_derivatives: order is 1 or 2, not {order!r}")
+    unknown = set(modes) - {"forward", "reverse", "mixed"}
+    if unknown:
+        raise ValueError(f"check_derivatives: modes are 'forward', 'reverse' and 'mixed', not {sorted(unknown)}")
+    if reference not in ("auto", "differences", "complex-step"):
+        raise ValueError(f"check_derivatives: reference is 'auto', 'differences' or 'complex-step', not {reference!r}")
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", wengert.MutatedInputWarning)
+        checker = _Checker(_Subject(f, x, args, kwargs or {}, argnums), modes, rtol, atol, seed, reference)
+        if checker.m and checker.subject.n:
+            checker.first_order()
+            if order == 2 and not checker.report().failures:
+                checker.second_order()
+    report = checker.report()
+    if report.failures:
+        raise AssertionError(repr(report))
+    return report
+
+
+class _Subject:
+    """A function with the point at which it is looked at, as a function of one vector of numbers."""
+
+    def __init__(self, f, x, args, kwargs, argnums=0):
+        self.f = f
+        self.args = (x, *args)
+        self.kwargs = kwargs
+        self.argnums = argnums
+        self.name = getattr(f, "__qualname__", None) or getattr(f, "__name__", None) or repr(f)
+        self.is_single = not isinstance(argnums, tuple)
+        self.positions = (argnums,) if self.is_single else argnums
+        parts = [split(self.args[i]) for i in self.positions]
+        self.restores = [(restore, len(leaves)) for leaves, restore in parts]
+        leaves = [input_leaf(leaf, "check_derivatives") for found, _ in parts for leaf in found]
+        self.shapes = [np.shape(leaf) for leaf in leaves]
+        self.dtypes = [leaf.dtype for leaf in leaves]
+        self.point = _joined(leaves)
+        self.n = self.point.size
+
+    def of(self, f):
+        """Another function of the same arguments, at the same point."""
+        return _Subject(f, self.args[0], self.args[1:], self.kwargs, self.argnums)
+
+    # -- the function itself
+
+    def arguments(self, point=None):
+        """Arguments of f at a point, in the dtype of the point; without one those that were given."""
+        if point is None:
+            leaves = [part.astype(dtype) for part, dtype in zip(_parted(self.point, self.shapes), self.dtypes)]
+        else:
+            leaves = [part.copy() for part in _parted(point, self.shapes)]
+        found = list(self.args)
+        for i, part in zip(self.positions, self.packed([leaf[()] for leaf in leaves])):
+            found[i] = part
+        return found
+
+    def packed(self, leaves):
+        """Leaves of all differentiated arguments as a list of these arguments."""
+        found = []
+        start = 0
+        for restore, count in self.restores:
+            found.append(restore(leaves[start : start + count]))
+            start += count
+        return found
+
+    def leaves(self, point=None):
+        """What plain f returns at a point, as a list of arrays."""
+        y = self.f(*self.arguments(point), **self.kwargs)
+        return [np.asarray(leaf) for leaf in split(y)[0]]
+
+    def value(self, point):
+        """All numbers that f returns at a point, as one vector."""
+        return _joined(self.leaves(point))
+
+    # -- exact derivatives
+
+    def direction(self, v):
+        """A vector, or k of them, in the form of the differentiated arguments."""
+        parts = [part.astype(dtype)[()] for part, dtype in zip(_parted(v, self.shapes), self.dtypes)]
+        packed = self.packed(parts)
+        return packed[0] if self.is_single else tuple(packed)
+
+    def forward(self, directions):
+        """The value, and J times k directions, of shape (k, m)."""
+        x, *rest = self.arguments()
+        y, dy = JVP(self.f, self.argnums)(x, self.direction(directions), *rest, **self.kwargs)
+        return split(y)[0], _joined(split(dy)[0], 1)
+
+    def reverse(self, cotangents):
+        """The value, and k cotangents times J, of shape (k, n)."""
+        y, pullback = VJP(self.f, self.argnums)(*self.arguments(), **self.kwargs)
+        leaves, restore = split(y)
+        parts = [part.astype(leaf.dtype) for part, leaf in zip(_parted(cotangents, map(np.shape, leaves)), leaves)]
+        return leaves, _joined(self.differentiated(pullback(restore(parts))), 1)
+
+    def gradient(self, point=None):
+        """Gradient at a point, if f returns one number."""
+        return _joined(self.differentiated(Gradient(self.f, self.argnums)(*self.arguments(point), **self.kwargs)))
+
+    def differentiated(self, found):
+        """Leaves of a result in the form of the differentiated arguments."""
+        return [leaf for part in ([found] if self.is_single else found) for leaf in split(part)[0]]
+
+
+def _joined(leaves, lead=0):
+    """Arrays side by side in one vector of doubles, or in k of them behind `lead` axes."""
+    dtype = complex if any(np.iscomplexobj(leaf) for leaf in leaves) else float
+    parts = [np.reshape(np.asarray(leaf, dtype=dtype), (*np.shape(leaf)[:lead], -1)) for leaf in leaves]
+    return np.concatenate(parts, axis=-1) if parts else np.zeros(0)
+
+
+def _parted(vector, shapes):
+    """The arrays that a vector holds, or those that k vectors hold, stacked."""
+    shapes = list(shapes)
+    ends = np.cumsum([0, *map(math.prod, shapes)])
+    lead = vector.shape[:-1]
+    return [vector[..., a:b].reshape((*lead, *shape)) for a, b, shape in zip(ends, ends[1:], shapes)]
+
+
+# ---- what exact derivatives are compared with
+
+
+class _Slopes:
+    """Derivatives of a vector-valued function along k directions, by differences of shrinking steps.
+
+    Central differences and the jump of one-sided ones are extrapolated to a step of 0 (Richardson); of each entry
+    the member of the table counts that differs least from its neighbours, and that difference is its error.
+    """
+
+    name = "differences"
+
+    def __init__(self, function, point, directions, precision=np.finfo(float).eps):
+        middle = function(point)
+        self.steps = 0.5 ** np.arange(3, 1 + max(8, round(-math.log2(5 * precision ** (1 / 3)))))
+        found = [self._along(function, point, v, middle) for v in directions]
+        self.values, self.errors, jumps, doubts = (np.stack(part) for part in zip(*found))
+        self.noise = 8 * precision / self.steps[-1] * np.abs(middle)
+        self.jumps = np.where(np.abs(jumps) > 10 * doubts + self.noise, jumps, 0.0)
+
+    def _along(self, function, point, v, middle):
+        with np.errstate(all="ignore"):
+            pairs = [(function(point + h * v), function(point - h * v)) for h in self.steps]
+            central = [(ahead - behind) / (2 * h) for h, (ahead, behind) in zip(self.steps, pairs)]
+            one_sided = [(ahead - 2 * middle + behind) / h for h, (ahead, behind) in zip(self.steps, pairs)]
+            return *_extrapolated(central, 2), *_extrapolated(one_sided, 1)
+
+
+def _extrapolated(rows, power):
+    """Limit of a sequence at steps 1, 1/2, 1/4, ... with errors of order power, power + 2, ... and its error."""
+    best = rows[0]
+    error = np.full(best.shape, np.inf)
+    before = [best]
+    for row in rows[1:]:
+        line = [row]
+        for j, old in enumerate(before):
+            gain = 2.0 ** (power + 2 * j)
+            line.append((gain * line[j] - old) / (gain - 1))
+            change = np.maximum(np.abs(line[j + 1] - line[j]), np.abs(line[j + 1] - old))
+            better = change < error
+            best, error = np.where(better, line[j + 1], best), np.where(better, change, error)
+        before = line
+    return best, error
+
+
+class _ComplexSteps:
+    """The same by complex steps, exact to rounding; `slopes` are differences that they must agree with."""
+
+    name = "complex step"
+
+    def __init__(self, function, point, directions, slopes):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a cast to real numbers loses the derivative
+            found = [function(point + 1e-150j * v) for v in directions]
+        if not all(np.iscomplexobj(y) for y in found):
+            raise TypeError("the function returns real numbers for complex ones")
+        self.values = np.stack([y.imag for y in found]) / 1e-150
+        self.errors = np.zeros(self.values.shape)
+        self.jumps = slopes.jumps
+        self.noise = 100 * np.finfo(float).eps * np.abs(found[0].real) + 1e-100
+        scale = np.abs(self.values).max(axis=0)
+        if not (np.abs(self.values - slopes.values) <= 100 * slopes.errors + slopes.noise + 1e-6 * scale).all():
+            raise ValueError("complex steps disagree with differences: the function is not analytic")
+
+
+# ---- the comparisons
+
+
+class _Checker:
+    """Collects the findings of `check_derivatives`."""
+
+    def __init__(self, subject, modes, rtol, atol, seed, reference):
+        self.subject = subject
+        self.modes = modes
+        self.rtol = rtol
+        self.atol = atol
+        self.random = np.random.default_rng(seed)
+        self.reference = reference
+        self.findings = []
+        self.is_kinked = False
+        leaves = subject.leaves()
+        self.leaves = [leaf.astype(float) if leaf.dtype.kind in "biu" else leaf for leaf in leaves]
+        self.shapes = [leaf.shape for leaf in leaves]
+        self.m = sum(map(math.prod, self.shapes))
+        self.itemsize = min([dtype.itemsize for dtype in (*subject.dtypes, *(leaf.dtype for leaf in self.leaves))])
+        self.rounding = _ROUNDING[self.itemsize]
+        in_double = [leaf.dtype for leaf in subject.leaves(subject.point) if leaf.dtype.kind == "f"]
+        self.precision = max([np.finfo(dtype).eps for dtype in in_double], default=np.finfo(float).eps)
+        self.size = np.maximum(np.abs(subject.point), 0.01)  # of a step
+        self.directions = self.random.normal(size=(_DIRECTIONS, subject.n)) * self.size
+        self.cotangents = self.random.normal(size=(_DIRECTIONS, self.m))
+
+    def report(self):
+        return Check(self.subject.name, tuple(self.findings))
+
+    # -- first derivatives
+
+    def first_order(self):
+        subject = self.subject
+        known = self.known(self.directions)
+        rows = _sizes(known)
+        usual = rows + 1e6 * known.noise
+        self.cotangents /= np.where(usual > 0, usual, 1.0)  # all outputs count alike
+        weights = np.abs(self.cotangents)
+        allowed = self.allowed(known, rows)
+        pairs = {}
+        self.smooth(known, rows, self.shapes, "smoothness", "f has a kink at this point")
+        if "forward" in self.modes:
+            y, Jv = subject.forward(self.directions)
+            self.same_value("value, forward", y)
+            self.note("J v, forward", known.name, Jv, known.values, rows, allowed, self.shapes,
+                      lambda: self.entry("forward", known.name))
+            pairs["forward"] = self.cotangents @ Jv.T
+        if "reverse" in self.modes:
+            y, wJ = subject.reverse(self.cotangents)
+            self.same_value("value, reverse", y)
+            pairs["reverse"] = wJ @ self.directions.T
+            self.note("w J v, reverse", known.name, pairs["reverse"], self.cotangents @ known.values.T,
+                      weights @ rows, weights @ allowed, None, lambda: self.entry("reverse", known.name))
+        if len(pairs) == 2:
+            self.note("w J v, reverse", "forward mode", pairs["reverse"], pairs["forward"], weights @ rows,
+                      self.rounding * (weights @ rows), None, lambda: self.entry("reverse", "forward"))
+
+    def known(self, directions):
+        """Derivatives along directions by other means."""
+        subject = self.subject
+        slopes = _Slopes(subject.value, subject.point, directions, self.precision)
+        if self.reference == "differences":
+            return slopes
+        try:
+            return _ComplexSteps(subject.value, subject.point, directions, slopes)
+        except Exception as error:
+            if self.reference == "complex-step":
+                raise TypeError(f"check_derivatives: no complex step of {subject.name}: {error}") from error
+            return slopes
+
+    def allowed(self, known, rows):
+        """What each output may differ by: relative to its size, and by the error of the reference."""
+        rtol = self.rtol
+        if rtol is None:
+            rtol = self.rounding if known.name == _ComplexSteps.name else _ROUGH[self.itemsize]
+        return self.atol + rtol * rows + np.minimum(10 * known.errors.max(axis=0), 1e-2 * rows) + known.noise
+
+    def entry(self, mode, reference):
+        """The worst entry of the Jacobian."""
+        if reference in ("forward", "reverse"):
+            return self.worst(self.jacobian(mode), self.jacobian(reference), self.shapes, mode, reference)
+        return self.worst(self.jacobian(mode), self.by_columns(self.known), self.shapes, mode, reference)
+
+    def jacobian(self, mode):
+        subject = self.subject
+        return subject.forward(np.eye(subject.n))[1].T if mode == "forward" else subject.reverse(np.eye(self.m))[1]
+
+    # -- second derivatives
+
+    def second_order(self):
+        """Those of one combination of the outputs."""
+        subject = self.subject
+        combined = subject.of(_combination(subject.f, _parted(self.cotangents[0], self.shapes)))
+        known = self.known_second(combined, self.directions)
+        rows = _sizes(known)
+        allowed = self.allowed(known, rows)
+        weights = np.abs(self.directions)
+        whole = (weights @ rows).max()
+        self.smooth(known, rows, subject.shapes, "smoothness of the gradient", "a first derivative has a kink here")
+        first = None
+        for mode, way, products in _second_ways(combined):
+            if mode not in self.modes:
+                continue
+            found = products(self.directions)
+            if way == "forward over forward":
+                pairs = found
+                expected = self.directions @ known.values.T
+                self.note(f"u H v, {way}", known.name, pairs, expected, whole, weights @ allowed)
+            else:
+                pairs = found @ self.directions.T
+                self.note(f"H v, {way}", known.name, found, known.values, rows, allowed, subject.shapes,
+                          lambda: self.second_entry(way, products, combined))  # noqa: B023  (called at once)
+            self.note(f"u H v, {way}", "v H u", pairs, pairs.T, whole, 10 * self.rounding * whole)
+            if first is not None:
+                self.note(f"u H v, {way}", first[0], pairs, first[1], whole, 10 * self.rounding * whole)
+            first = first or (way, pairs)
+
+    def known_second(self, combined, directions):
+        slopes = _Slopes(combined.gradient, combined.point, directions, self.precision)
+        slopes.name = "differences of gradients"
+        return slopes
+
+    def second_entry(self, way, products, combined):
+        """The worst entry of the matrix of second derivatives."""
+        expected = self.by_columns(functools.partial(self.known_second, combined))
+        exact = products(np.eye(combined.n)).T
+        return self.worst(exact, expected, combined.shapes, way, "differences of gradients")
+
+    # -- findings
+
+    def same_value(self, way, found):
+        """Note a value that is not that of plain NumPy bit for bit."""
+        text = ""
+        for i, (y, expected) in enumerate(zip(map(np.asarray, found), self.leaves)):
+            if not _is_same(y, expected):
+                text = f"output {i}: {y.dtype} {y}, plain NumPy gives {expected.dtype} {expected}"
+        self.findings.append(Finding(way, "plain NumPy", -math.inf if text else math.inf, text))
+
+    def smooth(self, known, rows, shapes, way, what):
+        """Note where the derivatives from the two sides differ."""
+        jumps = np.abs(known.jumps).max(axis=0)
+        excess = jumps - 1e-4 * rows
+        i = int(excess.argmax())
+        text = ""
+        if excess[i] > 0:
+            self.is_kinked = True
+            text = f"at {_index(i, shapes)} the derivatives from the two sides differ by {jumps[i]:.6g}: {what}"
+        self.findings.append(Finding(way, "the other side", _digits(jumps, rows), text))
+
+    def note(self, way, reference, found, expected, size, allowed, shapes=None, entry=None):
+        """Note how derivatives along random directions compare; `entry` describes the worst entry where they differ."""
+        found, expected, allowed = np.broadcast_arrays(found, expected, np.reshape(allowed, _column(allowed, shapes)))
+        error = np.where(found == expected, 0.0, np.abs(found - expected))
+        excess = np.where(error <= allowed, 0.0, np.nan_to_num(error / allowed, nan=np.inf))
+        text = ""
+        if excess.any():
+            worst = np.unravel_index(excess.argmax(), excess.shape)
+            place = f", at {_index(int(worst[1]), shapes)}" if shapes is not None else ""
+            text = f"along a random direction{place}: {found[worst]:.17g}, {reference} {expected[worst]:.17g}"
+            if entry is not None and max(self.subject.n, self.m) <= _FEW:
+                text += "\n" + entry()
+            text += "\n" + self.hint(way)
+        size = np.broadcast_to(np.reshape(size, _column(size, shapes)), error.shape)
+        self.findings.append(Finding(way, reference, _digits(error, size), text))
+
+    def by_columns(self, known):
+        """A matrix of derivatives by other means."""
+        return (known(np.diag(self.size)).values / self.size[:, None]).T
+
+    def worst(self, exact, expected, shapes, way, reference):
+        digits, (i, j) = _agreement(exact, expected, self.subject.n)
+        return (
+            f"worst entry {_index(i, shapes, j, self.subject.shapes)}: {way} {exact[i, j]:.17g}, "
+            f"{reference} {expected[i, j]:.17g} ({max(0.0, digits):.1f} digits)"
+        )
+
+    def hint(self, way):
+        """What to look at."""
+        if self.is_kinked:
+            return "there is no derivative at a kink: move x, or check each branch on its own"
+        if "H" in way:
+            return "first derivatives agree: look for a rule that is no function of traced values"
+        if any("J" in finding.way and not finding.text for finding in self.findings):
+            return "forward mode agrees: look at the pullbacks of the rules"
+        return (
+            "look at rules of your own, at values that pass by the derivative (stop_gradient, passive, a cache, "
+            "random numbers), and at iterations that stop early"
+        )
+
+
+def _combination(f, weights):
+    """The sum of all outputs of f with these weights."""
+
+    def combination(*args, **kwargs):
+        leaves = [output_leaf(leaf, "check_derivatives") for leaf in split(rebound(f)(*args, **kwargs))[0]]
+        return sum([np.sum(weight.astype(leaf.dtype) * leaf) for weight, leaf in zip(weights, leaves)])
+
+    return combination
+
+
+def _second_ways(subject):
+    """Each nesting of the modes: what it belongs to, its name, and products of H with k directions by it.
+
+    Forward over forward gives products with pairs of directions.
+    """
+    f, argnums = subject.f, subject.argnums
+
+    def along(v):
+        def slope(x, *args, **kwargs):
+            return JVP(f, argnums)(x, subject.direction(v), *args, **kwargs)[1]
+
+        return slope
+
+    def paired(v):
+        def product(*args, **kwargs):
+            found = subject.differentiated(Gradient(f, argnums)(*args, **kwargs))
+            return sum([np.sum(part.astype(g.dtype) * g) for part, g in zip(_parted(v, subject.shapes), found)])
+
+        return product
+
+    def forward_over_reverse(directions):
+        x, *rest = subject.arguments()
+        _, found = JVP(Gradient(f, argnums), argnums)(x, subject.direction(directions), *rest, **subject.kwargs)
+        return _joined(split(found)[0], 1)
+
+    def forward_over_forward(directions):
+        return np.stack([subject.of(along(v)).forward(directions)[1][:, 0] for v in directions])
+
+    yield "mixed", "forward over reverse", forward_over_reverse
+    yield "mixed", "reverse over forward", lambda vs: np.stack([subject.of(along(v)).gradient() for v in vs])
+    yield "reverse", "reverse over reverse", lambda vs: np.stack([subject.of(paired(v)).gradient() for v in vs])
+    yield "forward", "forward over forward", forward_over_forward
+    if hasattr(wengert, "hvp"):
+        options = {"args": tuple(subject.arguments()[1:]), "kwargs": subject.kwargs, "argnums": argnums}
+
+        def products(directions):
+            x = subject.arguments()[0]
+            return _joined(split(wengert.hvp(f, x, subject.direction(directions), **options))[0], 1)
+
+        yield "mixed", "hvp", products
+
+
+def _is_same(y, z):
+    """Equal in dtype, shape and every bit."""
+    return (
+        y.dtype == z.dtype
+        and y.shape == z.shape
+        and np.array_equal(y, z, equal_nan=True)
+        and np.array_equal(np.signbit(y[z == 0]), np.signbit(z[z == 0]))
+    )
+
+
+def _column(rows, shapes):
+    """Shape in which sizes broadcast: behind the directions, or in front of them where pairs are compared."""
+    return np.shape(rows) if shapes is not None or np.ndim(rows) != 1 else (-1, 1)
+
+
+def _sizes(known):
+    """Largest derivative of each output, over the directions."""
+    return np.nan_to_num(np.abs(known.values).max(axis=0), nan=0.0, posinf=0.0)
+
+
+def _index(i, shapes, j=None, input_shapes=()):
+    """Index of element i of the outputs, or of the entry (i, j) of a Jacobian; arrays stand side by side."""
+    outer, output = _element(i, shapes)
+    inner, x = _element(j, input_shapes) if j is not None else ((), 0)
+    if len(shapes) == 1 and len(input_shapes) <= 1:
+        return str(outer + inner)
+    return f"{outer} of output {output}" + (f", {inner} of input {x}" if j is not None else "")
+
+
+def _element(i, shapes):
+    """Index of element i in its array, and which array that is."""
+    leaf = 0
+    while i >= math.prod(shapes[leaf]):
+        i -= math.prod(shapes[leaf])
+        leaf += 1
+    return tuple(int(d) for d in np.unravel_index(i, shapes[leaf])), leaf
+
+
+def _digits(error, size):
+    """Digits to which the worst entry agrees."""
+    size = np.where(size > 0, size, np.max(size, initial=0.0) or 1.0)
+    largest = np.max(np.where(np.isnan(error), np.inf, error) / size, initial=0.0)
+    return -math.log10(largest) if largest > 0 else math.inf
