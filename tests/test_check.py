@@ -9,6 +9,7 @@ import pytest
 
 import wengert as wg
 from scenarios import TABLE
+from wengert import api
 from wengert.testing import Check, _Slopes, check_derivatives
 
 X = np.array([0.3, 1.2, -0.7])
@@ -27,13 +28,8 @@ AT_THE_EDGE = {"where with a dead branch of infinite slope", "entropy with a zer
 
 @named([s for s in TABLE if s.name not in AT_THE_EDGE])
 def test_the_programs_of_the_table_pass(s):
-    report = check_derivatives(s.f, s.x, order=1, args=s.args)
+    report = check_derivatives(s.f, s.x, args=s.args)
     assert isinstance(report, Check) and not report.failures
-
-
-@named([s for s in TABLE if s.name not in AT_THE_EDGE][::6])
-def test_second_derivatives_of_the_programs_pass(s):
-    check_derivatives(s.f, s.x, args=s.args)
 
 
 @dataclasses.dataclass
@@ -96,7 +92,27 @@ def test_the_report_names_each_way_with_its_digits():
 def test_modes_select_what_is_checked(modes, ways):
     report = check_derivatives(lambda x: np.sin(x) * x[0], X, modes=modes)
     found = {f.way.rpartition(", ")[2] for f in report.findings if "," in f.way}
-    assert found - {"hvp"} == ways
+    assert found - {"hvp", "hessian"} == ways
+
+
+def test_products_with_the_hessian_are_checked_too(monkeypatch):
+    def f(x):
+        return np.sin(x) * x[0]
+
+    def hvp(f, x, v, *, args, kwargs, argnums):
+        return wg.jvp(wg.grad(f), x, v)[1]
+
+    def hessian(f, x, *, args, kwargs, argnums):
+        return wg.jacobian(wg.grad(f), x) * factor
+
+    monkeypatch.setattr(api, "hvp", hvp, raising=False)
+    monkeypatch.setattr(api, "hessian", hessian, raising=False)
+    factor = 1.0
+    report = check_derivatives(f, X, modes=("mixed",))
+    assert {"H v, hvp", "H v, hessian"} <= {finding.way for finding in report.findings}
+    factor = np.array([1.0, 1.0, 1.01])
+    with pytest.raises(AssertionError, match=r"u H v, hessian .* against v H u: FAILED"):
+        check_derivatives(f, X, modes=("mixed",))
 
 
 # ---- what is wrong fails
@@ -138,7 +154,7 @@ WRONG = [
     ),
     (
         lambda x: {"a": wrong_in_one_argument(x["p"][0], x["p"][1]), "b": x["q"] ** 2},
-        [r"worst entry \(\) of output 0, \(1,\) of input 0: forward 0\.300[23]\d*, complex step 0\.[23]\d+ \(3\.6 digits\)"],
+        [r"worst entry \(\) of output 0, \(1,\) of input 0: forward 0\.300[23]\d*, complex step 0\.[23]\d+ "],
     ),
     (lambda x: x * wg.stop_gradient(x), [r"worst entry \(2, 2\): forward -0\.[67]\d*, complex step -1\.[34]\d*"]),
     (lambda x: x[0] * float(str(x[1])), [r"stop_gradient, passive"]),
@@ -149,7 +165,7 @@ WRONG = [
         lambda x: np.sum(np.abs(x - X) * (x - X)),
         [r"smoothness of the gradient .*: FAILED", r"a first derivative has a kink here"],
     ),
-    (lambda x: np.sqrt(x - X), [r"FAILED"]),
+    (lambda x: np.sqrt(x - X), [r"beside this point there is NaN", r"there is no derivative here: move x"]),
     (lambda x: x if isinstance(x, np.ndarray) and type(x) is np.ndarray else x + 1e-9, [r"value, .*: FAILED"]),
 ]  # fmt: skip
 
@@ -214,11 +230,12 @@ def test_tolerances_can_be_given():
 
 def test_the_reference_can_be_chosen():
     def reference(**options):
-        return {f.reference for f in check_derivatives(np.sin, X, order=1, **options).findings if f.way == "J v, forward"}
+        report = check_derivatives(np.sin, X, order=1, **options)
+        return {finding.reference for finding in report.findings if finding.way == "J v, forward"}
 
     assert reference() == reference(reference="complex-step") == {"complex step"}
     assert reference(reference="differences") == {"differences"}
-    with pytest.raises(TypeError, match="no complex step of .*: the function returns real numbers"):
+    with pytest.raises(TypeError, match=r"no complex step of .*: the function returns real numbers"):
         check_derivatives(lambda x: np.abs(x) * 2, X, reference="complex-step")
     assert any(f.reference == "differences" for f in check_derivatives(lambda x: np.abs(x) * 2, X).findings)
     # analytic code with a branch on the real part that complex numbers take differently
@@ -273,7 +290,9 @@ def test_differences_know_their_error(f, x, exact, tolerance):
     assert found.jumps[0, 0] == 0
 
 
-@pytest.mark.parametrize(("f", "jump"), [(np.abs, 2.0), (lambda x: np.maximum(3 * x, x), 2.0), (lambda x: x * np.abs(x), 0.0)])
+@pytest.mark.parametrize(
+    ("f", "jump"), [(np.abs, 2.0), (lambda x: np.maximum(3 * x, x), 2.0), (lambda x: x * np.abs(x), 0.0)]
+)
 def test_one_sided_derivatives_are_compared(f, jump):
     found = _Slopes(lambda z: np.array([f(z[0])]), np.array([0.0]), np.ones((1, 1)))
     np.testing.assert_allclose(found.jumps[0, 0], jump, rtol=1e-12)

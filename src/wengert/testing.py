@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-import wengert
+from wengert import api
 from wengert.containers import children_of, input_leaf, output_leaf, split
 from wengert.core.rebind import rebound
+from wengert.errors import MutatedInputWarning
 from wengert.transforms.dense import JVP, VJP, Gradient, Jacobian
 
 
@@ -284,7 +285,7 @@ def check_derivatives(
     if reference not in ("auto", "differences", "complex-step"):
         raise ValueError(f"check_derivatives: reference is 'auto', 'differences' or 'complex-step', not {reference!r}")
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", wengert.MutatedInputWarning)
+        warnings.simplefilter("ignore", MutatedInputWarning)
         checker = _Checker(_Subject(f, x, args, kwargs or {}, argnums), modes, rtol, atol, seed, reference)
         if checker.m and checker.subject.n:
             checker.first_order()
@@ -407,7 +408,7 @@ class _Slopes:
 
     name = "differences"
 
-    def __init__(self, function, point, directions, precision=np.finfo(float).eps):
+    def __init__(self, function, point, directions, precision=2.0**-52):
         middle = function(point)
         self.steps = 0.5 ** np.arange(3, 1 + max(8, round(-math.log2(5 * precision ** (1 / 3)))))
         found = [self._along(function, point, v, middle) for v in directions]
@@ -474,7 +475,7 @@ class _Checker:
         self.random = np.random.default_rng(seed)
         self.reference = reference
         self.findings = []
-        self.is_kinked = False
+        self.is_rough = False
         leaves = subject.leaves()
         self.leaves = [leaf.astype(float) if leaf.dtype.kind in "biu" else leaf for leaf in leaves]
         self.shapes = [leaf.shape for leaf in leaves]
@@ -605,9 +606,11 @@ class _Checker:
         excess = jumps - 1e-4 * rows
         i = int(excess.argmax())
         text = ""
-        if excess[i] > 0:
-            self.is_kinked = True
+        if np.isnan(known.values).any():
+            text = "beside this point there is NaN: is it at the edge of where f is defined?"
+        elif excess[i] > 0:
             text = f"at {_index(i, shapes)} the derivatives from the two sides differ by {jumps[i]:.6g}: {what}"
+        self.is_rough = bool(text)
         self.findings.append(Finding(way, "the other side", _digits(jumps, rows), text))
 
     def note(self, way, reference, found, expected, size, allowed, shapes=None, entry=None):
@@ -639,8 +642,8 @@ class _Checker:
 
     def hint(self, way):
         """What to look at."""
-        if self.is_kinked:
-            return "there is no derivative at a kink: move x, or check each branch on its own"
+        if self.is_rough:
+            return "there is no derivative here: move x, or check each branch on its own"
         if "H" in way:
             return "first derivatives agree: look for a rule that is no function of traced values"
         if any("J" in finding.way and not finding.text for finding in self.findings):
@@ -693,14 +696,12 @@ def _second_ways(subject):
     yield "mixed", "reverse over forward", lambda vs: np.stack([subject.of(along(v)).gradient() for v in vs])
     yield "reverse", "reverse over reverse", lambda vs: np.stack([subject.of(paired(v)).gradient() for v in vs])
     yield "forward", "forward over forward", forward_over_forward
-    if hasattr(wengert, "hvp"):
-        options = {"args": tuple(subject.arguments()[1:]), "kwargs": subject.kwargs, "argnums": argnums}
-
-        def products(directions):
-            x = subject.arguments()[0]
-            return _joined(split(wengert.hvp(f, x, subject.direction(directions), **options))[0], 1)
-
-        yield "mixed", "hvp", products
+    x, *rest = subject.arguments()
+    options = {"args": tuple(rest), "kwargs": subject.kwargs, "argnums": argnums}
+    if hasattr(api, "hvp"):
+        yield "mixed", "hvp", lambda vs: _joined(split(api.hvp(f, x, subject.direction(vs), **options))[0], 1)
+    if hasattr(api, "hessian") and len(subject.shapes) == 1 and subject.n <= _FEW:
+        yield "mixed", "hessian", lambda vs: vs @ np.reshape(api.hessian(f, x, **options), (subject.n, subject.n))
 
 
 def _is_same(y, z):

@@ -197,6 +197,6 @@ cdef object gather_carried(ArrayVar x, cnp.ndarray view, object key, object y):
     if level.kind == NESTED:
         return level.recorder.gather(x.buffer, view, key, y)
     t = tangents_of(source)
-    if key != ():
+    if type(key) is not tuple or key:       # a comparison of an array would be an array
         t = np.stack([t[j][key] for j in range(level.k)])
     return with_tangents(level, y, t)

@@ -16,13 +16,13 @@ import numpy as np
 
 import wengert.numpy  # noqa: F401  (makes NumPy's functions known to the rebinding of code)
 from wengert.containers import input_leaf, leaves_like, lowered, output_leaf, split
+from wengert.core.dispatch import stacked
 from wengert.core.levels import is_watched, running
 from wengert.core.memory import Level
 from wengert.core.nested import List
 from wengert.core.pullback import carried, has_stores, independent, is_output, pull_back, was_written
 from wengert.core.rebind import rebound
 from wengert.core.tape import Tape
-from wengert.core.dispatch import stacked
 from wengert.core.var import holds_traced, level_of, tangents_of
 from wengert.core.watch import check_inputs
 from wengert.errors import MutatedInputWarning
