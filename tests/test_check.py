@@ -10,7 +10,8 @@ import pytest
 import wengert as wg
 from scenarios import TABLE
 from wengert import api
-from wengert.testing import Check, _Slopes, check_derivatives
+from wengert.testing import Check, check_derivatives
+from wengert.transforms.differences import Slopes
 
 X = np.array([0.3, 1.2, -0.7])
 
@@ -283,7 +284,7 @@ def test_the_argument_is_left_as_it_was_and_nothing_warns():
     ],
 )
 def test_differences_know_their_error(f, x, exact, tolerance):
-    found = _Slopes(lambda z: np.array([f(z[0])]), np.array([x]), np.ones((1, 1)))
+    found = Slopes(lambda z: np.array([f(z[0])]), np.array([x]), np.ones((1, 1)))
     error = abs(found.values[0, 0] - exact)
     assert error <= tolerance * abs(exact)
     assert error <= 10 * found.errors[0, 0] + found.noise[0]
@@ -294,5 +295,5 @@ def test_differences_know_their_error(f, x, exact, tolerance):
     ("f", "jump"), [(np.abs, 2.0), (lambda x: np.maximum(3 * x, x), 2.0), (lambda x: x * np.abs(x), 0.0)]
 )
 def test_one_sided_derivatives_are_compared(f, jump):
-    found = _Slopes(lambda z: np.array([f(z[0])]), np.array([0.0]), np.ones((1, 1)))
+    found = Slopes(lambda z: np.array([f(z[0])]), np.array([0.0]), np.ones((1, 1)))
     np.testing.assert_allclose(found.jumps[0, 0], jump, rtol=1e-12)

@@ -19,7 +19,8 @@ from wengert import api
 from wengert.containers import children_of, input_leaf, output_leaf, split
 from wengert.core.rebind import rebound
 from wengert.errors import MutatedInputWarning
-from wengert.transforms.dense import JVP, VJP, Gradient, Jacobian
+from wengert.transforms.dense import JVP, Gradient, Jacobian
+from wengert.transforms.differences import ComplexSteps, Slopes, Subject, joined, parted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +108,7 @@ def compare(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = N
         raise TypeError(f"compare: {derivative.name} is a {type(fast).__name__}; compare functions of one array")
     exact = np.asarray(fast)
 
-    subject = _Subject(f, x, args, kwargs)
+    subject = Subject(f, x, args, kwargs)
     flat, point = subject.value, subject.point
     step = math.sqrt(np.finfo(float).eps) * np.maximum(np.abs(point), 1.0)
     rough = np.reshape(approx_fprime(point, flat, step), exact.shape)
@@ -166,6 +167,8 @@ class Check:
         The function.
     findings : tuple of Finding
         One for each comparison.
+    failures : tuple of Finding
+        Those that do not agree; `check_derivatives` raises if there are any.
     """
 
     name: str
@@ -222,7 +225,7 @@ def check_derivatives(
 ) -> Check:
     """Raise unless all ways to the derivatives of a function agree with each other and with the function.
 
-    The value must be that of plain NumPy bit for bit.
+    The value must be that of plain NumPy bit for bit; `f` is called some hundred times.
     First derivatives are multiplied by random directions, in forward and in reverse mode, and compared with each other
     to rounding and with the reference.
     Second derivatives, of a random combination of the outputs, are multiplied by random directions in every
@@ -286,7 +289,7 @@ def check_derivatives(
         raise ValueError(f"check_derivatives: reference is 'auto', 'differences' or 'complex-step', not {reference!r}")
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", MutatedInputWarning)
-        checker = _Checker(_Subject(f, x, args, kwargs or {}, argnums), modes, rtol, atol, seed, reference)
+        checker = _Checker(Subject(f, x, args, kwargs or {}, argnums), modes, rtol, atol, seed, reference)
         if checker.m and checker.subject.n:
             checker.first_order()
             if order == 2 and not checker.report().failures:
@@ -295,173 +298,6 @@ def check_derivatives(
     if report.failures:
         raise AssertionError(repr(report))
     return report
-
-
-class _Subject:
-    """A function with the point at which it is looked at, as a function of one vector of numbers."""
-
-    def __init__(self, f, x, args, kwargs, argnums=0):
-        self.f = f
-        self.args = (x, *args)
-        self.kwargs = kwargs
-        self.argnums = argnums
-        self.name = getattr(f, "__qualname__", None) or getattr(f, "__name__", None) or repr(f)
-        self.is_single = not isinstance(argnums, tuple)
-        self.positions = (argnums,) if self.is_single else argnums
-        parts = [split(self.args[i]) for i in self.positions]
-        self.restores = [(restore, len(leaves)) for leaves, restore in parts]
-        leaves = [input_leaf(leaf, "check_derivatives") for found, _ in parts for leaf in found]
-        self.shapes = [np.shape(leaf) for leaf in leaves]
-        self.dtypes = [leaf.dtype for leaf in leaves]
-        self.point = _joined(leaves)
-        self.n = self.point.size
-
-    def of(self, f):
-        """Another function of the same arguments, at the same point."""
-        return _Subject(f, self.args[0], self.args[1:], self.kwargs, self.argnums)
-
-    # -- the function itself
-
-    def arguments(self, point=None):
-        """Arguments of f at a point, in the dtype of the point; without one those that were given."""
-        if point is None:
-            leaves = [part.astype(dtype) for part, dtype in zip(_parted(self.point, self.shapes), self.dtypes)]
-        else:
-            leaves = [part.copy() for part in _parted(point, self.shapes)]
-        found = list(self.args)
-        for i, part in zip(self.positions, self.packed([leaf[()] for leaf in leaves])):
-            found[i] = part
-        return found
-
-    def packed(self, leaves):
-        """Leaves of all differentiated arguments as a list of these arguments."""
-        found = []
-        start = 0
-        for restore, count in self.restores:
-            found.append(restore(leaves[start : start + count]))
-            start += count
-        return found
-
-    def leaves(self, point=None):
-        """What plain f returns at a point, as a list of arrays."""
-        y = self.f(*self.arguments(point), **self.kwargs)
-        return [np.asarray(leaf) for leaf in split(y)[0]]
-
-    def value(self, point):
-        """All numbers that f returns at a point, as one vector."""
-        return _joined(self.leaves(point))
-
-    # -- exact derivatives
-
-    def direction(self, v):
-        """A vector, or k of them, in the form of the differentiated arguments."""
-        parts = [part.astype(dtype)[()] for part, dtype in zip(_parted(v, self.shapes), self.dtypes)]
-        packed = self.packed(parts)
-        return packed[0] if self.is_single else tuple(packed)
-
-    def forward(self, directions):
-        """The value, and J times k directions, of shape (k, m)."""
-        x, *rest = self.arguments()
-        y, dy = JVP(self.f, self.argnums)(x, self.direction(directions), *rest, **self.kwargs)
-        return split(y)[0], _joined(split(dy)[0], 1)
-
-    def reverse(self, cotangents):
-        """The value, and k cotangents times J, of shape (k, n)."""
-        y, pullback = VJP(self.f, self.argnums)(*self.arguments(), **self.kwargs)
-        leaves, restore = split(y)
-        parts = [part.astype(leaf.dtype) for part, leaf in zip(_parted(cotangents, map(np.shape, leaves)), leaves)]
-        return leaves, _joined(self.differentiated(pullback(restore(parts))), 1)
-
-    def gradient(self, point=None):
-        """Gradient at a point, if f returns one number."""
-        return _joined(self.differentiated(Gradient(self.f, self.argnums)(*self.arguments(point), **self.kwargs)))
-
-    def differentiated(self, found):
-        """Leaves of a result in the form of the differentiated arguments."""
-        return [leaf for part in ([found] if self.is_single else found) for leaf in split(part)[0]]
-
-
-def _joined(leaves, lead=0):
-    """Arrays side by side in one vector of doubles, or in k of them behind `lead` axes."""
-    dtype = complex if any(np.iscomplexobj(leaf) for leaf in leaves) else float
-    parts = [np.reshape(np.asarray(leaf, dtype=dtype), (*np.shape(leaf)[:lead], -1)) for leaf in leaves]
-    return np.concatenate(parts, axis=-1) if parts else np.zeros(0)
-
-
-def _parted(vector, shapes):
-    """The arrays that a vector holds, or those that k vectors hold, stacked."""
-    shapes = list(shapes)
-    ends = np.cumsum([0, *map(math.prod, shapes)])
-    lead = vector.shape[:-1]
-    return [vector[..., a:b].reshape((*lead, *shape)) for a, b, shape in zip(ends, ends[1:], shapes)]
-
-
-# ---- what exact derivatives are compared with
-
-
-class _Slopes:
-    """Derivatives of a vector-valued function along k directions, by differences of shrinking steps.
-
-    Central differences and the jump of one-sided ones are extrapolated to a step of 0 (Richardson); of each entry
-    the member of the table counts that differs least from its neighbours, and that difference is its error.
-    """
-
-    name = "differences"
-
-    def __init__(self, function, point, directions, precision=2.0**-52):
-        middle = function(point)
-        self.steps = 0.5 ** np.arange(3, 1 + max(8, round(-math.log2(5 * precision ** (1 / 3)))))
-        found = [self._along(function, point, v, middle) for v in directions]
-        self.values, self.errors, jumps, doubts = (np.stack(part) for part in zip(*found))
-        self.noise = 8 * precision / self.steps[-1] * np.abs(middle)
-        self.jumps = np.where(np.abs(jumps) > 10 * doubts + self.noise, jumps, 0.0)
-
-    def _along(self, function, point, v, middle):
-        with np.errstate(all="ignore"):
-            pairs = [(function(point + h * v), function(point - h * v)) for h in self.steps]
-            central = [(ahead - behind) / (2 * h) for h, (ahead, behind) in zip(self.steps, pairs)]
-            one_sided = [(ahead - 2 * middle + behind) / h for h, (ahead, behind) in zip(self.steps, pairs)]
-            return *_extrapolated(central, 2), *_extrapolated(one_sided, 1)
-
-
-def _extrapolated(rows, power):
-    """Limit of a sequence at steps 1, 1/2, 1/4, ... with errors of order power, power + 2, ... and its error."""
-    best = rows[0]
-    error = np.full(best.shape, np.inf)
-    before = [best]
-    for row in rows[1:]:
-        line = [row]
-        for j, old in enumerate(before):
-            gain = 2.0 ** (power + 2 * j)
-            line.append((gain * line[j] - old) / (gain - 1))
-            change = np.maximum(np.abs(line[j + 1] - line[j]), np.abs(line[j + 1] - old))
-            better = change < error
-            best, error = np.where(better, line[j + 1], best), np.where(better, change, error)
-        before = line
-    return best, error
-
-
-class _ComplexSteps:
-    """The same by complex steps, exact to rounding; `slopes` are differences that they must agree with."""
-
-    name = "complex step"
-
-    def __init__(self, function, point, directions, slopes):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # a cast to real numbers loses the derivative
-            found = [function(point + 1e-150j * v) for v in directions]
-        if not all(np.iscomplexobj(y) for y in found):
-            raise TypeError("the function returns real numbers for complex ones")
-        self.values = np.stack([y.imag for y in found]) / 1e-150
-        self.errors = np.zeros(self.values.shape)
-        self.jumps = slopes.jumps
-        self.noise = 100 * np.finfo(float).eps * np.abs(found[0].real) + 1e-100
-        scale = np.abs(self.values).max(axis=0)
-        if not (np.abs(self.values - slopes.values) <= 100 * slopes.errors + slopes.noise + 1e-6 * scale).all():
-            raise ValueError("complex steps disagree with differences: the function is not analytic")
-
-
-# ---- the comparisons
 
 
 class _Checker:
@@ -522,11 +358,11 @@ class _Checker:
     def known(self, directions):
         """Derivatives along directions by other means."""
         subject = self.subject
-        slopes = _Slopes(subject.value, subject.point, directions, self.precision)
+        slopes = Slopes(subject.value, subject.point, directions, self.precision)
         if self.reference == "differences":
             return slopes
         try:
-            return _ComplexSteps(subject.value, subject.point, directions, slopes)
+            return ComplexSteps(subject.value, subject.point, directions, slopes)
         except Exception as error:
             if self.reference == "complex-step":
                 raise TypeError(f"check_derivatives: no complex step of {subject.name}: {error}") from error
@@ -536,7 +372,7 @@ class _Checker:
         """What each output may differ by: relative to its size, and by the error of the reference."""
         rtol = self.rtol
         if rtol is None:
-            rtol = self.rounding if known.name == _ComplexSteps.name else _ROUGH[self.itemsize]
+            rtol = self.rounding if known.name == ComplexSteps.name else _ROUGH[self.itemsize]
         return self.atol + rtol * rows + np.minimum(10 * known.errors.max(axis=0), 1e-2 * rows) + known.noise
 
     def entry(self, mode, reference):
@@ -554,7 +390,7 @@ class _Checker:
     def second_order(self):
         """Those of one combination of the outputs."""
         subject = self.subject
-        combined = subject.of(_combination(subject.f, _parted(self.cotangents[0], self.shapes)))
+        combined = subject.of(_combination(subject.f, parted(self.cotangents[0], self.shapes)))
         known = self.known_second(combined, self.directions)
         rows = _sizes(known)
         allowed = self.allowed(known, rows)
@@ -573,14 +409,14 @@ class _Checker:
             else:
                 pairs = found @ self.directions.T
                 self.note(f"H v, {way}", known.name, found, known.values, rows, allowed, subject.shapes,
-                          lambda: self.second_entry(way, products, combined))  # noqa: B023  (called at once)
+                          functools.partial(self.second_entry, way, products, combined))
             self.note(f"u H v, {way}", "v H u", pairs, pairs.T, whole, 10 * self.rounding * whole)
             if first is not None:
                 self.note(f"u H v, {way}", first[0], pairs, first[1], whole, 10 * self.rounding * whole)
             first = first or (way, pairs)
 
     def known_second(self, combined, directions):
-        slopes = _Slopes(combined.gradient, combined.point, directions, self.precision)
+        slopes = Slopes(combined.gradient, combined.point, directions, self.precision)
         slopes.name = "differences of gradients"
         return slopes
 
@@ -680,14 +516,14 @@ def _second_ways(subject):
     def paired(v):
         def product(*args, **kwargs):
             found = subject.differentiated(Gradient(f, argnums)(*args, **kwargs))
-            return sum([np.sum(part.astype(g.dtype) * g) for part, g in zip(_parted(v, subject.shapes), found)])
+            return sum([np.sum(part.astype(g.dtype) * g) for part, g in zip(parted(v, subject.shapes), found)])
 
         return product
 
     def forward_over_reverse(directions):
         x, *rest = subject.arguments()
         _, found = JVP(Gradient(f, argnums), argnums)(x, subject.direction(directions), *rest, **subject.kwargs)
-        return _joined(split(found)[0], 1)
+        return joined(split(found)[0], 1)
 
     def forward_over_forward(directions):
         return np.stack([subject.of(along(v)).forward(directions)[1][:, 0] for v in directions])
@@ -699,7 +535,7 @@ def _second_ways(subject):
     x, *rest = subject.arguments()
     options = {"args": tuple(rest), "kwargs": subject.kwargs, "argnums": argnums}
     if hasattr(api, "hvp"):
-        yield "mixed", "hvp", lambda vs: _joined(split(api.hvp(f, x, subject.direction(vs), **options))[0], 1)
+        yield "mixed", "hvp", lambda vs: joined(split(api.hvp(f, x, subject.direction(vs), **options))[0], 1)
     if hasattr(api, "hessian") and len(subject.shapes) == 1 and subject.n <= _FEW:
         yield "mixed", "hessian", lambda vs: vs @ np.reshape(api.hessian(f, x, **options), (subject.n, subject.n))
 
