@@ -281,6 +281,8 @@ def test_the_argument_is_left_as_it_was_and_nothing_warns():
         (np.log, 0.01, 100.0, 1e-7),
         (lambda x: np.sqrt(1e6 + x), 1.0, 0.5 / np.sqrt(1e6 + 1), 1e-9),
         (lambda x: x**3 - x, 0.0, -1.0, 1e-13),
+        (lambda x: np.floor(9 * x) + x, 0.3, 1.0, 1e-11),  # jumps within the first steps
+        (lambda x: np.floor(0.7 / x) * x, 0.249, 2.0, 1e-11),
     ],
 )
 def test_differences_know_their_error(f, x, exact, tolerance):

@@ -116,8 +116,8 @@ def parted(vector, shapes):
 class Slopes:
     """Derivatives of a vector-valued function along k directions, by differences of shrinking steps.
 
-    Central differences and the jump of one-sided ones are extrapolated to a step of 0 (Richardson); of each entry
-    the member of the table counts that differs least from its neighbours, and that difference is its error.
+    Central differences and the jump of one-sided ones are extrapolated to a step of 0 (Richardson); of the table of
+    extrapolations the member counts, entry by entry, that differs least from its neighbours: that is its error.
     """
 
     name = "differences"
@@ -140,19 +140,26 @@ class Slopes:
 
 def _extrapolated(rows, power):
     """Limit of a sequence at steps 1, 1/2, 1/4, ... with errors of order power, power + 2, ... and its error."""
-    best = rows[0]
-    error = np.full(best.shape, np.inf)
-    before = [best]
+    values = []
+    errors = []
+    before = [rows[0]]
     for row in rows[1:]:
         line = [row]
+        best, error = row, np.full(row.shape, np.inf)
         for j, old in enumerate(before):
             gain = 2.0 ** (power + 2 * j)
             line.append((gain * line[j] - old) / (gain - 1))
             change = np.maximum(np.abs(line[j + 1] - line[j]), np.abs(line[j + 1] - old))
-            better = change < error
-            best, error = np.where(better, line[j + 1], best), np.where(better, change, error)
+            best, error = np.where(change <= error, line[j + 1], best), np.fmin(change, error)
+        values.append(best)
+        errors.append(error)
         before = line
-    return best, error
+    # two rows can agree by chance where a jump lies within the step: a neighbour must agree too
+    apart = np.abs(np.diff(values, axis=0))
+    errors = np.maximum(errors, np.concatenate([apart, apart[-1:]]))
+    errors[np.isnan(errors)] = np.inf
+    chosen = len(errors) - 1 - errors[::-1].argmin(axis=0)[None]
+    return np.take_along_axis(np.array(values), chosen, 0)[0], np.take_along_axis(errors, chosen, 0)[0]
 
 
 class ComplexSteps:
