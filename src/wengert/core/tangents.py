@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wengert.core import nested
+from wengert.core import levels, nested, watch
 from wengert.core.var import holds_traced
 from wengert.registry import strong
 
@@ -18,6 +18,16 @@ def tangent(row, k, args, kwargs, sources, y, index_map=None):
     """Tangents of the result `y` of a row; `sources` are ``(position, item, tangents)`` of the traced operands."""
     if not k or not np.size(y):
         return np.zeros((k, *np.shape(y)), dtype=y.dtype)
+    if not levels.is_watched():
+        return by_row(row, k, args, kwargs, sources, y, index_map)
+    with watch.rule(watch.place(row.name)):
+        found = by_row(row, k, args, kwargs, sources, y, index_map)
+        watch.check_tangent(found)
+        return found
+
+
+def by_row(row, k, args, kwargs, sources, y, index_map):
+    """The rule of the row's kind."""
     with np.errstate(all="ignore"):
         if index_map is not None:
             return rearranged(index_map, k, sources, y)
