@@ -473,7 +473,7 @@ def test_a_value_of_an_ended_derivative_names_it_and_the_remedy():
     check(
         wg.LevelError,
         f"a value of {name}, which has ended, was used in grad("
-        "test_a_value_of_an_ended_derivative_names_it_and_the_remedy.<locals>.<lambda>): "
+        "test_a_value_of_an_ended_derivative_names_it_and_the_remedy.<locals>.<lambda>.<locals>.<lambda>): "
         "keep wengert.stop_gradient(value) instead of the traced value",
         lambda: wg.grad(lambda x: np.sum(kept[0] * x), X),
     )

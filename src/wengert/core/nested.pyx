@@ -21,7 +21,7 @@ from wengert.core.var cimport (
 )
 
 from wengert.core import levels, var
-from wengert.core.pullback import independent, pull_back
+from wengert.core.pullback import independent, own_copy, pull_back
 from wengert.errors import LevelError, TracedValueError
 from wengert.registry import Primitive, strong
 
@@ -95,7 +95,7 @@ cdef class List:
 
     def independent(self, value):
         """A traced copy of an array or number, in which derivatives are taken."""
-        return wrap(self.level, np.copy(value) if np.ndim(value) else value)
+        return wrap(self.level, own_copy(value))
 
     def record(self, row, args, kwargs, operands, y, index_map):
         """The result of a call, as an operand of this level."""

@@ -10,7 +10,7 @@ import numpy as np
 from wengert.core.memory cimport Buffer, Level, is_double, is_vector, kept, new_buffer, same_layout
 from wengert.core.tape cimport WG_INPUT, Tape, push
 from wengert.core.var cimport (
-    ArrayVar, ScalarDual, ScalarVar, array_var, dual_array, inner, is_var, level_of, scalar, scalar_list, tangents_of,
+    ArrayVar, ScalarDual, ScalarVar, array_var, clean, dual_array, inner, is_var, level_of, scalar, scalar_list, tangents_of,
     with_tangents,
 )
 
@@ -44,9 +44,21 @@ def carried(Level level, value, t):
         if type(value) is float64:
             return with_tangents(level, value, t)
         value = same_layout(<cnp.ndarray>np.asarray(value)) if isinstance(value, ndarray) else value
-    elif np.ndim(value):
-        value = np.copy(value)
+    else:
+        value = own_copy(value)
     return with_tangents(level, value, t)
+
+
+def own_copy(value):
+    """A copy of an array (or operand), with the same strides: NumPy's loops may differ in the last bit otherwise."""
+    cdef ArrayVar copy
+    if type(value) is ndarray:
+        return same_layout(<cnp.ndarray>value)
+    if type(value) is not ArrayVar or (<ArrayVar>value).scalar:
+        return value
+    copy = <ArrayVar>clean(same_layout((<ArrayVar>value).v))
+    copy[...] = value
+    return copy
 
 
 def carried_identity(Level level, value, Py_ssize_t first):

@@ -807,6 +807,8 @@ cdef class ArrayVar:
         return compare(self.v, plain(other), op)
 
     def __hash__(self):
+        if self.scalar:
+            raise TracedValueError(dispatch.hash_message("scalar"))
         raise TypeError("unhashable type: 'numpy.ndarray'")
 
     # -- elements and views
@@ -894,6 +896,18 @@ cdef class ArrayVar:
     def __int__(self):
         return int(self.v)
 
+    def __round__(self, digits=None):
+        return round(value_of(self), digits)
+
+    def __trunc__(self):
+        return int(self.v)
+
+    def __floor__(self):
+        return int(np.floor(self.v))
+
+    def __ceil__(self):
+        return int(np.ceil(self.v))
+
     def __bool__(self):
         return bool(self.v)
 
@@ -928,7 +942,7 @@ cdef class ArrayVar:
         return dispatch.function(function, args, kwargs)
 
     def __getattr__(self, name):
-        return dispatch.array_attribute(self, name)
+        return dispatch.scalar_attribute(self, name) if self.scalar else dispatch.array_attribute(self, name)
 
     def sum(self, *args, **kwargs):
         """Sum of the elements; the sum of all has an entry of its own."""
@@ -1205,7 +1219,7 @@ cdef object hand_out(ArrayVar x, object dtype, object copy):
 
 # ---------------------------------------------------------------------------------------------- for Python code
 
-def clean(array):
+cpdef object clean(array):
     """An array that records nothing until a traced value is stored into it."""
     return array_var(new_buffer(<cnp.ndarray>array, None), <cnp.ndarray>array)
 

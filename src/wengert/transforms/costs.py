@@ -33,21 +33,21 @@ class Plan(NamedTuple):
     reason: str
 
 
-def forward_cost(n: int) -> float:
-    """Columns by tangents: f is run anew, nothing is recorded."""
-    return COSTS.push + COSTS.column * n
+def forward_cost(n: int, width: int) -> float:
+    """Columns by tangents: f is run anew for each `width` of them, nothing is recorded."""
+    return COSTS.push * max(1, -(-n // width)) + COSTS.column * n
 
 
-def reverse_cost(m: int) -> float:
-    """Rows by sweeps over a list that is recorded already."""
-    return COSTS.sweep + COSTS.row * m
+def reverse_cost(m: int, width: int) -> float:
+    """Rows by sweeps, `width` at once, over a list that is recorded already."""
+    return COSTS.sweep * -(-m // width) + COSTS.row * m
 
 
-def is_forward_at_once(n: int) -> bool:
+def is_forward_at_once(n: int, width: int) -> bool:
     """Are there so few variables that tangents cost less than recording and a single sweep?"""
-    return forward_cost(n) <= COSTS.record + reverse_cost(1)
+    return forward_cost(n, width) <= COSTS.record + reverse_cost(1, 1)
 
 
-def is_forward(n: int, m: int, recorded: bool) -> bool:
+def is_forward(n: int, m: int, width: int, recorded: bool) -> bool:
     """Do n columns cost less than m rows?"""
-    return forward_cost(n) < reverse_cost(m) + (0.0 if recorded else COSTS.record)
+    return forward_cost(n, width) < reverse_cost(m, width) + (0.0 if recorded else COSTS.record)

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import plain_copy
+from wengert.core.levels import running
 from wengert.core.pullback import carried, carried_identity, columns, pull_back
+from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced, plain
 from wengert.transforms.costs import Plan, is_forward, is_forward_at_once
 from wengert.transforms.products import (
@@ -148,6 +150,8 @@ class Derivative:
         return self._value
 
     def _value(self, *args, **kwargs):
+        if running.get():  # inside of another derivative: its values are not compared
+            return rebound(self.f)(*args, **kwargs)
         key = _key(args, kwargs)
         with self._lock:
             if self._shared is None or self._shared.key != key:
@@ -159,6 +163,8 @@ class Derivative:
 
     def _shared_parts(self, args, kwargs):
         """What `fun` has prepared at this point, or None."""
+        if running.get():
+            return None
         key = _key(args, kwargs)
         with self._lock:
             shared = self._shared
@@ -306,7 +312,8 @@ class Jacobian(Derivative):
     def _is_forward(self, n, m, recorded):
         if self.mode == "forward":
             return True
-        return is_forward_at_once(n) if m == 0 else is_forward(n, m, recorded)
+        width = self.chunk or _WIDEST
+        return is_forward_at_once(n, width) if m == 0 else is_forward(n, m, width, recorded)
 
     def _push(self, args, kwargs, positions, n):
         """Columns by runs of f with k tangents each; the value and aux are those of the first run."""
@@ -320,8 +327,10 @@ class Jacobian(Derivative):
             for first in range(0, n, k):
                 run = push(self.f, args, kwargs, positions, self.has_aux, self.name, min(k, n - first), _Identity(first))
                 parts.append([columns(run.level, y) for y in run.outputs])
-                kept = kept or run
-                run.close()
+                if kept is None:
+                    kept = run
+                else:
+                    run.close()
             kept.matrices = [np.concatenate(found, axis=1) for found in zip(*parts)]
         self._m = sum([np.shape(matrix)[0] for matrix in kept.matrices])
         self.plan = Plan("forward", n, self._m, -(-n // k) if k else 1, 0, k, self._reason("forward"))
@@ -449,12 +458,13 @@ class JVP:
     def __call__(self, x, v, *args, **kwargs):
         recorder = self._recorder
         args = (x, *args)
-        directions = Directions(args, recorder.positions(args), v, recorder._single, recorder.name)
-        run = push(self.f, args, kwargs, recorder.positions(args), recorder.has_aux, recorder.name, directions.k,
-                   directions)
+        positions = recorder.positions(args)
+        directions = Directions(args, positions, v, recorder._single, recorder.name)
+        k = max(1, directions.k)
+        run = push(self.f, args, kwargs, positions, recorder.has_aux, recorder.name, k, directions)
         try:
             found = [tangents(run, y) for y in run.outputs]
-            found = found if directions.stacked else [t[0] for t in found]
+            found = [t[: directions.k] for t in found] if directions.stacked else [t[0] for t in found]
             dy = run.restore_output(found) if run.restore_output else found[0]
             return (run.value(), dy, run.aux) if recorder.has_aux else (run.value(), dy)
         finally:
@@ -473,7 +483,7 @@ class Elementwise(Derivative):
         if not self._single:
             raise TypeError(f"derivative: argnums is one position, not {argnums!r}")
         self.order = order
-        self._signs = np.random.default_rng(1964)
+        self._random = np.random.default_rng(1964)
 
     def __reduce__(self):
         return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.order)
@@ -502,12 +512,12 @@ class Elementwise(Derivative):
         return lower
 
     def _seed(self, level, leaf, i):
-        """Ones; of an array also random signs: a function that mixes elements gives itself away."""
+        """Ones; of an array also powers of 2 in random order: a function that mixes elements gives itself away."""
         if np.ndim(leaf) == 0:
             return carried(level, leaf, np.ones(1, dtype=leaf.dtype))
-        ones = np.ones(np.shape(leaf), dtype=leaf.dtype)
-        signs = np.where(self._signs.random(np.shape(leaf)) < 0.5, -ones, ones)
-        return carried(level, leaf, np.stack([ones, signs]))
+        powers = self._random.permutation(np.size(leaf)) % 40 - 20
+        weights = np.reshape(2.0**powers, np.shape(leaf)).astype(leaf.dtype)
+        return carried(level, leaf, np.stack([np.ones_like(weights), weights]))
 
     def of(self, run):
         if len(run.inputs) != 1:
@@ -520,8 +530,10 @@ class Elementwise(Derivative):
         (x,) = run.inputs
         if np.ndim(x) == 0:
             return t[0]
-        ones, signs = plain(t), plain(tangents(run, x))[1]
-        is_elementwise = shape_of(y) == x.shape and np.allclose(ones[1], signs * ones[0], 1e-12, 0.0, equal_nan=True)
+        found, weights = plain(t), plain(tangents(run, x))[1]
+        is_elementwise = shape_of(y) == x.shape and np.allclose(
+            found[1], weights * found[0], 8 * np.finfo(weights.dtype).eps, 0.0, equal_nan=True
+        )
         if not is_elementwise:
             raise ValueError(
                 f"{self.name}: the function mixes the elements of its argument, or changes its shape: "

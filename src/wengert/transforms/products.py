@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import warnings
@@ -21,10 +22,12 @@ from wengert.core.memory import Level
 from wengert.core.nested import List
 from wengert.core.pullback import carried, has_stores, independent, is_output, pull_back, was_written
 from wengert.core.rebind import rebound
+from wengert.core.second import push_forward
 from wengert.core.tape import Tape
 from wengert.core.dispatch import stacked
 from wengert.core.var import holds_traced, level_of, tangents_of
 from wengert.errors import MutatedInputWarning
+from wengert.transforms.custom import transposes
 
 _warned: weakref.WeakSet = weakref.WeakSet()
 
@@ -186,9 +189,32 @@ class Pullback:
         seeds, k, stacked = as_directions(seeds, self._shapes, run.name, "cotangent", "the output's shape")
         if k == 0:
             return assemble_inputs(run, [np.empty((0, *x.shape), dtype=x.dtype) for x in run.inputs], self._single)
-        with self._lock:
-            found = pull_back(run.tape, run.inputs, run.outputs, seeds, k, stacked, False)
+        if run.level.depth == 0 and holds_traced(seeds):
+            found = self._as_function(seeds, k, stacked)
+        else:
+            with self._lock:
+                found = pull_back(run.tape, run.inputs, run.outputs, seeds, k, stacked, False)
         return assemble_inputs(run, found, self._single)
+
+    def _as_function(self, seeds, k, stacked):
+        """The pullback of cotangents that another derivative traces: a linear function, and J its transpose."""
+        run = self._run
+        inputs = [x.shape for x in run.inputs]
+
+        def backward(rows):
+            with self._lock:
+                found = pull_back(run.tape, run.inputs, run.outputs, leaves_of_rows(rows, self._shapes), len(rows),
+                                  True, False)
+            return side_by_side(found, len(rows))
+
+        def forward(rows):
+            with self._lock:
+                found = push_forward(run.tape, run.inputs, run.outputs, leaves_of_rows(rows, inputs), len(rows))
+            return side_by_side(found, len(rows))
+
+        pullback, _ = transposes(backward, forward)
+        found = leaves_of_rows(pullback(side_by_side(seeds, k)), inputs)
+        return found if stacked else [part[0] for part in found]
 
     def __del__(self):
         self._run.close()
@@ -197,20 +223,38 @@ class Pullback:
         return f"<pullback of {self._run.name}>"
 
 
+def side_by_side(parts: list, k: int) -> np.ndarray:
+    """k rows in which all arrays lie flat, one after the other."""
+    flat = [np.reshape(part, (k, -1)) for part in parts]
+    return flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
+
+
+def leaves_of_rows(rows: np.ndarray, shapes: list) -> list:
+    """The arrays that k rows hold one after the other."""
+    ends = np.cumsum([0, *map(math.prod, shapes)])
+    return [np.reshape(rows[:, a:b], (len(rows), *shape)) for a, b, shape in zip(ends, ends[1:], shapes)]
+
+
 def as_directions(seeds: list, shapes: list, name: str, word: str, whose: str) -> tuple[list, int, bool]:
     """Seeds as arrays, how many directions they are, and whether they are stacked: those have one axis more."""
-    seeds = [seed if holds_traced(seed) else np.asarray(seed) for seed in seeds]
-    stacked = seeds[0].ndim == len(shapes[0]) + 1
-    k = len(seeds[0]) if stacked else 1
+    seeds = [_as_array(seed) for seed in seeds]
+    is_stacked = seeds[0].ndim == len(shapes[0]) + 1
+    k = len(seeds[0]) if is_stacked else 1
     for seed, shape in zip(seeds, shapes):
-        if seed.shape != ((k, *shape) if stacked else shape):
+        if seed.shape != ((k, *shape) if is_stacked else shape):
             stack = "(k, " + ", ".join(map(str, shape)) + ")" if shape else "(k,)"
             raise ValueError(
                 f"{name}: the {word} has shape {seed.shape}, expected {whose} {shape}, or {stack} for k directions"
             )
         if seed.dtype.kind not in "biuf":
             raise ValueError(f"{name}: the {word} has dtype {seed.dtype}, expected real numbers")
-    return seeds, k, stacked
+    return seeds, k, is_stacked
+
+
+def _as_array(x):
+    if not holds_traced(x):
+        return np.asarray(x)
+    return stacked(x) if isinstance(x, (list, tuple)) else x
 
 
 def shape_of(y) -> tuple:
@@ -268,4 +312,6 @@ class Directions:
 
     def __call__(self, level, leaf, i):
         t = self.leaves[i]
+        if not self.k:  # nothing is asked for: the value needs some direction
+            return carried(level, leaf, np.zeros((1, *np.shape(leaf))))
         return carried(level, leaf, t if self.stacked else np.reshape(t, (1, *np.shape(t))))

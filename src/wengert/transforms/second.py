@@ -16,7 +16,14 @@ from wengert.containers import leaves_like
 from wengert.core.pullback import pull_back
 from wengert.core.second import hessian_products, push_forward, symmetrise
 from wengert.transforms.dense import Derivative, check_single_number, checked_chunk
-from wengert.transforms.products import Recording, as_directions, assemble_inputs, shape_of
+from wengert.transforms.products import (
+    as_directions,
+    assemble_inputs,
+    leaves_of_rows,
+    Recording,
+    shape_of,
+    side_by_side,
+)
 
 #: bytes that the tangents and their adjoints of all numbers may take in one sweep: of scalars, which touch the few
 #: directions that they depend on, and of arrays, in which matrix products want many directions
@@ -198,15 +205,3 @@ class _Linearised:
 
     def __del__(self):
         self._run.close()
-
-
-def side_by_side(parts: list, k: int) -> np.ndarray:
-    """k rows in which all arrays lie flat, one after the other."""
-    flat = [np.reshape(part, (k, -1)) for part in parts]
-    return flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
-
-
-def leaves_of_rows(rows: np.ndarray, shapes: list) -> list:
-    """The arrays that k rows hold one after the other."""
-    ends = np.cumsum([0, *map(math.prod, shapes)])
-    return [rows[:, a:b].reshape((len(rows), *shape)) for a, b, shape in zip(ends, ends[1:], shapes)]

@@ -1,0 +1,135 @@
+"""Functions with a rule of their own: what `wengert.primitive` makes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+
+from wengert import registry
+from wengert.containers import plain_copy
+from wengert.core import dispatch, nested, var
+
+
+def primitive(f: Callable, jvp: Callable | None, vjp: Callable | None) -> Callable:
+    """`f` as an opaque function with the given rules, of which one is enough."""
+    if vjp is None and jvp is None:
+        raise TypeError(f"primitive({getattr(f, '__name__', f)}): give its rule as vjp= or jvp=")
+    pushes = {0: _by_direction(f, jvp)} if jvp is not None else {}
+    pullback = _joint(f, vjp if vjp is not None else _transpose_of(f, jvp))
+    row = registry.Primitive(f, "custom", vjps={0: pullback}, jvps=pushes, sequence=True)
+
+    @functools.wraps(f)
+    def call(*args, **kwargs):
+        if dispatch.holds_traced(tuple(kwargs.values())):
+            raise TypeError(f"{row.name}: pass traced values by position, its rule gives cotangents by position")
+        if not dispatch.holds_traced(args):
+            return f(*dispatch.plain(args), **kwargs)
+        if any(dispatch.holds_traced(x) for x in args if not var.is_var(x)):
+            raise TypeError(f"{row.name}: pass arrays, not lists that hold traced values: numpy.stack(values)")
+        return dispatch.apply(row, f, args, kwargs, evaluate)
+
+    def evaluate(*values, **kwargs):
+        """The value as an array of floats; of operands of a derivative around this one, an operand."""
+        if dispatch.holds_traced(values):
+            return call(*values, **kwargs)
+        y = f(*[plain_copy(x) for x in values], **kwargs)
+        if not isinstance(y, (float, int, np.ndarray, np.generic)):
+            raise TypeError(f"{row.name} returned {type(y).__name__}: a primitive returns one number or array")
+        y = np.array(y, dtype=np.result_type(np.asarray(y).dtype, np.float32 if _is_float(y) else np.float64))
+        return y if y.ndim else y[()]
+
+    call.__wengert_primitive__ = row
+    return call
+
+
+def _is_float(y):
+    return np.asarray(y).dtype.kind == "f"
+
+
+def _joint(f, vjp):
+    """The rule as the engine asks for it: cotangents of all arguments in a list."""
+
+    row_name = registry.dotted_name(f)
+
+    def pullback(ybar, y, *args, **kwargs):
+        cotangents = vjp(ybar, y, *args, **kwargs)
+        if len(args) == 1 and not isinstance(cotangents, (tuple, list)):
+            cotangents = (cotangents,)
+        if not isinstance(cotangents, (tuple, list)) or len(cotangents) != len(args):
+            raise TypeError(f"the rule of {row_name} must return {len(args)} cotangents, one an argument")
+        checked = []
+        for i, (cotangent, x) in enumerate(zip(cotangents, args)):
+            if cotangent is None:
+                cotangent = _missing(f, i)
+            elif np.shape(cotangent) != np.shape(x):
+                raise ValueError(
+                    f"the rule of {row_name} returned a cotangent of shape {np.shape(cotangent)} "
+                    f"for argument {i}, which has shape {np.shape(x)}"
+                )
+            checked.append(cotangent)
+        return checked
+
+    return pullback
+
+
+def _by_direction(f, jvp):
+    """The rule as the engine asks for it: tangents with a leading axis of directions, a list of them."""
+
+    def push(tangents, y, *args, **kwargs):
+        found = []
+        for j in range(len(tangents[0])):
+            t = tuple(tangent[j] for tangent in tangents)
+            dy = jvp(t[0] if len(args) == 1 else t, y, *args, **kwargs)
+            if np.shape(dy) != np.shape(y):
+                raise ValueError(
+                    f"the rule of {registry.dotted_name(f)} returned a tangent of shape {np.shape(dy)} "
+                    f"for a result of shape {np.shape(y)}"
+                )
+            found.append(dy)
+        return np.stack(found)
+
+    return push
+
+
+def _transpose_of(f, jvp):
+    """The pullback, from a rule for tangents, which is linear in them."""
+
+    def vjp(ybar, y, *args, **kwargs):
+        return [_one_cotangent(f, jvp, i, ybar, y, args, kwargs) for i in range(len(args))]
+
+    return vjp
+
+
+def _one_cotangent(f, jvp, i, ybar, y, args, kwargs):
+    if getattr(args[i], "dtype", np.dtype(object)).kind != "f":
+        return None
+
+    def tangent(t):
+        given = tuple(t if j == i else np.zeros(np.shape(x)) for j, x in enumerate(args))
+        return jvp(given[0] if len(args) == 1 else given, y, *args, **kwargs)
+
+    ybar = np.reshape(ybar, (1, *np.shape(ybar)))
+    return nested.transposed(tangent, registry.dotted_name(f), args[i], ybar, (y, args, tuple(kwargs.values())))[0]
+
+
+class _missing:
+    """Stands for a cotangent that a rule does not give; an error as soon as it is needed."""
+
+    def __init__(self, f, i):
+        self.f = f
+        self.i = i
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError(
+            f"the rule of {registry.dotted_name(self.f)} gives no cotangent for argument {self.i}, which is traced: "
+            "pass wengert.stop_gradient(value) if it is meant to be a constant"
+        )
+
+
+def transposes(forward: Callable, backward: Callable) -> tuple[Callable, Callable]:
+    """Two linear maps, each the transpose of the other, as functions that can be differentiated."""
+    to = primitive(forward, lambda t, y, x: to(t), lambda ybar, y, x: back(ybar))
+    back = primitive(backward, lambda t, y, x: back(t), lambda ybar, y, x: to(ybar))
+    return to, back
