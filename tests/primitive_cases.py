@@ -18,7 +18,7 @@ import numpy as np
 from wengert.rules.composed import scatter_add
 from wengert.rules.factors import cholesky_adjoint, packed_qr
 from wengert.rules.linalg import packed_slogdet, solution
-from wengert.rules.spectra import packed_lstsq, packed_svd
+from wengert.rules.spectra import packed_eigh, packed_lstsq, packed_svd
 
 inf, nan = np.inf, np.nan
 
@@ -870,6 +870,17 @@ TABLES = [
 
 #: calls whose rows have a pullback
 CALLS = [*REDUCTIONS, *PIECES, *JOINS, *LINALG, *TABLES]
+
+#: calls of functions of symmetric matrices, of which NumPy reads one triangle
+SYMMETRIC = [
+    call(np.linalg.cholesky, val(positive_definite(3)), label="lower"),
+    call(np.linalg.cholesky, val([positive_definite(4, 1), positive_definite(4, 2)]), label="batch-upper", upper=True),
+    call(np.linalg.cholesky, val(positive_definite(230)), label="blocks"),
+    call(np.linalg.eigvalsh, val(positive_definite(4)), "U"),
+    call(np.linalg.eigvalsh, val([positive_definite(4, 1), positive_definite(4, 2)]), label="batch"),
+    call(packed_eigh, val(positive_definite(4)), "L"),
+    call(packed_eigh, val([positive_definite(4, 1), positive_definite(4, 2)]), "U", label="batch"),
+]
 
 AT_LEAST = (np.atleast_1d, np.atleast_2d, np.atleast_3d)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from primitive_cases import CALLS, arr, call, positive_definite, val
+from primitive_cases import CALLS, SYMMETRIC, arr, call, positive_definite, val
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.registry import lookup
 from wengert.rules import linalg
@@ -36,19 +36,6 @@ def random(*shape, seed=0):
 
 # ---- rows of symmetric matrices, of which NumPy reads one triangle
 
-STACK = [positive_definite(4, 1), positive_definite(4, 2)]
-
-SYMMETRIC = [
-    call(np.linalg.cholesky, val(positive_definite(3)), label="lower"),
-    call(np.linalg.cholesky, val(STACK), label="batch-upper", upper=True),
-    call(np.linalg.cholesky, val(positive_definite(230)), label="blocks"),
-    call(np.linalg.eigvalsh, val(positive_definite(4)), "U"),
-    call(np.linalg.eigvalsh, val(STACK), label="batch"),
-    call(packed_eigh, val(positive_definite(4)), "L"),
-    call(packed_eigh, val(STACK), "U", label="batch"),
-]
-
-
 def steady(case, y):
     """Signs of the numbers in a result: eigenvectors as LAPACK gives them may flip from one call to the next."""
     if case.fun is not packed_eigh:
@@ -63,7 +50,6 @@ def test_of_a_symmetric_matrix_both_triangles_get_their_half(case):
     v, weights = random(*a.shape), random(*np.shape(case(a, *rest)), seed=1)
     v = v + np.swapaxes(v, -1, -2)
 
-
     def f(a):
         y = case(a, *rest)
         return np.sum(weights * steady(case, y) * y)
@@ -74,38 +60,6 @@ def test_of_a_symmetric_matrix_both_triangles_get_their_half(case):
 
 
 # ---- tangents
-
-PUSHED = [case for case in [*CALLS, *SYMMETRIC] if lookup(case.fun).jvps]
-
-
-def drawn_like(x, k, seed):
-    if isinstance(x, list):
-        return [drawn_like(item, k, seed + i) for i, item in enumerate(x)]
-    return random(k, *np.shape(x), seed=seed)
-
-
-def paired(a, b):
-    """Inner products of two stacks, direction by direction."""
-    if isinstance(a, list):
-        return sum(paired(x, y) for x, y in zip(a, b, strict=True))
-    return np.sum(np.reshape(a * b, (len(b), -1)), axis=1)
-
-
-@pytest.mark.parametrize("k", [1, 3])
-@pytest.mark.parametrize("case", PUSHED, ids=lambda case: f"{case.fun.__module__}.{case.name}")
-def test_a_tangent_is_the_transpose_of_the_pullback(case, k):
-    args, row = case.draw(), lookup(case.fun)
-    y = case(*args)
-    w = random(k, *np.shape(y), seed=7)
-    for i in case.wrt:
-        t = drawn_like(args[i], k, 11)
-        pushed = row.jvps[i](t, y, *args, **case.kwargs)
-        assert np.shape(pushed) == (k, *np.shape(y))
-        pulled = row.vjps[i](w, y, *args, **case.kwargs)
-        pulled = pulled if isinstance(pulled, list) else np.broadcast_to(pulled, np.shape(t))
-        np.testing.assert_allclose(paired(pushed, w), paired(pulled, t), rtol=1e-9, atol=1e-11)
-        single = row.jvps[i]([x[0] for x in t] if isinstance(t, list) else t[0], y, *args, **case.kwargs)
-        np.testing.assert_allclose(single, pushed[0], rtol=1e-10, atol=1e-12)
 
 
 def test_every_function_that_is_slow_to_transpose_has_a_tangent():

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import wengert.rules  # noqa: F401
-from primitive_cases import CALLS, call
+from primitive_cases import CALLS, SYMMETRIC, call
 from wengert import registry
 from wengert.registry import lookup
 
 inf, nan = np.inf, np.nan
 
-PUSHED = [case for case in CALLS if lookup(case.fun).jvps]
+PUSHED = [case for case in [*CALLS, *SYMMETRIC] if lookup(case.fun).jvps]
 
 
 @pytest.fixture(autouse=True)
@@ -67,15 +67,24 @@ def test_a_tangent_is_the_transpose_of_the_pullback(case, lead):
         np.testing.assert_allclose(found, paired(pullback(case, args, i, ybar, y), t, lead), 1e-12, 1e-13)
 
 
+def at_odd_operands(case, args, odd):
+    """The result after two elements of every operand were replaced; None if NumPy finds none."""
+    for a in [args[i] for i in case.wrt]:
+        for b in a if isinstance(a, list) else [a]:
+            b.flat[:1], b.flat[2:3] = odd
+    try:
+        return case(*args)
+    except np.linalg.LinAlgError:
+        return None
+
+
 @pytest.mark.parametrize("case", PUSHED, ids=lambda case: case.name)
 def test_a_tangent_of_zeros_gives_zeros_whatever_the_operands_are(case):
     """The second of three directions is 0, and so are all at once; operands hold an infinity and NaN."""
     args = case.draw()
-    for a in [args[i] for i in case.wrt]:
-        for b in a if isinstance(a, list) else [a]:
-            b.flat[:1] = inf
-            b.flat[2:3] = nan
-    y = case(*args)
+    y = at_odd_operands(case, args, [inf, nan])
+    if y is None:  # NumPy refuses these
+        y = at_odd_operands(case, args, [0.0, 0.0])
     for i in case.wrt:
         for middle in (slice(1, 2), slice(None)):
             t = tangents(args[i], (3,), np.ones)

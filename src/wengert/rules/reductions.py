@@ -371,7 +371,7 @@ def one_slice(z, axis):
 
 
 def push_diff(t, y, a, n=1, axis=-1):
-    return np.diff(t, n, from_end(axis, np.ndim(a))[0])
+    return np.diff(t, n, *from_end(axis, np.ndim(a))) if n else t
 
 
 linear(np.diff, diff_transpose, jvp=push_diff, stacked=True)
