@@ -255,7 +255,7 @@ def stored_at_a_mask(x):
     mask = np.real(x) > 0.4
     a[mask] = x[mask] * x[0]
     a[~mask] *= 2
-    a[np.real(a) > 0.15] = x[1]
+    a[np.real(a) > 0.2] = x[1]
     return a * x
 
 
