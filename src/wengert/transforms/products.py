@@ -102,28 +102,48 @@ def push(
     return run
 
 
+def resumed(f: Callable, tape, x, y, name: str) -> Recording:
+    """The recording of a run that `quick` could not finish."""
+    run = Recording()
+    run.name = name
+    run.tape = tape
+    run.level = tape.level
+    run.inputs = [x]
+    try:
+        _take_apart(run, y)
+    except BaseException:
+        tape.close()
+        raise
+    if was_written(x):
+        _warn_once(f, name)
+    return run
+
+
 def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool, around: tuple) -> None:
     """Call `f` on traced arguments and take its outputs apart."""
     token = running.set((*around, run.tape))
     try:
-        if around and is_watched():
-            check_inputs(run.name, run.level, run.inputs)
         y = rebound(f)(*traced, **kwargs)
         if has_aux:
             y, run.aux = _pair(y, run.level, run.name)
-        if is_output(run.level, y):
-            run.outputs = [y]
-        else:
-            leaves, run.restore_output = split(y)
-            run.template = y
-            run.outputs = [output_leaf(leaf, run.name) for leaf in leaves]
-            for leaf in run.outputs:
-                is_output(run.level, leaf)
+        _take_apart(run, y)
     except BaseException:
         run.tape.close()
         raise
     finally:
         running.reset(token)
+
+
+def _take_apart(run: Recording, y) -> None:
+    """Leaves of what a function returned."""
+    if is_output(run.level, y):
+        run.outputs = [y]
+        return
+    leaves, run.restore_output = split(y)
+    run.template = y
+    run.outputs = [output_leaf(leaf, run.name) for leaf in leaves]
+    for leaf in run.outputs:
+        is_output(run.level, leaf)
 
 
 def _trace_leaves(run: Recording, traced: list, positions: tuple, trace: Callable) -> None:
