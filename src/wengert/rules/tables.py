@@ -9,7 +9,7 @@ import numpy as np
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong, structural
 from wengert.rules.broadcasting import aligned, gathered, leading, unbroadcast
-from wengert.rules.composed import as_array
+from wengert.rules.composed import as_array, of_dtype
 from wengert.rules.products import strong_matmul
 
 # ---- interpolation between the points of a table
@@ -183,10 +183,6 @@ structural(
 )
 
 # ---- differences
-
-
-def of_dtype(x, dtype):
-    return x if x.dtype == dtype else x.astype(dtype)
 
 
 def _ediff1d(ary, to_end=None, to_begin=None):
