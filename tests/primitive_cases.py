@@ -833,6 +833,7 @@ LINALG = [
     call(packed_lstsq, arr(5, 3), arr(5), None, label="vector"),
     call(packed_lstsq, arr(5, 3), arr(5, 2), 1e-12, label="matrix"),
     call(packed_lstsq, arr(3, 3), arr(3, 2), -1, label="square"),
+    call(packed_lstsq, arr(3, 3), arr(3), 5, label="rcond-above-1"),
     call(packed_lstsq, arr(2, 4), arr(2), None, label="wide"),
     call(np.linalg.norm, arr(3, 4), label="frobenius"),
     call(np.linalg.norm, arr(3, 4), "fro", label="fro", axis=(0, 1), keepdims=True),

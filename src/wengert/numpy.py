@@ -193,7 +193,8 @@ def _install() -> None:
     ).split()
     for name in names:
         setattr(module, name, _creation(name))
-    names += "full full_like linspace array asarray asanyarray ascontiguousarray asfortranarray asarray_chkfinite".split()
+    names += "full full_like linspace array asarray asanyarray".split()
+    names += "ascontiguousarray asfortranarray asarray_chkfinite".split()
     for name in names:
         _dispatch.creation[getattr(_np, name)] = getattr(module, name)
         _rebind.register(getattr(_np, name), getattr(module, name))

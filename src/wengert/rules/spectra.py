@@ -353,7 +353,11 @@ def packed_lstsq(a, b, rcond):
 def lstsq_inverse(bar, a, rcond):
     """The pseudo-inverse with which ``lstsq`` solves, for the cotangent or tangent `bar`."""
     eps = float(np.finfo(a.dtype).eps)
-    return pseudo_inverse(a, max(np.shape(a)) * eps if rcond is None else rcond if rcond >= 0 else eps, np._NoValue)
+    if rcond is None:
+        rcond = max(np.shape(a)) * eps
+    elif not 0 < rcond < 1:  # as LAPACK takes it
+        rcond = eps
+    return pseudo_inverse(a, rcond, np._NoValue)
 
 
 def lstsq_cotangents(ybar, y, a, b):
