@@ -1,71 +1,95 @@
-"""The directive ``{list-figure}``: the Wengert list that the code of the same page computes, drawn as a graph.
+"""The directive ``{drawing}``: a figure of what the code of the same page computed.
 
-The blocks of the page are run, and its lists are read: `names`, `ops`, `left`, `right`, `v` and `adjoint`.
+Its body is Python that draws on ``figure`` and is not shown.
+It sees the names of the page as they are at the end of the page, the colours below, and `draw_list`.
 """
 
 import contextlib
+import functools
 import io
 
 from _blocks import blocks, page_module, run
 from docutils import nodes
+from docutils.parsers.rst import directives
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from sphinx.util.docutils import SphinxDirective
 
 INK, FORWARD, BACKWARD, PAPER = "#22262b", "#5b6672", "#b1401d", "#ffffff"
 
-SYMBOLS = {"add": "{} + {}", "subtract": "{} - {}", "multiply": "{} * {}"}
+STYLE = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": FORWARD,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 11,
+    "xtick.color": FORWARD,
+    "ytick.color": FORWARD,
+    "font.size": 10,
+    "legend.frameon": False,
+    "svg.hashsalt": "wengert",  # the same figure is the same file
+}
 
 
-def draw(names, ops, left, right, v, adjoint):
-    """The slots in a row, an arc from each operand, and below each slot what it is, its value and its adjoint.
+def draw_list(figure, names, formulas, operands, rows):
+    """The slots of a list in a row, an arc from each operand, and below each slot its formula and what is known of it.
 
     Parameters
     ----------
-    names, ops : list of str
-        Name and operation of each slot.
-    left, right : list of (int or None)
-        Slots of the operands.
-    v, adjoint : list of float
-        Value and adjoint of each slot.
-
-    Returns
-    -------
-    Figure
+    figure : Figure
+    names, formulas : list of str
+        Name of each slot, and how it was computed.
+    operands : list of tuple of int
+        Slots of its operands.
+    rows : list of (str, list of str, str)
+        Label, one text a slot, and colour: values, tangents, adjoints.
     """
-    figure = Figure(figsize=(1.55 * len(v), 3.2), layout="constrained", facecolor=PAPER)
     ax = figure.subplots()
-    ax.set(xlim=(-0.75, len(v) - 0.35), ylim=(-1.15, 1.35))
+    ax.set(xlim=(-0.95, len(names) - 0.45), ylim=(-0.55 - 0.26 * len(rows), 1.35))
     ax.set_axis_off()
-    for i, (name, op, value) in enumerate(zip(names, ops, v)):
-        operands = [j for j in (left[i], right[i]) if j is not None]
-        text = SYMBOLS.get(op, op + "({})" if operands else op).format(*(names[j] for j in operands))
-        for j in operands:
+    for i, (name, formula) in enumerate(zip(names, formulas)):
+        for j in operands[i]:
             arc = {"arrowstyle": "-|>", "connectionstyle": "arc3,rad=-0.38", "shrinkA": 15, "shrinkB": 15}
             ax.annotate("", (i, 0.12), (j, 0.12), arrowprops={**arc, "color": FORWARD, "linewidth": 1.1})
         ax.text(
             i, 0, name, ha="center", va="center", color=INK, fontsize=12,
             bbox={"boxstyle": "circle,pad=0.35", "facecolor": PAPER, "edgecolor": INK},
         )  # fmt: skip
-        ax.text(i, -0.42, text, ha="center", va="center", color=INK, fontsize=10, family="monospace")
-        ax.text(i, -0.68, f"value {value:.4g}", ha="center", va="center", color=FORWARD, fontsize=10)
-        ax.text(i, -0.94, f"adjoint {adjoint[i]:.4g}", ha="center", va="center", color=BACKWARD, fontsize=10)
-    return figure
+        ax.text(i, -0.42, formula, ha="center", va="center", color=INK, fontsize=10, family="monospace")
+        for line, (_, texts, colour) in enumerate(rows):
+            ax.text(i, -0.68 - 0.26 * line, texts[i], ha="center", va="center", color=colour, fontsize=10)
+    for line, (label, _, colour) in enumerate(rows):
+        ax.text(-0.95, -0.68 - 0.26 * line, label, ha="left", va="center", color=colour, fontsize=10)
 
 
-class ListFigure(SphinxDirective):
+@functools.lru_cache(maxsize=1)
+def namespace(path):
+    """Names of a page after its last block."""
+    with page_module(path) as module, contextlib.redirect_stdout(io.StringIO()):
+        for block in blocks(path):
+            run(block, module)
+    return vars(module)
+
+
+class Drawing(SphinxDirective):
     """The figure, as part of the page."""
 
     required_arguments = 1  # what a reader hears who does not see it
     final_argument_whitespace = True
+    has_content = True
+    option_spec = {"size": directives.unchanged_required}  # inches: width and height
 
     def run(self):
         path = self.env.doc2path(self.env.docname)
-        with page_module(path) as module, contextlib.redirect_stdout(io.StringIO()):
-            for block in blocks(path):
-                run(block, module)
-            figure = draw(module.names, module.ops, module.left, module.right, module.v, module.adjoint)
-        svg = io.StringIO()
-        figure.savefig(svg, format="svg", metadata={"Date": None})
+        size = tuple(float(part) for part in self.options.get("size", "7 3").split())
+        names = {**namespace(path), "draw_list": draw_list}
+        names |= {"INK": INK, "FORWARD": FORWARD, "BACKWARD": BACKWARD, "PAPER": PAPER}
+        with rc_context(STYLE):
+            names["figure"] = figure = Figure(figsize=size, layout="constrained", facecolor=PAPER)
+            line = "\n" * (self.lineno - 1)
+            exec(compile(line + "\n".join(self.content), str(path), "exec"), names)
+            svg = io.StringIO()
+            figure.savefig(svg, format="svg", metadata={"Date": None})
         svg = svg.getvalue()
         svg = svg[svg.index("<svg") :].replace("<svg", '<svg style="max-width: 100%; height: auto"', 1)
         html = f'<div role="img" aria-label="{self.arguments[0]}">{svg}</div>'
@@ -73,5 +97,5 @@ class ListFigure(SphinxDirective):
 
 
 def setup(app):
-    app.add_directive("list-figure", ListFigure)
+    app.add_directive("drawing", Drawing)
     return {"parallel_read_safe": True}

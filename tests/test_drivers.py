@@ -710,13 +710,11 @@ def many_calls(count):
 
 
 def test_nothing_grows_over_two_thousand_calls():
-    many_calls(300)  # fills the caches, which are bounded
-    gc.collect()
-    objects = len(gc.get_objects())
     tracemalloc.start()
     try:
-        many_calls(5)
+        many_calls(300)  # fills the caches, which are bounded, where it is seen what they take
         gc.collect()
+        objects = len(gc.get_objects())
         before = tracemalloc.get_traced_memory()[0]
         many_calls(300)
         gc.collect()

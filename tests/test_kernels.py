@@ -165,7 +165,7 @@ def test_a_second_partial_is_accurate_alone(name, opcode, arity, reads_a, reads_
     operands = np.stack([np.resize(x, n) for x in case.at])
     values = resolved(name)(*operands)
     with mp.workdps(1300):
-        for at, y in zip(operands.T.tolist()[::2], values.tolist()[::2]):
+        for at, y in zip(operands.T.tolist()[::5], values.tolist()[::5]):
             found = kernel_second_partials(opcode, at[0], at[-1], y)
             exact_at = [mp.mpf(x) for x in at]
             for got, (i, side) in zip(found, [(0, 0), (0, 1), (1, 1)] if arity == 2 else [(0, 0)]):

@@ -373,6 +373,60 @@ def test_pullbacks_of_random_writes_are_the_same_each_time(writes, values, x):
     )
 
 
+def check_tangents(program, x):
+    """Forward mode, and second derivatives by every pair of modes; False where the numbers are too large."""
+    y = plain(program, x.copy())
+    exact = complex_step(lambda z: plain(program, z), x)
+    if not (np.all(np.abs(y) < 1e5) and np.all(np.abs(exact) < 1e6)):
+        return False
+    f = lambda z: run(program, z)
+    v = np.array([0.7, -0.2, 0.4, 1.1])
+    scale = max(1.0, np.abs(exact).max())
+    value, J = wg.jacobian(f, x, value=True, mode="forward")
+    assert_same_bits(value, y)
+    np.testing.assert_allclose(J, exact, rtol=1e-9, atol=1e-10 * scale)
+    value, tangent = wg.jvp(f, x, v)
+    assert_same_bits(value, y)
+    np.testing.assert_allclose(tangent, exact @ v, rtol=1e-9, atol=1e-10 * scale)
+
+    step = 1e-4
+    moved = [complex_step(lambda z: plain(program, z), x + t * step * v) for t in (1, -1, 2, -2)]
+    curvature = (8 * (moved[0] - moved[1]) - (moved[2] - moved[3])) / (12 * step)
+    weights = np.random.default_rng(len(program)).uniform(-1, 1, y.size)
+    scale = max(1.0, np.abs(curvature).max())
+    if scale > 1e5:
+        return False
+    loss = lambda z: np.sum(run(program, z) * weights)
+    ways = {
+        "jvp in jacobian": wg.jacobian(lambda z: wg.jvp(loss, z, v)[1], x, mode="forward"),
+        "grad in jvp": wg.jvp(wg.grad(loss), x, v)[1],
+        "jvp in grad": wg.grad(lambda z: wg.jvp(loss, z, v)[1], x),
+        "grad in grad": wg.grad(lambda z: np.sum(wg.grad(loss)(z) * v), x),
+        "vjp in vjp": wg.vjp(lambda z: wg.vjp(f, z)[1](weights), x)[1](v),
+    }
+    for name, found in ways.items():
+        np.testing.assert_allclose(found, weights @ curvature, rtol=1e-5, atol=1e-6 * scale, err_msg=name)
+        np.testing.assert_allclose(found, ways["grad in grad"], rtol=1e-10, atol=1e-10 * scale, err_msg=name)
+    return True
+
+
+def test_tangents_and_second_derivatives_of_programs_drawn_evenly():
+    checked = 0
+    for seed in range(SEEDS // 4):
+        program = drawn_evenly(seed + 10_000, 1 + seed % 16)
+        try:
+            checked += check_tangents(program, np.array([0.3, -0.8, 1.1, 0.6]))
+        except Exception as error:
+            raise AssertionError(f"seed {seed + 10_000}: {program}") from error
+    assert checked > SEEDS // 8
+
+
+@settings(deterministic, max_examples=60)
+@given(PROGRAMS, POINTS)
+def test_tangents_and_second_derivatives_of_random_programs(program, x):
+    check_tangents(program, x)
+
+
 @settings(deterministic, max_examples=100)
 @given(st.lists(VALUES, min_size=1, max_size=8), POINTS)
 def test_single_precision_programs_keep_their_bits(program, x):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from wengert.core.levels import passive
     from wengert.core.tape import clear_caches
+    from wengert.debug import detect_nan, probe
     from wengert.errors import (
         LevelError,
         MutatedInputWarning,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         UnsupportedFunctionError,
     )
     from wengert.testing import compare
+    from wengert.transforms.explain import explain
 
 __version__ = "0.1.0"
 
@@ -56,6 +58,9 @@ _HOMES = {
     "passive": "core.levels",
     "clear_caches": "core.tape",
     "compare": "testing",
+    "detect_nan": "debug",
+    "probe": "debug",
+    "explain": "transforms.explain",
     "LevelError": "errors",
     "MutatedInputWarning": "errors",
     "NonSmoothError": "errors",
@@ -72,6 +77,8 @@ __all__ = [
     "clear_caches",
     "compare",
     "derivative",
+    "detect_nan",
+    "explain",
     "grad",
     "gradient",
     "hessian",
@@ -83,6 +90,7 @@ __all__ = [
     "linearize",
     "passive",
     "primitive",
+    "probe",
     "stop_gradient",
     "value_and_grad",
     "vjp",

@@ -380,6 +380,7 @@ def hessian(
     argnums: int | tuple | slice = 0,
     value: bool = False,
     has_aux: bool = False,
+    mode: str = "auto",
     chunk: int | None = None,
 ) -> Any:
     """Hessian of a function that returns one number, exactly symmetric.
@@ -397,6 +398,9 @@ def hessian(
     argnums : int, tuple of int, or slice
         Positions of the differentiated arguments. A tuple gives a tuple of rows of blocks, a slice over numbers
         one square array.
+    mode : {"auto", "mixed", "forward", "reverse"}
+        "mixed", the default outside of other derivatives, sweeps one recording forwards and back;
+        "forward" and "reverse" take the derivative of a derivative in that mode.
     chunk : int, optional
         Columns swept at once; memory grows with it. Chosen from the length of the list by default.
 
@@ -430,7 +434,7 @@ def hessian(
     array([[4., 2.],
            [2., 0.]])
     """
-    return _apply(Hessian(f, argnums, value, has_aux, chunk), x, args, kwargs)
+    return _apply(Hessian(f, argnums, value, has_aux, chunk, mode), x, args, kwargs)
 
 
 def hvp(

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -271,6 +272,23 @@ def strong(cotangent, partial):
         if spoiled.any():  # only those are replaced: a product that is 0 may have a derivative that is not
             product = np.where(spoiled & (np.equal(cotangent, 0) | np.equal(partial, 0)), 0, product)
     return product
+
+
+def strong_matmul(a, b):
+    """a @ b for matrices, or a vector `b`, in which 0 times inf or NaN is 0.
+
+    Redone term by term only where a NaN came out of an operand that is not finite: rare, so it may be slow.
+    """
+    if np.shape(a)[-1] == 1:  # columns times rows: slow in a library for products
+        return strong(a, b)
+    y = np.matmul(a, b)
+    # the sum is NaN if an element is, and costs no array of bools
+    if not np.isnan(np.add.reduce(y, axis=None)) or (np.isfinite(a).all() and np.isfinite(b).all()):
+        return y
+    if np.ndim(b) == 1:
+        return strong_matmul(a, b[:, None])[..., 0]
+    terms = (strong(a[..., :, k : k + 1], b[..., k : k + 1, :]) for k in range(np.shape(a)[-1]))
+    return reduce(np.add, terms)
 
 
 def lookup(fun) -> Primitive | None:

@@ -1,17 +1,26 @@
-"""Exact derivatives beside finite differences: how many digits agree, and what each costs."""
+"""Derivatives beside other means: `compare` reports digits and times, `check_derivatives` raises.
+
+The other means are differences, extrapolated to a step of 0 with an estimate of their error, and complex steps.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from wengert.containers import children_of, input_leaf
-from wengert.transforms.dense import Jacobian
+from wengert import api
+from wengert.containers import children_of, input_leaf, output_leaf, split
+from wengert.core.rebind import rebound
+from wengert.errors import MutatedInputWarning
+from wengert.transforms.dense import JVP, Gradient, Jacobian
+from wengert.transforms.differences import ComplexSteps, Slopes, Subject, joined, parted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,10 +108,8 @@ def compare(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = N
         raise TypeError(f"compare: {derivative.name} is a {type(fast).__name__}; compare functions of one array")
     exact = np.asarray(fast)
 
-    def flat(point):
-        return np.ravel(np.asarray(f(point.reshape(x.shape) if x.ndim else point[0], *args, **kwargs), dtype=float))
-
-    point = np.ravel(x)
+    subject = Subject(f, x, args, kwargs)
+    flat, point = subject.value, subject.point
     step = math.sqrt(np.finfo(float).eps) * np.maximum(np.abs(point), 1.0)
     rough = np.reshape(approx_fprime(point, flat, step), exact.shape)
     digits, worst = _agreement(exact, rough, x.size)
@@ -138,3 +145,441 @@ def _seconds(run):
         run()
         best = min(best, time.perf_counter() - start)
     return best
+
+
+# ------------------------------------------------------------------------------------------ check_derivatives
+
+#: relative tolerances by precision: of two ways that differ by rounding, and against differences
+_ROUNDING = {8: 1e-9, 4: 1e-4, 2: 1e-2}
+_ROUGH = {8: 1e-6, 4: 1e-3, 2: 3e-2}
+
+_DIRECTIONS = 3  # random ones, for each of the first derivatives
+_FEW = 64  # most variables for which a failure is traced to a single entry
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Check:
+    """What `check_derivatives` found; print it.
+
+    Attributes
+    ----------
+    name : str
+        The function.
+    findings : tuple of Finding
+        One for each comparison.
+    failures : tuple of Finding
+        Those that do not agree; `check_derivatives` raises if there are any.
+    """
+
+    name: str
+    findings: tuple
+
+    @property
+    def failures(self) -> tuple:
+        return tuple(finding for finding in self.findings if finding.text)
+
+    def __repr__(self):
+        failed = len(self.failures)
+        result = f"{failed} of {len(self.findings)} checks failed" if failed else "derivatives agree"
+        return "\n".join([f"{self.name}: {result}", *map(str, self.findings)])
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One comparison of `check_derivatives`.
+
+    Attributes
+    ----------
+    way, reference : str
+        How the derivative was computed, and what it was compared with.
+    digits : float
+        Decimal digits to which the worst entry agrees.
+    text : str
+        What is wrong; empty if nothing is.
+    """
+
+    way: str
+    reference: str
+    digits: float
+    text: str = ""
+
+    def __str__(self):
+        digits = "all" if self.digits == math.inf else f"{max(0.0, self.digits):.1f}"
+        line = f"  {self.way:<32} {digits:>4} digits, against {self.reference}"
+        return f"{line}: FAILED\n    " + self.text.replace("\n", "\n    ") if self.text else line
+
+
+def check_derivatives(
+    f: Callable,
+    x: Any,
+    order: int = 2,
+    modes: tuple = ("forward", "reverse", "mixed"),
+    *,
+    args: tuple = (),
+    kwargs: dict | None = None,
+    argnums: int | tuple = 0,
+    rtol: float | None = None,
+    atol: float = 0.0,
+    seed: int = 1964,
+    reference: str = "auto",
+) -> Check:
+    """Raise unless all ways to the derivatives of a function agree with each other and with the function.
+
+    The value must be that of plain NumPy bit for bit; `f` is called some hundred times.
+    First derivatives are multiplied by random directions, in forward and in reverse mode, and compared with each other
+    to rounding and with the reference.
+    Second derivatives, of a random combination of the outputs, are multiplied by random directions in every
+    nesting of the modes and compared with each other, with their transpose, and with differences of gradients.
+
+    Parameters
+    ----------
+    f : callable
+        Maps an array or container (and further arguments) to an array, number or container.
+    x : array_like or container
+        Point at which to check; never changed.
+    order : {1, 2}
+        Highest derivatives that are checked.
+    modes : tuple of {"forward", "reverse", "mixed"}
+        Forward and reverse mode, each alone; "mixed" are forward over reverse and reverse over forward.
+    args, kwargs : tuple, dict
+        Further arguments of `f`.
+    argnums : int or tuple of int
+        Positions of the differentiated arguments.
+    rtol, atol : float, optional
+        Tolerances against the reference, relative to the size of the entry and absolute.
+        By default 1e-6 against differences and 1e-9 against complex steps, in single precision 1e-3 and 1e-4;
+        the estimated error of differences is added.
+    seed : int
+        Of the random directions.
+    reference : {"auto", "differences", "complex-step"}
+        What first derivatives are compared with. By default a complex step where `f` takes complex numbers and it
+        agrees with differences, else differences, extrapolated to a step of 0.
+
+    Returns
+    -------
+    Check
+        Digits in agreement for each comparison; its ``repr`` is a table.
+
+    Raises
+    ------
+    AssertionError
+        If something disagrees, or `f` has a kink at `x`: with the way, the worst entry, both values and what to
+        look at.
+    UnsupportedFunctionError
+        And any other error of the derivatives themselves, unchanged.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> from wengert.testing import check_derivatives
+    >>> report = check_derivatives(lambda x: np.sin(x) * x[0], [1.0, 2.0])
+    >>> min(finding.digits for finding in report.findings) > 6
+    True
+    >>> check_derivatives(np.abs, 0.0, order=1)
+    Traceback (most recent call last):
+    AssertionError: absolute: 1 of 6 checks failed
+    ...
+    """
+    if order not in (1, 2):
+        raise ValueError(f"check_derivatives: order is 1 or 2, not {order!r}")
+    unknown = set(modes) - {"forward", "reverse", "mixed"}
+    if unknown:
+        raise ValueError(f"check_derivatives: modes are 'forward', 'reverse' and 'mixed', not {sorted(unknown)}")
+    if reference not in ("auto", "differences", "complex-step"):
+        raise ValueError(f"check_derivatives: reference is 'auto', 'differences' or 'complex-step', not {reference!r}")
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", MutatedInputWarning)
+        checker = _Checker(Subject(f, x, args, kwargs or {}, argnums), modes, rtol, atol, seed, reference)
+        if checker.m and checker.subject.n:
+            checker.first_order()
+            if order == 2 and not checker.report().failures:
+                checker.second_order()
+    report = checker.report()
+    if report.failures:
+        raise AssertionError(repr(report))
+    return report
+
+
+class _Checker:
+    """Collects the findings of `check_derivatives`."""
+
+    def __init__(self, subject, modes, rtol, atol, seed, reference):
+        self.subject = subject
+        self.modes = modes
+        self.rtol = rtol
+        self.atol = atol
+        self.random = np.random.default_rng(seed)
+        self.reference = reference
+        self.findings = []
+        self.is_rough = False
+        leaves = subject.leaves()
+        self.leaves = [leaf.astype(float) if leaf.dtype.kind in "biu" else leaf for leaf in leaves]
+        self.shapes = [leaf.shape for leaf in leaves]
+        self.m = sum(map(math.prod, self.shapes))
+        self.itemsize = min([dtype.itemsize for dtype in (*subject.dtypes, *(leaf.dtype for leaf in self.leaves))])
+        self.rounding = _ROUNDING[self.itemsize]
+        in_double = [leaf.dtype for leaf in subject.leaves(subject.point) if leaf.dtype.kind == "f"]
+        self.precision = max([np.finfo(dtype).eps for dtype in in_double], default=np.finfo(float).eps)
+        self.size = np.maximum(np.abs(subject.point), 0.01)  # of a step
+        self.directions = self.random.normal(size=(_DIRECTIONS, subject.n)) * self.size
+        self.cotangents = self.random.normal(size=(_DIRECTIONS, self.m))
+
+    def report(self):
+        return Check(self.subject.name, tuple(self.findings))
+
+    # -- first derivatives
+
+    def first_order(self):
+        subject = self.subject
+        known = self.known(self.directions)
+        rows = _sizes(known)
+        usual = rows + 1e6 * known.noise
+        self.cotangents /= np.where(usual > 0, usual, 1.0)  # all outputs count alike
+        weights = np.abs(self.cotangents)
+        allowed = self.allowed(known, rows)
+        pairs = {}
+        self.smooth(known, rows, self.shapes, "smoothness", "f has a kink at this point")
+        if "forward" in self.modes:
+            y, Jv = subject.forward(self.directions)
+            self.same_value("value, forward", y)
+            self.note("J v, forward", known.name, Jv, known.values, rows, allowed, self.shapes,
+                      lambda: self.entry("forward", known.name))
+            pairs["forward"] = self.cotangents @ Jv.T
+        if "reverse" in self.modes:
+            y, wJ = subject.reverse(self.cotangents)
+            self.same_value("value, reverse", y)
+            pairs["reverse"] = wJ @ self.directions.T
+            self.note("w J v, reverse", known.name, pairs["reverse"], self.cotangents @ known.values.T,
+                      weights @ rows, weights @ allowed, None, lambda: self.entry("reverse", known.name))
+        if len(pairs) == 2:
+            self.note("w J v, reverse", "forward mode", pairs["reverse"], pairs["forward"], weights @ rows,
+                      self.rounding * (weights @ rows), None, lambda: self.entry("reverse", "forward"))
+
+    def known(self, directions):
+        """Derivatives along directions by other means."""
+        subject = self.subject
+        slopes = Slopes(subject.value, subject.point, directions, self.precision)
+        if self.reference == "differences":
+            return slopes
+        try:
+            return ComplexSteps(subject.value, subject.point, directions, slopes)
+        except Exception as error:
+            if self.reference == "complex-step":
+                raise TypeError(f"check_derivatives: no complex step of {subject.name}: {error}") from error
+            return slopes
+
+    def allowed(self, known, rows):
+        """What each output may differ by: relative to its size, and by the error of the reference."""
+        rtol = self.rtol
+        if rtol is None:
+            rtol = self.rounding if known.name == ComplexSteps.name else _ROUGH[self.itemsize]
+        return self.atol + rtol * rows + np.minimum(10 * known.errors.max(axis=0), 1e-2 * rows) + known.noise
+
+    def entry(self, mode, reference):
+        """The worst entry of the Jacobian."""
+        if reference in ("forward", "reverse"):
+            return self.worst(self.jacobian(mode), self.jacobian(reference), self.shapes, mode, reference)
+        return self.worst(self.jacobian(mode), self.by_columns(self.known), self.shapes, mode, reference)
+
+    def jacobian(self, mode):
+        subject = self.subject
+        return subject.forward(np.eye(subject.n))[1].T if mode == "forward" else subject.reverse(np.eye(self.m))[1]
+
+    # -- second derivatives
+
+    def second_order(self):
+        """Those of one combination of the outputs."""
+        subject = self.subject
+        combined = subject.of(_combination(subject.f, parted(self.cotangents[0], self.shapes)))
+        known = self.known_second(combined, self.directions)
+        rows = _sizes(known)
+        allowed = self.allowed(known, rows)
+        weights = np.abs(self.directions)
+        whole = (weights @ rows).max()
+        self.smooth(known, rows, subject.shapes, "smoothness of the gradient", "a first derivative has a kink here")
+        first = None
+        for mode, way, products in _second_ways(combined):
+            if mode not in self.modes:
+                continue
+            found = products(self.directions)
+            if way == "forward over forward":
+                pairs = found
+                expected = self.directions @ known.values.T
+                self.note(f"u H v, {way}", known.name, pairs, expected, whole, weights @ allowed)
+            else:
+                pairs = found @ self.directions.T
+                self.note(f"H v, {way}", known.name, found, known.values, rows, allowed, subject.shapes,
+                          functools.partial(self.second_entry, way, products, combined))
+            self.note(f"u H v, {way}", "v H u", pairs, pairs.T, whole, 10 * self.rounding * whole)
+            if first is not None:
+                self.note(f"u H v, {way}", first[0], pairs, first[1], whole, 10 * self.rounding * whole)
+            first = first or (way, pairs)
+
+    def known_second(self, combined, directions):
+        slopes = Slopes(combined.gradient, combined.point, directions, self.precision)
+        slopes.name = "differences of gradients"
+        return slopes
+
+    def second_entry(self, way, products, combined):
+        """The worst entry of the matrix of second derivatives."""
+        expected = self.by_columns(functools.partial(self.known_second, combined))
+        exact = products(np.eye(combined.n)).T
+        return self.worst(exact, expected, combined.shapes, way, "differences of gradients")
+
+    # -- findings
+
+    def same_value(self, way, found):
+        """Note a value that is not that of plain NumPy bit for bit."""
+        text = ""
+        for i, (y, expected) in enumerate(zip(map(np.asarray, found), self.leaves)):
+            if not _is_same(y, expected):
+                text = f"output {i}: {y.dtype} {y}, plain NumPy gives {expected.dtype} {expected}"
+        self.findings.append(Finding(way, "plain NumPy", -math.inf if text else math.inf, text))
+
+    def smooth(self, known, rows, shapes, way, what):
+        """Note where the derivatives from the two sides differ."""
+        jumps = np.abs(known.jumps).max(axis=0)
+        excess = jumps - 1e-4 * rows
+        i = int(excess.argmax())
+        text = ""
+        if np.isnan(known.values).any():
+            text = "beside this point there is NaN: is it at the edge of where f is defined?"
+        elif excess[i] > 0:
+            text = f"at {_index(i, shapes)} the derivatives from the two sides differ by {jumps[i]:.6g}: {what}"
+        self.is_rough = bool(text)
+        self.findings.append(Finding(way, "the other side", _digits(jumps, rows), text))
+
+    def note(self, way, reference, found, expected, size, allowed, shapes=None, entry=None):
+        """Note how derivatives along random directions compare; `entry` describes the worst entry where they differ."""
+        found, expected, allowed = np.broadcast_arrays(found, expected, np.reshape(allowed, _column(allowed, shapes)))
+        error = np.where(found == expected, 0.0, np.abs(found - expected))
+        excess = np.where(error <= allowed, 0.0, np.nan_to_num(error / allowed, nan=np.inf))
+        text = ""
+        if excess.any():
+            worst = np.unravel_index(excess.argmax(), excess.shape)
+            place = f", at {_index(int(worst[1]), shapes)}" if shapes is not None else ""
+            text = f"along a random direction{place}: {found[worst]:.17g}, {reference} {expected[worst]:.17g}"
+            if entry is not None and max(self.subject.n, self.m) <= _FEW:
+                text += "\n" + entry()
+            text += "\n" + self.hint(way)
+        size = np.broadcast_to(np.reshape(size, _column(size, shapes)), error.shape)
+        self.findings.append(Finding(way, reference, _digits(error, size), text))
+
+    def by_columns(self, known):
+        """A matrix of derivatives by other means."""
+        return (known(np.diag(self.size)).values / self.size[:, None]).T
+
+    def worst(self, exact, expected, shapes, way, reference):
+        digits, (i, j) = _agreement(exact, expected, self.subject.n)
+        return (
+            f"worst entry {_index(i, shapes, j, self.subject.shapes)}: {way} {exact[i, j]:.17g}, "
+            f"{reference} {expected[i, j]:.17g} ({max(0.0, digits):.1f} digits)"
+        )
+
+    def hint(self, way):
+        """What to look at."""
+        if self.is_rough:
+            return "there is no derivative here: move x, or check each branch on its own"
+        if "H" in way:
+            return "first derivatives agree: look for a rule that is no function of traced values"
+        if any("J" in finding.way and not finding.text for finding in self.findings):
+            return "forward mode agrees: look at the pullbacks of the rules"
+        return (
+            "look at rules of your own, at values that pass by the derivative (stop_gradient, passive, a cache, "
+            "random numbers), and at iterations that stop early"
+        )
+
+
+def _combination(f, weights):
+    """The sum of all outputs of f with these weights."""
+
+    def combination(*args, **kwargs):
+        leaves = [output_leaf(leaf, "check_derivatives") for leaf in split(rebound(f)(*args, **kwargs))[0]]
+        return sum([np.sum(weight.astype(leaf.dtype) * leaf) for weight, leaf in zip(weights, leaves)])
+
+    return combination
+
+
+def _second_ways(subject):
+    """Each nesting of the modes: what it belongs to, its name, and products of H with k directions by it.
+
+    Forward over forward gives products with pairs of directions.
+    """
+    f, argnums = subject.f, subject.argnums
+
+    def along(v):
+        def slope(x, *args, **kwargs):
+            return JVP(f, argnums)(x, subject.direction(v), *args, **kwargs)[1]
+
+        return slope
+
+    def paired(v):
+        def product(*args, **kwargs):
+            found = subject.differentiated(Gradient(f, argnums)(*args, **kwargs))
+            return sum([np.sum(part.astype(g.dtype) * g) for part, g in zip(parted(v, subject.shapes), found)])
+
+        return product
+
+    def forward_over_reverse(directions):
+        x, *rest = subject.arguments()
+        _, found = JVP(Gradient(f, argnums), argnums)(x, subject.direction(directions), *rest, **subject.kwargs)
+        return joined(split(found)[0], 1)
+
+    def forward_over_forward(directions):
+        return np.stack([subject.of(along(v)).forward(directions)[1][:, 0] for v in directions])
+
+    yield "mixed", "forward over reverse", forward_over_reverse
+    yield "mixed", "reverse over forward", lambda vs: np.stack([subject.of(along(v)).gradient() for v in vs])
+    yield "reverse", "reverse over reverse", lambda vs: np.stack([subject.of(paired(v)).gradient() for v in vs])
+    yield "forward", "forward over forward", forward_over_forward
+    x, *rest = subject.arguments()
+    options = {"args": tuple(rest), "kwargs": subject.kwargs, "argnums": argnums}
+    if hasattr(api, "hvp"):
+        yield "mixed", "hvp", lambda vs: joined(split(api.hvp(f, x, subject.direction(vs), **options))[0], 1)
+    if hasattr(api, "hessian") and len(subject.shapes) == 1 and subject.n <= _FEW:
+        yield "mixed", "hessian", lambda vs: vs @ np.reshape(api.hessian(f, x, **options), (subject.n, subject.n))
+
+
+def _is_same(y, z):
+    """Equal in dtype, shape and every bit."""
+    return (
+        y.dtype == z.dtype
+        and y.shape == z.shape
+        and np.array_equal(y, z, equal_nan=True)
+        and np.array_equal(np.signbit(y[z == 0]), np.signbit(z[z == 0]))
+    )
+
+
+def _column(rows, shapes):
+    """Shape in which sizes broadcast: behind the directions, or in front of them where pairs are compared."""
+    return np.shape(rows) if shapes is not None or np.ndim(rows) != 1 else (-1, 1)
+
+
+def _sizes(known):
+    """Largest derivative of each output, over the directions."""
+    return np.nan_to_num(np.abs(known.values).max(axis=0), nan=0.0, posinf=0.0)
+
+
+def _index(i, shapes, j=None, input_shapes=()):
+    """Index of element i of the outputs, or of the entry (i, j) of a Jacobian; arrays stand side by side."""
+    outer, output = _element(i, shapes)
+    inner, x = _element(j, input_shapes) if j is not None else ((), 0)
+    if len(shapes) == 1 and len(input_shapes) <= 1:
+        return str(outer + inner)
+    return f"{outer} of output {output}" + (f", {inner} of input {x}" if j is not None else "")
+
+
+def _element(i, shapes):
+    """Index of element i in its array, and which array that is."""
+    leaf = 0
+    while i >= math.prod(shapes[leaf]):
+        i -= math.prod(shapes[leaf])
+        leaf += 1
+    return tuple(int(d) for d in np.unravel_index(i, shapes[leaf])), leaf
+
+
+def _digits(error, size):
+    """Digits to which the worst entry agrees."""
+    size = np.where(size > 0, size, np.max(size, initial=0.0) or 1.0)
+    largest = np.max(np.where(np.isnan(error), np.inf, error) / size, initial=0.0)
+    return -math.log10(largest) if largest > 0 else math.inf

@@ -156,6 +156,8 @@ def apply(row, fun, args, kwargs, compute=None):
     values = [var.lower(a, level) for a in args]
     kwargs = {name: kept(plain(value)) for name, value in kwargs.items()}
     y = (compute or fun)(*values, **kwargs)
+    if level.depth and levels.is_watched():
+        watch.check_value(row, values, y)
     if row.kind in ("view", "rearrangement"):
         return _rearranged(level, row, args, kwargs, operands, y)
     if not isinstance(y, (np.ndarray, np.generic)):
@@ -581,7 +583,8 @@ _ARRAY_METHODS = {
 
 def is_tracing() -> bool:
     """Is a derivative being recorded in this context?"""
-    return bool(levels.running.get())
+    running = levels.running.get()
+    return bool(running) and (len(running) > 1 or type(running[0]) is not levels.Watch)
 
 
 def caller():
@@ -598,14 +601,17 @@ def caller():
 
 def where(position) -> str:
     """``file:line`` of a position that `caller` gave."""
-    if position is None:
-        return "an unknown line"
+    return "an unknown line" if position is None else "{}:{}".format(*file_and_line(position))
+
+
+def file_and_line(position) -> tuple[str, int]:
+    """File and line of a position that `caller` gave."""
     code, last = position
     line = code.co_firstlineno
     for begin, end, number in code.co_lines():
         if begin <= last < end and number:
             line = number
-    return f"{code.co_filename}:{line}"
+    return code.co_filename, line
 
 
 def _at() -> str:
@@ -704,4 +710,4 @@ def _no_rule(fun, row) -> str:
 
 var.set_dispatch(sys.modules[__name__])
 
-from wengert.core import tangents  # noqa: E402, F401  (found by var.pyx; its rules need what stands above)
+from wengert.core import tangents, watch  # noqa: E402, F401  (found by var.pyx; they need what stands above)

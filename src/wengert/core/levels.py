@@ -36,6 +36,28 @@ def outside() -> Iterator[None]:
         running.reset(token)
 
 
+class Watch:
+    """Stands among the running derivatives where `wengert.detect_nan` was entered.
+
+    It takes the place of a derivative around those that start inside: they are recorded by the general classes,
+    which can be asked to look at every number, and the fast ones know nothing of it.
+    """
+
+    def pause(self) -> None:
+        """A passive block is watched like any other."""
+
+    def resume(self, was: None) -> None:
+        """See `pause`."""
+
+
+def is_watched() -> bool:
+    """Is there a `wengert.detect_nan` around what is running?"""
+    for recorder in running.get():
+        if type(recorder) is Watch:
+            return True
+    return False
+
+
 @contextlib.contextmanager
 def passive() -> Iterator[None]:
     """Block whose operations are constants of the derivative that is running.

@@ -20,7 +20,7 @@ from wengert.core.var cimport (
     ArrayVar, array_var, flat, innermost, last_written, level_of, lower, same_memory, store, value_of, wrap,
 )
 
-from wengert.core import levels, var
+from wengert.core import levels, var, watch
 from wengert.core.pullback import independent, own_copy, pull_back
 from wengert.errors import LevelError, TracedValueError
 from wengert.registry import Primitive, strong
@@ -41,6 +41,7 @@ cdef class Entry:
     cdef object index_map
     cdef object saved               # what a write overwrote
     cdef object won                 # of the writes to repeated places, those that stayed
+    cdef object place               # in a watched list: where in f the call stands
 
 
 cdef object GETITEM = Primitive("indexing", "rearrangement")
@@ -54,11 +55,13 @@ cdef class List:
     cdef list entries
     cdef dict adjoints              # of buffers, by identity: (buffer, operand of the level around)
     cdef Py_ssize_t k
+    cdef bint watched               # by `wengert.detect_nan`
 
     def __init__(self, str name, int depth):
         self.level = Level.nested(name, self, depth)
         self.entries = []
         self.adjoints = {}
+        self.watched = levels.is_watched()
 
     def close(self):
         """End the derivative."""
@@ -121,8 +124,14 @@ cdef class List:
         entry.out = x.buffer
         entry.view = x.v
         entry.y = y
-        self.entries.append(entry)
+        self.append(entry)
         return x
+
+    cdef int append(self, Entry entry) except -1:
+        if self.watched:
+            entry.place = watch.place(entry.row.name if entry.row is not None else "an assignment")
+        self.entries.append(entry)
+        return 0
 
     def rename(self, Buffer old, Buffer new, cnp.ndarray whole):
         """From here on a buffer has another identity at this level, and the same memory."""
@@ -131,7 +140,7 @@ cdef class List:
         entry.sources = [(0, -1, old, whole)]
         entry.out = new
         entry.view = whole
-        self.entries.append(entry)
+        self.append(entry)
 
     def store(self, Buffer buffer, cnp.ndarray view, key, value, below):
         """Write into a view (or at an advanced index of it), keeping what it overwrites."""
@@ -146,7 +155,7 @@ cdef class List:
             entry.won = None if key is None else last_written(view, key)
         entry.saved = np.copy(place_of(under, view, key))
         store(under, view, key, below)
-        self.entries.append(entry)
+        self.append(entry)
 
     # ------------------------------------------------------------------------------------------ sweep
 
@@ -178,7 +187,11 @@ cdef class List:
                     undone = i
                     entry = self.entries[i]
                     if entry is not None:
-                        self.pull(entry)
+                        if self.watched:
+                            with watch.rule(entry.place):
+                                self.pull(entry)
+                        else:
+                            self.pull(entry)
                 found = [self.adjoint_of(x, stacked) for x in inputs]
             finally:
                 self.adjoints = {}
@@ -226,6 +239,8 @@ cdef class List:
             c = np.sum(np.broadcast_to(c, target.shape), axis=repeated, keepdims=True)
             target = target[tuple([slice(0, 1) if d in repeated else slice(None) for d in range(target.ndim)])]
         target += c
+        if self.watched:
+            watch.check_adjoint(self.level.name, target, c)
 
     cdef pull(self, Entry entry):
         """Reverse one entry; the adjoint of its result is dead afterwards."""
@@ -341,8 +356,11 @@ cdef object summed(c, cnp.ndarray view):
 
 
 def transposed(pullback, name, y, t, values):
-    """The transpose of a pullback at a tangent `t` of its operand, with a leading axis: tangents of `y`."""
-    if var.holds_traced((y, t, *values)):
+    """The transpose of a pullback at a tangent `t` of its operand, with a leading axis: tangents of `y`.
+
+    `values` is all that the pullback reads: numbers, or operands of a level around.
+    """
+    if var.holds_traced(values):
         return transposed_on(List(f"the pullback of {name}", len(levels.running.get())), pullback, y, t)
     with levels.outside():
         return transposed_on(Tape(f"the pullback of {name}"), pullback, y, t)

@@ -11,6 +11,8 @@
 #ifndef WENGERT_SECOND_H
 #define WENGERT_SECOND_H
 
+#include <string.h>
+
 #include "list.h"
 
 typedef struct {
@@ -328,7 +330,9 @@ WG_INLINE void wg_add_product(int add, ptrdiff_t n, const double *x, const doubl
 /* out (+)= x * c */
 WG_INLINE void wg_add_multiple(int add, ptrdiff_t n, const double *x, double c, double *out) {
     ptrdiff_t i;
-    if (c == 0.0 || !isfinite(c))
+    if (c == 1.0 && !add) {
+        if (x != out) memcpy(out, x, n * sizeof(double));
+    } else if (c == 0.0 || !isfinite(c))
         for (i = 0; i < n; i++) out[i] = (add ? out[i] : 0.0) + (c == 0.0 || x[i] == 0.0 ? 0.0 : c * x[i]);
     else if (add)
         WG_IVDEP for (i = 0; i < n; i++) out[i] += c * x[i];

@@ -14,6 +14,7 @@ at the end, also after an exception, every buffer holds what the function left i
 cimport cython
 cimport numpy as cnp
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.ref cimport Py_REFCNT
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
@@ -293,6 +294,8 @@ cdef class Second:
         """Make `tangent`, with a leading axis of length k, that of a whole value."""
         cdef cnp.ndarray row
         if buffer is not None:
+            if Py_REFCNT(tangent) == 1 and self.adopt(buffer, view, tangent):
+                return 0
             self.fresh(buffer)
             target = self.tangent_of(buffer, view, -1)
             target[...] = aligned(tangent, cnp.PyArray_NDIM(view))
@@ -301,6 +304,20 @@ cdef class Second:
         memcpy(self.rows.tangent + slot * self.k, cnp.PyArray_DATA(row), self.k * sizeof(double))
         self.rows.tangents[slot] = wg_trimmed(self.rows.tangent + slot * self.k, self.k)
         return 0
+
+    cdef bint adopt(self, Buffer buffer, cnp.ndarray view, object tangent) except -1:
+        """Make an array that nobody else refers to the tangents of a result, where the layouts agree."""
+        cdef Block block
+        if (buffer.id >= 0 or type(tangent) is not np.ndarray or not is_vector(<cnp.ndarray>tangent)
+                or not is_vector(view) or np.shape(tangent) != (self.k, *np.shape(view))
+                or <Py_ssize_t>cnp.PyArray_NBYTES(view) != buffer.span
+                or not cnp.PyArray_CHKFLAGS(<cnp.ndarray>tangent, cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE)):
+            return False
+        block = Block.__new__(Block)
+        block.data = <char *>cnp.PyArray_DATA(<cnp.ndarray>tangent)
+        block.owner = tangent
+        jet_of(buffer).tangent = block
+        return True
 
     cdef int push(self, Node node, Py_ssize_t i) except -1:
         """Tangents of the result of one array entry."""
@@ -514,7 +531,8 @@ cdef class Second:
         return out
 
     cdef int pull_elementwise(self, Node node) except -1:
-        """second of operand += second * partial + adjoint * (own second partial * tangent + mixed * other's)."""
+        """adjoint of operand += adjoint * partial, and
+        second of operand += second * partial + adjoint * (own second partial * tangent + mixed * other's)."""
         cdef Operands o
         cdef Factor first[2]
         cdef Factor second[3]           # times the adjoint: own of a, mixed, own of b
@@ -522,12 +540,13 @@ cdef class Second:
         cdef wg_term weight
         cdef Jet jet = <Jet>node.out.jet
         cdef Block dual = jet.second if jet is not None else None
-        cdef double *g
+        cdef double *g = NULL
         cdef double *w
         cdef int side, m, count
-        cdef bint give
+        cdef bint is_last
         if not self.find_operands(node, &o):
-            return self.pull_spread(node)
+            self.pull_spread(node)
+            return self.tape.pull(node, -1)
         for m in range(3):
             second[m].is_zero = True
         if node.out.shadow is not None:
@@ -542,10 +561,7 @@ cdef class Second:
                 if second[m].p == NULL and second[m].c == 1.0:
                     second[m].p = g
                     continue
-                weight.x = g
-                weight.p = second[m].p
-                weight.c = &second[m].c
-                weight.x_step = weight.c_step = 0
+                weight = times_factor(g, 0, &second[m])
                 w = o.scratch + o.used * o.n
                 o.used += 1
                 wg_combine(1, o.n, &weight, 1, False, w, 0)
@@ -554,20 +570,36 @@ cdef class Second:
             if not has_operand(node, side):
                 continue
             count = 0
-            if dual is not None:
-                self.find_factor(node.opcode, WG_PB if side else WG_PA, &o, &first[side])
-                if not first[side].is_zero:
-                    terms[0].x = doubles(dual, node.out, node.y)
-                    terms[0].x_step = step(node.out)
-                    terms[0].p = first[side].p
-                    terms[0].c = &first[side].c
-                    terms[0].c_step = 0
-                    count = 1
+            is_last = side == 0 or not has_operand(node, 0)
+            self.find_factor(node.opcode, WG_PB if side else WG_PA, &o, &first[side])
+            if dual is not None and not first[side].is_zero:
+                terms[0] = times_factor(doubles(dual, node.out, node.y), step(node.out), &first[side])
+                count = 1
             count = self.add_term(node, side, &o, &second[2 if side else 0], terms, count)
             count = self.add_term(node, 1 - side, &o, &second[1], terms, count)
             if count:
-                give = dual is not None and not first[side].is_zero and (side == 0 or not has_operand(node, 0))
-                self.add_terms(node, side, &o, terms, count, give)
+                self.add_terms(node, side, &o, terms, count, is_last and dual is not None and not first[side].is_zero)
+        if g != NULL:       # last of all: it was read so far, and may now give its memory
+            for side in range(1, -1, -1):
+                if has_operand(node, side) and not first[side].is_zero:
+                    self.add_adjoint(node, side, &o, times_factor(g, 0, &first[side]),
+                                     side == 0 or not has_operand(node, 0))
+        return self.tape.drop_shadow(node.out)
+
+    cdef int add_adjoint(self, Node node, int side, Operands *o, wg_term term, bint give) except -1:
+        """Add the adjoint of the result times a partial to that of an operand; `give` as in `add_terms`."""
+        cdef Buffer buffer = buffer_of(node, side)
+        cdef char *adjoint
+        cdef double *w
+        cdef bint add
+        if buffer is None:
+            w = o.scratch + o.used * o.n
+            wg_combine(1, o.n, &term, 1, False, w, 0)
+            wg_add_sums(1, o.n, w, 0, self.rows.adjoint + slot_of(node, side))
+            return 0
+        give = give and buffer.span == node.out.span
+        add = self.tape.target(buffer, view_of(node, side), node.out.shadow if give else None, &adjoint)
+        wg_combine(1, o.n, &term, 1, add, <double *>adjoint, 0)
         return 0
 
     cdef int add_terms(self, Node node, int side, Operands *o, wg_term *terms, int count, bint give) except -1:
@@ -672,15 +704,16 @@ cdef class Second:
             has_second = node.out.jet is not None and (<Jet>node.out.jet).second is not None
         if node.kind == STORE:
             return self.pull_store(node, i, has_second)
-        if has_adjoint or has_second:
-            if node.kind == ELEMENTWISE:
+        if node.kind == ELEMENTWISE:
+            if has_adjoint or has_second:
                 self.pull_elementwise(node)
-            elif node.kind == CALL and has_adjoint and node.row.curvature != "none":
+        else:
+            if node.kind == CALL and has_adjoint and node.row.curvature != "none":
                 self.pull_call(node, i, has_second)
             elif has_second:
                 self.pull_linear(node, i)
-        if has_adjoint:
-            self.tape.pull(node, i)
+            if has_adjoint:
+                self.tape.pull(node, i)
         if node.out is not None:
             node.out.jet = None
         return 0
@@ -817,6 +850,16 @@ cdef inline double *doubles(Block block, Buffer buffer, cnp.ndarray view):
 cdef inline Py_ssize_t step(Buffer buffer):
     """From one direction to the next."""
     return buffer.span // <Py_ssize_t>sizeof(double)
+
+
+cdef inline wg_term times_factor(const double *x, Py_ssize_t x_step, Factor *f) noexcept:
+    cdef wg_term term
+    term.x = x
+    term.x_step = x_step
+    term.p = f.p
+    term.c = &f.c
+    term.c_step = 0
+    return term
 
 
 cdef inline Buffer buffer_of(Node node, int side):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from wengert.core import nested
+from wengert.core import levels, nested, watch
+from wengert.core.var import holds_traced
 from wengert.registry import strong
 
 
@@ -17,14 +18,24 @@ def tangent(row, k, args, kwargs, sources, y, index_map=None):
     """Tangents of the result `y` of a row; `sources` are ``(position, item, tangents)`` of the traced operands."""
     if not k or not np.size(y):
         return np.zeros((k, *np.shape(y)), dtype=y.dtype)
+    if not levels.is_watched():
+        return by_row(row, k, args, kwargs, sources, y, index_map)
+    with watch.rule(watch.place(row.name)):
+        found = by_row(row, k, args, kwargs, sources, y, index_map)
+        watch.check_tangent(found)
+        return found
+
+
+def by_row(row, k, args, kwargs, sources, y, index_map):
+    """The rule of the row's kind."""
     with np.errstate(all="ignore"):
         if index_map is not None:
             return rearranged(index_map, k, sources, y)
         if row.kind == "elementwise":
             return elementwise(row, y, args, sources)
-        if row.sequence:
+        if row.sequence and 0 in row.jvps:
             return of_sequence(row, k, args, kwargs, sources, y)
-        return total([pushed(row, position, t, args, kwargs, y) for position, _, t in sources], y)
+        return total([pushed(row, (position, item), t, args, kwargs, y) for position, item, t in sources], y)
 
 
 def elementwise(row, y, args, sources):
@@ -72,52 +83,115 @@ def rearranged(index_map, k, sources, y):
     return np.reshape(np.take(lined, where, axis=1), (k, *np.shape(y)))
 
 
-def pushed(row, position, t, args, kwargs, y):
-    """Tangents of the result by those of one operand."""
-    push = row.jvps.get(position)
-    if push is not None:
-        return push(t, y, *args, **kwargs)
+def pushed(row, operand, t, args, kwargs, y):
+    """Tangents of the result by those of one operand, ``(position, item)``."""
+    position = operand[0]
+    if position in row.jvps:
+        return row.jvps[position](t, y, *args, **kwargs)
     if None in row.jvps:
         return row.jvps[None](position, t, y, *args, **kwargs)
-    if row.kind == "linear" or row.curvature == "cross":
-        return applied(row.fun, position, t, args, kwargs)
-    return transposed(row, position, t, args, kwargs, y)
+    if row.kind == "linear":
+        return each(t, lambda direction: row.fun(direction, *args[1:], **kwargs))
+    if row.curvature == "cross":
+        return each(t, lambda direction: strong_product(row.fun, args, kwargs, operand, direction))
+    return transposed(row, operand, t, args, kwargs, y)
 
 
-def applied(fun, position, t, args, kwargs):
-    """A function that is linear in one operand, of its tangents in place of the operand: one direction at a time."""
-    before, after = args[:position], args[position + 1 :]
-    found = [fun(*before, direction, *after, **kwargs) for direction in t]
+def each(t, function):
+    """A function of each direction in turn."""
+    found = [function(direction) for direction in t]
     return found[0][None] if len(found) == 1 else np.stack(found)
 
 
 def of_sequence(row, k, args, kwargs, sources, y):
-    """The tangents of a row whose first argument is a sequence of operands."""
-    items = list(args if row.kind == "custom" else args[0])
+    """Tangents by a row of its own for a sequence of operands, which takes those of all items at once."""
+    items = args if row.kind == "custom" else args[0]
     tangents = [np.zeros((k, *np.shape(x)), dtype=getattr(x, "dtype", float)) for x in items]
     for _, item, t in sources:
         tangents[item] = t
-    if 0 in row.jvps:
-        return row.jvps[0](tangents, y, *args, **kwargs)
-    if row.curvature == "none":
-        return np.stack([row.fun([t[j] for t in tangents], *args[1:], **kwargs) for j in range(k)])
-    parts = []
-    for _, item, t in sources:
-        if row.curvature == "cross":
-            found = [row.fun([*items[:item], t[j], *items[item + 1 :]], *args[1:], **kwargs) for j in range(k)]
-            parts.append(np.stack(found))
-        else:
-            parts.append(transposed(row, 0, t, args, kwargs, y, item))
-    return total(parts, y)
+    return row.jvps[0](tangents, y, *args, **kwargs)
 
 
-def transposed(row, position, t, args, kwargs, y, item=None):
+def transposed(row, operand, t, args, kwargs, y):
     """Tangents from the pullback alone: it is linear in the cotangent, and its transpose is the pushforward."""
-    rule = row.variadic or row.vjps[position]
-    args = (position, *args) if row.variadic else args
+    position, item = operand
 
-    def pullback(ybar):
-        found = rule(*args[: bool(row.variadic)], ybar, y, *args[bool(row.variadic) :], **kwargs)
-        return found if item is None else found[item]
+    def of_cotangent(ybar):
+        found = pullback(row, position, ybar, y, args, kwargs)
+        return found if item < 0 else found[item]
 
-    return nested.transposed(pullback, row.name, y, t, (args, tuple(kwargs.values())))
+    values = (y, t, args, tuple(kwargs.values()))
+    if row.kind != "custom" or holds_traced(values):
+        return nested.transposed(of_cotangent, row.name, y, t, values)
+    try:
+        return nested.transposed(of_cotangent, row.name, y, t, values)
+    except TypeError:  # a rule that calls compiled code: a row of its matrix at a time
+        units = np.reshape(np.eye(np.size(y), dtype=y.dtype), (np.size(y), *np.shape(y)))
+        rows = [np.broadcast_to(of_cotangent(unit[()]), t.shape[1:]) for unit in units]
+        found = np.stack([np.sum(times(t, r), axis=tuple(range(1, t.ndim))) for r in rows], axis=-1)
+        return np.reshape(found, (len(t), *np.shape(y)))
+
+
+def pullback(row, position, ybar, y, args, kwargs):
+    """Cotangent of the operand at a position (of all items of a sequence there), by the row."""
+    if row.kind == "elementwise":
+        return times(ybar, partial(row, position, y, args))
+    if row.variadic is not None:
+        return row.variadic(position, ybar, y, *args, **kwargs)
+    return row.vjps[position](ybar, y, *args, **kwargs)
+
+
+# ---- functions that are linear in each operand alone
+
+
+def place(row, operand):
+    """Where an operand stands among the arguments: those of a custom row are the items themselves."""
+    return (operand[1], -1) if row.kind == "custom" else operand
+
+
+def argument(args, operand):
+    position, item = operand
+    return args[position] if item < 0 else args[position][item]
+
+
+def replaced(args, operand, value):
+    """The arguments with `value` in place of one of them."""
+    position, item = operand
+    args = list(args)
+    if item < 0:
+        args[position] = value
+    else:
+        args[position] = [*args[position][:item], value, *args[position][item + 1 :]]
+    return args
+
+
+def strong_product(fun, args, kwargs, operand, t):
+    """A product in which 0 times inf is 0: where nothing but a 0 met what is not finite, it is left out."""
+    z = fun(*replaced(args, operand, t), **kwargs)
+    if not np.isnan(np.sum(z)):
+        return z
+
+    def of(change, t_change):
+        changed = [_changed(x, change) for x in args]
+        return fun(*replaced(changed, operand, t_change(t)), **kwargs)
+
+    spoiled = of(_present, _not_finite) + of(_not_finite, _present)
+    return np.where(spoiled != 0, z, of(_finite, _finite))
+
+
+def _changed(x, change):
+    if isinstance(x, (list, tuple)) and x and isinstance(x[0], np.ndarray):
+        return [_changed(item, change) for item in x]
+    return change(x) if isinstance(x, (np.ndarray, np.floating)) else x
+
+
+def _finite(x):
+    return np.where(np.isfinite(x), x, 0.0)
+
+
+def _not_finite(x):
+    return np.where(np.isfinite(x), 0.0, 1.0)
+
+
+def _present(x):
+    return np.where(x == 0, 0.0, 1.0)

@@ -756,8 +756,8 @@ cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x):
 
 
 cdef str ended_message(Level level):
-    running = levels.running.get()
-    where = running[len(running) - 1].level.name if running else "another computation"
+    running = [recorder.level.name for recorder in levels.running.get() if type(recorder) is not levels.Watch]
+    where = running[len(running) - 1] if running else "another computation"
     return (f"a value of {level.name}, which has ended, was used in {where}: "
             "keep wengert.stop_gradient(value) instead of the traced value")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import composed, structural
+from wengert.registry import composed, strong_matmul, structural
 from wengert.rules.broadcasting import leading, unbroadcast
 from wengert.rules.composed import as_array, offered
 from wengert.rules.linalg import flattened, packed, refuse_point, rounding, size, solutions, symmetric, unpacked
-from wengert.rules.products import strong_matmul, transposed
+from wengert.rules.products import transposed
 
 # ---- Cholesky factors
 

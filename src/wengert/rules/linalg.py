@@ -14,10 +14,10 @@ from functools import reduce
 import numpy as np
 
 from wengert.errors import NonSmoothError
-from wengert.registry import composed, constant, linear, strong, structural
+from wengert.registry import composed, constant, linear, strong, strong_matmul, structural
 from wengert.rules.broadcasting import from_end, leading, unbroadcast
 from wengert.rules.composed import as_array, offered
-from wengert.rules.products import strong_matmul, transposed
+from wengert.rules.products import transposed
 from wengert.rules.reductions import products_of_others
 
 # ---- parts of square matrices

@@ -12,25 +12,8 @@ from functools import reduce
 
 import numpy as np
 
-from wengert.registry import strong, structural
+from wengert.registry import strong, strong_matmul, structural
 from wengert.rules.broadcasting import aligned, from_end, front, leading, unbroadcast
-
-# ---- strong products
-
-
-def strong_matmul(a, b):
-    """a @ b for matrices, or a vector `b`, in which 0 times inf or NaN is 0.
-
-    Redone term by term only where a NaN came out of an operand that is not finite: rare, so it may be slow.
-    """
-    y = np.matmul(a, b)
-    # the sum is NaN if an element is, and costs no array of bools
-    if not np.isnan(np.add.reduce(y, axis=None)) or (np.isfinite(a).all() and np.isfinite(b).all()):
-        return y
-    if np.ndim(b) == 1:
-        return strong_matmul(a, b[:, None])[..., 0]
-    terms = (strong(a[..., :, k : k + 1], b[..., k : k + 1, :]) for k in range(np.shape(a)[-1]))
-    return reduce(np.add, terms)
 
 
 def transposed(a):

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from wengert.registry import composed, constant, strong, structural
+from wengert.registry import composed, constant, strong, strong_matmul, structural
 from wengert.rules.broadcasting import leading
 from wengert.rules.composed import as_array, of_dtype, offered
 from wengert.rules.linalg import (
@@ -29,7 +29,7 @@ from wengert.rules.linalg import (
     symmetric,
     unpacked,
 )
-from wengert.rules.products import strong_matmul, transposed
+from wengert.rules.products import transposed
 
 # ---- equal eigenvalues and singular values
 

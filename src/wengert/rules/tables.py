@@ -7,17 +7,16 @@ import math
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import composed, strong, structural
+from wengert.registry import composed, strong, strong_matmul, structural
 from wengert.rules.broadcasting import aligned, gathered, leading, unbroadcast
 from wengert.rules.composed import as_array, of_dtype
-from wengert.rules.products import strong_matmul
 
 # ---- interpolation between the points of a table
 
 
 def beyond(x, xp):
     """Whether each x is before the first point of the table, and whether it is behind the last."""
-    if np.any(np.less(xp[1:], xp[:-1])):
+    if np.any(np.less(xp[1:], xp[:-1]) & np.isfinite(xp[:-1])):
         raise UnsupportedFunctionError("numpy.interp has a derivative at increasing points only: sort the table")
     return np.less(x, xp[0]), np.greater(x, xp[-1])
 

@@ -111,7 +111,8 @@ def _one_cotangent(f, jvp, i, ybar, y, args, kwargs):
         return jvp(given[0] if len(args) == 1 else given, y, *args, **kwargs)
 
     ybar = np.reshape(ybar, (1, *np.shape(ybar)))
-    return nested.transposed(tangent, registry.dotted_name(f), args[i], ybar, (y, args, tuple(kwargs.values())))[0]
+    values = (ybar, y, args, tuple(kwargs.values()))
+    return nested.transposed(tangent, registry.dotted_name(f), args[i], ybar, values)[0]
 
 
 class _missing:

@@ -306,7 +306,7 @@ class Jacobian(Derivative):
             self._m = sum([math.prod(shape_of(y)) for y in run.outputs])
             if self._is_forward(n, self._m, True):
                 run.close()
-                return self._push(args, kwargs, positions, n)
+                return self._push(args, kwargs, positions, n, "; f was recorded once, to count its values")
         return run
 
     def _is_forward(self, n, m, recorded):
@@ -315,8 +315,11 @@ class Jacobian(Derivative):
         width = self.chunk or _WIDEST
         return is_forward_at_once(n, width) if m == 0 else is_forward(n, m, width, recorded)
 
-    def _push(self, args, kwargs, positions, n):
-        """Columns by runs of f with k tangents each; the value and aux are those of the first run."""
+    def _push(self, args, kwargs, positions, n, recorded=""):
+        """Columns by runs of f with k tangents each; the value and aux are those of the first run.
+
+        `recorded` says so in the plan if `f` was run before to find out what it returns.
+        """
         k = min(self.chunk or _WIDEST, n)
         if n <= k:
             kept = push(self.f, args, kwargs, positions, self.has_aux, self.name, n, _Identity(0))
@@ -325,7 +328,8 @@ class Jacobian(Derivative):
             kept = None
             parts = []
             for first in range(0, n, k):
-                run = push(self.f, args, kwargs, positions, self.has_aux, self.name, min(k, n - first), _Identity(first))
+                width = min(k, n - first)
+                run = push(self.f, args, kwargs, positions, self.has_aux, self.name, width, _Identity(first))
                 parts.append([columns(run.level, y) for y in run.outputs])
                 if kept is None:
                     kept = run
@@ -333,7 +337,8 @@ class Jacobian(Derivative):
                     run.close()
             kept.matrices = [np.concatenate(found, axis=1) for found in zip(*parts)]
         self._m = sum([np.shape(matrix)[0] for matrix in kept.matrices])
-        self.plan = Plan("forward", n, self._m, -(-n // k) if k else 1, 0, k, self._reason("forward"))
+        runs = (-(-n // k) if k else 1) + bool(recorded)
+        self.plan = Plan("forward", n, self._m, runs, 0, k, self._reason("forward") + recorded)
         return kept
 
     def _reason(self, mode):
@@ -382,8 +387,10 @@ class Jacobian(Derivative):
     def _rows(self, run, m):
         """Derivatives of all m elements of the outputs, an array of shape (m, *S) for each input."""
         k = self.chunk or directions_at_once(run, m)
-        self.plan = Plan("reverse", sum([math.prod(x.shape) for x in run.inputs]), m, 1, -(-m // k) if k else 0, k,
-                         self._reason("reverse"))
+        n = sum([math.prod(x.shape) for x in run.inputs])
+        recorded = self.mode == "auto" and self._is_forward(n, m, False)
+        reason = self._reason("reverse") + ("; f is recorded now, the next call goes forward" if recorded else "")
+        self.plan = Plan("reverse", n, m, 1, -(-m // k) if k else 0, k, reason)
         if 0 < m <= k:
             return pull_back(run.tape, run.inputs, run.outputs, (0, m), m, True, True)
         parts = []
@@ -404,6 +411,8 @@ class Jacobian(Derivative):
 
 class VJP:
     """``vjp(f)``: a callable that gives the value and the pullback at a point."""
+
+    word = "vjp"
 
     def __init__(self, f: Callable, argnums: Any = 0, has_aux: bool = False):
         self._recorder = Derivative(f, argnums, False, has_aux)
@@ -442,6 +451,8 @@ class _Identity:
 
 class JVP:
     """``jvp(f)``: a callable that gives the value at a point and its derivative in a direction."""
+
+    word = "jvp"
 
     def __init__(self, f: Callable, argnums: Any = 0, has_aux: bool = False):
         self._recorder = Derivative(f, argnums, False, has_aux)

@@ -17,15 +17,16 @@ import numpy as np
 
 import wengert.numpy  # noqa: F401  (makes NumPy's functions known to the rebinding of code)
 from wengert.containers import input_leaf, leaves_like, lowered, output_leaf, split
-from wengert.core.levels import running
+from wengert.core.dispatch import stacked
+from wengert.core.levels import is_watched, running
 from wengert.core.memory import Level
 from wengert.core.nested import List
 from wengert.core.pullback import carried, has_stores, independent, is_output, pull_back, was_written
 from wengert.core.rebind import rebound
 from wengert.core.second import push_forward
 from wengert.core.tape import Tape
-from wengert.core.dispatch import stacked
 from wengert.core.var import holds_traced, level_of, tangents_of
+from wengert.core.watch import check_inputs
 from wengert.errors import MutatedInputWarning
 from wengert.transforms.custom import transposes
 
@@ -105,6 +106,8 @@ def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool,
     """Call `f` on traced arguments and take its outputs apart."""
     token = running.set((*around, run.tape))
     try:
+        if around and is_watched():
+            check_inputs(run.name, run.level, run.inputs)
         y = rebound(f)(*traced, **kwargs)
         if has_aux:
             y, run.aux = _pair(y, run.level, run.name)

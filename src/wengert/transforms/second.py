@@ -13,28 +13,33 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import leaves_like
+from wengert.core.levels import outside, running
 from wengert.core.pullback import pull_back
 from wengert.core.second import hessian_products, push_forward, symmetrise
-from wengert.transforms.dense import Derivative, check_single_number, checked_chunk
+from wengert.core.var import holds_traced
+from wengert.errors import LevelError
+from wengert.transforms.dense import JVP, Derivative, Gradient, Jacobian, check_single_number, checked_chunk
 from wengert.transforms.products import (
+    Recording,
     as_directions,
     assemble_inputs,
     leaves_of_rows,
-    Recording,
     shape_of,
     side_by_side,
 )
 
-#: bytes that the tangents and their adjoints of all numbers may take in one sweep: of scalars, which touch the few
-#: directions that they depend on, and of arrays, in which matrix products want many directions
-_SCALAR_BYTES = 1 << 25
-_ARRAY_BYTES = 1 << 25
+#: bytes that the tangents of all scalars, or of all arrays, and those of their adjoints may take in one sweep: more
+#: than a cache holds, because scalars touch the few directions they depend on, and matrix products want many
+_SWEEP_BYTES = 1 << 25
 
 
 def directions_at_once(run: Recording, m: int) -> int:
     """How many of m directions are swept at once."""
-    scalars, elements = 16 * (run.tape.size + 1), 16 * (run.tape.elements + 1)
-    return min(m, max(1, min(_SCALAR_BYTES // scalars, _ARRAY_BYTES // elements)))
+    return min(m, max(1, _SWEEP_BYTES // (16 * (max(run.tape.size, run.tape.elements) + 1))))
+
+
+#: "mixed" sweeps one recording; "forward" and "reverse" take the derivative of a derivative in that mode
+_MODES = ("auto", "mixed", "forward", "reverse")
 
 
 class Hessian(Derivative):
@@ -42,14 +47,48 @@ class Hessian(Derivative):
 
     word = "hessian"
 
-    def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None):
+    def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None, mode="auto"):
         super().__init__(f, argnums, value, has_aux)
         self.chunk = checked_chunk(self.word, chunk)
+        if mode not in _MODES:
+            raise ValueError(f"hessian: mode is one of {', '.join(map(repr, _MODES))}, not {mode!r}")
+        self.mode = mode
+
+    def __repr__(self):
+        made = super().__repr__()
+        return made if self.mode == "auto" else f"{made[:-1]}, mode={self.mode!r})"
 
     def __reduce__(self):
-        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.chunk)
+        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.chunk, self.mode)
+
+    def _record(self, args, kwargs):
+        """Recorded to be swept; inside of another derivative, and in other modes, a derivative of a derivative."""
+        if self.mode in ("auto", "mixed") and not running.get():
+            return super()._record(args, kwargs)
+        return self._composed(args, kwargs)
+
+    def _composed(self, args, kwargs):
+        mode = "reverse" if self.mode == "reverse" else "forward"
+        inner = Gradient(self.f, self.argnums, True, self.has_aux)
+        if self.mode == "forward":
+            inner = Jacobian(_number(self), self.argnums, True, self.has_aux, None, "forward")
+
+        def gradient(*args, **kwargs):
+            y, slope, *aux = inner(*args, **kwargs)
+            return slope, (y, *aux)
+
+        outer = Jacobian(gradient, self.argnums, False, True, self.chunk, mode)
+        rows, (y, *aux) = outer(*args, **kwargs)
+        return _Composed(rows, y, *aux)
+
+    def _parts(self, run):
+        if not isinstance(run, _Composed):
+            return super()._parts(run)
+        return (*((run.y,) if self.with_value else ()), run.rows, *((run.aux,) if self.has_aux else ()))
 
     def of(self, run):
+        if isinstance(run, _Composed):
+            return run.rows
         check_single_number(run, "wengert.hessian of one element of it")
         inputs = run.inputs
         whole = symmetrise(self._rows(run, sum([x.size for x in inputs])))
@@ -83,6 +122,43 @@ class Hessian(Derivative):
         return np.array(parts)
 
 
+class _Composed:
+    """A Hessian that came as the Jacobian of a gradient, in the place of a recording."""
+
+    def __init__(self, rows, y, aux=None):
+        self.rows = _symmetric(rows)
+        self.y = y
+        self.aux = aux
+        self.tape = self
+
+    def value(self):
+        return self.y
+
+    def close(self):
+        pass
+
+
+def _symmetric(rows):
+    """The mean of a Hessian of one array and its transpose; blocks of containers as they are."""
+    if not isinstance(rows, (np.ndarray, np.generic)):
+        return rows
+    half = np.ndim(rows) // 2
+    return 0.5 * (rows + np.transpose(rows, (*range(half, 2 * half), *range(half))))
+
+
+def _number(hessian):
+    """f, checked to return a single number."""
+    f = hessian.f
+
+    def checked(*args, **kwargs):
+        y = f(*args, **kwargs)
+        if np.ndim(y[0] if hessian.has_aux else y):
+            raise TypeError(f"{hessian.name}: the function must return a single number: use wengert.jacobian(f)")
+        return y
+
+    return checked
+
+
 class HVP:
     """Products of the Hessian with vectors: a callable of the point, the vector and further arguments."""
 
@@ -99,6 +175,9 @@ class HVP:
 
     def __call__(self, x, v, *args, **kwargs):
         args = (x, *args)
+        if running.get():  # inside of another derivative
+            gradient = Gradient(self.f, self._recorder.argnums)
+            return JVP(gradient, self._recorder.argnums)(x, v, *args[1:], **kwargs)[1]
         run = self._recorder._record(args, kwargs)
         try:
             check_single_number(run, "wengert.linearize(f, x)")
@@ -148,7 +227,13 @@ class Linearize:
         return self._recorder.name
 
     def __call__(self, *args, **kwargs):
-        run = self._recorder._record(args, kwargs)
+        if any(holds_traced(x) for x in args):
+            raise LevelError(
+                f"{self._recorder.name}: a LinearOperator carries no derivative, and the point is traced by "
+                f"{running.get()[-1].level.name}: use wengert.jvp and wengert.vjp there"
+            )
+        with outside():
+            run = self._recorder._record(args, kwargs)
         return run.value(), _Linearised(run).operator()
 
 

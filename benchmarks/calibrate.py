@@ -1,0 +1,121 @@
+"""``python -m benchmarks.calibrate``: the constants of ``wengert.transforms.costs``, measured.
+
+Each workload is timed as plain NumPy, recorded, swept with k rows and run with k tangents; straight lines through
+the times over k give what a pass costs and what each direction adds, in evaluations of the plain function.
+The median over the workloads stands beside the constant in use.
+Run it on an otherwise idle machine.
+"""
+
+import argparse
+import os
+import time
+from statistics import median
+
+import numpy as np
+from wengert.core.pullback import pull_back
+
+import wengert as wg
+from benchmarks import measure, workloads
+from wengert.transforms.costs import COSTS, Costs
+from wengert.transforms.products import push, record
+
+DIRECTIONS = (1, 4, 16, 64)
+
+
+def sines_of_sums(x):
+    return np.sin(x[1:] + x[:-1]) * x[1:]
+
+
+def assembled(x):
+    """An array filled element by element."""
+    F = np.zeros(len(x))
+    for i in range(1, len(x) - 1):
+        F[i] = x[i] ** 2 - x[i - 1] * x[i + 1]
+    return F
+
+
+# name, function, point
+WORKLOADS = [
+    ("scalar loop, 20", workloads.rosenbrock_loop, workloads.points(20)),
+    ("scalar loop, 200", workloads.rosenbrock_loop, workloads.points(200)),
+    ("assembly, 100", assembled, workloads.points(100)),
+    ("Robertson", workloads.robertson, workloads.ROBERTSON_START),
+    ("pollution", workloads.pollu, workloads.POLLU_START),
+    ("array code, 10", sines_of_sums, workloads.points(10)),
+    ("array code, 1000", sines_of_sums, workloads.points(1000)),
+    ("array code, 30000", sines_of_sums, workloads.points(30000)),
+    ("products, 1000", workloads.array_ops(20), workloads.points(1000)),
+]
+
+
+def recorded(f, x):
+    return record(f, (x,), {}, (0,), False, "calibrate")
+
+
+def seconds(call, rounds, per_round):
+    """Time of a call: the least of several, since other work on the machine can only add to it."""
+    calls = measure.calls_for(call, per_round)
+    return min(measure.seconds_per_call(call, calls) for _ in range(rounds))
+
+
+def line(times):
+    """Value at no directions and slope of times over `DIRECTIONS`; relative errors count alike."""
+    k = np.array(DIRECTIONS, dtype=float)
+    t = np.array(times)
+    slope, start = np.polyfit(k, t, 1, w=1 / t)
+    return max(start, 0.0), max(slope, 0.0)
+
+
+def constants(f, x, rounds, per_round):
+    """The constants that one workload gives."""
+
+    def sweep(k):
+        cotangents = random.normal(size=(k, *np.shape(run.value())))
+        return lambda: pull_back(run.tape, run.inputs, run.outputs, [cotangents], k, True, False)
+
+    def tangents(k):
+        directions = random.normal(size=(k, *x.shape))
+        return lambda: push(f, (x,), {}, (0,), False, "calibrate", k, lambda i, leaf: directions.copy()).close()
+
+    random = np.random.default_rng(1964)
+    plain = seconds(lambda: f(x), rounds, per_round)
+    record_time = seconds(lambda: recorded(f, x).close(), rounds, per_round)
+    run = recorded(f, x)
+    try:
+        start, row = line([seconds(sweep(k), rounds, per_round) for k in DIRECTIONS])
+    finally:
+        run.close()
+    first, column = line([seconds(tangents(k), rounds, per_round) for k in DIRECTIONS])
+    return Costs(*(part / plain for part in (record_time, start, row, first, column)))
+
+
+def table(found):
+    """The constants of each workload, their medians, and those in use."""
+    names = Costs._fields
+    rows = [("workload", *names), *[(name, *map("{:.3g}".format, costs)) for name, costs in found]]
+    medians = Costs(*(median(column) for column in zip(*[costs for _, costs in found])))
+    rows.append(("median", *map("{:.2g}".format, medians)))
+    rows.append(("in use", *map("{:.2g}".format, COSTS)))
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = [
+        "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths)))
+        for row in rows
+    ]
+    return "\n".join([lines[0], *lines[1:-2], "", *lines[-2:]])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=7, help="times each thing is timed")
+    parser.add_argument("--seconds", type=float, default=0.02, help="about how long each time takes")
+    options = parser.parse_args()
+    core = measure.pin()
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+    print(f"wengert {wg.__version__}, numpy {np.__version__}, core {core}, load {load:.1f}, {time.strftime('%F')}")
+    if load > 0.5:
+        print("the machine is busy: these times are only a first guess")
+    print(table([(name, constants(f, x, options.rounds, options.seconds)) for name, f, x in WORKLOADS]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""A function as one of a single vector: its exact derivatives, and those by differences and by complex steps."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+
+from wengert.containers import input_leaf, split
+from wengert.transforms.dense import JVP, VJP, Gradient
+
+
+class Subject:
+    """A function with the point at which it is looked at, as a function of one vector of numbers."""
+
+    def __init__(self, f, x, args, kwargs, argnums=0):
+        self.f = f
+        self.args = (x, *args)
+        self.kwargs = kwargs
+        self.argnums = argnums
+        self.name = getattr(f, "__qualname__", None) or getattr(f, "__name__", None) or repr(f)
+        self.is_single = not isinstance(argnums, tuple)
+        self.positions = (argnums,) if self.is_single else argnums
+        parts = [split(self.args[i]) for i in self.positions]
+        self.restores = [(restore, len(leaves)) for leaves, restore in parts]
+        leaves = [input_leaf(leaf, "check_derivatives") for found, _ in parts for leaf in found]
+        self.shapes = [np.shape(leaf) for leaf in leaves]
+        self.dtypes = [leaf.dtype for leaf in leaves]
+        self.point = joined(leaves)
+        self.n = self.point.size
+
+    def of(self, f):
+        """Another function of the same arguments, at the same point."""
+        return Subject(f, self.args[0], self.args[1:], self.kwargs, self.argnums)
+
+    # -- the function itself
+
+    def arguments(self, point=None):
+        """Arguments of f at a point, in the dtype of the point; without one those that were given."""
+        if point is None:
+            leaves = [part.astype(dtype) for part, dtype in zip(parted(self.point, self.shapes), self.dtypes)]
+        else:
+            leaves = [part.copy() for part in parted(point, self.shapes)]
+        found = list(self.args)
+        for i, part in zip(self.positions, self.packed([leaf[()] for leaf in leaves])):
+            found[i] = part
+        return found
+
+    def packed(self, leaves):
+        """Leaves of all differentiated arguments as a list of these arguments."""
+        found = []
+        start = 0
+        for restore, count in self.restores:
+            found.append(restore(leaves[start : start + count]))
+            start += count
+        return found
+
+    def leaves(self, point=None):
+        """What plain f returns at a point, as a list of arrays."""
+        y = self.f(*self.arguments(point), **self.kwargs)
+        return [np.asarray(leaf) for leaf in split(y)[0]]
+
+    def value(self, point):
+        """All numbers that f returns at a point, as one vector."""
+        return joined(self.leaves(point))
+
+    # -- exact derivatives
+
+    def direction(self, v):
+        """A vector, or k of them, in the form of the differentiated arguments."""
+        parts = [part.astype(dtype)[()] for part, dtype in zip(parted(v, self.shapes), self.dtypes)]
+        packed = self.packed(parts)
+        return packed[0] if self.is_single else tuple(packed)
+
+    def forward(self, directions):
+        """The value, and J times k directions, of shape (k, m)."""
+        x, *rest = self.arguments()
+        y, dy = JVP(self.f, self.argnums)(x, self.direction(directions), *rest, **self.kwargs)
+        return split(y)[0], joined(split(dy)[0], 1)
+
+    def reverse(self, cotangents):
+        """The value, and k cotangents times J, of shape (k, n)."""
+        y, pullback = VJP(self.f, self.argnums)(*self.arguments(), **self.kwargs)
+        leaves, restore = split(y)
+        parts = [part.astype(leaf.dtype) for part, leaf in zip(parted(cotangents, map(np.shape, leaves)), leaves)]
+        return leaves, joined(self.differentiated(pullback(restore(parts))), 1)
+
+    def gradient(self, point=None):
+        """Gradient at a point, if f returns one number."""
+        return joined(self.differentiated(Gradient(self.f, self.argnums)(*self.arguments(point), **self.kwargs)))
+
+    def differentiated(self, found):
+        """Leaves of a result in the form of the differentiated arguments."""
+        return [leaf for part in ([found] if self.is_single else found) for leaf in split(part)[0]]
+
+
+def joined(leaves, lead=0):
+    """Arrays side by side in one vector of doubles, or in k of them behind `lead` axes."""
+    dtype = complex if any(np.iscomplexobj(leaf) for leaf in leaves) else float
+    parts = [np.reshape(np.asarray(leaf, dtype=dtype), (*np.shape(leaf)[:lead], -1)) for leaf in leaves]
+    return np.concatenate(parts, axis=-1) if parts else np.zeros(0)
+
+
+def parted(vector, shapes):
+    """The arrays that a vector holds, or those that k vectors hold, stacked."""
+    shapes = list(shapes)
+    ends = np.cumsum([0, *map(math.prod, shapes)])
+    lead = vector.shape[:-1]
+    return [vector[..., a:b].reshape((*lead, *shape)) for a, b, shape in zip(ends, ends[1:], shapes)]
+
+
+# ---- what exact derivatives are compared with
+
+
+class Slopes:
+    """Derivatives of a vector-valued function along k directions, by differences of shrinking steps.
+
+    Central differences and the jump of one-sided ones are extrapolated to a step of 0 (Richardson); of the table of
+    extrapolations the member counts, entry by entry, that differs least from its neighbours: that is its error.
+    """
+
+    name = "differences"
+
+    def __init__(self, function, point, directions, precision=2.0**-52):
+        middle = function(point)
+        self.steps = 0.5 ** np.arange(3, 1 + max(8, round(-math.log2(5 * precision ** (1 / 3)))))
+        found = [self._along(function, point, v, middle) for v in directions]
+        self.values, self.errors, jumps, doubts = (np.stack(part) for part in zip(*found))
+        self.noise = 8 * precision / self.steps[-1] * np.abs(middle)
+        self.jumps = np.where(np.abs(jumps) > 10 * doubts + self.noise, jumps, 0.0)
+
+    def _along(self, function, point, v, middle):
+        with np.errstate(all="ignore"):
+            pairs = [(function(point + h * v), function(point - h * v)) for h in self.steps]
+            central = [(ahead - behind) / (2 * h) for h, (ahead, behind) in zip(self.steps, pairs)]
+            one_sided = [(ahead - 2 * middle + behind) / h for h, (ahead, behind) in zip(self.steps, pairs)]
+            return *_extrapolated(central, 2), *_extrapolated(one_sided, 1)
+
+
+def _extrapolated(rows, power):
+    """Limit of a sequence at steps 1, 1/2, 1/4, ... with errors of order power, power + 2, ... and its error."""
+    values = []
+    errors = []
+    before = [rows[0]]
+    for row in rows[1:]:
+        line = [row]
+        best, error = row, np.full(row.shape, np.inf)
+        for j, old in enumerate(before):
+            gain = 2.0 ** (power + 2 * j)
+            line.append((gain * line[j] - old) / (gain - 1))
+            change = np.maximum(np.abs(line[j + 1] - line[j]), np.abs(line[j + 1] - old))
+            best, error = np.where(change <= error, line[j + 1], best), np.fmin(change, error)
+        values.append(best)
+        errors.append(error)
+        before = line
+    # two rows can agree by chance where a jump lies within the step: a neighbour must agree too
+    apart = np.abs(np.diff(values, axis=0))
+    errors = np.maximum(errors, np.concatenate([apart, apart[-1:]]))
+    errors[np.isnan(errors)] = np.inf
+    chosen = len(errors) - 1 - errors[::-1].argmin(axis=0)[None]
+    return np.take_along_axis(np.array(values), chosen, 0)[0], np.take_along_axis(errors, chosen, 0)[0]
+
+
+class ComplexSteps:
+    """The same by complex steps, exact to rounding; `slopes` are differences that they must agree with."""
+
+    name = "complex step"
+
+    def __init__(self, function, point, directions, slopes):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a cast to real numbers loses the derivative
+            found = [function(point + 1e-150j * v) for v in directions]
+        if not all(np.iscomplexobj(y) for y in found):
+            raise TypeError("the function returns real numbers for complex ones")
+        self.values = np.stack([y.imag for y in found]) / 1e-150
+        self.errors = np.zeros(self.values.shape)
+        self.jumps = slopes.jumps
+        self.noise = 100 * np.finfo(float).eps * np.abs(found[0].real) + 1e-100
+        scale = np.abs(self.values).max(axis=0)
+        if not (np.abs(self.values - slopes.values) <= 100 * slopes.errors + slopes.noise + 1e-6 * scale).all():
+            raise ValueError("complex steps disagree with differences: the function is not analytic")

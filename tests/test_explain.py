@@ -1,0 +1,175 @@
+"""What `explain` reports is what was done: runs of f and sweeps are counted."""
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.transforms import costs, dense, products
+
+
+class Counted:
+    """Scaled sines of m picked elements of n, which counts its runs."""
+
+    def __init__(self, n, m):
+        self.picked = np.arange(m) % n
+        self.scale = np.linspace(1, 2, m)
+        self.runs = 0
+
+    def __call__(self, x):
+        self.runs += 1
+        return np.take(np.sin(x), self.picked) * self.scale
+
+    def jacobian(self, x):
+        J = np.zeros((len(self.picked), len(x)))
+        J[np.arange(len(J)), self.picked] = np.cos(x)[self.picked] * self.scale
+        return J
+
+
+@pytest.fixture
+def sweeps(monkeypatch):
+    """Numbers of directions of the sweeps that were made."""
+    made = []
+
+    def counting(recorder, inputs, outputs, cotangents, k, *rest):
+        made.append(k)
+        return pull_back(recorder, inputs, outputs, cotangents, k, *rest)
+
+    pull_back = products.pull_back
+    monkeypatch.setattr(products, "pull_back", counting)
+    monkeypatch.setattr(dense, "pull_back", counting)
+    return made
+
+
+# n, m, mode asked for, mode, runs, sweeps, width; then the same of the second call
+PASSES = [
+    (1, 1000, "auto", ("forward", 1, 0, 1), ("forward", 1, 0, 1)),
+    (1000, 1, "auto", ("reverse", 1, 1, 1), ("reverse", 1, 1, 1)),
+    (50, 50, "auto", ("reverse", 1, 1, 50), ("reverse", 1, 1, 50)),
+    (3, 2, "auto", ("forward", 1, 0, 3), ("forward", 1, 0, 3)),
+    (7, 9, "auto", ("reverse", 1, 1, 9), ("forward", 1, 0, 7)),
+    (30, 1000, "auto", ("forward", 2, 0, 30), ("forward", 1, 0, 30)),
+    (1000, 1000, "auto", ("reverse", 1, 12, 87), ("reverse", 1, 12, 87)),
+    (1000, 3, "forward", ("forward", 16, 0, 64), ("forward", 16, 0, 64)),
+    (1, 30, "reverse", ("reverse", 1, 1, 30), ("reverse", 1, 1, 30)),
+]
+
+
+@pytest.mark.parametrize(("n", "m", "mode", "first", "second"), PASSES)
+def test_a_jacobian_makes_the_passes_of_its_plan(n, m, mode, first, second, sweeps):
+    f = Counted(n, m)
+    x = np.linspace(-1, 1, n)
+    J = wg.jacobian(f, mode=mode)
+    for expected in (first, second):
+        f.runs = 0
+        sweeps.clear()
+        np.testing.assert_allclose(J(x), f.jacobian(x), rtol=1e-12, atol=1e-13)
+        plan = J.plan
+        assert (plan.mode, plan.runs, plan.sweeps, plan.width) == expected
+        assert (plan.n, plan.m) == (n, m)
+        assert f.runs == plan.runs
+        assert len(sweeps) == plan.sweeps
+        assert sum(sweeps) == (m if plan.mode == "reverse" else 0) and all(k <= plan.width for k in sweeps)
+    report = wg.explain(wg.jacobian(f, mode=mode), x)
+    assert report.plan[:6] == (first[0], n, m, *first[1:])
+
+
+@pytest.mark.parametrize(
+    ("op", "mode", "width"),
+    [
+        (wg.grad, "reverse", 1),
+        (wg.value_and_grad, "reverse", 1),
+        (wg.vjp, "reverse", 1),
+        (wg.jvp, "forward", 1),
+        (wg.derivative, "forward", 2),
+    ],
+)
+def test_a_word_without_a_choice_has_a_fixed_plan(op, mode, width, sweeps):
+    runs = []
+
+    def f(x):
+        runs.append(1)
+        return np.sum(x * x) if "grad" in op.__name__ else x * x
+
+    x = np.ones(4)
+    plan = wg.explain(op(f), x).plan
+    runs.clear()
+    sweeps.clear()
+    if op is wg.vjp:
+        op(f, x)[1](x)
+    elif op is wg.jvp:
+        op(f, x, x)
+    else:
+        op(f, x)
+    assert (plan.mode, plan.n, plan.width) == (mode, 4, width)
+    assert plan.runs == len(runs) == 1
+    assert plan.sweeps == len(sweeps)
+
+
+def test_a_plain_function_stands_for_its_jacobian():
+    f = Counted(5, 5)
+    report = wg.explain(f, np.ones(5))
+    assert report.plan.runs == f.runs == 1
+    assert report.inputs == report.outputs == [(5,)]
+    assert report.plan == wg.explain(wg.jacobian(f), np.ones(5)).plan
+
+
+def test_the_list_is_measured():
+    def powers(x):
+        total = 0.0
+        for i in range(10):
+            total = total + x[i] * x[i]
+        return total
+
+    report = wg.explain(wg.grad(powers), np.arange(10.0))
+    assert report.entries == 10 * 3  # a load, a product, a sum
+    assert 17 * report.entries <= report.nbytes < 30 * report.entries
+    arrays = wg.explain(wg.grad(lambda x: np.sum(np.exp(x))), np.ones(1000))
+    assert arrays.entries == 2
+    assert 8000 <= arrays.nbytes < 8200
+    forward = wg.explain(wg.jvp(powers), np.arange(10.0))
+    assert forward.entries == forward.nbytes == 0
+
+
+def test_costs_are_those_of_the_table():
+    report = wg.explain(wg.jacobian(Counted(70, 9)), np.ones(70))
+    assert report.costs == {
+        "forward": costs.forward_cost(70),
+        "reverse": costs.COSTS.record + costs.reverse_cost(9),
+    }
+    assert report.plan.mode == min(report.costs, key=report.costs.get)
+    assert wg.explain(wg.grad(np.sum), np.ones(7)).costs["reverse"] == costs.COSTS.record + costs.reverse_cost(1)
+
+
+def test_the_reason_says_what_the_first_call_had_to_find_out():
+    for n, m, text in ((7, 9, "the next call goes forward"), (30, 1000, "f was recorded once, to count its values")):
+        J = wg.jacobian(Counted(n, m))
+        assert text in wg.explain(J, np.ones(n)).plan.reason
+        assert wg.explain(J, np.ones(n)).plan.reason == "the cheaper by the table of costs"
+
+
+def test_the_report_is_short_and_readable():
+    assert repr(wg.explain(wg.grad(np.sum), np.ones((2, 3)))) == (
+        "grad(sum): n = 6, shape (2, 3), to m = 1, shape ()\n"
+        "  mode    reverse: one sweep gives the derivatives of one number in all variables\n"
+        "  passes  1 run of f, recorded; 1 sweep, 1 direction at once\n"
+        "  list    1 entry, 17 bytes\n"
+        f"  costs   forward {costs.forward_cost(6):.3g}, reverse {costs.COSTS.record + costs.reverse_cost(1):.3g} "
+        "evaluations of f, by the table"
+    )
+
+
+def test_arguments_and_containers_are_explained():
+    def f(t, p, scale=1.0):
+        return {"a": t * p["k"] * scale, "b": p["c"]}
+
+    p = {"k": np.ones(3), "c": 2.0}
+    report = wg.explain(wg.jacobian(f, argnums=1), np.ones(3), args=(p,), kwargs={"scale": 2.0})
+    assert report.inputs == report.outputs == [(3,), ()]
+    assert (report.plan.n, report.plan.m) == (4, 4)
+
+
+def test_errors_are_those_of_the_derivative():
+    with pytest.raises(TypeError, match="must return a single number"):
+        wg.explain(wg.grad(np.sin), np.ones(3))
+    with pytest.raises(TypeError, match="expected a function"):
+        wg.explain(3.0, np.ones(3))
