@@ -148,7 +148,7 @@ class MLP:
         self.X = rng.normal(size=(128, self.n))
         self.Y = rng.normal(size=(128, 1))
         self.start = 0.1 * rng.normal(size=sum(self.sizes()))
-        self.cuts = np.cumsum(self.sizes())[:-1]
+        self.cuts = np.cumsum(self.sizes())[:-1].tolist()
 
     def sizes(self):
         n, h = self.n, self.h
@@ -213,7 +213,7 @@ class Mixture:
         self.d, self.k, self.n = d, k, n
         self.X = rng.normal(size=(n, d))
         below = d * (d - 1) // 2
-        self.cuts = np.cumsum([k, k * d, k * d])
+        self.cuts = np.cumsum([k, k * d, k * d]).tolist()
         self.start = rng.normal(size=k * (1 + 2 * d + below)) / np.sqrt(d)
         # where an element of a factor is found among d diagonal elements, those below them, and a zero
         self.places = np.full((d, d), d + below)

@@ -4,12 +4,14 @@ Prints a line of JSON: the seconds of the first derivative, of f and of a later 
 last two; or why there are none.  With no row: the version of the package.
 """
 
-import importlib
 import itertools
 import json
 import sys
 import time
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import module_from_spec
+
+import numpy as np
 
 from benchmarks import measure, workloads
 from benchmarks.peers.packages import DISTRIBUTIONS, PACKAGES, NotAvailableError
@@ -19,23 +21,22 @@ from benchmarks.peers.rows import ROWS, problem
 
 def own_problem(row, name, package):
     """The problem of the row, by functions that nobody has seen, with the package's arrays."""
-    del sys.modules["benchmarks.workloads"]
-    module = importlib.import_module("benchmarks.workloads")
+    module = module_from_spec(workloads.__spec__)
+    module.__spec__.loader.exec_module(module)
     made = problem(row, module)
     if package.array and made.model:
         for attribute, value in vars(made.model).items():
-            if getattr(value, "dtype", None) == float:
+            if isinstance(value, np.ndarray) and value.dtype == float:
                 setattr(made.model, attribute, package.array(value))
     if package.numpy:
         module.np = package.numpy
-    sys.modules["benchmarks.workloads"] = workloads
     rewrite = REWRITES.get((name, row.name))
     return made._replace(f=rewrite(made.model)) if rewrite else made
 
 
 def measured(row, name, seconds):
-    """Times of the package on the row, taking about `seconds` beyond the first two derivatives."""
-    plain = problem(row, workloads)
+    """Times of the package on the row; a derivative that takes longer than `seconds` is taken twice only."""
+    plain = problem(row)
     package = PACKAGES[name]()
     own = own_problem(row, name, package)
     start = time.perf_counter()
@@ -44,9 +45,18 @@ def measured(row, name, seconds):
     cold = time.perf_counter() - start
     plain.check(found, package.rtol)
     points = itertools.cycle([plain.x * (1.0 + 1e-4 * k) for k in range(1, 6)])
-    once = measure.seconds_per_call(lambda: derivative(next(points)), 1)
-    pairs = min(11, max(1, int(seconds / max(once, 0.06))))
-    compared = measure.alternate(lambda: plain.f(next(points)), lambda: derivative(next(points)), pairs)
+
+    def function():
+        plain.f(next(points))
+
+    def later():
+        derivative(next(points))
+
+    once = measure.seconds_per_call(later, 1)
+    if once > seconds:
+        f = measure.seconds_per_call(function, measure.calls_for(function, 0.03))
+        return {"cold": cold, "f": f, "warm": once, "ratio": once / f}
+    compared = measure.alternate(function, later, pairs=min(11, max(3, int(seconds / max(once, 0.06)))))
     return {"cold": cold, "f": compared.first, "warm": compared.second, "ratio": compared.ratio}
 
 
@@ -56,11 +66,19 @@ def in_short(error):
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
+def installed(name):
+    """The version of a distribution; of one that is only on the path, what its package says."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return sys.modules[name].__version__
+
+
 def main(name, key=None, seconds="1"):
     if key is None:
         try:
             PACKAGES[name]()
-            return {"version": version(DISTRIBUTIONS.get(name, name))}
+            return {"version": installed(DISTRIBUTIONS.get(name, name))}
         except ImportError as error:
             return {"missing": in_short(error)}
     measure.pin()

@@ -55,18 +55,27 @@ def wengert():
 def differences():
     from scipy.optimize._numdiff import approx_derivative
 
-    def second(f, x, v, h):
-        """The product of the Hessian with v, by forward differences; v may be a stack of vectors."""
-        unit = np.eye(x.size)
-        stepped = np.array([f(x + h * e) for e in unit]) - f(x)
-        return np.array([[f(x + h * (e + w)) - f(x + h * w) for e in unit] - stepped for w in np.atleast_2d(v)]) / h**2
+    h = np.finfo(float).eps ** 0.25
+
+    def steps(f, x):
+        """What f changes by when an element of x grows by h."""
+        changed = np.empty(x.size)
+        for i in range(x.size):
+            stepped = x.copy()
+            stepped[i] += h
+            changed[i] = f(stepped)
+        return changed - f(x)
+
+    def hessian(f, x):
+        here = steps(f, x)
+        return np.array([steps(f, x + h * unit) - here for unit in np.eye(x.size)]) / h**2
 
     def prepare(problem):
-        f, shape, h = problem.f, problem.x.shape, np.finfo(float).eps ** 0.25
+        f, v, shape = problem.f, problem.v, problem.x.shape
         if problem.kind == "hessian":
-            return lambda x: second(f, x, np.eye(x.size), h)
+            return lambda x: hessian(f, x)
         if problem.kind == "hvp":
-            return lambda x: second(f, x, problem.v, h)[0]
+            return lambda x: (steps(f, x + h * v) - steps(f, x)) / h**2
 
         def derivative(x):
             found = approx_derivative(lambda z: f(z.reshape(shape)), x.ravel(), method="2-point")
@@ -99,6 +108,7 @@ def torch():
 
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
+    torch.func.hessian(torch.sum)(torch.ones(1))  # imports most of torch: no part of a first derivative
 
     def stack(values):
         return torch.stack(values) if isinstance(values, list) else values
@@ -123,7 +133,13 @@ def torch():
         }[problem.kind]()
         return lambda x: derivative(torch.from_numpy(x)).numpy()
 
-    names = {"array": stack, "max": torch.amax, "copy": torch.clone, "concatenate": torch.cat, "split": torch.tensor_split}
+    names = {
+        "array": stack,
+        "max": torch.amax,
+        "copy": torch.clone,
+        "concatenate": torch.cat,
+        "split": torch.tensor_split,
+    }
     return Package(prepare, Numpy(torch, **names), torch.from_numpy)
 
 
@@ -151,7 +167,9 @@ def jax():
 def casadi():
     import casadi
 
-    casadi.GlobalOptions.setNumpyMode(-1)  # NumPy's functions of symbols as casadi does them, without a warning
+    casadi.GlobalOptions.setNumpyMode(
+        -1
+    )  # NumPy's functions of symbols as casadi does them, without a warning
 
     def symbols(problem):
         """Variables, and f of them: an SX for each element in scalar code, one MX for whole arrays."""
@@ -164,7 +182,9 @@ def casadi():
             return x, casadi.vertcat(*y) if problem.kind == "jacobian" else y
         if name == "GaussianProcess":
             raise NotAvailableError  # no dense factorisation
-        x = (casadi.SX if problem.kind == "hessian" and name == "rosenbrock_sliced" else casadi.MX).sym("x", problem.x.size)
+        x = (casadi.SX if problem.kind == "hessian" and name == "rosenbrock_sliced" else casadi.MX).sym(
+            "x", problem.x.size
+        )
         return x, problem.f(casadi.reshape(x, shape[1], shape[0]).T if len(shape) == 2 else x)
 
     def prepare(problem):

@@ -41,7 +41,16 @@ def jax_seidel_2d(model):
 
     def row(above, rows):
         here, below = rows
-        known = above[:-2] + above[1:-1] + above[2:] + here[1:-1] + here[2:] + below[:-2] + below[1:-1] + below[2:]
+        known = (
+            above[:-2]
+            + above[1:-1]
+            + above[2:]
+            + here[1:-1]
+            + here[2:]
+            + below[:-2]
+            + below[1:-1]
+            + below[2:]
+        )
 
         def element(left, rest):
             new = (left + rest) / 9.0
@@ -70,7 +79,9 @@ def jax_reaction_diffusion(model):
     import jax.numpy as jnp
 
     def loss(x):
-        return jnp.sum(model.weights * jax.lax.fori_loop(0, model.steps, lambda _, c: diffused(c, jnp.pad(c, 1)), x))
+        return jnp.sum(
+            model.weights * jax.lax.fori_loop(0, model.steps, lambda _, c: diffused(c, jnp.pad(c, 1)), x)
+        )
 
     return loss
 

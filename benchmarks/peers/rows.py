@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks import workloads
+
 
 class Row(NamedTuple):
     """One line of the table; `name` is that of a function or class of `benchmarks.workloads`."""
@@ -21,9 +23,18 @@ class Row(NamedTuple):
 
 
 ROWS = [
-    *(Row("Rosenbrock, loop over x[i], gradient", f"{n}", "gradient", "rosenbrock_loop", (n,)) for n in (10, 100, 1000)),
     *(
-        Row("Rosenbrock, slices, gradient", f"{n:.0e}".replace("+0", ""), "gradient", "rosenbrock_sliced", (n,))
+        Row("Rosenbrock, loop over x[i], gradient", f"{n}", "gradient", "rosenbrock_loop", (n,))
+        for n in (10, 100, 1000)
+    ),
+    *(
+        Row(
+            "Rosenbrock, slices, gradient",
+            f"{n:.0e}".replace("+0", ""),
+            "gradient",
+            "rosenbrock_sliced",
+            (n,),
+        )
         for n in (1000, 100_000, 1_000_000)
     ),
     Row("kinetics, Robertson, dense Jacobian", "3", "jacobian", "robertson", (3,)),
@@ -41,8 +52,14 @@ ROWS = [
         )
         for n in (50, 200)
     ),
-    *(Row("MLP, Hessian-vector product", f"{n:.0e}".replace("+0", ""), "hvp", "MLP", (n,)) for n in (10_000, 100_000)),
-    *(Row("Gaussian process, likelihood, gradient", f"{n}", "gradient", "GaussianProcess", (n,)) for n in (200, 1000)),
+    *(
+        Row("MLP, Hessian-vector product", f"{n:.0e}".replace("+0", ""), "hvp", "MLP", (n,))
+        for n in (10_000, 100_000)
+    ),
+    *(
+        Row("Gaussian process, likelihood, gradient", f"{n}", "gradient", "GaussianProcess", (n,))
+        for n in (200, 1000)
+    ),
     Row("jacobi_1d, 100 steps, gradient", "3200", "gradient", "Jacobi1D", (3200, 100)),
     Row("jacobi_2d, 50 steps, gradient", "150^2", "gradient", "Jacobi2D", (150, 50)),
     Row("seidel_2d, scalar loops, 2 steps, gradient", "24^2", "gradient", "Seidel2D", (24, 2)),
@@ -65,8 +82,6 @@ class Problem(NamedTuple):
 
     def check(self, found, rtol):
         """Refuse a wrong derivative; `rtol` is relative to the largest element, or to the sum of all of a slope."""
-        from benchmarks import workloads
-
         f, x = self.f, self.x
         if self.kind == "gradient" and self.gradient is None:
             workloads.check_slopes(found, f, x, rtol)
@@ -80,14 +95,14 @@ class Problem(NamedTuple):
         workloads.check(found, expected, rtol)
 
 
-def problem(row, workloads):
-    """The problem of a row, made by a module `benchmarks.workloads`."""
-    made = getattr(workloads, row.name)
+def problem(row, module=workloads):
+    """The problem of a row, by `benchmarks.workloads` or a copy of that module."""
+    made = getattr(module, row.name)
     if isinstance(made, type):
         model = made(*row.arguments)
         f, x, gradient = model.loss, model.start, getattr(model, "gradient", None)
     else:
-        model, f, x = None, made, workloads.start(row.name, *row.arguments)
-        gradient = workloads.rosenbrock_gradient if row.name.startswith("rosenbrock") else None
+        model, f, x = None, made, module.start(row.name, *row.arguments)
+        gradient = module.rosenbrock_gradient if row.name.startswith("rosenbrock") else None
     v = np.random.default_rng(1).normal(size=x.shape) if row.kind == "hvp" else None
     return Problem(row.kind, row.name, model, f, x, v, gradient)
