@@ -83,7 +83,7 @@ def setting(versions, missing, options):
         "jax is compiled and in double precision, torch is eager.",
         "casadi has an SX for each element in scalar code, else an MX, and is called through its buffers.",
         "Finite differences are two-point ones and may be wrong by 1 %; all else is exact to 1e-10.",
-        "Kernels are linear in x, but for softmax: of seidel_2d casadi makes a constant.",
+        "seidel_2d is linear in x: casadi's gradient of it is a constant.",
     ]
     return lines + [f"{TITLES.get(name, name)} was left out: {why}." for name, why in missing.items()]
 
@@ -96,11 +96,13 @@ def chosen(names, known, what, parser):
     return [other for other in known if not names or any(name in other for name in names)]
 
 
-def interpreters(given, packages):
+def interpreters(given, packages, parser):
     """The interpreter of each package, from `PATH` and `PACKAGE=PATH`; wengert's is this one unless named."""
     pythons = dict.fromkeys(packages, sys.executable)
     for one in given:
         name, named, path = one.rpartition("=")
+        if named and name not in PACKAGES:
+            parser.error(f"no package is called {name!r}; there are {', '.join(PACKAGES)}")
         for package in [name] if named else [package for package in packages if package != table.OURS]:
             pythons[package] = path
     return {package: pythons[package] for package in packages}
@@ -144,7 +146,7 @@ def main():
         return print("\n".join(keys))
     if not options.markdown and (options.rows or options.peers):
         parser.error("the docs have all rows and packages: add --markdown to see some of them")
-    pythons = interpreters(options.python, packages)
+    pythons = interpreters(options.python, packages, parser)
     found = {package: run_cell(python, options.limit, package) for package, python in pythons.items()}
     versions = {package: cell["version"] for package, cell in found.items() if "version" in cell}
     missing = {package: table.reason(cell) for package, cell in found.items() if package not in versions}

@@ -12,7 +12,7 @@ class Row(NamedTuple):
 
     title: str
     size: str
-    kind: str  # "gradient", "jacobian", "hessian" or "hvp"
+    kind: str  # one of KINDS
     name: str
     arguments: tuple
 
@@ -22,44 +22,31 @@ class Row(NamedTuple):
         return "-".join([self.name, *map(str, self.arguments), self.kind])
 
 
+def of_size(title, kind, name, *sizes):
+    """A row for each number of variables."""
+    for n in sizes:
+        size = f"{n}" if n <= 1000 else f"{n:.0e}".replace("+0", "")
+        yield Row(f"{title}, {KINDS[kind]}", size, kind, name, (n,))
+
+
+KINDS = {
+    "gradient": "gradient",
+    "jacobian": "dense Jacobian",
+    "hessian": "dense Hessian",
+    "hvp": "Hessian-vector product",
+}
 ROWS = [
-    *(
-        Row("Rosenbrock, loop over x[i], gradient", f"{n}", "gradient", "rosenbrock_loop", (n,))
-        for n in (10, 100, 1000)
-    ),
-    *(
-        Row(
-            "Rosenbrock, slices, gradient",
-            f"{n:.0e}".replace("+0", ""),
-            "gradient",
-            "rosenbrock_sliced",
-            (n,),
-        )
-        for n in (1000, 100_000, 1_000_000)
-    ),
-    Row("kinetics, Robertson, dense Jacobian", "3", "jacobian", "robertson", (3,)),
-    Row("kinetics, POLLU, dense Jacobian", "20", "jacobian", "pollu", (20,)),
-    *(
-        Row("Gaussian mixture, gradient", f"d{d} K25 N1000", "gradient", "Mixture", (d, 25, 1000))
-        for d in (10, 64)
-    ),
-    *(
-        Row(f"{title}, dense Hessian", f"{n}", "hessian", name, (n,))
-        for title, name in (
-            ("logistic regression", "LogisticRegression"),
-            ("Rosenbrock, slices", "rosenbrock_sliced"),
-            ("Rosenbrock, loop over x[i]", "rosenbrock_loop"),
-        )
-        for n in (50, 200)
-    ),
-    *(
-        Row("MLP, Hessian-vector product", f"{n:.0e}".replace("+0", ""), "hvp", "MLP", (n,))
-        for n in (10_000, 100_000)
-    ),
-    *(
-        Row("Gaussian process, likelihood, gradient", f"{n}", "gradient", "GaussianProcess", (n,))
-        for n in (200, 1000)
-    ),
+    *of_size("Rosenbrock, loop over x[i]", "gradient", "rosenbrock_loop", 10, 100, 1000),
+    *of_size("Rosenbrock, slices", "gradient", "rosenbrock_sliced", 1000, 100_000, 1_000_000),
+    *of_size("kinetics, Robertson", "jacobian", "robertson", 3),
+    *of_size("kinetics, POLLU", "jacobian", "pollu", 20),
+    Row("Gaussian mixture, gradient", "d10 K25 N1000", "gradient", "Mixture", (10, 25, 1000)),
+    Row("Gaussian mixture, gradient", "d64 K25 N1000", "gradient", "Mixture", (64, 25, 1000)),
+    *of_size("logistic regression", "hessian", "LogisticRegression", 50, 200),
+    *of_size("Rosenbrock, slices", "hessian", "rosenbrock_sliced", 50, 200),
+    *of_size("Rosenbrock, loop over x[i]", "hessian", "rosenbrock_loop", 50, 200),
+    *of_size("MLP, batch 128", "hvp", "MLP", 10_000, 100_000),
+    *of_size("Gaussian process, likelihood", "gradient", "GaussianProcess", 200, 1000),
     Row("jacobi_1d, 100 steps, gradient", "3200", "gradient", "Jacobi1D", (3200, 100)),
     Row("jacobi_2d, 50 steps, gradient", "150^2", "gradient", "Jacobi2D", (150, 50)),
     Row("seidel_2d, scalar loops, 2 steps, gradient", "24^2", "gradient", "Seidel2D", (24, 2)),

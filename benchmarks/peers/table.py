@@ -26,7 +26,7 @@ def compared(rows, figures, packages, name, text):
     """Lines of one table, the least `name` of each row in bold, and our figure over the best of the others."""
     ratios, lines = [], []
     for row in rows:
-        cells = figures[row.key]
+        cells = {package: figures[row.key][package] for package in packages}
         least = min((cell[name] for cell in cells.values() if name in cell), default=None)
         shown = []
         for package in packages:
