@@ -123,6 +123,8 @@ def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool,
     """Call `f` on traced arguments and take its outputs apart."""
     token = running.set((*around, run.tape))
     try:
+        if around and is_watched():
+            check_inputs(run.name, run.level, run.inputs)
         y = rebound(f)(*traced, **kwargs)
         if has_aux:
             y, run.aux = _pair(y, run.level, run.name)
