@@ -112,6 +112,8 @@ cdef object tangents_in(Buffer buffer, cnp.ndarray view):
     cdef ArrayVar memory
     if buffer.level.depth == 0:
         return tangent_view(buffer, view)
+    if buffer.level.k == 0:
+        return np.zeros((0, *(<object>view).shape), dtype=view.dtype)
     memory = <ArrayVar>buffer.tangent_owner
     return array_var(memory.buffer, view_at(buffer.tangent + (<char *>cnp.PyArray_DATA(view) - buffer.low),
                                             memory.v, view, buffer.level.k, buffer.span))

@@ -757,7 +757,7 @@ cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x):
 
 cdef str ended_message(Level level):
     running = [recorder.level.name for recorder in levels.running.get() if type(recorder) is not levels.Watch]
-    where = running[len(running) - 1] if running else "another computation"
+    where = " inside of ".join(reversed(running)) if running else "another computation"
     return (f"a value of {level.name}, which has ended, was used in {where}: "
             "keep wengert.stop_gradient(value) instead of the traced value")
 

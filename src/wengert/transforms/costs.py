@@ -11,11 +11,11 @@ from typing import NamedTuple
 class Costs(NamedTuple):
     """Constants of the cost model, in evaluations of f."""
 
-    record: float = 1.4  # one run of f that is recorded
-    sweep: float = 0.6  # one pass backwards over the list,
-    row: float = 0.08  # and each direction it carries
-    push: float = 1.6  # one run of f with tangents,
-    column: float = 0.12  # and each direction it carries
+    record: float = 1.2  # one run of f that is recorded
+    sweep: float = 0.4  # one pass backwards over the list,
+    row: float = 0.05  # and each direction it carries
+    push: float = 1.55  # one run of f with tangents,
+    column: float = 0.1  # and each direction it carries
 
 
 COSTS = Costs()

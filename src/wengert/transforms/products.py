@@ -18,7 +18,7 @@ import numpy as np
 import wengert.numpy  # noqa: F401  (makes NumPy's functions known to the rebinding of code)
 from wengert.containers import input_leaf, leaves_like, lowered, output_leaf, split
 from wengert.core.dispatch import stacked
-from wengert.core.levels import is_watched, running
+from wengert.core.levels import is_watched, recording, running
 from wengert.core.memory import Level
 from wengert.core.nested import List
 from wengert.core.pullback import carried, has_stores, independent, is_output, pull_back, was_written
@@ -110,7 +110,8 @@ def resumed(f: Callable, tape, x, y, name: str) -> Recording:
     run.level = tape.level
     run.inputs = [x]
     try:
-        _take_apart(run, y)
+        with recording(tape):
+            _take_apart(run, y)
     except BaseException:
         tape.close()
         raise
