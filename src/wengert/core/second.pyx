@@ -28,7 +28,9 @@ from wengert.core.tape cimport (
 )
 from wengert.core.var cimport ArrayVar, ScalarVar
 
-from wengert.core.calls import is_matmul, pull_cross, recorded_pullbacks, tangent_of_call
+from wengert.core.calls import (
+    is_matmul, is_matrix_product, pull_cross, pull_matrices, push_matrices, recorded_pullbacks, tangent_of_call,
+)
 from wengert.core.tape import kernel_rows
 from wengert.registry import strong
 
@@ -122,6 +124,7 @@ cdef class Second:
     cdef Py_ssize_t position        # the writes of the entries below are in force
     cdef bint swept                 # the backward sweep reached the first entry
     cdef dict overwritten           # tangents that array stores overwrote, by entry
+    cdef set spare                  # inputs whose adjoints nothing reads: only their seconds are asked for
 
     # ------------------------------------------------------------------------------------------ begin, end
 
@@ -290,11 +293,14 @@ cdef class Second:
             jet.tangent = take(max(1, self.k * buffer.span))
         return jet.tangent.data
 
-    cdef int put(self, Buffer buffer, cnp.ndarray view, int32_t slot, object tangent) except -1:
-        """Make `tangent`, with a leading axis of length k, that of a whole value."""
+    cdef int put(self, Buffer buffer, cnp.ndarray view, int32_t slot, object tangent, bint is_lent=False) except -1:
+        """Make `tangent`, with a leading axis of length k, that of a whole value.
+
+        `is_lent`: it stays as it is until the sweep ends, and nothing is written over it.
+        """
         cdef cnp.ndarray row
         if buffer is not None:
-            if Py_REFCNT(tangent) == 1 and self.adopt(buffer, view, tangent):
+            if (Py_REFCNT(tangent) == 1 or is_lent) and self.adopt(buffer, view, tangent, is_lent):
                 return 0
             self.fresh(buffer)
             target = self.tangent_of(buffer, view, -1)
@@ -305,13 +311,14 @@ cdef class Second:
         self.rows.tangents[slot] = wg_trimmed(self.rows.tangent + slot * self.k, self.k)
         return 0
 
-    cdef bint adopt(self, Buffer buffer, cnp.ndarray view, object tangent) except -1:
-        """Make an array that nobody else refers to the tangents of a result, where the layouts agree."""
+    cdef bint adopt(self, Buffer buffer, cnp.ndarray view, object tangent, bint is_lent) except -1:
+        """Make an array that is lent, or that nobody else refers to, the tangents of a value, where the layouts agree."""
         cdef Block block
         if (buffer.id >= 0 or type(tangent) is not np.ndarray or not is_vector(<cnp.ndarray>tangent)
                 or not is_vector(view) or np.shape(tangent) != (self.k, *np.shape(view))
                 or <Py_ssize_t>cnp.PyArray_NBYTES(view) != buffer.span
-                or not cnp.PyArray_CHKFLAGS(<cnp.ndarray>tangent, cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE)):
+                or not is_lent and not cnp.PyArray_CHKFLAGS(
+                    <cnp.ndarray>tangent, cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE)):
             return False
         block = Block.__new__(Block)
         block.data = <char *>cnp.PyArray_DATA(<cnp.ndarray>tangent)
@@ -339,7 +346,9 @@ cdef class Second:
             self.tape.hush()
             y = node.y if node.y is not None else np.float64(self.tape.entries.v[i])
             t = self.unit_columns(node)
-            if t is None:
+            if t is None and is_matrix_product(node.row, node.args):
+                t = push_matrices(node.args, [source[0] for source in node.sources], tangents)
+            elif t is None:
                 t = tangent_of_call(node.row, node.args, node.kwargs, operands_of(node), tangents, y)
             if t is None:
                 return 0
@@ -592,6 +601,8 @@ cdef class Second:
         cdef char *adjoint
         cdef double *w
         cdef bint add
+        if self.tape.is_spare(buffer):
+            return 0
         if buffer is None:
             w = o.scratch + o.used * o.n
             wg_combine(1, o.n, &term, 1, False, w, 0)
@@ -638,8 +649,7 @@ cdef class Second:
         if node.out.shadow is not None:
             g = self.tape.adjoint_view(node.out, node.y)
         if node.out.jet is not None and (<Jet>node.out.jet).second is not None:
-            dual = view_at(<char *>doubles((<Jet>node.out.jet).second, node.out, node.y), (<Jet>node.out.jet).second,
-                           node.y, self.k, node.out.span)
+            dual = self.second_of(node)
         for side in range(2):
             if not has_operand(node, side):
                 continue
@@ -657,10 +667,16 @@ cdef class Second:
 
     # ------------------------------------------------------------------------------------------ seconds
 
+    cdef object second_of(self, Node node):
+        """Second of an array result, with a leading axis of length k."""
+        cdef Block second = (<Jet>node.out.jet).second
+        return view_at(<char *>doubles(second, node.out, node.y), second, node.y, self.k, node.out.span)
+
     cdef int enter(self, list buffers) except -1:
         """Let the tape work on the seconds: k directions, in the memory that these buffers have for them."""
         self.tape.k = self.k
         self.tape.stacked = True
+        self.tape.spare = None
         self.tape.adjoint = self.rows.second
         self.exchange(buffers)
         return 0
@@ -668,6 +684,7 @@ cdef class Second:
     cdef int leave(self, list buffers) except -1:
         self.tape.k = 1
         self.tape.stacked = False
+        self.tape.spare = self.spare
         self.tape.adjoint = self.rows.adjoint
         self.exchange(buffers)
         return 0
@@ -683,13 +700,14 @@ cdef class Second:
                 self.rows.second_memory[buffer.id] = NULL if jet.second is None else jet.second.data
         return 0
 
-    cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object total) except -1:
+    cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object total,
+                        bint owned=False) except -1:
         """Add to the second of an operand, summing over the axes that broadcasting made."""
         cdef list buffers = [] if buffer is None else [buffer]
         if buffer is None:
             wg_whole(self.rows.second, self.rows.seconds, slot, self.k)
         self.enter(buffers)
-        self.tape.accumulate(buffer, view, slot, total)
+        self.tape.accumulate(buffer, view, slot, total, owned)
         return self.leave(buffers)
 
     cdef int pull(self, Node node, Py_ssize_t i) except -1:
@@ -750,6 +768,8 @@ cdef class Second:
         cdef tuple source
         is_curved = any_given(tangents)
         self.tape.hush()
+        if is_matrix_product(node.row, node.args):
+            return self.pull_matrices(node, tangents, has_second)
         if has_second:
             self.pull_linear(node, i)
         if not is_curved:
@@ -769,6 +789,19 @@ cdef class Second:
         for source, total in zip(node.sources, found):
             if total is not None:
                 self.accumulate(source[2], source[3], source[4], total)
+        return 0
+
+    cdef int pull_matrices(self, Node node, list tangents, bint has_second) except -1:
+        """The same of a product of two matrices, whose four terms are products of matrices."""
+        cdef list moving = [None, None]
+        cdef tuple source
+        for source, t in zip(node.sources, tangents):
+            moving[source[0]] = t
+        dual = self.second_of(node) if has_second else None
+        for source in node.sources:
+            total = pull_matrices(node.args, source[0], moving, self.tape.adjoint_view(node.out, node.y), dual)
+            if total is not None:
+                self.accumulate(source[2], source[3], source[4], total, True)
         return 0
 
     # ------------------------------------------------------------------------------------------ seeds and results
@@ -805,7 +838,12 @@ cdef class Second:
     cdef int seed_tangent(self, object x, object tangent) except -1:
         if type(x) is ScalarVar:
             return self.put(None, None, (<ScalarVar>x).slot, tangent)
-        return self.put((<ArrayVar>x).buffer, (<ArrayVar>x).v, -1, tangent)
+        return self.put((<ArrayVar>x).buffer, (<ArrayVar>x).v, -1, tangent, not (<ArrayVar>x).buffer.written)
+
+    cdef int spare_adjoints(self, list inputs) except -1:
+        self.spare = {(<ArrayVar>x).buffer for x in inputs if type(x) is ArrayVar and not (<ArrayVar>x).buffer.written}
+        self.tape.spare = self.spare
+        return 0
 
     cdef object tangent_of_output(self, object y):
         """Tangents of an output, in memory of their own."""
@@ -952,6 +990,7 @@ def hessian_products(Tape tape, list inputs, output, tangents, Py_ssize_t k):
         sweep.seed_tangents(inputs, tangents)
         sweep.forward()
         seed(tape, output, 1.0)
+        sweep.spare_adjoints(inputs)
         sweep.backward()
         return sweep.second_of_inputs(inputs)
     finally:

@@ -273,6 +273,7 @@ cdef class Tape:
                         self.drop_shadow(source[2])
         self.adjoint_block = None
         self.adjoint = NULL
+        self.spare = None
         if self.quiet is not None:
             quiet, self.quiet = self.quiet, None
             quiet.__exit__(None, None, None)
@@ -468,6 +469,8 @@ cdef class Tape:
         cdef const double *yv
         cdef char *adjoint
         cdef int form = VECTORS
+        if self.is_spare(buffer):
+            return 0
         fast = buffer is not None and is_vector(y) and is_vector(view) and same_shape(view, y)
         if fast and node.opcode < WG_ADD:
             a = b = <double *>cnp.PyArray_DATA(node.a)
@@ -516,6 +519,8 @@ cdef class Tape:
         cdef char *adjoint
         cdef Py_ssize_t j, n = cnp.PyArray_SIZE(node.a)
         cdef bint add
+        if self.is_spare(node.abuf):
+            return 0
         if not is_vector(node.a):
             return self.accumulate(node.abuf, node.a, -1, np.reshape(
                 self.cotangent_of(node, i), (self.k,) + (1,) * cnp.PyArray_NDIM(node.a) if self.stacked else ()))
@@ -583,6 +588,8 @@ cdef class Tape:
         for source in node.sources:
             position = source[0]
             buffer = source[2]
+            if self.is_spare(buffer):
+                continue
             if row.kind == "elementwise":
                 c = row.partials[position]
                 c = product(ybar, c(y, *node.args) if callable(c) else c)
@@ -606,6 +613,9 @@ cdef class Tape:
                             Py_REFCNT(c) <= (2 if c is shared else 1) and c is not ybar)
         return 0
 
+    cdef bint is_spare(self, Buffer buffer) except -1:
+        return self.spare is not None and buffer is not None and buffer in self.spare
+
     cdef object pullback_of(self, object row, int position, object ybar, object y, Node node):
         if row.variadic is not None:
             return row.variadic(position, ybar, y, *node.args, **node.kwargs)
@@ -615,6 +625,8 @@ cdef class Tape:
         """adjoint[key] += cotangent, repeated indices included."""
         cdef Py_ssize_t j
         source = node.sources[0]
+        if self.is_spare(source[2]):
+            return 0
         target = self.adjoint_view(source[2], source[3])
         if not self.stacked:
             np_add_at(target, node.key, ybar)
