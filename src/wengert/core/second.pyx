@@ -70,6 +70,7 @@ cdef extern from "second.h" nogil:
     void wg_column_vs(int op, int column, Py_ssize_t n, const double *a, const double *b, const double *y, double *out)
     void wg_column_sv(int op, int column, Py_ssize_t n, const double *a, const double *b, const double *y, double *out)
     bint wg_is_zero(int op, int column)
+    bint wg_is_costly(int op)
     void wg_combine(Py_ssize_t k, Py_ssize_t n, const wg_term *terms, int count, int add, double *out,
                     Py_ssize_t out_step)
     void wg_add_sums(Py_ssize_t k, Py_ssize_t n, const double *x, Py_ssize_t x_step, double *row)
@@ -92,6 +93,7 @@ cdef class Jet:
     """What a second-order sweep knows of a buffer: k directions of its span each; None is 0."""
     cdef Block tangent
     cdef Block second               # tangent of the adjoint
+    cdef Block slope_a, slope_b     # partials of the elementwise entry that made it, where they are costly
     cdef Py_ssize_t unit            # element e moves in direction e - unit alone, or WG_NOT_UNIT
 
 
@@ -429,9 +431,34 @@ cdef class Second:
         o.form = 2 if o.numbers & WG_A else 1 if o.numbers & WG_B else 0
         return True
 
-    cdef int find_factor(self, int op, int column, Operands *o, Factor *f) noexcept:
-        """A column of the row of `op` at the operands: a number where it reads numbers only, else a vector."""
-        cdef double *out
+    cdef int find_slope(self, Node node, int side, Operands *o, Factor *f) except -1:
+        """The partial in an operand; the forward sweep keeps a costly one for the backward sweep."""
+        cdef int column = WG_PB if side else WG_PA
+        cdef Block slope = None
+        cdef Jet jet = <Jet>node.out.jet
+        if self.rows.second == NULL or not wg_is_costly(node.opcode):
+            return self.find_factor(node.opcode, column, o, f, NULL)
+        if jet is not None:
+            slope = jet.slope_b if side else jet.slope_a
+        if slope is not None:
+            f.p = <double *>slope.data
+            f.is_zero = False
+            return 0
+        slope = take(max(1, o.n) * sizeof(double))
+        self.find_factor(node.opcode, column, o, f, <double *>slope.data)
+        if f.p == <double *>slope.data:
+            jet = jet_of(node.out)
+            if side:
+                jet.slope_b = slope
+            else:
+                jet.slope_a = slope
+        return 0
+
+    cdef int find_factor(self, int op, int column, Operands *o, Factor *f, double *out) except -1:
+        """A column of the row of `op` at the operands: a number where it reads numbers only, else a vector.
+
+        A vector that is computed goes to `out`, or to the scratch.
+        """
         f.p = NULL
         f.is_zero = wg_is_zero(op, column)
         if f.is_zero:
@@ -442,8 +469,9 @@ cdef class Second:
         elif op == WG_MULTIPLY:
             f.p = o.b if column == WG_PA else o.a
         else:
-            out = o.scratch + o.used * o.n
-            o.used += 1
+            if out == NULL:
+                out = o.scratch + o.used * o.n
+                o.used += 1
             f.p = out
             if o.form == 0:
                 wg_column_vv(op, column, o.n, o.a, o.b, o.y, out)
@@ -503,7 +531,7 @@ cdef class Second:
             return 0 if total is None else self.put(node.out, node.y, -1, total)
         for side in range(2):
             if self.has_tangent(node, side):
-                self.find_factor(node.opcode, WG_PB if side else WG_PA, &o, &factors[side])
+                self.find_slope(node, side, &o, &factors[side])
                 count = self.add_term(node, side, &o, &factors[side], terms, count)
         if count:
             wg_combine(self.k, o.n, terms, count, False, <double *>self.fresh(node.out), step(node.out))
@@ -564,7 +592,7 @@ cdef class Second:
                 if not (m < 2 and self.has_tangent(node, 0) and has_operand(node, m)
                         or m > 0 and self.has_tangent(node, 1) and has_operand(node, m - 1)):
                     continue
-                self.find_factor(node.opcode, WG_PAA + m, &o, &second[m])
+                self.find_factor(node.opcode, WG_PAA + m, &o, &second[m], NULL)
                 if second[m].is_zero:
                     continue
                 if second[m].p == NULL and second[m].c == 1.0:
@@ -580,7 +608,7 @@ cdef class Second:
                 continue
             count = 0
             is_last = side == 0 or not has_operand(node, 0)
-            self.find_factor(node.opcode, WG_PB if side else WG_PA, &o, &first[side])
+            self.find_slope(node, side, &o, &first[side])
             if dual is not None and not first[side].is_zero:
                 terms[0] = times_factor(doubles(dual, node.out, node.y), step(node.out), &first[side])
                 count = 1
@@ -645,12 +673,13 @@ cdef class Second:
     cdef int pull_spread(self, Node node) except -1:
         """The same where operands broadcast or have gaps, in NumPy."""
         cdef int side
+        cdef Buffer buffer
         g = dual = None
         if node.out.shadow is not None:
             g = self.tape.adjoint_view(node.out, node.y)
         if node.out.jet is not None and (<Jet>node.out.jet).second is not None:
             dual = self.second_of(node)
-        for side in range(2):
+        for side in range(1, -1, -1):       # the left operand, then last, may take over the memory of the second
             if not has_operand(node, side):
                 continue
             total = None
@@ -661,8 +690,14 @@ cdef class Second:
                     column = (WG_PBB if side else WG_PAA) if own else WG_PAB
                     if t is not None and not wg_is_zero(node.opcode, column):
                         total = plus(total, strong(t, product(g, self.column(node, column))))
-            if total is not None:
-                self.accumulate(buffer_of(node, side), view_of(node, side), slot_of(node, side), total)
+            if total is None:
+                continue
+            buffer = buffer_of(node, side)
+            if total is dual and side == 0 and is_whole(buffer, node.a) and is_whole(node.out, node.y) \
+                    and same_shape(node.a, node.y) and jet_of(buffer).second is None:
+                jet_of(buffer).second = (<Jet>node.out.jet).second
+            else:
+                self.accumulate(buffer, view_of(node, side), slot_of(node, side), total, True)
         return 0
 
     # ------------------------------------------------------------------------------------------ seconds
@@ -878,6 +913,12 @@ cdef inline Jet jet_of(Buffer buffer):
         buffer.jet = Jet.__new__(Jet)
         (<Jet>buffer.jet).unit = WG_NOT_UNIT
     return <Jet>buffer.jet
+
+
+cdef inline bint is_whole(Buffer buffer, cnp.ndarray view):
+    """Is a view all of a buffer, which no scalar entry uses?"""
+    return (buffer is not None and buffer.id < 0 and is_vector(view)
+            and buffer.span == <Py_ssize_t>cnp.PyArray_NBYTES(view))
 
 
 cdef inline double *doubles(Block block, Buffer buffer, cnp.ndarray view):

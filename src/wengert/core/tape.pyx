@@ -474,6 +474,8 @@ cdef class Tape:
         fast = buffer is not None and is_vector(y) and is_vector(view) and same_shape(view, y)
         if fast and node.opcode < WG_ADD:
             a = b = <double *>cnp.PyArray_DATA(node.a)
+        elif fast and not opcode_reads[node.opcode][side]:
+            a = b = <double *>g                 # a constant: the other operand may have any shape
         elif fast:
             fast, form = self.numbers(node, y, &an, &bn, &a, &b)
         # an outline is not read: any memory of the same length will do
@@ -496,7 +498,7 @@ cdef class Tape:
                 times_partial(form, node.opcode, side, add, n, <double *>(g + j * gspan), a, b, yv,
                               <double *>(adjoint + j * buffer.span))
             return 0
-        self.accumulate(buffer, view, slot, product(self.adjoint_view(node.out, y), self.partial(node, side)))
+        self.accumulate(buffer, view, slot, product(self.adjoint_view(node.out, y), self.partial(node, side)), True)
         return 0
 
     cdef bint target(self, Buffer buffer, cnp.ndarray view, Block given, char **adjoint) except -1:
@@ -784,7 +786,9 @@ cdef void *resized(void *memory, size_t count, size_t size) except NULL:
 # ---------------------------------------------------------------------------------------------- kernels, as data
 
 cdef bint opcode_cheap[256]
+cdef int opcode_reads[256][2]           # by either partial
 memset(opcode_cheap, 0, sizeof(opcode_cheap))
+memset(opcode_reads, 0, sizeof(opcode_reads))
 
 
 def kernel_rows():
@@ -793,6 +797,7 @@ def kernel_rows():
     cdef list found = []
     while row.name != NULL:
         opcode_cheap[row.opcode] = row.cheap
+        opcode_reads[row.opcode][0], opcode_reads[row.opcode][1] = row.reads_a, row.reads_b
         found.append((row.name.decode(), row.opcode, row.operands, row.reads_a, row.reads_b))
         row += 1
     return found
