@@ -78,7 +78,7 @@ def pull_matrices(args, position, tangents, g, second):
 
 
 def _transposed(x):
-    return np.swapaxes(x, -1, -2)
+    return x.swapaxes(-1, -2)
 
 
 def _sum_of_products(pairs):
@@ -97,8 +97,8 @@ def _product(a, b):
         return a * b
     if a.ndim == 2 or not a.flags.c_contiguous:
         return np.matmul(a, b)
-    tall = np.reshape(a, (a.shape[0] * a.shape[1], a.shape[2]))  # one product for all directions
-    return np.reshape(np.matmul(tall, b), (*a.shape[:2], b.shape[-1]))
+    k, m, n = a.shape  # one product for all directions
+    return np.matmul(a.reshape(k * m, n), b).reshape(k, m, b.shape[-1])
 
 
 def _matmul_pulled(a, b, position, t, g):
