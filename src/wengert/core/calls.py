@@ -71,7 +71,10 @@ def push_matrices(args, positions, tangents):
 
 
 def pull_matrices(args, position, tangents, g, second):
-    """Second of one operand of a @ b, from that of the result and the adjoint g; None where it is 0."""
+    """Second of one operand of a @ b, from that of the result and the adjoint g; None where it is 0.
+
+    With the adjoint in the place of the second, and no tangents: the adjoint.
+    """
     other, t = args[1 - position], tangents[1 - position]
     factors = [(z, _transposed(x)) for z, x in ((second, other), (g, t)) if z is not None and x is not None]
     return _sum_of_products(factors if position == 0 else [(x, z) for z, x in factors])
@@ -82,7 +85,7 @@ def _transposed(x):
 
 
 def _sum_of_products(pairs):
-    """Sum of products of matrices, one of each pair with directions in front; 0 times inf is 0."""
+    """Sum of products of matrices, some with directions in front; 0 times inf is 0."""
     total = None
     for a, b in pairs:
         part = _product(a, b)
@@ -98,7 +101,9 @@ def _product(a, b):
     if a.ndim == 2 or not a.flags.c_contiguous:
         return np.matmul(a, b)
     k, m, n = a.shape  # one product for all directions
-    return np.matmul(a.reshape(k * m, n), b).reshape(k, m, b.shape[-1])
+    out = np.empty((k, m, b.shape[-1]), np.result_type(a, b))
+    np.matmul(a.reshape(k * m, n), b, out=out.reshape(k * m, b.shape[-1]))
+    return out
 
 
 def _matmul_pulled(a, b, position, t, g):

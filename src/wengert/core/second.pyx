@@ -347,10 +347,11 @@ cdef class Second:
         else:
             self.tape.hush()
             y = node.y if node.y is not None else np.float64(self.tape.entries.v[i])
-            t = self.unit_columns(node)
-            if t is None and is_matrix_product(node.row, node.args):
+            if is_matrix_product(node.row, node.args):
                 t = push_matrices(node.args, [source[0] for source in node.sources], tangents)
-            elif t is None:
+            else:
+                t = self.unit_columns(node)
+            if t is None:
                 t = tangent_of_call(node.row, node.args, node.kwargs, operands_of(node), tangents, y)
             if t is None:
                 return 0
@@ -827,17 +828,21 @@ cdef class Second:
         return 0
 
     cdef int pull_matrices(self, Node node, list tangents, bint has_second) except -1:
-        """The same of a product of two matrices, whose four terms are products of matrices."""
+        """The same of a product of two matrices, whose terms are products of matrices; and its adjoint with it."""
         cdef list moving = [None, None]
         cdef tuple source
         for source, t in zip(node.sources, tangents):
             moving[source[0]] = t
         dual = self.second_of(node) if has_second else None
+        g = self.tape.adjoint_view(node.out, node.y)
         for source in node.sources:
-            total = pull_matrices(node.args, source[0], moving, self.tape.adjoint_view(node.out, node.y), dual)
+            total = pull_matrices(node.args, source[0], moving, g, dual)
             if total is not None:
                 self.accumulate(source[2], source[3], source[4], total, True)
-        return 0
+            if not self.tape.is_spare(source[2]):
+                total = pull_matrices(node.args, source[0], [None, None], None, g)
+                self.tape.accumulate(source[2], source[3], source[4], total, True)
+        return self.tape.drop_shadow(node.out)
 
     # ------------------------------------------------------------------------------------------ seeds and results
 
