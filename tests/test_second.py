@@ -286,7 +286,7 @@ def test_products_of_two_traced_matrices(k):
 
 
 def test_the_same_array_of_which_adjoints_are_and_are_not_asked_for():
-    """x enters products as it is, by elements and by sums; a copy of it is written to; vectors given stay as they are."""
+    """x enters products, sums and gathers; a copy of it is written to; the vectors given stay as they are."""
 
     def f(x):
         z = x.copy()
