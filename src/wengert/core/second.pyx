@@ -314,7 +314,7 @@ cdef class Second:
         return 0
 
     cdef bint adopt(self, Buffer buffer, cnp.ndarray view, object tangent, bint is_lent) except -1:
-        """Make an array that is lent, or that nobody else refers to, the tangents of a value, where the layouts agree."""
+        """Make an array that is lent, or that nobody else refers to, the tangents of a value of its layout."""
         cdef Block block
         if (buffer.id >= 0 or type(tangent) is not np.ndarray or not is_vector(<cnp.ndarray>tangent)
                 or not is_vector(view) or np.shape(tangent) != (self.k, *np.shape(view))
@@ -805,7 +805,7 @@ cdef class Second:
         is_curved = any_given(tangents)
         self.tape.hush()
         if is_matrix_product(node.row, node.args):
-            return self.pull_matrices(node, tangents, has_second)
+            return self.pull_matrix_product(node, tangents, has_second)
         if has_second:
             self.pull_linear(node, i)
         if not is_curved:
@@ -827,7 +827,7 @@ cdef class Second:
                 self.accumulate(source[2], source[3], source[4], total)
         return 0
 
-    cdef int pull_matrices(self, Node node, list tangents, bint has_second) except -1:
+    cdef int pull_matrix_product(self, Node node, list tangents, bint has_second) except -1:
         """The same of a product of two matrices, whose terms are products of matrices; and its adjoint with it."""
         cdef list moving = [None, None]
         cdef tuple source
