@@ -250,6 +250,50 @@ def test_an_adjoint_or_a_tangent_of_zero_meets_infinite_partials_and_gives_zero(
         assert_rounding(wg.hvp(f, x, np.array([0.0, 1.0])), exact[:, 1])
 
 
+def test_matrix_products_of_adjoints_that_are_zero_and_infinite_constants():
+    """y = a B has a column of infinities, which the function does not take: its adjoint and second are 0."""
+    B = np.array([[1.0, inf, 2.0], [-1.0, 3.0, 0.5]])
+    a = np.array([[0.3, 0.7], [1.2, 0.4], [0.1, 2.0]])
+    v = np.array([[1.0, 0.0], [-2.0, 1.0], [0.5, 3.0]])
+    C = B[:, [0, 2]]
+    for f in (lambda a: np.sum((a @ B)[:, ::2] ** 2), lambda a: np.sum((B.T @ a.T)[::2] ** 2)):
+        np.testing.assert_allclose(wg.hvp(f, a, v), 2 * v @ C @ C.T, rtol=1e-14)
+        np.testing.assert_allclose(wg.hvp(f, a, np.stack([0 * v, v]))[1], 2 * v @ C @ C.T, rtol=1e-14)
+
+
+@pytest.mark.parametrize("k", [None, 3])
+def test_products_of_two_traced_matrices(k):
+    """f = |a b|^2 / 2 of both factors, whose second derivatives by hand are those of matrix calculus."""
+    rng = np.random.default_rng(0)
+    a, b, da, db = (rng.normal(size=shape) for shape in 2 * ((4, 3), (3, 2)))
+    y, dy = a @ b, da @ b + a @ db
+    expected = dy @ b.T + y @ db.T, da.T @ y + a.T @ dy
+    v = (da, db) if k is None else tuple(np.stack([0 * t, t, 2 * t]) for t in (da, db))
+    found = wg.hvp(lambda a, b: np.sum((a @ b) ** 2) / 2, argnums=(0, 1))(a, v, b)
+    for part, right in zip(found, expected):
+        np.testing.assert_allclose(part if k is None else part[1], right, rtol=1e-13)
+        if k:
+            np.testing.assert_allclose(part[2], 2 * right, rtol=1e-13)
+
+
+def test_the_same_array_of_which_adjoints_are_and_are_not_asked_for():
+    """x enters products, sums and gathers; a copy of it is written to; the vectors given stay as they are."""
+
+    def f(x):
+        z = x.copy()
+        z[1] = x[0] * z[2]
+        return x @ z + np.sum(x) * x[2] + np.sum(x[[0, 0, 1]] ** 3)
+
+    x, v = np.array([0.5, -1.0, 2.0]), np.array([1.0, -0.5, 0.25])
+    a, b, c = x
+    # f = a^2 + a b c + c^2 + (a + b + c) c + 2 a^3 + b^3
+    H = np.array([[2 + 12 * a, c, b + 1], [c, 6 * b, a + 1], [b + 1, a + 1, 4]])
+    kept = v.copy()
+    np.testing.assert_allclose(wg.hvp(f, x, v), H @ v, rtol=1e-14)
+    np.testing.assert_array_equal(v, kept)
+    np.testing.assert_allclose(wg.hessian(f, x), H, rtol=1e-14)
+
+
 def test_a_constant_that_is_infinite_spoils_only_what_moves():
     A = np.array([[1.0, inf], [2.0, 3.0]])
 

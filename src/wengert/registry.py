@@ -282,8 +282,8 @@ def strong_matmul(a, b):
     if np.shape(a)[-1] == 1:  # columns times rows: slow in a library for products
         return strong(a, b)
     y = np.matmul(a, b)
-    # the sum is NaN if an element is, and costs no array of bools
-    if not np.isnan(np.add.reduce(y, axis=None)) or (np.isfinite(a).all() and np.isfinite(b).all()):
+    # a sum of squares is NaN if an element is, and no array of bools is made
+    if not np.isnan(np.vdot(y, y)) or (np.isfinite(a).all() and np.isfinite(b).all()):
         return y
     if np.ndim(b) == 1:
         return strong_matmul(a, b[:, None])[..., 0]

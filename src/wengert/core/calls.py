@@ -6,6 +6,8 @@ Tangents carry k directions along a leading axis.
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from wengert.core.pullback import independent
@@ -47,9 +49,61 @@ def _pulled(row, args, kwargs, own, other, t, g, y):
 # ---- matrix products: one product for all directions
 
 
+_PRODUCTS = (np.matmul, np.linalg.matmul, np.dot)
+
+
 def is_matmul(row, args):
     """Is this a product of matrices or vectors, without batches?"""
-    return row.fun in (np.matmul, np.linalg.matmul, np.dot) and all(1 <= np.ndim(x) <= 2 for x in args[:2])
+    return row.fun in _PRODUCTS and all(1 <= np.ndim(x) <= 2 for x in args[:2])
+
+
+def is_matrix_product(row, args):
+    """Is this a product of two matrices?"""
+    return row.fun in _PRODUCTS and all(isinstance(x, np.ndarray) and x.ndim == 2 for x in args[:2])
+
+
+def push_matrices(args, positions, tangents):
+    """Tangents of a @ b: those of a times b, and a times those of b."""
+    a, b = args[:2]
+    return _sum_of_products(
+        [(t, b) if position == 0 else (a, t) for position, t in zip(positions, tangents) if t is not None]
+    )
+
+
+def pull_matrices(args, position, tangents, g, second):
+    """Second of one operand of a @ b, from that of the result and the adjoint g; None where it is 0.
+
+    With the adjoint in the place of the second, and no tangents: the adjoint.
+    """
+    other, t = args[1 - position], tangents[1 - position]
+    factors = [(z, _transposed(x)) for z, x in ((second, other), (g, t)) if z is not None and x is not None]
+    return _sum_of_products(factors if position == 0 else [(x, z) for z, x in factors])
+
+
+def _transposed(x):
+    return x.swapaxes(-1, -2)
+
+
+def _sum_of_products(pairs):
+    """Sum of products of matrices, some with directions in front; 0 times inf is 0."""
+    total = None
+    for a, b in pairs:
+        part = _product(a, b)
+        total = part if total is None else np.add(total, part, out=total)
+    if total is not None and np.isnan(np.vdot(total, total)):  # NaN if an element is
+        return reduce(np.add, [strong_matmul(a, b) for a, b in pairs])
+    return total
+
+
+def _product(a, b):
+    if a.shape[-1] == 1:  # columns times rows: slow in a library for products
+        return a * b
+    if a.ndim == 2 or not a.flags.c_contiguous:
+        return np.matmul(a, b)
+    k, m, n = a.shape  # one product for all directions
+    out = np.empty((k, m, b.shape[-1]), np.result_type(a, b))
+    np.matmul(a.reshape(k * m, n), b, out=out.reshape(k * m, b.shape[-1]))
+    return out
 
 
 def _matmul_pulled(a, b, position, t, g):

@@ -133,6 +133,8 @@ def function(fun, args, kwargs, compute=None):
         y = fun(var.value_of(args[0]), *args[1:])
         if type(y) is np.ndarray and var.shares_memory(args[0], y):
             return var.view_of(args[0], y)
+        if type(y) is list and all(var.shares_memory(args[0], part) for part in y):
+            return [var.view_of(args[0], part) for part in y]
     if row.kind == "composed":
         if row.keywords is not None and not row.keywords.issuperset(kwargs):
             raise UnsupportedFunctionError(_not_understood(row, sorted(set(kwargs) - row.keywords)))

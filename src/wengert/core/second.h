@@ -311,6 +311,18 @@ static int wg_is_zero(int op, int column) {
     }
 }
 
+/* Do the partials of a row call functions? Then they are worth keeping. */
+static int wg_is_costly(int op) {
+    enum { CHEAP, VECTOR, COSTLY };
+    switch (op) {
+#define R(NAME, name, cost, ...) \
+    case WG_##NAME: return cost != CHEAP;
+        WG_UNARY(R) WG_BINARY(R)
+#undef R
+    default: return 0;
+    }
+}
+
 /* A product, for each direction j, over n elements: x[j] times the factors p, or times one number for direction j.
  * The steps lead from one direction to the next. */
 typedef struct {

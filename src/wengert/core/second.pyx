@@ -28,7 +28,9 @@ from wengert.core.tape cimport (
 )
 from wengert.core.var cimport ArrayVar, ScalarVar
 
-from wengert.core.calls import is_matmul, pull_cross, recorded_pullbacks, tangent_of_call
+from wengert.core.calls import (
+    is_matmul, is_matrix_product, pull_cross, pull_matrices, push_matrices, recorded_pullbacks, tangent_of_call,
+)
 from wengert.core.tape import kernel_rows
 from wengert.registry import strong
 
@@ -68,6 +70,7 @@ cdef extern from "second.h" nogil:
     void wg_column_vs(int op, int column, Py_ssize_t n, const double *a, const double *b, const double *y, double *out)
     void wg_column_sv(int op, int column, Py_ssize_t n, const double *a, const double *b, const double *y, double *out)
     bint wg_is_zero(int op, int column)
+    bint wg_is_costly(int op)
     void wg_combine(Py_ssize_t k, Py_ssize_t n, const wg_term *terms, int count, int add, double *out,
                     Py_ssize_t out_step)
     void wg_add_sums(Py_ssize_t k, Py_ssize_t n, const double *x, Py_ssize_t x_step, double *row)
@@ -90,6 +93,7 @@ cdef class Jet:
     """What a second-order sweep knows of a buffer: k directions of its span each; None is 0."""
     cdef Block tangent
     cdef Block second               # tangent of the adjoint
+    cdef Block slope_a, slope_b     # partials of the elementwise entry that made it, where they are costly
     cdef Py_ssize_t unit            # element e moves in direction e - unit alone, or WG_NOT_UNIT
 
 
@@ -122,6 +126,7 @@ cdef class Second:
     cdef Py_ssize_t position        # the writes of the entries below are in force
     cdef bint swept                 # the backward sweep reached the first entry
     cdef dict overwritten           # tangents that array stores overwrote, by entry
+    cdef set spare                  # inputs whose adjoints nothing reads: only their seconds are asked for
 
     # ------------------------------------------------------------------------------------------ begin, end
 
@@ -290,11 +295,14 @@ cdef class Second:
             jet.tangent = take(max(1, self.k * buffer.span))
         return jet.tangent.data
 
-    cdef int put(self, Buffer buffer, cnp.ndarray view, int32_t slot, object tangent) except -1:
-        """Make `tangent`, with a leading axis of length k, that of a whole value."""
+    cdef int put(self, Buffer buffer, cnp.ndarray view, int32_t slot, object tangent, bint is_lent=False) except -1:
+        """Make `tangent`, with a leading axis of length k, that of a whole value.
+
+        `is_lent`: it stays as it is until the sweep ends, and nothing is written over it.
+        """
         cdef cnp.ndarray row
         if buffer is not None:
-            if Py_REFCNT(tangent) == 1 and self.adopt(buffer, view, tangent):
+            if (Py_REFCNT(tangent) == 1 or is_lent) and self.adopt(buffer, view, tangent, is_lent):
                 return 0
             self.fresh(buffer)
             target = self.tangent_of(buffer, view, -1)
@@ -305,13 +313,14 @@ cdef class Second:
         self.rows.tangents[slot] = wg_trimmed(self.rows.tangent + slot * self.k, self.k)
         return 0
 
-    cdef bint adopt(self, Buffer buffer, cnp.ndarray view, object tangent) except -1:
-        """Make an array that nobody else refers to the tangents of a result, where the layouts agree."""
+    cdef bint adopt(self, Buffer buffer, cnp.ndarray view, object tangent, bint is_lent) except -1:
+        """Make an array that is lent, or that nobody else refers to, the tangents of a value of its layout."""
         cdef Block block
         if (buffer.id >= 0 or type(tangent) is not np.ndarray or not is_vector(<cnp.ndarray>tangent)
                 or not is_vector(view) or np.shape(tangent) != (self.k, *np.shape(view))
                 or <Py_ssize_t>cnp.PyArray_NBYTES(view) != buffer.span
-                or not cnp.PyArray_CHKFLAGS(<cnp.ndarray>tangent, cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE)):
+                or not is_lent and not cnp.PyArray_CHKFLAGS(
+                    <cnp.ndarray>tangent, cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE)):
             return False
         block = Block.__new__(Block)
         block.data = <char *>cnp.PyArray_DATA(<cnp.ndarray>tangent)
@@ -338,7 +347,10 @@ cdef class Second:
         else:
             self.tape.hush()
             y = node.y if node.y is not None else np.float64(self.tape.entries.v[i])
-            t = self.unit_columns(node)
+            if is_matrix_product(node.row, node.args):
+                t = push_matrices(node.args, [source[0] for source in node.sources], tangents)
+            else:
+                t = self.unit_columns(node)
             if t is None:
                 t = tangent_of_call(node.row, node.args, node.kwargs, operands_of(node), tangents, y)
             if t is None:
@@ -420,9 +432,34 @@ cdef class Second:
         o.form = 2 if o.numbers & WG_A else 1 if o.numbers & WG_B else 0
         return True
 
-    cdef int find_factor(self, int op, int column, Operands *o, Factor *f) noexcept:
-        """A column of the row of `op` at the operands: a number where it reads numbers only, else a vector."""
-        cdef double *out
+    cdef int find_slope(self, Node node, int side, Operands *o, Factor *f) except -1:
+        """The partial in an operand; the forward sweep keeps a costly one for the backward sweep."""
+        cdef int column = WG_PB if side else WG_PA
+        cdef Block slope = None
+        cdef Jet jet = <Jet>node.out.jet
+        if self.rows.second == NULL or not wg_is_costly(node.opcode):
+            return self.find_factor(node.opcode, column, o, f, NULL)
+        if jet is not None:
+            slope = jet.slope_b if side else jet.slope_a
+        if slope is not None:
+            f.p = <double *>slope.data
+            f.is_zero = False
+            return 0
+        slope = take(max(1, o.n) * sizeof(double))
+        self.find_factor(node.opcode, column, o, f, <double *>slope.data)
+        if f.p == <double *>slope.data:
+            jet = jet_of(node.out)
+            if side:
+                jet.slope_b = slope
+            else:
+                jet.slope_a = slope
+        return 0
+
+    cdef int find_factor(self, int op, int column, Operands *o, Factor *f, double *out) except -1:
+        """A column of the row of `op` at the operands: a number where it reads numbers only, else a vector.
+
+        A vector that is computed goes to `out`, or to the scratch.
+        """
         f.p = NULL
         f.is_zero = wg_is_zero(op, column)
         if f.is_zero:
@@ -433,8 +470,9 @@ cdef class Second:
         elif op == WG_MULTIPLY:
             f.p = o.b if column == WG_PA else o.a
         else:
-            out = o.scratch + o.used * o.n
-            o.used += 1
+            if out == NULL:
+                out = o.scratch + o.used * o.n
+                o.used += 1
             f.p = out
             if o.form == 0:
                 wg_column_vv(op, column, o.n, o.a, o.b, o.y, out)
@@ -494,7 +532,7 @@ cdef class Second:
             return 0 if total is None else self.put(node.out, node.y, -1, total)
         for side in range(2):
             if self.has_tangent(node, side):
-                self.find_factor(node.opcode, WG_PB if side else WG_PA, &o, &factors[side])
+                self.find_slope(node, side, &o, &factors[side])
                 count = self.add_term(node, side, &o, &factors[side], terms, count)
         if count:
             wg_combine(self.k, o.n, terms, count, False, <double *>self.fresh(node.out), step(node.out))
@@ -555,7 +593,7 @@ cdef class Second:
                 if not (m < 2 and self.has_tangent(node, 0) and has_operand(node, m)
                         or m > 0 and self.has_tangent(node, 1) and has_operand(node, m - 1)):
                     continue
-                self.find_factor(node.opcode, WG_PAA + m, &o, &second[m])
+                self.find_factor(node.opcode, WG_PAA + m, &o, &second[m], NULL)
                 if second[m].is_zero:
                     continue
                 if second[m].p == NULL and second[m].c == 1.0:
@@ -571,7 +609,7 @@ cdef class Second:
                 continue
             count = 0
             is_last = side == 0 or not has_operand(node, 0)
-            self.find_factor(node.opcode, WG_PB if side else WG_PA, &o, &first[side])
+            self.find_slope(node, side, &o, &first[side])
             if dual is not None and not first[side].is_zero:
                 terms[0] = times_factor(doubles(dual, node.out, node.y), step(node.out), &first[side])
                 count = 1
@@ -592,6 +630,8 @@ cdef class Second:
         cdef char *adjoint
         cdef double *w
         cdef bint add
+        if self.tape.is_spare(buffer):
+            return 0
         if buffer is None:
             w = o.scratch + o.used * o.n
             wg_combine(1, o.n, &term, 1, False, w, 0)
@@ -634,13 +674,13 @@ cdef class Second:
     cdef int pull_spread(self, Node node) except -1:
         """The same where operands broadcast or have gaps, in NumPy."""
         cdef int side
+        cdef Buffer buffer
         g = dual = None
         if node.out.shadow is not None:
             g = self.tape.adjoint_view(node.out, node.y)
         if node.out.jet is not None and (<Jet>node.out.jet).second is not None:
-            dual = view_at(<char *>doubles((<Jet>node.out.jet).second, node.out, node.y), (<Jet>node.out.jet).second,
-                           node.y, self.k, node.out.span)
-        for side in range(2):
+            dual = self.second_of(node)
+        for side in range(1, -1, -1):       # the left operand, then last, may take over the memory of the second
             if not has_operand(node, side):
                 continue
             total = None
@@ -651,16 +691,28 @@ cdef class Second:
                     column = (WG_PBB if side else WG_PAA) if own else WG_PAB
                     if t is not None and not wg_is_zero(node.opcode, column):
                         total = plus(total, strong(t, product(g, self.column(node, column))))
-            if total is not None:
-                self.accumulate(buffer_of(node, side), view_of(node, side), slot_of(node, side), total)
+            if total is None:
+                continue
+            buffer = buffer_of(node, side)
+            if total is dual and side == 0 and is_whole(buffer, node.a) and is_whole(node.out, node.y) \
+                    and same_shape(node.a, node.y) and jet_of(buffer).second is None:
+                jet_of(buffer).second = (<Jet>node.out.jet).second
+            else:
+                self.accumulate(buffer, view_of(node, side), slot_of(node, side), total, True)
         return 0
 
     # ------------------------------------------------------------------------------------------ seconds
+
+    cdef object second_of(self, Node node):
+        """Second of an array result, with a leading axis of length k."""
+        cdef Block second = (<Jet>node.out.jet).second
+        return view_at(<char *>doubles(second, node.out, node.y), second, node.y, self.k, node.out.span)
 
     cdef int enter(self, list buffers) except -1:
         """Let the tape work on the seconds: k directions, in the memory that these buffers have for them."""
         self.tape.k = self.k
         self.tape.stacked = True
+        self.tape.spare = None
         self.tape.adjoint = self.rows.second
         self.exchange(buffers)
         return 0
@@ -668,6 +720,7 @@ cdef class Second:
     cdef int leave(self, list buffers) except -1:
         self.tape.k = 1
         self.tape.stacked = False
+        self.tape.spare = self.spare
         self.tape.adjoint = self.rows.adjoint
         self.exchange(buffers)
         return 0
@@ -683,13 +736,14 @@ cdef class Second:
                 self.rows.second_memory[buffer.id] = NULL if jet.second is None else jet.second.data
         return 0
 
-    cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object total) except -1:
+    cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object total,
+                        bint owned=False) except -1:
         """Add to the second of an operand, summing over the axes that broadcasting made."""
         cdef list buffers = [] if buffer is None else [buffer]
         if buffer is None:
             wg_whole(self.rows.second, self.rows.seconds, slot, self.k)
         self.enter(buffers)
-        self.tape.accumulate(buffer, view, slot, total)
+        self.tape.accumulate(buffer, view, slot, total, owned)
         return self.leave(buffers)
 
     cdef int pull(self, Node node, Py_ssize_t i) except -1:
@@ -750,6 +804,8 @@ cdef class Second:
         cdef tuple source
         is_curved = any_given(tangents)
         self.tape.hush()
+        if is_matrix_product(node.row, node.args):
+            return self.pull_matrix_product(node, tangents, has_second)
         if has_second:
             self.pull_linear(node, i)
         if not is_curved:
@@ -770,6 +826,23 @@ cdef class Second:
             if total is not None:
                 self.accumulate(source[2], source[3], source[4], total)
         return 0
+
+    cdef int pull_matrix_product(self, Node node, list tangents, bint has_second) except -1:
+        """The same of a product of two matrices, whose terms are products of matrices; and its adjoint with it."""
+        cdef list moving = [None, None]
+        cdef tuple source
+        for source, t in zip(node.sources, tangents):
+            moving[source[0]] = t
+        dual = self.second_of(node) if has_second else None
+        g = self.tape.adjoint_view(node.out, node.y)
+        for source in node.sources:
+            total = pull_matrices(node.args, source[0], moving, g, dual)
+            if total is not None:
+                self.accumulate(source[2], source[3], source[4], total, True)
+            if not self.tape.is_spare(source[2]):
+                total = pull_matrices(node.args, source[0], [None, None], None, g)
+                self.tape.accumulate(source[2], source[3], source[4], total, True)
+        return self.tape.drop_shadow(node.out)
 
     # ------------------------------------------------------------------------------------------ seeds and results
 
@@ -805,7 +878,12 @@ cdef class Second:
     cdef int seed_tangent(self, object x, object tangent) except -1:
         if type(x) is ScalarVar:
             return self.put(None, None, (<ScalarVar>x).slot, tangent)
-        return self.put((<ArrayVar>x).buffer, (<ArrayVar>x).v, -1, tangent)
+        return self.put((<ArrayVar>x).buffer, (<ArrayVar>x).v, -1, tangent, not (<ArrayVar>x).buffer.written)
+
+    cdef int spare_adjoints(self, list inputs) except -1:
+        self.spare = {(<ArrayVar>x).buffer for x in inputs if type(x) is ArrayVar and not (<ArrayVar>x).buffer.written}
+        self.tape.spare = self.spare
+        return 0
 
     cdef object tangent_of_output(self, object y):
         """Tangents of an output, in memory of their own."""
@@ -840,6 +918,12 @@ cdef inline Jet jet_of(Buffer buffer):
         buffer.jet = Jet.__new__(Jet)
         (<Jet>buffer.jet).unit = WG_NOT_UNIT
     return <Jet>buffer.jet
+
+
+cdef inline bint is_whole(Buffer buffer, cnp.ndarray view):
+    """Is a view all of a buffer, which no scalar entry uses?"""
+    return (buffer is not None and buffer.id < 0 and is_vector(view)
+            and buffer.span == <Py_ssize_t>cnp.PyArray_NBYTES(view))
 
 
 cdef inline double *doubles(Block block, Buffer buffer, cnp.ndarray view):
@@ -952,6 +1036,7 @@ def hessian_products(Tape tape, list inputs, output, tangents, Py_ssize_t k):
         sweep.seed_tangents(inputs, tangents)
         sweep.forward()
         seed(tape, output, 1.0)
+        sweep.spare_adjoints(inputs)
         sweep.backward()
         return sweep.second_of_inputs(inputs)
     finally:

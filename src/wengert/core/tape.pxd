@@ -71,6 +71,7 @@ cdef class Tape:
     cdef Py_ssize_t k                   # directions of the running sweep
     cdef bint stacked                   # cotangents carry a leading axis of length k
     cdef bint swept                     # the sweep reached the first entry
+    cdef set spare                      # buffers whose adjoint nobody asks for and nothing reads, or None
     cdef object quiet                   # the errstate of a sweep that has called a rule, or None
 
     cdef int grow(self) except -1
@@ -86,6 +87,7 @@ cdef class Tape:
     cdef int pull_elementwise(self, Node node, Py_ssize_t i) except -1
     cdef int pull_operand(self, Node node, int side, char *g, Py_ssize_t gspan, bint last) except -1
     cdef int pull_call(self, Node node, Py_ssize_t i) except -1
+    cdef bint is_spare(self, Buffer buffer) except -1
     cdef int pull_store(self, Node node) except -1
     cdef int move_adjoint(self, Node node) except -1
     cdef object cotangent_of(self, Node node, Py_ssize_t i)

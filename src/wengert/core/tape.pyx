@@ -273,6 +273,7 @@ cdef class Tape:
                         self.drop_shadow(source[2])
         self.adjoint_block = None
         self.adjoint = NULL
+        self.spare = None
         if self.quiet is not None:
             quiet, self.quiet = self.quiet, None
             quiet.__exit__(None, None, None)
@@ -468,9 +469,13 @@ cdef class Tape:
         cdef const double *yv
         cdef char *adjoint
         cdef int form = VECTORS
+        if self.is_spare(buffer):
+            return 0
         fast = buffer is not None and is_vector(y) and is_vector(view) and same_shape(view, y)
         if fast and node.opcode < WG_ADD:
             a = b = <double *>cnp.PyArray_DATA(node.a)
+        elif fast and not opcode_reads[node.opcode][side]:
+            a = b = <double *>g                 # a constant: the other operand may have any shape
         elif fast:
             fast, form = self.numbers(node, y, &an, &bn, &a, &b)
         # an outline is not read: any memory of the same length will do
@@ -493,7 +498,7 @@ cdef class Tape:
                 times_partial(form, node.opcode, side, add, n, <double *>(g + j * gspan), a, b, yv,
                               <double *>(adjoint + j * buffer.span))
             return 0
-        self.accumulate(buffer, view, slot, product(self.adjoint_view(node.out, y), self.partial(node, side)))
+        self.accumulate(buffer, view, slot, product(self.adjoint_view(node.out, y), self.partial(node, side)), True)
         return 0
 
     cdef bint target(self, Buffer buffer, cnp.ndarray view, Block given, char **adjoint) except -1:
@@ -516,6 +521,8 @@ cdef class Tape:
         cdef char *adjoint
         cdef Py_ssize_t j, n = cnp.PyArray_SIZE(node.a)
         cdef bint add
+        if self.is_spare(node.abuf):
+            return 0
         if not is_vector(node.a):
             return self.accumulate(node.abuf, node.a, -1, np.reshape(
                 self.cotangent_of(node, i), (self.k,) + (1,) * cnp.PyArray_NDIM(node.a) if self.stacked else ()))
@@ -583,6 +590,8 @@ cdef class Tape:
         for source in node.sources:
             position = source[0]
             buffer = source[2]
+            if self.is_spare(buffer):
+                continue
             if row.kind == "elementwise":
                 c = row.partials[position]
                 c = product(ybar, c(y, *node.args) if callable(c) else c)
@@ -606,6 +615,9 @@ cdef class Tape:
                             Py_REFCNT(c) <= (2 if c is shared else 1) and c is not ybar)
         return 0
 
+    cdef bint is_spare(self, Buffer buffer) except -1:
+        return self.spare is not None and buffer is not None and buffer in self.spare
+
     cdef object pullback_of(self, object row, int position, object ybar, object y, Node node):
         if row.variadic is not None:
             return row.variadic(position, ybar, y, *node.args, **node.kwargs)
@@ -615,6 +627,8 @@ cdef class Tape:
         """adjoint[key] += cotangent, repeated indices included."""
         cdef Py_ssize_t j
         source = node.sources[0]
+        if self.is_spare(source[2]):
+            return 0
         target = self.adjoint_view(source[2], source[3])
         if not self.stacked:
             np_add_at(target, node.key, ybar)
@@ -772,7 +786,9 @@ cdef void *resized(void *memory, size_t count, size_t size) except NULL:
 # ---------------------------------------------------------------------------------------------- kernels, as data
 
 cdef bint opcode_cheap[256]
+cdef int opcode_reads[256][2]           # by either partial
 memset(opcode_cheap, 0, sizeof(opcode_cheap))
+memset(opcode_reads, 0, sizeof(opcode_reads))
 
 
 def kernel_rows():
@@ -781,6 +797,7 @@ def kernel_rows():
     cdef list found = []
     while row.name != NULL:
         opcode_cheap[row.opcode] = row.cheap
+        opcode_reads[row.opcode][0], opcode_reads[row.opcode][1] = row.reads_a, row.reads_b
         found.append((row.name.decode(), row.opcode, row.operands, row.reads_a, row.reads_b))
         row += 1
     return found

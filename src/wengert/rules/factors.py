@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import composed, strong_matmul, structural
+from wengert.registry import composed, strong, strong_matmul, structural
 from wengert.rules.broadcasting import leading, unbroadcast
 from wengert.rules.composed import as_array, offered
 from wengert.rules.linalg import flattened, packed, refuse_point, rounding, size, solutions, symmetric, unpacked
@@ -18,8 +20,12 @@ BLOCK = 64  # rows and columns at a time
 
 def lower_half(z):
     """The lower triangle, with half of the diagonal: L + L^T is z, if z is symmetric."""
-    return np.tril(z) - np.where(np.eye(np.shape(z)[-1], dtype=bool), z, 0) / 2
+    return strong(z, half_weights(np.shape(z)[-1], z.dtype))
 
+
+@lru_cache(maxsize=8)
+def half_weights(n, dtype):
+    return np.tri(n, dtype=dtype) - 0.5 * np.eye(n, dtype=dtype)
 
 
 def cholesky_tangent(t, factor):

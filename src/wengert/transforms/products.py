@@ -251,7 +251,7 @@ class Pullback:
 
 def side_by_side(parts: list, k: int) -> np.ndarray:
     """k rows in which all arrays lie flat, one after the other."""
-    flat = [np.reshape(part, (k, -1)) for part in parts]
+    flat = [part.reshape((k, -1)) for part in parts]
     return flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
 
 
