@@ -63,6 +63,7 @@ _HOMES = {
     "explain": "transforms.explain",
     "LevelError": "errors",
     "MutatedInputWarning": "errors",
+    "ComplexValueError": "errors",
     "NonSmoothError": "errors",
     "TracedValueError": "errors",
     "UnsupportedFunctionError": "errors",

@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from wengert.containers import plain_copy
+from wengert.containers import ComplexInputError, plain_copy
 from wengert.core.levels import running
 from wengert.core.pullback import carried, carried_identity, columns, pull_back
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced, plain
+from wengert.errors import ComplexValueError
+from wengert.transforms.analytic import check_analytic, check_complex_leaf, gradient_of, parted, push_complex, slopes_of
 from wengert.transforms.costs import Plan, is_forward, is_forward_at_once
 from wengert.transforms.products import (
     Directions,
@@ -48,6 +50,8 @@ class Derivative:
 
     word = "derivative"
 
+    holomorphic = False
+
     def __init__(self, f: Callable, argnums: Any = 0, value: bool = False, has_aux: bool = False):
         if not callable(f):
             raise TypeError(f"{self.word}: expected a function, got {type(f).__name__}")
@@ -76,6 +80,7 @@ class Derivative:
         options = "" if self.argnums == 0 else f", argnums={self.argnums!r}"
         options += ", value=True" if self.with_value else ""
         options += ", has_aux=True" if self.has_aux else ""
+        options += ", holomorphic=True" if self.holomorphic else ""
         return f"{self.word}({_name_of(self.f)}{options})"
 
     @property
@@ -264,8 +269,28 @@ class Gradient(Derivative):
 
     word = "grad"
 
+    def __init__(self, f, argnums=0, value=False, has_aux=False, holomorphic=False):
+        super().__init__(f, argnums, value, has_aux)
+        self.holomorphic = holomorphic
+
+    def __reduce__(self):
+        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.holomorphic)
+
+    def _record(self, args, kwargs):
+        """Recorded; with complex arguments two tangents an element are carried along."""
+        if not self.holomorphic:
+            try:
+                return super()._record(args, kwargs)
+            except ComplexInputError:
+                if running.get():
+                    raise
+        return push_complex(self, args, kwargs)
+
     def of(self, run):
         check_single_number(run, "wengert.jacobian(f), or wengert.vjp(f, x) with a seed")
+        if run.matrices is not None:
+            matrix = slopes_of(run) if self.holomorphic else gradient_of(run)
+            return assemble_inputs(run, parted(run, matrix[0][0]), self._single)
         found = pull_back(run.tape, run.inputs, run.outputs, [1.0], 1, False, True)
         return found[0] if run.restore_inputs is None and self._single else assemble_inputs(run, found, self._single)
 
@@ -278,8 +303,11 @@ class Jacobian(Derivative):
 
     word = "jacobian"
 
-    def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None, mode="auto"):
+    def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None, mode="auto", holomorphic=False):
         super().__init__(f, argnums, value, has_aux)
+        if holomorphic and mode == "reverse":
+            raise ValueError("jacobian: holomorphic=True goes by columns: mode='reverse' has no complex values")
+        self.holomorphic = holomorphic
         if mode not in MODES:
             raise ValueError(f"jacobian: mode is one of {', '.join(map(repr, MODES))}, not {mode!r}")
         self.chunk = checked_chunk(self.word, chunk)
@@ -292,16 +320,24 @@ class Jacobian(Derivative):
         return made if self.mode == "auto" else f"{made[:-1]}, mode={self.mode!r})"
 
     def __reduce__(self):
-        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.chunk, self.mode)
+        options = (self.chunk, self.mode, self.holomorphic)
+        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, *options)
 
     def _record(self, args, kwargs):
         """Run f: recorded, or with tangents where that is chosen; what the last call found decides beforehand."""
+        if self.holomorphic:
+            return self._push_complex(args, kwargs)
         positions = self.positions(args)
         if self.mode != "reverse":
             n = size_of_inputs(args, positions)
             if self._is_forward(n, self._m, False):
                 return self._push(args, kwargs, positions, n)
-        run = record(self.f, args, kwargs, positions, self.has_aux, self.name)
+        try:
+            run = record(self.f, args, kwargs, positions, self.has_aux, self.name)
+        except ComplexValueError:
+            if self.mode == "reverse" or running.get():
+                raise
+            return self._push(args, kwargs, positions, n, "; f has complex values, which only tangents can have")
         if self.mode == "auto":
             self._m = sum([math.prod(shape_of(y)) for y in run.outputs])
             if self._is_forward(n, self._m, True):
@@ -341,6 +377,16 @@ class Jacobian(Derivative):
         self.plan = Plan("forward", n, self._m, runs, 0, k, self._reason("forward") + recorded)
         return kept
 
+    def _push_complex(self, args, kwargs):
+        """Columns of an analytic function."""
+        run = push_complex(self, args, kwargs, self.chunk)
+        run.matrices = slopes_of(run)
+        n = sum([x.size for x in run.inputs])
+        k = min(self.chunk or _WIDEST, n)
+        self._m = sum([len(matrix) for matrix in run.matrices])
+        self.plan = Plan("forward", n, self._m, -(-n // k) if k else 1, 0, 2 * k, "holomorphic=True was given")
+        return run
+
     def _reason(self, mode):
         return f"mode={mode!r} was asked for" if self.mode != "auto" else "the cheaper by the table of costs"
 
@@ -378,7 +424,8 @@ class Jacobian(Derivative):
             for x in run.inputs:
                 last = first + math.prod(x.shape)
                 part = matrix[:, first:last]
-                part = part if holds_traced(part) else np.ascontiguousarray(part, dtype=x.dtype)
+                if not holds_traced(part):
+                    part = np.ascontiguousarray(part, dtype=part.dtype if part.dtype.kind == "c" else x.dtype)
                 lines.append(np.reshape(part, (np.shape(matrix)[0], *x.shape)))
                 first = last
             blocks.append(self._block(run, lines, shape))
@@ -472,7 +519,7 @@ class JVP:
         positions = recorder.positions(args)
         directions = Directions(args, positions, v, recorder._single, recorder.name)
         k = max(1, directions.k)
-        run = push(self.f, args, kwargs, positions, recorder.has_aux, recorder.name, k, directions)
+        run = push(self.f, args, kwargs, positions, recorder.has_aux, recorder.name, k, directions, True)
         try:
             found = [tangents(run, y) for y in run.outputs]
             found = [t[: directions.k] for t in found] if directions.stacked else [t[0] for t in found]
@@ -487,17 +534,20 @@ class Elementwise(Derivative):
 
     word = "derivative"
 
-    def __init__(self, f, argnums=0, value=False, has_aux=False, order=1):
+    def __init__(self, f, argnums=0, value=False, has_aux=False, order=1, holomorphic=False):
         super().__init__(f, argnums, value, has_aux)
+        self.holomorphic = holomorphic
         if not isinstance(order, (int, np.integer)) or order < 1:
             raise ValueError(f"derivative: order is a positive integer, not {order!r}")
         if not self._single:
             raise TypeError(f"derivative: argnums is one position, not {argnums!r}")
         self.order = order
+        if holomorphic and order > 1:
+            raise ValueError("derivative: holomorphic=True gives the first derivative only, not order > 1")
         self._random = np.random.default_rng(1964)
 
     def __reduce__(self):
-        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.order)
+        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.order, self.holomorphic)
 
     def __repr__(self):
         made = super().__repr__()
@@ -507,6 +557,9 @@ class Elementwise(Derivative):
         """A run with tangents: one direction of a number, two of an array (see `_seed`)."""
         positions = self.positions(args)
         k = 1 if np.ndim(args[positions[0]]) == 0 else 2
+        if self.holomorphic:
+            k, options = k + 1, (self._complex_seed, True)
+            return push(self.f, args, kwargs, positions, self.has_aux, self.name, k, *options)
         if self.order == 1:
             return push(self.f, args, kwargs, positions, self.has_aux, self.name, k, self._seed)
         return push(self._lower_order, args, kwargs, positions, True, self.name, k, self._seed)
@@ -526,9 +579,19 @@ class Elementwise(Derivative):
         """Ones; of an array also powers of 2 in random order: a function that mixes elements gives itself away."""
         if np.ndim(leaf) == 0:
             return carried(level, leaf, np.ones(1, dtype=leaf.dtype))
-        powers = self._random.permutation(np.size(leaf)) % 40 - 20
-        weights = np.reshape(2.0**powers, np.shape(leaf)).astype(leaf.dtype)
+        weights = self._weights(leaf)
         return carried(level, leaf, np.stack([np.ones_like(weights), weights]))
+
+    def _complex_seed(self, level, leaf, i):
+        """The same, and i."""
+        check_complex_leaf(self.name, leaf)
+        ones = np.ones_like(leaf)
+        seeds = [ones, 1j * ones] if np.ndim(leaf) == 0 else [ones, self._weights(leaf), 1j * ones]
+        return carried(level, leaf, np.stack(seeds))
+
+    def _weights(self, leaf):
+        powers = self._random.permutation(np.size(leaf)) % 40 - 20
+        return np.reshape(2.0**powers, np.shape(leaf)).astype(leaf.dtype)
 
     def of(self, run):
         if len(run.inputs) != 1:
@@ -539,6 +602,8 @@ class Elementwise(Derivative):
     def _checked(self, run, y):
         t = tangents(run, y)
         (x,) = run.inputs
+        if self.holomorphic:
+            check_analytic(self.name, np.reshape(t[0], (-1, 1)), np.reshape(t[-1], (-1, 1)))
         if np.ndim(x) == 0:
             return t[0]
         found, weights = plain(t), plain(tangents(run, x))[1]
