@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from wengert.core.tape import clear_caches
     from wengert.debug import detect_nan, probe
     from wengert.errors import (
+        ComplexValueError,
         LevelError,
         MutatedInputWarning,
         NonSmoothError,
@@ -61,15 +62,16 @@ _HOMES = {
     "detect_nan": "debug",
     "probe": "debug",
     "explain": "transforms.explain",
+    "ComplexValueError": "errors",
     "LevelError": "errors",
     "MutatedInputWarning": "errors",
-    "ComplexValueError": "errors",
     "NonSmoothError": "errors",
     "TracedValueError": "errors",
     "UnsupportedFunctionError": "errors",
 }
 
 __all__ = [
+    "ComplexValueError",
     "LevelError",
     "MutatedInputWarning",
     "NonSmoothError",

@@ -77,7 +77,7 @@ on_complex(np.arcsin, of_partial(lambda y, x: arcsin_slope(x)))
 on_complex(np.arccos, of_partial(lambda y, x: -arcsin_slope(x)))
 on_complex(np.arctan, of_partial(lambda y, x: 1 / ((x - 1j) * (x + 1j))))
 on_complex(np.arcsinh, of_partial(lambda y, x: arcsin_slope(turned(x))))
-on_complex(np.arccosh, of_partial(lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(-less_one(-x)))))
+on_complex(np.arccosh, of_partial(lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(less_one(-x)))))
 on_complex(np.arctanh, of_partial(lambda y, x: 1 / (less_one(x) * less_one(-x))))
 
 

@@ -14,7 +14,7 @@ from wengert.core.pullback import carried, columns
 from wengert.transforms.products import Recording, push, size_of_inputs
 
 #: most elements whose tangents are carried at once
-_WIDEST = 32
+WIDEST_COMPLEX = 32
 
 
 def push_complex(derivative, args: tuple, kwargs: dict, chunk: int | None = None) -> Recording:
@@ -25,8 +25,8 @@ def push_complex(derivative, args: tuple, kwargs: dict, chunk: int | None = None
     positions = derivative.positions(args)
     n = size_of_inputs(args, positions)
     kept, parts = None, []
-    for first in range(0, max(n, 1), chunk or _WIDEST):
-        width = min(chunk or _WIDEST, n - first)
+    for first in range(0, max(n, 1), chunk or WIDEST_COMPLEX):
+        width = min(chunk or WIDEST_COMPLEX, n - first)
         trace = _Both(first, width, derivative)
         options = (derivative.has_aux, derivative.name, 2 * width, trace, True)
         run = push(derivative.f, args, kwargs, positions, *options)

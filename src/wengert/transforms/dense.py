@@ -19,7 +19,15 @@ from wengert.core.pullback import carried, carried_identity, columns, pull_back
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced, plain
 from wengert.errors import ComplexValueError
-from wengert.transforms.analytic import check_analytic, check_complex_leaf, gradient_of, parted, push_complex, slopes_of
+from wengert.transforms.analytic import (
+    WIDEST_COMPLEX,
+    check_analytic,
+    check_complex_leaf,
+    gradient_of,
+    parted,
+    push_complex,
+    slopes_of,
+)
 from wengert.transforms.costs import Plan, is_forward, is_forward_at_once
 from wengert.transforms.products import (
     Directions,
@@ -380,11 +388,10 @@ class Jacobian(Derivative):
     def _push_complex(self, args, kwargs):
         """Columns of an analytic function."""
         run = push_complex(self, args, kwargs, self.chunk)
-        run.matrices = slopes_of(run)
         n = sum([x.size for x in run.inputs])
-        k = min(self.chunk or _WIDEST, n)
-        self._m = sum([len(matrix) for matrix in run.matrices])
-        self.plan = Plan("forward", n, self._m, -(-n // k) if k else 1, 0, 2 * k, "holomorphic=True was given")
+        k = min(self.chunk or WIDEST_COMPLEX, n)
+        m = sum([len(along) for along, _ in run.matrices])
+        self.plan = Plan("forward", n, m, -(-n // k) if k else 1, 0, 2 * k, "holomorphic=True was given")
         return run
 
     def _reason(self, mode):
@@ -392,6 +399,8 @@ class Jacobian(Derivative):
 
     def of(self, run):
         shapes = [shape_of(y) for y in run.outputs]
+        if self.holomorphic:
+            run.matrices = slopes_of(run)
         if run.matrices is not None:
             return self._from_columns(run, shapes)
         if len(run.outputs) == 1:
