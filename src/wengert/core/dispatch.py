@@ -181,15 +181,14 @@ def apply(row, fun, args, kwargs, compute=None):
 def holds_complex(x) -> bool:
     """Is there a complex number, array or operand in `x`, or in the lists and tuples of `x`?"""
     if isinstance(x, (list, tuple)):
-        return any([holds_complex(item) for item in x])
+        return any(map(holds_complex, x))
     dtype = getattr(x, "dtype", None)
     return isinstance(x, complex) if dtype is None else getattr(dtype, "kind", "") == "c"
 
 
 def _check_complex(level, row, operands, y):
     """Refuse complex values where no tangents are carried, and rows that were not verified for them."""
-    has_complex = any([holds_complex(x) for _, _, x in operands])
-    if not (has_complex or holds_complex(y)):
+    if not (holds_complex(y) or any(holds_complex(x) for _, _, x in operands)):
         return
     if not level.is_forward or level.depth:
         raise dtype_error(row, np.dtype(complex), level)

@@ -3,11 +3,12 @@
 Importing this package declares the rows.
 Each module is a chapter: functions that act element by element, special functions, reductions, functions that only
 move elements, products, linear algebra (equations, factors, spectra, norms), tables, those whose derivative is zero
-or does not exist, and last what holds for complex operands.
+or does not exist, and what holds for complex operands.
 A row is mathematics and nothing else, so nothing here knows of tapes, levels or programs.
 """
 
 from wengert.rules import (  # noqa: F401
+    complexes,
     composed,
     constant,
     elementwise,
@@ -21,5 +22,3 @@ from wengert.rules import (  # noqa: F401
     spectra,
     tables,
 )
-
-from wengert.rules import complexes  # noqa: F401, I001  (speaks of the rows of all others)

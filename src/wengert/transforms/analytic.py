@@ -61,7 +61,9 @@ class _Both:
 def check_complex_leaf(name: str, leaf) -> None:
     """Refuse a real argument of an analytic function: the function would be called with another type."""
     if leaf.dtype.kind != "c":
-        raise TypeError(f"{name}: holomorphic=True is for complex arguments, this one has dtype {leaf.dtype}: pass x + 0j")
+        raise TypeError(
+            f"{name}: holomorphic=True is for complex arguments, this one has dtype {leaf.dtype}: pass x + 0j"
+        )
 
 
 def check_analytic(name: str, along, across) -> None:
