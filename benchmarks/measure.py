@@ -61,6 +61,14 @@ def difference(first, second, pairs=11):
     return median(-seconds_per_call(first, 1) + seconds_per_call(second, 1) for _ in range(pairs))
 
 
+def shown(seconds):
+    """A time in the unit that suits it."""
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if seconds * scale >= 1.0:
+            return f"{seconds * scale:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
 def run_python(code, *arguments):
     """What a new interpreter with this one's path prints that runs `code`, as floats."""
     done = subprocess.run(

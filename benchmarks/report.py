@@ -198,22 +198,13 @@ def starting(pairs):
             yield Row(what, f"{n}", None, None, cost, "ms", None)
 
 
-def seconds(value):
-    if value is None:
-        return ""
-    for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if value * scale >= 1.0:
-            return f"{value * scale:.3g} {unit}"
-    return f"{value * 1e9:.3g} ns"
-
-
 def line(row):
     figure = f"{row.figure:.3g} {row.unit}"
+    base, ours = ("" if value is None else measure.shown(value) for value in (row.base, row.ours))
     target = "" if row.target is None else f"{row.target:g} {row.unit}"
     met = {None: "", True: "yes", False: "NO"}[row.met]
     return (
-        f"{row.what:42} {row.size:>9} {seconds(row.base):>9} {seconds(row.ours):>9} "
-        f"{figure:>9} {row.spread:>11} {target:>8} {met:>3}"
+        f"{row.what:42} {row.size:>9} {base:>9} {ours:>9} {figure:>9} {row.spread:>11} {target:>8} {met:>3}"
     ).rstrip()
 
 
@@ -254,7 +245,7 @@ def main():
             print(line(row), flush=True)
     missed = [row for row in rows if row.met is False]
     print(f"{len(missed)} of {sum(row.met is not None for row in rows)} targets missed")
-    print("First derivatives are to be below the fastest peer: benchmarks/peers/cold.py compares them.")
+    print("First derivatives are to be below the fastest peer: `python -m benchmarks.peers` compares them.")
     if options.json:
         table = [row._asdict() | {"met": row.met} for row in rows]
         options.json.write_text(json.dumps({"setting": setting, "rows": table}, indent=1) + "\n")

@@ -4,6 +4,8 @@ A function here knows nothing of derivatives.  Each reference is a closed form o
 a derivative is checked against before it is timed.
 """
 
+import math
+
 import numpy as np
 
 # ------------------------------------------------------------------------------------------ loops and slices
@@ -146,6 +148,7 @@ class MLP:
         self.X = rng.normal(size=(128, self.n))
         self.Y = rng.normal(size=(128, 1))
         self.start = 0.1 * rng.normal(size=sum(self.sizes()))
+        self.cuts = np.cumsum(self.sizes())[:-1].tolist()
 
     def sizes(self):
         n, h = self.n, self.h
@@ -153,7 +156,7 @@ class MLP:
 
     def parts(self, w):
         n, h = self.n, self.h
-        W1, b1, W2, b2, W3 = np.split(w, np.cumsum(self.sizes())[:-1])
+        W1, b1, W2, b2, W3 = np.split(w, self.cuts)
         return W1.reshape(n, h), b1, W2.reshape(h, h), b2, W3.reshape(h, 1)
 
     def loss(self, w):
@@ -171,6 +174,218 @@ class MLP:
         da = (db @ W2.T) * (1.0 - a * a)
         parts = (self.X.T @ da, da.sum(axis=0), a.T @ db, db.sum(axis=0), b.T @ error)
         return np.concatenate([part.ravel() for part in parts])
+
+
+# ----------------------------------------------------------------------------------------------- statistics
+
+
+class LogisticRegression:
+    """Negative log-likelihood of 500 labels in -1 and 1, with a ridge, as a function of n weights."""
+
+    def __init__(self, n, seed=0):
+        rng = np.random.default_rng(seed)
+        features = rng.normal(size=(500, n)) / np.sqrt(n)
+        labels = np.where(rng.uniform(size=500) < 0.5, -1.0, 1.0)
+        self.A = labels[:, None] * features
+        self.start = rng.normal(size=n)
+
+    def loss(self, w):
+        return np.sum(np.log1p(np.exp(-(self.A @ w)))) + 0.5 * np.sum(w * w)
+
+    def gradient(self, w):
+        return -self.A.T @ (1.0 / (1.0 + np.exp(self.A @ w))) + w
+
+
+class Mixture:
+    """Log-likelihood of k Gaussians in d dimensions and a Wishart prior, as in ADBench.
+
+    Variables are k weights, k means, and k factors of inverse covariances: d logarithms of the diagonal, then
+    what is below it.
+
+    References
+    ----------
+    Srajer, Kukelova and Fitzgibbon (2018), A benchmark of selected algorithmic differentiation tools on some
+    problems in computer vision and machine learning. doi:10.1080/10556788.2018.1435651
+    """
+
+    def __init__(self, d, k, n, seed=0):
+        rng = np.random.default_rng(seed)
+        self.d, self.k, self.n = d, k, n
+        self.X = rng.normal(size=(n, d))
+        below = d * (d - 1) // 2
+        self.cuts = np.cumsum([k, k * d, k * d]).tolist()
+        self.start = rng.normal(size=k * (1 + 2 * d + below)) / np.sqrt(d)
+        # where an element of a factor is found among d diagonal elements, those below them, and a zero
+        self.places = np.full((d, d), d + below)
+        np.fill_diagonal(self.places, np.arange(d))
+        self.places.T[np.triu_indices(d, 1)] = d + np.arange(below)
+        self.zeros = np.zeros((k, 1))
+        gammas = sum(math.lgamma(0.5 * (d + 1 - j)) for j in range(d)) + 0.25 * d * (d - 1) * np.log(np.pi)
+        self.constant = k * (gammas + 0.5 * d * (d + 1) * np.log(2.0)) - 0.5 * n * d * np.log(2.0 * np.pi)
+
+    def loss(self, x):
+        weights, means, logs, below = np.split(x, self.cuts)
+        logs = logs.reshape(self.k, self.d)
+        below = below.reshape(self.k, -1)
+        diagonals = np.exp(logs)
+        factors = np.concatenate([diagonals, below, self.zeros], axis=1)[:, self.places]
+        centred = self.X - means.reshape(self.k, 1, self.d)
+        scaled = centred @ np.swapaxes(factors, 1, 2)
+        terms = (weights + np.sum(logs, axis=1))[:, None] - 0.5 * np.sum(scaled**2, axis=2)
+        likelihood = np.sum(logsumexp(terms)) - self.n * logsumexp(weights)
+        return self.constant + likelihood + 0.5 * (np.sum(diagonals**2) + np.sum(below**2))
+
+
+def logsumexp(a):
+    """Along the first axis."""
+    largest = np.max(a, axis=0)
+    return largest + np.log(np.sum(np.exp(a - largest), axis=0))
+
+
+class GaussianProcess:
+    """Negative log marginal likelihood of n observations.
+
+    The 6 variables are logarithms: of 4 length scales, of the amplitude, and of the deviation of the noise.
+    """
+
+    def __init__(self, n, seed=0):
+        rng = np.random.default_rng(seed)
+        self.X = rng.uniform(size=(n, 4))
+        self.y = np.sin(self.X @ np.arange(1.0, 5.0)) + 0.1 * rng.normal(size=n)
+        self.unit = np.eye(n)
+        self.start = np.array([-0.5, -0.3, -0.4, -0.2, 0.1, -1.5])
+
+    def covariance(self, x):
+        Z = self.X / np.exp(x[:4])
+        squares = np.sum(Z * Z, axis=1)
+        distances = squares[:, None] + squares[None, :] - 2.0 * (Z @ Z.T)
+        return np.exp(2.0 * x[4] - 0.5 * distances)
+
+    def loss(self, x):
+        L = np.linalg.cholesky(self.covariance(x) + np.exp(2.0 * x[5]) * self.unit)
+        z = np.linalg.solve(L, self.y)
+        return 0.5 * np.sum(z * z) + np.sum(np.log(np.diag(L)))
+
+    def gradient(self, x):
+        K = self.covariance(x)
+        noise = np.exp(2.0 * x[5])
+        inverse = np.linalg.inv(K + noise * self.unit)
+        alpha = inverse @ self.y
+        G = 0.5 * (inverse - np.outer(alpha, alpha))
+        Z = self.X / np.exp(x[:4])
+        scales = [np.sum(G * K * (z[:, None] - z) ** 2) for z in Z.T]
+        return np.array([*scales, 2.0 * np.sum(G * K), 2.0 * noise * np.trace(G)])
+
+
+# ----------------------------------------------------------------- kernels as in NPBench, and steps in time
+# The scalar that is differentiated is a weighted sum of what the kernel computes.
+# Ziogas et al. (2021), NPBench. doi:10.1145/3447818.3460360
+
+
+class Kernel:
+    """A kernel of one array: its weights, and a start."""
+
+    def __init__(self, shape, seed=0):
+        rng = np.random.default_rng(seed)
+        self.weights = rng.uniform(0.5, 1.5, size=shape)
+        self.start = rng.uniform(0.5, 1.5, size=shape)
+
+    def loss(self, x):
+        return np.sum(self.weights * self.kernel(x))
+
+
+class Jacobi1D(Kernel):
+    def __init__(self, n, steps):
+        super().__init__(n)
+        self.steps = steps
+
+    def kernel(self, x):
+        A, B = np.copy(x), np.copy(x)
+        for _ in range(self.steps):
+            B[1:-1] = 0.33333 * (A[:-2] + A[1:-1] + A[2:])
+            A[1:-1] = 0.33333 * (B[:-2] + B[1:-1] + B[2:])
+        return A
+
+
+class Jacobi2D(Kernel):
+    def __init__(self, n, steps):
+        super().__init__((n, n))
+        self.steps = steps
+
+    def kernel(self, x):
+        A, B = np.copy(x), np.copy(x)
+        for _ in range(self.steps):
+            B[1:-1, 1:-1] = 0.2 * (A[1:-1, 1:-1] + A[1:-1, :-2] + A[1:-1, 2:] + A[2:, 1:-1] + A[:-2, 1:-1])
+            A[1:-1, 1:-1] = 0.2 * (B[1:-1, 1:-1] + B[1:-1, :-2] + B[1:-1, 2:] + B[2:, 1:-1] + B[:-2, 1:-1])
+        return A
+
+
+class Seidel2D(Kernel):
+    def __init__(self, n, steps):
+        super().__init__((n, n))
+        self.n, self.steps = n, steps
+
+    def kernel(self, x):
+        A = np.copy(x)
+        for _ in range(self.steps):
+            for i in range(1, self.n - 1):
+                for j in range(1, self.n - 1):
+                    A[i, j] = (
+                        A[i - 1, j - 1]
+                        + A[i - 1, j]
+                        + A[i - 1, j + 1]
+                        + A[i, j - 1]
+                        + A[i, j]
+                        + A[i, j + 1]
+                        + A[i + 1, j - 1]
+                        + A[i + 1, j]
+                        + A[i + 1, j + 1]
+                    ) / 9.0
+        return A
+
+
+class Gemver(Kernel):
+    """As a function of the matrix."""
+
+    def __init__(self, n, seed=1):
+        super().__init__((n, n))
+        self.weights = self.weights[0]
+        self.u1, self.v1, self.u2, self.v2, self.x, self.y, self.z = (
+            np.random.default_rng(seed).uniform(size=(7, n)) / n
+        )
+
+    def kernel(self, A):
+        A = A + np.outer(self.u1, self.v1) + np.outer(self.u2, self.v2)
+        x = self.x + 1.2 * self.y @ A + self.z
+        return 1.5 * A @ x
+
+
+class Softmax(Kernel):
+    """Along the rows."""
+
+    def __init__(self, n):
+        super().__init__((n, n))
+
+    def kernel(self, x):
+        e = np.exp(x - np.max(x, axis=-1, keepdims=True))
+        return e / np.sum(e, axis=-1, keepdims=True)
+
+
+class ReactionDiffusion(Kernel):
+    """Explicit steps of u' = laplacian(u) + u - u**3 on a square, with u = 0 around it."""
+
+    def __init__(self, n, steps):
+        super().__init__((n, n))
+        self.n, self.steps = n, steps
+
+    def kernel(self, x):
+        u = np.zeros((self.n + 2, self.n + 2), dtype=x.dtype)
+        u[1:-1, 1:-1] = x
+        for _ in range(self.steps):
+            c = u[1:-1, 1:-1]
+            around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
+            u[1:-1, 1:-1] = c + 0.1 * (around - 4.0 * c) + 0.01 * (c - c * c * c)
+        return u[1:-1, 1:-1]
 
 
 # ------------------------------------------------------------------------------- single operations, repeated
@@ -237,9 +452,26 @@ def complex_step(f, x, h=1e-30):
     return np.stack(columns, axis=-1)
 
 
+def complex_slope(f, x, v, h=1e-30):
+    """Derivative of f along v, by one complex step."""
+    return np.imag(f(x + 1j * h * v)) / h
+
+
 def check(found, expected, rtol=1e-10):
     """Refuse to time a wrong derivative: rtol is relative to the largest element."""
     expected = np.asarray(expected)
     if np.shape(found) != expected.shape:
         raise AssertionError(f"derivative of shape {np.shape(found)}, expected {expected.shape}")
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * np.max(np.abs(expected)))
+
+
+def check_slopes(gradient, f, x, rtol=1e-10, directions=3):
+    """The same of a gradient with too many elements for a step along each: random directions instead."""
+    if np.shape(gradient) != x.shape:
+        raise AssertionError(f"gradient of shape {np.shape(gradient)}, expected {x.shape}")
+    rng = np.random.default_rng(0)
+    for _ in range(directions):
+        v = rng.normal(size=x.shape)
+        slopes = gradient * v
+        expected = complex_slope(f, x, v)
+        np.testing.assert_allclose(np.sum(slopes), expected, rtol=0, atol=rtol * np.sum(np.abs(slopes)))

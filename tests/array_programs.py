@@ -300,6 +300,100 @@ def rows_and_elements_swapped(x):
     return m
 
 
+@program
+def keys_of_all_kinds(x):
+    a = np.zeros(3, x.dtype)
+    a[...] = x[0]
+    a[1:] += x[1]
+    a[np.int64(1)] += x[np.int8(0)]
+    a[np.array([True, False, False])] += x[0] ** 2
+    a[()] *= x
+    a[None, 0] = a[1]
+    a[[]] = 5.0
+    a[:0] = 1.0
+    a[-1:] += a[:1]
+    a[slice(0, 2)] *= a[slice(1, 3)]
+    return a
+
+
+@program
+def keys_that_are_arrays_of_no_axes(x):
+    a = x * x
+    a[np.array(2)] = x[0] * a[np.array(0)]
+    a[np.array(1)] *= x[1]
+    m = np.outer(a, x)
+    m[np.array(0), np.array(1)] += x[2]
+    m[np.array(1), :] = x
+    return m
+
+
+@program
+def keys_of_two_axes(x):
+    m = np.outer(x, x)
+    m[(0, 1), (1, 2)] += x[:2]
+    m[np.ix_([0, 2], [0, 1])] *= x[0]
+    m[np.array([[0, 1], [1, 2]]), 0] = np.outer(x[:2], x[1:])
+    m[..., [0, 0]] += x[:, None]
+    m[None, ..., -1] = x**3
+    m[:, np.array([False, True, True])] -= x[:, None]
+    m[np.triu_indices(3)] **= 2
+    return m
+
+
+@program
+def stores_that_broadcast(x):
+    m = np.zeros((2, 3, 2), x.dtype)
+    m[...] = x[:, None]
+    m[0] = x[0]
+    m[:, 1] = x[:2]
+    m[1, :, 0] += x
+    m[:, :, 1] *= x[None]
+    m[0, [0, 2]] = x[:1]
+    m[:, [1]] = np.reshape(x[:2], (1, 1, 2))
+    m[1] *= np.reshape(x, (1, 3, 1))[0]
+    return m
+
+
+@program
+def cholesky(x):
+    A = np.outer(x, x) + 3 * np.eye(3)
+    L = np.zeros((3, 3), x.dtype)
+    for i in range(3):
+        for j in range(i + 1):
+            s = A[i, j] - np.sum(L[i, :j] * L[j, :j])
+            L[i, j] = np.sqrt(s) if i == j else s / L[j, j]
+    return L
+
+
+@program
+def two_buffers_exchanged(x):
+    u = np.zeros((3, 4), x.dtype)
+    v = np.empty_like(u)
+    u[0, :3] = x
+    u[2, 1:] = x * x
+    for _ in range(3):
+        v[1:-1] = u[:-2] + u[2:] - 2 * u[1:-1]
+        v[0] = u[0]
+        v[-1] = u[-1] * x[0]
+        u, v = v, u
+        u[:, 1:] *= v[:, :-1] + 1
+    return u
+
+
+@program
+def states_in_a_dict(x):
+    state = {"q": x[:2] * 1.0, "p": [x[2], x[0] * x[1]]}
+
+    def step():
+        state["q"] += 0.1 * state["p"][0]
+        state["p"][0] -= 0.1 * state["q"][1] ** 2
+        state["p"][1] *= state["p"][0]
+
+    for _ in range(4):
+        step()
+    return np.concatenate([state["q"], np.array(state["p"])])
+
+
 # ---------------------------------------------------------------------------------- numbers and arrays of no axes
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from wengert.rules.composed import scatter_add
 from wengert.rules.factors import cholesky_adjoint, packed_qr
 from wengert.rules.linalg import packed_slogdet, solution
-from wengert.rules.spectra import packed_eigh, packed_lstsq, packed_svd
+from wengert.rules.spectra import packed_eigh, packed_lstsq, packed_svd, pseudo_inverse
 
 inf, nan = np.inf, np.nan
 
@@ -827,12 +827,13 @@ LINALG = [
     ),
     call(np.linalg.svdvals, arr(3, 4)),
     call(np.linalg.svdvals, arr(2, 3, 2), label="batch"),
-    call(np.linalg.pinv, arr(4, 3), label="tall"),
-    call(np.linalg.pinv, arr(2, 4), label="wide"),
-    call(np.linalg.pinv, arr(2, 3, 3), label="batch", rcond=1e-12),
+    call(pseudo_inverse, arr(4, 3), 1e-15, np._NoValue, label="tall"),
+    call(pseudo_inverse, arr(2, 4), None, None, label="wide"),
+    call(pseudo_inverse, arr(2, 3, 3), 1e-12, np._NoValue, label="batch"),
     call(packed_lstsq, arr(5, 3), arr(5), None, label="vector"),
     call(packed_lstsq, arr(5, 3), arr(5, 2), 1e-12, label="matrix"),
     call(packed_lstsq, arr(3, 3), arr(3, 2), -1, label="square"),
+    call(packed_lstsq, arr(3, 3), arr(3), 5, label="rcond-above-1"),
     call(packed_lstsq, arr(2, 4), arr(2), None, label="wide"),
     call(np.linalg.norm, arr(3, 4), label="frobenius"),
     call(np.linalg.norm, arr(3, 4), "fro", label="fro", axis=(0, 1), keepdims=True),
@@ -913,6 +914,10 @@ COMPOSED = [
     call(np.linalg.svd, arr(3, 4), label="values", compute_uv=False),
     call(np.linalg.lstsq, arr(5, 3), arr(5)),
     call(np.linalg.lstsq, arr(3, 5), arr(3, 2), 1e-10, label="wide"),
+    call(np.linalg.pinv, arr(4, 3)),
+    call(np.linalg.pinv, arr(2, 2, 3), label="batch", rtol=1e-12),
+    *(call(np.linalg.cond, arr(3, 3), p, label=str(p)) for p in (None, -2, 1, inf, "fro", "nuc")),
+    call(np.linalg.cond, arr(2, 4, 3), label="batch"),
     call(np.linalg.slogdet, arr(4, 4)),
     call(np.linalg.slogdet, arr(2, 3, 3), label="batch"),
     call(np.ediff1d, arr(3, 4)),

@@ -34,7 +34,7 @@ UNSUPPORTED = {
     ).split()
 } | {
     f"numpy.linalg.{name}"
-    for name in "eigvals eig cond".split()
+    for name in "eigvals eig".split()
 }
 
 #: functions that no array of floating numbers reaches: types, files, settings, shapes, text

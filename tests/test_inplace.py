@@ -694,6 +694,7 @@ def test_a_write_into_an_array_of_the_caller_is_never_silent(write):
         lambda a, x: np.putmask(a, x > 0, x),
         lambda a, x: np.place(a, x > 0, x[x > 0]),
         lambda a, x: np.add.at(a, [0, 1, 1, 2], x),
+        lambda a, x: np.subtract.at(a, [0, 1, 1, 2], x),
         lambda a, x: np.fill_diagonal(a[:, None], x[0]),
         lambda a, x: np.divide(1.0, x, out=a, where=x > 0),
         lambda a, x: np.add(x, x, out=a, where=x > 0),

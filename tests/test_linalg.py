@@ -12,7 +12,7 @@ from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.registry import lookup
 from wengert.rules import linalg
 from wengert.rules.factors import cholesky_adjoint
-from wengert.rules.spectra import packed_eigh
+from wengert.rules.spectra import packed_eigh, pseudo_inverse
 
 inf = np.inf
 RNG = np.random.default_rng(0)
@@ -63,7 +63,7 @@ def test_of_a_symmetric_matrix_both_triangles_get_their_half(case):
 
 
 def test_every_function_that_is_slow_to_transpose_has_a_tangent():
-    names = "solve inv det cholesky pinv eigvalsh svdvals matrix_power multi_dot norm vector_norm matrix_norm".split()
+    names = "solve inv det cholesky eigvalsh svdvals matrix_power multi_dot norm vector_norm matrix_norm".split()
     for name in names:
         assert 0 in lookup(getattr(np.linalg, name)).jvps, name
 
@@ -172,7 +172,7 @@ AGAIN = [
     call(np.linalg.inv, val(A)),
     call(np.linalg.det, val(A)),
     call(linalg.packed_slogdet, val(A)),
-    call(np.linalg.pinv, arr(4, 3)),
+    call(pseudo_inverse, arr(4, 3), 1e-15, np._NoValue),
     call(np.linalg.norm, arr(4, 3), "nuc"),
     call(np.linalg.norm, arr(4, 3), 2),
     call(np.linalg.svdvals, arr(4, 3)),
@@ -249,6 +249,17 @@ def test_tangents_of_the_vectors_of_equal_eigenvalues_are_nan_and_no_others():
     np.testing.assert_array_equal(np.isnan(dv[0]), np.tile([False, True, True, False], (4, 1)))
 
 
+@pytest.mark.parametrize("full", [False, True])
+def test_tangents_of_the_vectors_of_a_null_space_are_nan_and_no_others(full):
+    """Those of a singular value of 0 are of it, though the rank may stay."""
+    a, t = np.outer([1.0, 2.0], [1.0, 2.0, 3.0, 4.0]), np.outer([1.0, 2.0], [1.0, 0.0, 0.0, 0.0])
+    _, dv = wg.jvp(lambda a: np.linalg.svd(a, full).Vh, a, t)
+    v = np.array([1.0, 2.0, 3.0, 4.0]) / np.sqrt(30)
+    along = (t[0] - v * (v @ t[0])) / np.sqrt(30)
+    np.testing.assert_allclose(dv[0] * np.sign(np.linalg.svd(a).Vh[0, 0]), along, rtol=1e-12)
+    assert np.isnan(dv[1:]).all()
+
+
 def test_the_vectors_of_a_null_space_have_a_derivative_only_as_a_space():
     a = random(4, 2)
     with pytest.raises(NonSmoothError, match="vectors of a null space are any basis of it: take full_matrices=False"):
@@ -296,7 +307,15 @@ def test_a_pseudo_inverse_of_lost_rank_is_differentiated_among_matrices_of_its_r
 ])  # fmt: skip
 def test_singular_values_that_are_cut_off_without_being_zero_are_refused(f):
     with pytest.raises(NonSmoothError, match="rcond cuts off singular values that are not 0"):
-        wg.grad(f, np.diag([1.0, 0.5, 0.01]))
+        wg.vjp(f, np.diag([1.0, 0.5, 0.01]))
+    with pytest.raises(NonSmoothError, match="rcond cuts off singular values that are not 0"):
+        wg.jvp(f, np.diag([1.0, 0.5, 0.01]), np.eye(3))
+
+
+def test_a_condition_number_of_a_singular_matrix_is_refused():
+    for p in (None, -2):
+        with pytest.raises(NonSmoothError, match=r"numpy.linalg.cond has no derivative here: the matrix is singular"):
+            wg.grad(lambda a, p=p: np.linalg.cond(a, p), np.diag([1.0, 2.0, 0.0]))
 
 
 # ---- kinks of norms

@@ -705,7 +705,10 @@ LISTS = {
     "block of columns": lambda x: np.block([[x[:, None], x[:, None] ** 2]]),
     "full": lambda x: np.full(3, x[1]) * x,
     "full of a list": lambda x: np.full((2, 2), [x[0], x[1]]) ** 2,
-    "linspace like": lambda x: x[0] + (x[1] - x[0]) * np.linspace(0, 1, 5),
+    "linspace": lambda x: np.linspace(x[0], 3, 7) ** 2,
+    "linspace of arrays": lambda x: np.linspace(x, [x[1], 2, x[0]], 4, endpoint=False, axis=1) ** 2,
+    "linspace of one": lambda x: np.linspace(x[0], x[1], 1),
+    "linspace of no length": lambda x: np.linspace(x[0], x[0], 3) * x,
     "nan_to_num": lambda x: np.nan_to_num([x[0], nan]) * 2,
     "isclose": lambda x: x[0] * np.isclose([x[0], x[1]], 1.0).sum() + x[2],
 }
@@ -806,3 +809,10 @@ def test_writing_where_numpy_refuses_is_refused():
             f(np.ones((3, 3)))
         with pytest.raises(ValueError, match="read-only"):
             wg.vjp(f, np.ones((3, 3)))
+
+
+def test_a_table_that_is_not_sorted_has_no_derivative():
+    f = lambda x, points: np.interp(x, np.array(points), np.array([1.0, 2.0, 4.0]))
+    with pytest.raises(UnsupportedFunctionError, match=r"numpy\.interp has a derivative at increasing points only"):
+        wg.grad(f, 0.5, args=([0.0, 2.0, 1.0],))
+    assert wg.grad(f, 1.5, args=([0.0, 1.0, 2.0],)) == 2.0

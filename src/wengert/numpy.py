@@ -9,6 +9,7 @@ Outside of a derivative every function here is NumPy's.
 from __future__ import annotations
 
 import functools as _functools
+import operator as _operator
 import sys as _sys
 import types as _types
 
@@ -70,6 +71,25 @@ def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, d
     out = _var.clean(out)
     out[...] = fill_value
     return out
+
+
+_plain_linspace = _creation("linspace")
+
+
+def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
+    """``numpy.linspace``, with ends that may be traced."""
+    if retstep or dtype is not None or not _dispatch.holds_traced((start, stop)):
+        return _plain_linspace(start, stop, num, endpoint, retstep, dtype, axis)
+    start, stop = (_dispatch.stacked(end) if isinstance(end, (list, tuple)) else end for end in (start, stop))
+    num, delta = _operator.index(num), _np.subtract(stop, start)
+    steps = (num - 1 if endpoint else num) or 1
+    y = _np.reshape(_np.arange(num, dtype=delta.dtype), (-1,) + (1,) * _np.ndim(delta))
+    step = delta / steps
+    # as NumPy has it: steps may underflow
+    y = y / steps * delta + start if _np.any(_np.equal(step, 0)) else y * step + start
+    if endpoint and num > 1:
+        y[-1, ...] = stop
+    return _np.moveaxis(y, 0, axis) if axis else y
 
 
 def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndmax=0, like=None):
@@ -168,12 +188,13 @@ def _install() -> None:
     """Make every function above known to the dispatch and to the rebinding of code."""
     module = _sys.modules[__name__]
     names = (
-        "zeros ones empty eye identity arange linspace logspace geomspace tri fromfunction fromiter frombuffer "
+        "zeros ones empty eye identity arange logspace geomspace tri fromfunction fromiter frombuffer "
         "zeros_like ones_like empty_like loadtxt genfromtxt hanning hamming bartlett blackman"
     ).split()
     for name in names:
         setattr(module, name, _creation(name))
-    names += "full full_like array asarray asanyarray ascontiguousarray asfortranarray asarray_chkfinite".split()
+    names += "full full_like linspace array asarray asanyarray".split()
+    names += "ascontiguousarray asfortranarray asarray_chkfinite".split()
     for name in names:
         _dispatch.creation[getattr(_np, name)] = getattr(module, name)
         _rebind.register(getattr(_np, name), getattr(module, name))

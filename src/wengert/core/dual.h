@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "kernels.h"
+#include "list.h"
 
 /* p times a tangent, with strong zero */
 static inline double wg_times(double p, double t) { return p == 0.0 || t == 0.0 ? 0.0 : p * t; }
@@ -52,6 +52,34 @@ static void wg_dual(int op, double a, double b, double y, const double *ta, cons
         wg_dual_k(op, a, b, y, ta, tb, t, 1);
     else
         wg_dual_k(op, a, b, y, ta, tb, t, k);
+}
+
+/* The same over n elements of two arrays that both have tangents, in one pass. */
+#define WG_PUSH_BINARY(NAME, name, cost, ua, ub, pa, pb, ...)                  \
+    case WG_##NAME:                                                            \
+        for (i = 0; i < n; i++) {                                              \
+            const double a = av[i], b = bv[i], y = yv[i], u = ta[i], v = tb[i]; \
+            const double p = (pa), q = (pb);                                   \
+            (void)a, (void)b, (void)y;                                         \
+            t[i] = (((p == 0.0) | (u == 0.0)) ? 0.0 : p * u) + (((q == 0.0) | (v == 0.0)) ? 0.0 : q * v); \
+        }                                                                      \
+        break;
+
+WG_CLONES static void wg_push_vv(int op, ptrdiff_t n, const double *ta, const double *tb, const double *av,
+                                 const double *bv, const double *yv, double *t) {
+    ptrdiff_t i;
+    switch (op) { WG_BINARY(WG_PUSH_BINARY) default : break; }
+}
+
+/* Sum of n elements: eight partial sums, which vectorise and round less than one. */
+WG_CLONES static double wg_sum(ptrdiff_t n, const double *x) {
+    double part[8] = {0.0}, sum = 0.0;
+    ptrdiff_t i, m;
+    for (i = 0; i + 8 <= n; i += 8)
+        for (m = 0; m < 8; m++) part[m] += x[i + m];
+    for (; i < n; i++) sum += x[i];
+    for (m = 0; m < 8; m++) sum += part[m];
+    return sum;
 }
 
 #endif

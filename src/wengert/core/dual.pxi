@@ -286,6 +286,8 @@ cdef int give_tangent(Buffer buffer, Level level) except -1:
 
 cdef cnp.ndarray tangent_view(Buffer buffer, cnp.ndarray view):
     """Tangents of a view at an outermost level: the same offset and strides, behind an axis of directions."""
+    if buffer.level.k == 0:
+        return empty_tangent(buffer.level, view)
     return view_at(buffer.tangent + (<char *>cnp.PyArray_DATA(view) - buffer.low), buffer.tangent_owner, view,
                    buffer.level.k, buffer.span)
 
@@ -374,14 +376,13 @@ cdef object forward_unary(Kernel u, ArrayVar x):
         return dual(level, y, dispatch.tangents.elementwise(
             u.row(), y, (x.v,), [(0, -1, tangent_view(x.buffer, x.v))]))
     t = empty_tangent(level, y)
-    forward_side(u, 0, VECTORS, False, g, x.buffer.span, level.k, x.v, None, y, y, <double *>cnp.PyArray_DATA(x.v),
+    forward_side(u, 0, VECTORS, False, g, x.buffer.span, level.k, x.v, None, y, <double *>cnp.PyArray_DATA(x.v),
                  NULL, t)
     return dual_array(level, y, t)
 
 
 cdef int forward_side(Kernel u, int side, int form, bint add, char *g, Py_ssize_t span, Py_ssize_t k, object a,
-                      object b, cnp.ndarray like, cnp.ndarray y, const double *av, const double *bv,
-                      cnp.ndarray t) except -1:
+                      object b, cnp.ndarray y, const double *av, const double *bv, cnp.ndarray t) except -1:
     """t (+)= tangents of one operand times its partial."""
     cdef Py_ssize_t n = cnp.PyArray_SIZE(y), j
     cdef double *out = <double *>cnp.PyArray_DATA(t)
@@ -405,6 +406,13 @@ cdef struct DualSide:           # one operand; references are borrowed
     double *t                   # tangents of a scalar
     double c
     bint strong
+
+
+cdef inline double *side_tangent(DualSide *side, Py_ssize_t j) noexcept:
+    """Tangent j of an array."""
+    cdef Buffer buffer = <Buffer>side.buffer
+    return <double *>(buffer.tangent + j * buffer.span
+                      + (<char *>cnp.PyArray_DATA(<cnp.ndarray>side.array) - buffer.low))
 
 
 cdef int read_dual_side(object x, DualSide *side) except -1:
@@ -481,15 +489,18 @@ cdef object forward_binary(Kernel u, object left, object right, object compute):
     bv = <double *>cnp.PyArray_DATA(b) if b is not None else &sides[1].c
     n = cnp.PyArray_SIZE(y)
     t = empty_tangent(level, y)
+    if sides[0].buffer != NULL and sides[1].buffer != NULL and is_cheap(u.opcode, n):
+        for j in range(level.k):
+            wg_push_vv(u.opcode, n, side_tangent(&sides[0], j), side_tangent(&sides[1], j), av, bv,
+                       <double *>cnp.PyArray_DATA(y), <double *>cnp.PyArray_DATA(t) + j * n)
+        return dual_array(level, y, t)
     for side in range(2):
         s = &sides[side]
         if s.level == NULL:
             continue
         if s.array != NULL:
-            forward_side(u, side, form, add,
-                         (<Buffer>s.buffer).tangent + (<char *>cnp.PyArray_DATA(<cnp.ndarray>s.array)
-                                                       - (<Buffer>s.buffer).low),
-                         (<Buffer>s.buffer).span, level.k, l, r, y, y, av, bv, t)
+            forward_side(u, side, form, add, <char *>side_tangent(s, 0), (<Buffer>s.buffer).span, level.k, l, r, y,
+                         av, bv, t)
         else:
             spread(dispatch.tangents.partial(u.row(), side, y, (l, r)), s.t, level.k, n, add,
                    <double *>cnp.PyArray_DATA(t))
@@ -512,6 +523,15 @@ cdef int spread(object partial, const double *t, Py_ssize_t k, Py_ssize_t n, bin
 
 cdef object forward_sum(ArrayVar x):
     """Sum of all elements of an array of an outermost level."""
-    t = tangent_view(x.buffer, x.v)
-    return dual(x.buffer.level, add_reduce(x.v, None),
-                add_reduce(t, tuple(range(1, cnp.PyArray_NDIM(t)))) if cnp.PyArray_NDIM(t) > 1 else t)
+    cdef Level level = x.buffer.level
+    cdef char *place = x.buffer.tangent + (<char *>cnp.PyArray_DATA(x.v) - x.buffer.low)
+    cdef ScalarDual total
+    cdef Py_ssize_t j
+    y = add_reduce(x.v, None)
+    if not is_vector(x.v) or type(y) is not float64 or level.silent:
+        t = tangent_view(x.buffer, x.v)
+        return dual(level, y, add_reduce(t, tuple(range(1, t.ndim))) if t.ndim > 1 else t)
+    total = new_dual(level, y)
+    for j in range(level.k):
+        total.t[j] = wg_sum(cnp.PyArray_SIZE(x.v), <double *>(place + j * x.buffer.span))
+    return total

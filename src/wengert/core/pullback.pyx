@@ -7,6 +7,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
+from wengert.core.levels import running
 from wengert.core.memory cimport FORWARD, Buffer, Level, is_double, is_vector, kept, new_buffer, same_layout
 from wengert.core.tape cimport WG_INPUT, Tape, push
 from wengert.core.var cimport (
@@ -236,3 +237,63 @@ cdef object adjoint_of(Tape tape, object x):
     if not cnp.PyArray_IS_C_CONTIGUOUS(v.v):
         adjoint = adjoint.copy()
     return adjoint[()] if v.scalar and not tape.stacked else adjoint
+
+
+def quick(call, str name, tuple args, dict kwargs, Py_ssize_t position, Py_ssize_t n, Py_ssize_t m, accept):
+    """The usual derivative in one go: of numbers or a line of them, in one array of doubles of size n.
+
+    m is the size of the result, 0 for a single number (then the result is a gradient), -1 if it is not known;
+    ``accept(n, m, size)`` then says whether m rows of a list of that size are to be swept at once.
+    Returns None if `call` was not called; the tape, the traced input and what was returned if that is something else,
+    for the longer way; else the derivative, with the tape closed.
+    """
+    cdef Tape tape
+    cdef ArrayVar v
+    cdef cnp.ndarray x
+    if not 0 <= position < len(args) or type(args[position]) is not ndarray or running.get():
+        return None
+    x = <cnp.ndarray>args[position]
+    if not is_double(x) or (n >= 0 and cnp.PyArray_SIZE(x) != n):
+        return None
+    tape = Tape.__new__(Tape, name)
+    v = <ArrayVar>independent(tape, x)
+    traced = (v,) if len(args) == 1 else (*args[:position], v, *args[position + 1:])
+    token = running.set((tape,))
+    try:
+        y = call(*traced, **kwargs)
+    except BaseException:
+        tape.close()
+        raise
+    finally:
+        running.reset(token)
+    size = size_of_line(tape, y)
+    if size < 0 or v.buffer.written or (m >= 0 and size != m) or (m == 0) != (type(y) is ScalarVar):
+        return tape, v, y
+    try:
+        if m < 0 and not accept(cnp.PyArray_SIZE(x), size, tape.n + tape.elements):
+            return tape, v, y
+        if m == 0:
+            found = pull_back(tape, [v], [y], [1.0], 1, False, True)
+        else:
+            found = pull_back(tape, [v], [y], (0, size), size, True, True)
+    except BaseException:
+        tape.close()
+        raise
+    tape.close()
+    return found[0]
+
+
+cdef Py_ssize_t size_of_line(Tape tape, object y) except -2:
+    """Size of an array of one axis, or of a list of scalars, of this tape; 0 for a single number, -1 for all else."""
+    if type(y) is ScalarVar:
+        return 0 if (<ScalarVar>y).tape is tape else -1
+    if type(y) is ArrayVar:
+        if (<ArrayVar>y).buffer.level is not tape.level or cnp.PyArray_NDIM((<ArrayVar>y).v) != 1:
+            return -1
+        return cnp.PyArray_SIZE((<ArrayVar>y).v)
+    if type(y) is not list and type(y) is not tuple or not y:
+        return -1
+    for x in y:
+        if type(x) is not ScalarVar or (<ScalarVar>x).tape is not tape:
+            return -1
+    return len(y)

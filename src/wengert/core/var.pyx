@@ -50,6 +50,9 @@ cdef extern from *:
 
 cdef extern from "dual.h" nogil:
     void wg_dual(int op, double a, double b, double y, const double *ta, const double *tb, double *t, Py_ssize_t k)
+    void wg_push_vv(int op, Py_ssize_t n, const double *ta, const double *tb, const double *a, const double *b,
+                    const double *y, double *t)
+    double wg_sum(Py_ssize_t n, const double *x)
 
 cdef extern from "Python.h":
     double PyLong_AsDouble(object o) except? -1.0

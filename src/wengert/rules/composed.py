@@ -98,7 +98,7 @@ def _nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     y = np.where(np.isnan(x), nan, x)
     y = np.where(np.isposinf(x), limits.max if posinf is None else posinf, y)
     y = np.where(np.isneginf(x), limits.min if neginf is None else neginf, y)
-    y = y if y.dtype == x.dtype else y.astype(x.dtype)
+    y = of_dtype(y, x.dtype)
     if copy or np.ndim(x) == 0:
         return y if np.ndim(x) else y[()]
     x[...] = y
@@ -110,6 +110,10 @@ def as_array(x):
     if isinstance(x, (list, tuple)):
         return np.stack([as_array(item) for item in x])
     return x if hasattr(x, "dtype") else np.asarray(x)
+
+
+def of_dtype(x, dtype):
+    return x if x.dtype == dtype else x.astype(dtype)
 
 
 def _trapezoid(y, x=None, dx=1.0, axis=-1):
@@ -161,13 +165,8 @@ def offered(fun):
 
 
 @offered
-
 def scatter_add(a, indices, b):
     """A copy of `a` to which `b` was added at `indices`, repeated ones included."""
-    for x in (a, b):  # it is not NumPy's, so it offers itself to the operands
-        offer = getattr(type(x), "__array_function__", np.ndarray.__array_function__)
-        if offer is not np.ndarray.__array_function__:
-            return offer(x, scatter_add, (type(x),), (a, indices, b), {})
     y = np.array(a)
     np.add.at(y, indices, b)
     return y
@@ -204,5 +203,10 @@ def _add_at(a, indices, b):
     a[...] = scatter_add(a, indices, b)
 
 
-registry.ufunc_methods[(np.add, "at")] = _add_at
-composed(_add_at, _add_at)
+def _subtract_at(a, indices, b):
+    a[...] = scatter_add(a, indices, np.negative(b))
+
+
+for ufunc, body in ((np.add, _add_at), (np.subtract, _subtract_at)):
+    registry.ufunc_methods[(ufunc, "at")] = body
+    composed(body, body)

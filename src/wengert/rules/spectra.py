@@ -13,7 +13,7 @@ import numpy as np
 
 from wengert.registry import composed, constant, strong, strong_matmul, structural
 from wengert.rules.broadcasting import leading
-from wengert.rules.composed import as_array, offered
+from wengert.rules.composed import as_array, of_dtype, offered
 from wengert.rules.linalg import (
     as_columns,
     as_given,
@@ -225,12 +225,15 @@ def svd_along_matrix(t, y, a, full_matrices):
 
 
 def vectors_along(s, u, null, turn, g, inner):
-    """Tangent of the vectors: their turn, what leaves their space, and how a null space follows."""
+    """Tangent of the vectors: their turn, what leaves their space, and how a null space follows.
+
+    The vectors of values that are 0 are of the null space too, where there is one.
+    """
     du = strong_matmul(u, turn)
     if np.shape(u)[-2] != np.shape(u)[-1]:
-        z = g - strong_matmul(u, inner)
-        z = np.where(is_null(s)[..., None, :] & ~is_more_than_noise(z, g), 0, z)
-        du = du + strong(z, np.where(is_null(s), np.nan, inverted(s))[..., None, :])
+        du = du + strong(g - strong_matmul(u, inner), inverted(s)[..., None, :])
+        is_moved = np.any(np.not_equal(g, 0), axis=(-2, -1), keepdims=True)
+        du = np.where(is_null(s)[..., None, :] & is_moved, np.nan, du)
     count = np.shape(null)[-1]
     if count == 0:
         return du
@@ -259,7 +262,24 @@ structural(packed_svd, svd_wrt_matrix, jvp=(svd_along_matrix,), stacked=True)
 structural(np.linalg.svdvals, svdvals_wrt_matrix, jvp=(svdvals_along_matrix,), stacked=True)
 composed(np.linalg.svd, _svd)
 
+
+def _cond(x, p=None):
+    x = as_array(x)
+    if p in (None, 2, -2):
+        s = np.linalg.svdvals(x)
+        if not np.all(s[..., -1]):
+            refuse_point("cond", "the matrix is singular")
+        return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    inverse = np.linalg.inv(of_dtype(x, float))  # in double precision, as NumPy has it
+    return of_dtype(np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(inverse, p, (-2, -1)), x.dtype)
+
+
+composed(np.linalg.cond, _cond)
+
 # ---- pseudo-inverse and least squares
+
+
+CUT = "rcond cuts off singular values that are not 0: write it with numpy.linalg.svd"
 
 
 @offered
@@ -273,19 +293,18 @@ def is_cut(a, p):
 constant(is_cut)
 
 
-def check_cut(name, a, p):
-    if is_cut(a, p):
-        refuse_point(name, "rcond cuts off singular values that are not 0: write it with numpy.linalg.svd")
+@offered
+def pseudo_inverse(a, rcond, rtol):
+    return np.linalg.pinv(a, rcond, rtol=rtol)
 
 
-def pinv_wrt_matrix(ybar, y, a, rcond=None, *, rtol=None):
+def pinv_wrt_matrix(ybar, y, a, rcond, rtol):
     """Of matrices of the same rank, as those near a matrix of full rank are.
 
     References
     ----------
     Golub and Pereyra (1973), The differentiation of pseudo-inverses, equation 4.12. doi:10.1137/0710036
     """
-    check_cut("pinv", a, y)
     g, yt = transposed(ybar), transposed(y)
     z = -strong_matmul(yt, strong_matmul(ybar, yt))
     columns = strong_matmul(g, strong_matmul(y, yt))
@@ -294,8 +313,7 @@ def pinv_wrt_matrix(ybar, y, a, rcond=None, *, rtol=None):
     return z + rows - strong_matmul(strong_matmul(rows, y), a)
 
 
-def pinv_along_matrix(t, y, a, rcond=None, *, rtol=None):
-    check_cut("pinv", a, y)
+def pinv_along_matrix(t, y, a, rcond, rtol):
     g, yt = transposed(t), transposed(y)
     z = -strong_matmul(y, strong_matmul(t, y))
     columns = strong_matmul(strong_matmul(y, yt), g)
@@ -304,7 +322,16 @@ def pinv_along_matrix(t, y, a, rcond=None, *, rtol=None):
     return z + rows - strong_matmul(y, strong_matmul(a, rows))
 
 
-structural(np.linalg.pinv, pinv_wrt_matrix, jvp=(pinv_along_matrix,), stacked=True)
+def _pinv(a, rcond=None, *, rtol=np._NoValue):
+    a = as_array(a)
+    p = pseudo_inverse(a, rcond, rtol)
+    if is_cut(a, p):
+        refuse_point("pinv", CUT)
+    return p
+
+
+structural(pseudo_inverse, pinv_wrt_matrix, jvp=(pinv_along_matrix,), stacked=True)
+composed(np.linalg.pinv, _pinv)
 
 # least squares: rank, solution, sums of squares, singular values
 
@@ -326,9 +353,11 @@ def packed_lstsq(a, b, rcond):
 def lstsq_inverse(bar, a, rcond):
     """The pseudo-inverse with which ``lstsq`` solves, for the cotangent or tangent `bar`."""
     eps = float(np.finfo(a.dtype).eps)
-    p = np.linalg.pinv(a, max(np.shape(a)) * eps if rcond is None else rcond if rcond >= 0 else eps)
-    check_cut("lstsq", a, p)
-    return p
+    if rcond is None:
+        rcond = max(np.shape(a)) * eps
+    elif not 0 < rcond < 1:  # as LAPACK takes it
+        rcond = eps
+    return pseudo_inverse(a, rcond, np._NoValue)
 
 
 def lstsq_cotangents(ybar, y, a, b):
@@ -390,7 +419,10 @@ def _lstsq(a, b, rcond=None):
     a, b = as_array(a), as_array(b)
     flat = packed_lstsq(a, b, rcond)
     rank, x, s, squares = unpacked(flat, *lstsq_shapes(flat, a, b))
-    return x, squares, np.rint(rank).astype(np.int32), s
+    rank = np.rint(rank).astype(np.int32)
+    if np.any(s[rank:] > rounding(a) * s[:1]):
+        refuse_point("lstsq", CUT)
+    return x, squares, rank, s
 
 
 structural(

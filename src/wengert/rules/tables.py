@@ -9,16 +9,23 @@ import numpy as np
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong, strong_matmul, structural
 from wengert.rules.broadcasting import aligned, gathered, leading, unbroadcast
-from wengert.rules.composed import as_array
+from wengert.rules.composed import as_array, of_dtype
 
 # ---- interpolation between the points of a table
+
+
+def beyond(x, xp):
+    """Whether each x is before the first point of the table, and whether it is behind the last."""
+    if np.any(np.less(xp[1:], xp[:-1]) & np.isfinite(xp[:-1])):
+        raise UnsupportedFunctionError("numpy.interp has a derivative at increasing points only: sort the table")
+    return np.less(x, xp[0]), np.greater(x, xp[-1])
 
 
 def intervals(x, xp):
     """Number of the interval that holds each x, how far into it x lies, and whether it is beyond an end."""
     i = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, max(len(xp) - 2, 0))
     width = xp[i + 1] - xp[i] if len(xp) > 1 else np.ones(np.shape(x))
-    return i, np.where(width > 0, (x - xp[i]) / width, 0.0), width, (x < xp[0]), (x > xp[-1])
+    return i, np.where(width > 0, (x - xp[i]) / width, 0.0), width, *beyond(x, xp)
 
 
 def slopes(x, xp, fp):
@@ -73,11 +80,11 @@ def interp_wrt_values(ybar, y, x, xp, fp, left=None, right=None):
 
 def interp_wrt_left(ybar, y, x, xp, fp, left=None, right=None):
     """The value before the first point."""
-    return unbroadcast(np.where(x < xp[0], ybar, 0.0), left, leading(ybar, y))
+    return unbroadcast(np.where(beyond(x, xp)[0], ybar, 0.0), left, leading(ybar, y))
 
 
 def interp_wrt_right(ybar, y, x, xp, fp, left=None, right=None):
-    return unbroadcast(np.where(x > xp[-1], ybar, 0.0), right, leading(ybar, y))
+    return unbroadcast(np.where(beyond(x, xp)[1], ybar, 0.0), right, leading(ybar, y))
 
 
 def push_interp_places(t, y, x, xp, fp, left=None, right=None):
@@ -89,11 +96,11 @@ def push_interp_values(t, y, x, xp, fp, left=None, right=None):
 
 
 def push_interp_left(t, y, x, xp, fp, left=None, right=None):
-    return np.where(x < xp[0], aligned(t, left, np.ndim(y)), 0.0)
+    return np.where(beyond(x, xp)[0], aligned(t, left, np.ndim(y)), 0.0)
 
 
 def push_interp_right(t, y, x, xp, fp, left=None, right=None):
-    return np.where(x > xp[-1], aligned(t, right, np.ndim(y)), 0.0)
+    return np.where(beyond(x, xp)[1], aligned(t, right, np.ndim(y)), 0.0)
 
 
 structural(
@@ -182,10 +189,6 @@ structural(
 )
 
 # ---- differences
-
-
-def of_dtype(x, dtype):
-    return x if x.dtype == dtype else x.astype(dtype)
 
 
 def _ediff1d(ary, to_end=None, to_begin=None):

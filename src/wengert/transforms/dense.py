@@ -15,7 +15,7 @@ import numpy as np
 
 from wengert.containers import ComplexInputError, plain_copy
 from wengert.core.levels import running
-from wengert.core.pullback import carried, carried_identity, columns, pull_back
+from wengert.core.pullback import carried, carried_identity, columns, pull_back, quick
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced, plain
 from wengert.errors import ComplexValueError
@@ -36,6 +36,7 @@ from wengert.transforms.products import (
     assemble_inputs,
     push,
     record,
+    resumed,
     shape_of,
     size_of_inputs,
     tangents,
@@ -80,6 +81,7 @@ class Derivative:
         self._bare = not (value or has_aux or isinstance(argnums, slice))
         self._shared: _Shared | None = None  # what `fun` left for the derivative
         self._lock = threading.Lock()
+        self._n = self._size = -1  # shape of a call in one go; -1 is any
         self.__wrapped__ = f
         self.__doc__ = f"{self.name}\n\n{getattr(f, '__doc__', None) or ''}".rstrip()
         self.__name__ = self.__qualname__ = f"{self.word}_{_name_of(f)}"
@@ -117,7 +119,20 @@ class Derivative:
 
     def __call__(self, *args, out=None, **kwargs):
         if out is None and self._bare and self._shared is None:  # the usual call, kept short
-            run = self._record(args, kwargs)
+            run = None
+            if self._single and (self._size >= 0 or self._goes_quick(args)):
+                try:
+                    found = quick(
+                        rebound(self.f), self.name, args, kwargs, self.argnums, self._n, self._size, self._accept
+                    )
+                    if type(found) is tuple:
+                        run = self._settled(resumed(self.f, *found, self.name), args, kwargs)
+                    elif found is not None:
+                        return found
+                except ComplexValueError:
+                    run = self._after_complex(args, kwargs)
+            if run is None:
+                run = self._record(args, kwargs)
             try:
                 return self.of(run)
             finally:
@@ -133,6 +148,22 @@ class Derivative:
             position = 1 if self.with_value else 0
             parts = (*parts[:position], _copied(out, parts[position], self.name), *parts[position + 1 :])
         return parts[0] if len(parts) == 1 else parts
+
+    def _goes_quick(self, args):
+        """May a call be tried in one go? See `wengert.core.pullback.quick`."""
+        return False
+
+    def _after_complex(self, args, kwargs):
+        """What takes the place of a recording that met a complex value; here nothing."""
+        raise  # what is being handled
+
+    def _accept(self, n, m, size):
+        """Are m rows to be swept at once over a list of this size?"""
+        raise NotImplementedError
+
+    def _settled(self, run, args, kwargs):
+        """A recording, or a run in another mode that costs less now that the shape is known."""
+        return run
 
     def _parts(self, run):
         """What the options ask for: value, derivative, aux."""
@@ -280,6 +311,7 @@ class Gradient(Derivative):
     def __init__(self, f, argnums=0, value=False, has_aux=False, holomorphic=False):
         super().__init__(f, argnums, value, has_aux)
         self.holomorphic = holomorphic
+        self._size = -1 if holomorphic else 0
 
     def __reduce__(self):
         return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.holomorphic)
@@ -322,6 +354,7 @@ class Jacobian(Derivative):
         self.mode = mode
         self.plan: Plan | None = None  # of the last call
         self._m = 0  # elements of the output, as the last call found
+        self._has_complex = False  # f, as some call found
 
     def __repr__(self):
         made = super().__repr__()
@@ -343,18 +376,46 @@ class Jacobian(Derivative):
         try:
             run = record(self.f, args, kwargs, positions, self.has_aux, self.name)
         except ComplexValueError:
-            if self.mode == "reverse" or running.get():
-                raise
-            return self._push(args, kwargs, positions, n, "; f has complex values, which only tangents can have")
+            return self._after_complex(args, kwargs)
+        return self._settled(run, args, kwargs)
+
+    def _after_complex(self, args, kwargs):
+        """A run with tangents, in place of a recording that met a complex value; from now on at once."""
+        if self.mode == "reverse" or running.get():
+            raise  # what is being handled
+        self._has_complex = True
+        positions = self.positions(args)
+        return self._push(args, kwargs, positions, size_of_inputs(args, positions))
+
+    def _settled(self, run, args, kwargs):
         if self.mode == "auto":
+            n = sum([x.size for x in run.inputs])
             self._m = sum([math.prod(shape_of(y)) for y in run.outputs])
             if self._is_forward(n, self._m, True):
                 run.close()
+                positions = self.positions(args)
                 return self._push(args, kwargs, positions, n, "; f was recorded once, to count its values")
         return run
 
+    def _goes_quick(self, args):
+        if self.mode == "forward" or self.chunk is not None or self.holomorphic or self._has_complex:
+            return False
+        if self.mode == "reverse":
+            return True
+        x = args[self.argnums] if -len(args) <= self.argnums < len(args) else None
+        return type(x) is np.ndarray and self._m == 0 and not is_forward_at_once(x.size, _WIDEST)
+
+    def _accept(self, n, m, size):
+        """A shape that goes in reverse and at once is remembered; the next call of it need not ask."""
+        if m == 0 or 8 * m * (size + 1) > _SWEEP_BYTES or (self.mode == "auto" and self._is_forward(n, m, False)):
+            return False
+        self._m = m
+        self._n, self._size = n, m
+        self.plan = Plan("reverse", n, m, 1, 1, m, self._reason("reverse"))
+        return True
+
     def _is_forward(self, n, m, recorded):
-        if self.mode == "forward":
+        if self.mode == "forward" or self._has_complex:
             return True
         width = self.chunk or _WIDEST
         return is_forward_at_once(n, width) if m == 0 else is_forward(n, m, width, recorded)
@@ -395,6 +456,8 @@ class Jacobian(Derivative):
         return run
 
     def _reason(self, mode):
+        if self._has_complex:
+            return "f has complex values"
         return f"mode={mode!r} was asked for" if self.mode != "auto" else "the cheaper by the table of costs"
 
     def of(self, run):
@@ -443,6 +506,7 @@ class Jacobian(Derivative):
     def _rows(self, run, m):
         """Derivatives of all m elements of the outputs, an array of shape (m, *S) for each input."""
         k = self.chunk or directions_at_once(run, m)
+        self._n = self._size = -1
         n = sum([math.prod(x.shape) for x in run.inputs])
         recorded = self.mode == "auto" and self._is_forward(n, m, False)
         reason = self._reason("reverse") + ("; f is recorded now, the next call goes forward" if recorded else "")

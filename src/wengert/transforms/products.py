@@ -104,6 +104,23 @@ def push(
     return run
 
 
+def resumed(f: Callable, tape, x, y, name: str) -> Recording:
+    """The recording of a run that `quick` could not finish."""
+    run = Recording()
+    run.name = name
+    run.tape = tape
+    run.level = tape.level
+    run.inputs = [x]
+    try:
+        _take_apart(run, y)
+    except BaseException:
+        tape.close()
+        raise
+    if was_written(x):
+        _warn_once(f, name)
+    return run
+
+
 def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool, around: tuple) -> None:
     """Call `f` on traced arguments and take its outputs apart."""
     token = running.set((*around, run.tape))
@@ -113,20 +130,25 @@ def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool,
         y = rebound(f)(*traced, **kwargs)
         if has_aux:
             y, run.aux = _pair(y, run.level, run.name)
-        if is_output(run.level, y):
-            run.outputs = [y]
-        else:
-            leaves, run.restore_output = split(y)
-            run.template = y
-            takes_complex = run.level.is_forward and not around
-            run.outputs = [output_leaf(leaf, run.name, takes_complex) for leaf in leaves]
-            for leaf in run.outputs:
-                is_output(run.level, leaf)
+        _take_apart(run, y)
     except BaseException:
         run.tape.close()
         raise
     finally:
         running.reset(token)
+
+
+def _take_apart(run: Recording, y) -> None:
+    """Leaves of what a function returned."""
+    if is_output(run.level, y):
+        run.outputs = [y]
+        return
+    leaves, run.restore_output = split(y)
+    run.template = y
+    takes_complex = run.level.is_forward and run.level.depth == 0
+    run.outputs = [output_leaf(leaf, run.name, takes_complex) for leaf in leaves]
+    for leaf in run.outputs:
+        is_output(run.level, leaf)
 
 
 def _trace_leaves(run: Recording, traced: list, positions: tuple, trace: Callable, takes_complex: bool) -> None:

@@ -1,0 +1,95 @@
+"""One package on one row, in a process of its own: `python -m benchmarks.peers.cell PACKAGE ROW SECONDS`.
+
+Prints a line of JSON: the seconds of the first derivative, of f and of a later derivative, and the ratio of the
+last two; or why there are none.  With no row: the version of the package.
+"""
+
+import itertools
+import json
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import module_from_spec
+
+import numpy as np
+
+from benchmarks import measure, workloads
+from benchmarks.peers.packages import DISTRIBUTIONS, PACKAGES, NotAvailableError
+from benchmarks.peers.rewrites import REWRITES
+from benchmarks.peers.rows import ROWS, problem
+
+
+def own_problem(row, name, package):
+    """The problem of the row, by functions that nobody has seen, with the package's arrays."""
+    module = module_from_spec(workloads.__spec__)
+    module.__spec__.loader.exec_module(module)
+    made = problem(row, module)
+    if package.array and made.model:
+        for attribute, value in vars(made.model).items():
+            if isinstance(value, np.ndarray) and value.dtype == float:
+                setattr(made.model, attribute, package.array(value))
+    if package.numpy:
+        module.np = package.numpy
+    rewrite = REWRITES.get((name, row.name))
+    return made._replace(f=rewrite(made.model)) if rewrite else made
+
+
+def measured(row, name, seconds):
+    """Times of the package on the row; a derivative that takes longer than `seconds` is taken twice only."""
+    plain = problem(row)
+    package = PACKAGES[name]()
+    own = own_problem(row, name, package)
+    start = time.perf_counter()
+    derivative = package.prepare(own)
+    found = derivative(plain.x.copy())
+    cold = time.perf_counter() - start
+    plain.check(found, package.rtol)
+    points = itertools.cycle([plain.x * (1.0 + 1e-4 * k) for k in range(1, 6)])
+
+    def function():
+        plain.f(next(points))
+
+    def later():
+        derivative(next(points))
+
+    once = measure.seconds_per_call(later, 1)
+    if once > seconds:
+        f = measure.seconds_per_call(function, measure.calls_for(function, 0.03))
+        return {"cold": cold, "f": f, "warm": once, "ratio": once / f}
+    compared = measure.alternate(function, later, pairs=min(11, max(3, int(seconds / max(once, 0.06)))))
+    return {"cold": cold, "f": compared.first, "warm": compared.second, "ratio": compared.ratio}
+
+
+def in_short(error):
+    """What an error says, in a few words."""
+    first = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def installed(name):
+    """The version of a distribution; of one that is only on the path, what its package says."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return sys.modules[name].__version__
+
+
+def main(name, key=None, seconds="1"):
+    if key is None:
+        try:
+            PACKAGES[name]()
+            return {"version": installed(DISTRIBUTIONS.get(name, name))}
+        except ImportError as error:
+            return {"missing": in_short(error)}
+    measure.pin()
+    row = next(row for row in ROWS if row.key == key)
+    try:
+        return measured(row, name, float(seconds))
+    except NotAvailableError:
+        return {"missing": "not available"}
+    except Exception as error:
+        return {"fails": in_short(error)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(*sys.argv[1:])))

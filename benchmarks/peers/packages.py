@@ -1,0 +1,224 @@
+"""How each package takes a derivative: NumPy array in, NumPy array out.
+
+A package is imported when its function here is called.  Each makes `prepare(problem)`, which returns the
+derivative as a callable of x.  What `np` becomes in the workloads, and their arrays of data, is the package's own
+where it cannot differentiate NumPy's.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Package(NamedTuple):
+    """A package, imported."""
+
+    prepare: Callable
+    numpy: Any = None  # what `np` becomes in the workloads, or None
+    array: Callable | None = None  # what an array of data becomes
+    rtol: float = 1e-10  # of the derivatives
+
+
+class NotAvailableError(Exception):
+    """A package that does not offer a derivative, or that nobody has written a function for."""
+
+
+class Numpy:
+    """The functions of an array package under NumPy's names: those given, else its own."""
+
+    def __init__(self, package, **names):
+        self.__dict__.update(names)
+        self.package = package
+
+    def __getattr__(self, name):
+        return getattr(self.package, name)
+
+
+def wengert():
+    import wengert as wg
+
+    names = {"gradient": "grad", "jacobian": "jacobian", "hessian": "hessian", "hvp": "hvp"}
+    operators = {kind: getattr(wg, name, None) for kind, name in names.items()}  # imports the drivers
+
+    def prepare(problem):
+        operator = operators[problem.kind]
+        if operator is None:
+            raise NotAvailableError
+        if problem.kind == "hvp":
+            return lambda x: operator(problem.f, x, problem.v)
+        return operator(problem.f)
+
+    return Package(prepare)
+
+
+def differences():
+    from scipy.optimize._numdiff import approx_derivative
+
+    h = np.finfo(float).eps ** 0.25
+
+    def steps(f, x):
+        """What f changes by when an element of x grows by h."""
+        changed = np.empty(x.size)
+        for i in range(x.size):
+            stepped = x.copy()
+            stepped[i] += h
+            changed[i] = f(stepped)
+        return changed - f(x)
+
+    def hessian(f, x):
+        here = steps(f, x)
+        return np.array([steps(f, x + h * unit) - here for unit in np.eye(x.size)]) / h**2
+
+    def prepare(problem):
+        f, v, shape = problem.f, problem.v, problem.x.shape
+        if problem.kind == "hessian":
+            return lambda x: hessian(f, x)
+        if problem.kind == "hvp":
+            return lambda x: (steps(f, x + h * v) - steps(f, x)) / h**2
+
+        def derivative(x):
+            found = approx_derivative(lambda z: f(z.reshape(shape)), x.ravel(), method="2-point")
+            return found if problem.kind == "jacobian" else found.reshape(shape)
+
+        return derivative
+
+    return Package(prepare, rtol=1e-2)
+
+
+def autograd():
+    import autograd
+    import autograd.numpy as anp
+
+    def prepare(problem):
+        f = problem.f
+        if problem.kind == "hvp":
+            product = autograd.hessian_vector_product(f)
+            return lambda x: product(x, problem.v)
+        if problem.kind == "jacobian":
+            return autograd.jacobian(lambda x: anp.array(f(x)))
+        return {"gradient": autograd.grad, "hessian": autograd.hessian}[problem.kind](f)
+
+    return Package(prepare, anp)
+
+
+def torch():
+    import torch
+    import torch.func
+
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    torch.func.hessian(torch.sum)(torch.ones(1))  # imports most of torch: no part of a first derivative
+
+    def stack(values):
+        return torch.stack(values) if isinstance(values, list) else values
+
+    def gradient(f, x):
+        x = torch.from_numpy(x).requires_grad_()
+        f(x).backward()
+        return x.grad.numpy()
+
+    def product(f, v):
+        gradient = torch.func.grad(f)
+        return lambda x: torch.func.jvp(gradient, (x,), (v,))[1]
+
+    def prepare(problem):
+        f = problem.f
+        if problem.kind == "gradient":
+            return lambda x: gradient(f, x)
+        derivative = {
+            "jacobian": lambda: torch.func.jacrev(lambda x: stack(f(x))),
+            "hessian": lambda: torch.func.hessian(f),
+            "hvp": lambda: product(f, torch.from_numpy(problem.v)),
+        }[problem.kind]()
+        return lambda x: derivative(torch.from_numpy(x)).numpy()
+
+    names = {
+        "array": stack,
+        "max": torch.amax,
+        "copy": torch.clone,
+        "concatenate": torch.cat,
+        "split": torch.tensor_split,
+    }
+    return Package(prepare, Numpy(torch, **names), torch.from_numpy)
+
+
+def jax():
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+    jnp.zeros(1).block_until_ready()  # starts the backend, which belongs to the import
+
+    def prepare(problem):
+        f = problem.f
+        derivative = {
+            "gradient": lambda: jax.grad(f),
+            "jacobian": lambda: jax.jacfwd(lambda x: jnp.array(f(x))),
+            "hessian": lambda: jax.hessian(f),
+            "hvp": lambda: lambda x: jax.jvp(jax.grad(f), (x,), (problem.v,))[1],
+        }[problem.kind]()
+        compiled = jax.jit(derivative)
+        return lambda x: np.asarray(compiled(x))
+
+    return Package(prepare, jnp, jnp.asarray)
+
+
+def casadi():
+    import casadi
+
+    casadi.GlobalOptions.setNumpyMode(
+        -1
+    )  # NumPy's functions of symbols as casadi does them, without a warning
+
+    def symbols(problem):
+        """Variables, and f of them: an SX for each element in scalar code, one MX for whole arrays."""
+        shape, name = problem.x.shape, problem.name
+        if name in ("rosenbrock_loop", "robertson", "pollu", "Seidel2D"):
+            x = casadi.SX.sym("x", problem.x.size)
+            elements = np.empty(problem.x.size, dtype=object)
+            elements[:] = casadi.vertsplit(x)
+            y = problem.f(elements.reshape(shape))
+            return x, casadi.vertcat(*y) if problem.kind == "jacobian" else y
+        if name == "GaussianProcess":
+            raise NotAvailableError  # no dense factorisation
+        x = (casadi.SX if problem.kind == "hessian" and name == "rosenbrock_sliced" else casadi.MX).sym(
+            "x", problem.x.size
+        )
+        return x, problem.f(casadi.reshape(x, shape[1], shape[0]).T if len(shape) == 2 else x)
+
+    def prepare(problem):
+        x, y = symbols(problem)
+        made = {
+            "gradient": lambda: casadi.gradient(y, x),
+            "jacobian": lambda: casadi.jacobian(y, x),
+            "hessian": lambda: casadi.hessian(y, x)[0],
+            "hvp": lambda: casadi.jtimes(casadi.gradient(y, x), x, casadi.DM(problem.v)),
+        }[problem.kind]()
+        function = casadi.Function("derivative", [x], [casadi.densify(made)])
+        buffer, run = function.buffer()
+        flat = np.zeros(made.numel())
+        buffer.set_res(0, memoryview(flat))
+        is_matrix = problem.kind in ("jacobian", "hessian")
+        result = flat.reshape(made.shape, order="F") if is_matrix else flat.reshape(problem.x.shape)
+
+        def derivative(x):
+            buffer.set_arg(0, memoryview(x.ravel()))
+            run()
+            return result
+
+        return derivative
+
+    return Package(prepare)
+
+
+PACKAGES = {
+    "wengert": wengert,
+    "differences": differences,
+    "autograd": autograd,
+    "torch": torch,
+    "jax": jax,
+    "casadi": casadi,
+}
+TITLES = {"differences": "finite differences"}
+DISTRIBUTIONS = {"differences": "scipy"}

@@ -1,0 +1,95 @@
+"""What is differentiated: one row a function, size and kind of derivative, with the derivative it is checked with."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks import workloads
+
+
+class Row(NamedTuple):
+    """One line of the table; `name` is that of a function or class of `benchmarks.workloads`."""
+
+    title: str
+    size: str
+    kind: str  # one of KINDS
+    name: str
+    arguments: tuple
+
+    @property
+    def key(self):
+        """What the row is called on the command line."""
+        return "-".join([self.name, *map(str, self.arguments), self.kind])
+
+
+def of_size(title, kind, name, *sizes):
+    """A row for each number of variables."""
+    for n in sizes:
+        size = f"{n}" if n <= 1000 else f"{n:.0e}".replace("+0", "")
+        yield Row(f"{title}, {KINDS[kind]}", size, kind, name, (n,))
+
+
+KINDS = {
+    "gradient": "gradient",
+    "jacobian": "dense Jacobian",
+    "hessian": "dense Hessian",
+    "hvp": "Hessian-vector product",
+}
+ROWS = [
+    *of_size("Rosenbrock, loop over x[i]", "gradient", "rosenbrock_loop", 10, 100, 1000),
+    *of_size("Rosenbrock, slices", "gradient", "rosenbrock_sliced", 1000, 100_000, 1_000_000),
+    *of_size("kinetics, Robertson", "jacobian", "robertson", 3),
+    *of_size("kinetics, POLLU", "jacobian", "pollu", 20),
+    Row("Gaussian mixture, gradient", "d10 K25 N1000", "gradient", "Mixture", (10, 25, 1000)),
+    Row("Gaussian mixture, gradient", "d64 K25 N1000", "gradient", "Mixture", (64, 25, 1000)),
+    *of_size("logistic regression", "hessian", "LogisticRegression", 50, 200),
+    *of_size("Rosenbrock, slices", "hessian", "rosenbrock_sliced", 50, 200),
+    *of_size("Rosenbrock, loop over x[i]", "hessian", "rosenbrock_loop", 50, 200),
+    *of_size("MLP, batch 128", "hvp", "MLP", 10_000, 100_000),
+    *of_size("Gaussian process, likelihood", "gradient", "GaussianProcess", 200, 1000),
+    Row("jacobi_1d, 100 steps, gradient", "3200", "gradient", "Jacobi1D", (3200, 100)),
+    Row("jacobi_2d, 50 steps, gradient", "150^2", "gradient", "Jacobi2D", (150, 50)),
+    Row("seidel_2d, scalar loops, 2 steps, gradient", "24^2", "gradient", "Seidel2D", (24, 2)),
+    Row("gemver, gradient", "600^2", "gradient", "Gemver", (600,)),
+    Row("softmax, gradient", "512^2", "gradient", "Softmax", (512,)),
+    Row("reaction-diffusion, 2000 steps, gradient", "64^2", "gradient", "ReactionDiffusion", (64, 2000)),
+]
+
+
+class Problem(NamedTuple):
+    """A row's function, a point, and, for a Hessian-vector product, a vector."""
+
+    kind: str
+    name: str
+    model: Any  # what f is a method of, or None
+    f: Any
+    x: np.ndarray
+    v: np.ndarray | None
+    gradient: Any  # by hand, or None
+
+    def check(self, found, rtol):
+        """Refuse a wrong derivative; `rtol` is relative to the largest element, or to the sum of all of a slope."""
+        f, x = self.f, self.x
+        if self.kind == "gradient" and self.gradient is None:
+            workloads.check_slopes(found, f, x, rtol)
+            return
+        expected = {
+            "gradient": lambda: self.gradient(x),
+            "jacobian": lambda: workloads.complex_step(f, x),
+            "hessian": lambda: workloads.complex_step(self.gradient, x),
+            "hvp": lambda: workloads.complex_slope(self.gradient, x, self.v),
+        }[self.kind]()
+        workloads.check(found, expected, rtol)
+
+
+def problem(row, module=workloads):
+    """The problem of a row, by `benchmarks.workloads` or a copy of that module."""
+    made = getattr(module, row.name)
+    if isinstance(made, type):
+        model = made(*row.arguments)
+        f, x, gradient = model.loss, model.start, getattr(model, "gradient", None)
+    else:
+        model, f, x = None, made, module.start(row.name, *row.arguments)
+        gradient = module.rosenbrock_gradient if row.name.startswith("rosenbrock") else None
+    v = np.random.default_rng(1).normal(size=x.shape) if row.kind == "hvp" else None
+    return Problem(row.kind, row.name, model, f, x, v, gradient)
