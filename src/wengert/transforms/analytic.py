@@ -36,7 +36,6 @@ def push_complex(derivative, args: tuple, kwargs: dict, chunk: int | None = None
             kept = run
         else:
             run.close()
-    kept.name = derivative.name
     kept.matrices = [tuple(np.concatenate(side, axis=1) for side in zip(*pairs)) for pairs in zip(*parts)]
     return kept
 
