@@ -192,7 +192,9 @@ def test_tangents_of_scalars_arrays_and_elements_agree(case):
 @every_case
 def test_a_tangent_of_zero_is_pushed_to_zero_through_infinities(case):
     leaves = numbers_for(case)
-    for value in (np.inf, np.nan):
+    # LAPACK may look for singular values of infinite matrices forever
+    has_svd = any(word in case.fun.__name__ for word in ("svd", "pinv", "lstsq", "norm"))
+    for value in (np.nan,) if has_svd else (np.inf, np.nan):
         at = [np.where(np.arange(np.size(x)).reshape(np.shape(x)) == 1, value, x) for x in leaves]
         try:
             _, dy = jvp_of(as_function(case), at, [np.zeros(np.shape(x)) for x in at])

@@ -42,6 +42,7 @@ def independent(recorder, value):
 def carried(Level level, value, t):
     """A copy of an array (or of a number) with tangents, in which derivatives are taken."""
     if level.depth == 0:
+        t = np.array(t)             # memory of their own: f may write in place
         if type(value) is float64:
             return with_tangents(level, value, t)
         value = same_layout(<cnp.ndarray>np.asarray(value)) if isinstance(value, ndarray) else value

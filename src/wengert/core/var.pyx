@@ -1163,7 +1163,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
     node.key = key
     node.aslot = node.bslot = -1
     node.sources = [] if source is None else [source]
-    if source is not None and source[2] is not None and cnp.PyArray_NDIM(view[place]) < np.ndim(plain):
+    if source is not None and source[2] is not None and np.ndim(view[place]) < np.ndim(plain):
         # NumPy drops leading axes of length 1 of what is assigned: so must the adjoint see it
         plain = plain.reshape(np.shape(plain)[np.ndim(plain) - np.ndim(view[place]):])
         node.sources = [(0, -1, source[2], outline(<cnp.ndarray>plain), -1)]

@@ -20,6 +20,9 @@ class Costs(NamedTuple):
 
 COSTS = Costs()
 
+#: most tangents carried through f at once
+WIDEST = 64
+
 
 class Plan(NamedTuple):
     """How a derivative was computed: what `explain` prints."""
@@ -33,21 +36,21 @@ class Plan(NamedTuple):
     reason: str
 
 
-def forward_cost(n: int, width: int) -> float:
+def forward_cost(n: int, width: int = WIDEST) -> float:
     """Columns by tangents: f is run anew for each `width` of them, nothing is recorded."""
     return COSTS.push * max(1, -(-n // width)) + COSTS.column * n
 
 
-def reverse_cost(m: int, width: int) -> float:
+def reverse_cost(m: int, width: int = WIDEST) -> float:
     """Rows by sweeps, `width` at once, over a list that is recorded already."""
     return COSTS.sweep * -(-m // width) + COSTS.row * m
 
 
-def is_forward_at_once(n: int, width: int) -> bool:
+def is_forward_at_once(n: int, width: int = WIDEST) -> bool:
     """Are there so few variables that tangents cost less than recording and a single sweep?"""
     return forward_cost(n, width) <= COSTS.record + reverse_cost(1, 1)
 
 
-def is_forward(n: int, m: int, width: int, recorded: bool) -> bool:
+def is_forward(n: int, m: int, width: int = WIDEST, recorded: bool = False) -> bool:
     """Do n columns cost less than m rows?"""
     return forward_cost(n, width) < reverse_cost(m, width) + (0.0 if recorded else COSTS.record)

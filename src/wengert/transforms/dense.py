@@ -28,7 +28,7 @@ from wengert.transforms.analytic import (
     push_complex,
     slopes_of,
 )
-from wengert.transforms.costs import Plan, is_forward, is_forward_at_once
+from wengert.transforms.costs import WIDEST, Plan, is_forward, is_forward_at_once
 from wengert.transforms.products import (
     Directions,
     Pullback,
@@ -48,9 +48,6 @@ _SWEEP_BYTES = 1 << 21
 #: fewest directions swept at once, where there are that many: the pass over the list is paid once for all of them;
 #: but their adjoints must not take more than so many bytes
 _FEWEST = 16
-
-#: most tangents carried through f at once
-_WIDEST = 64
 _MOST_BYTES = 1 << 28
 
 
@@ -403,7 +400,7 @@ class Jacobian(Derivative):
         if self.mode == "reverse":
             return True
         x = args[self.argnums] if -len(args) <= self.argnums < len(args) else None
-        return type(x) is np.ndarray and self._m == 0 and not is_forward_at_once(x.size, _WIDEST)
+        return type(x) is np.ndarray and self._m == 0 and not is_forward_at_once(x.size)
 
     def _accept(self, n, m, size):
         """A shape that goes in reverse and at once is remembered; the next call of it need not ask."""
@@ -417,7 +414,7 @@ class Jacobian(Derivative):
     def _is_forward(self, n, m, recorded):
         if self.mode == "forward" or self._has_complex:
             return True
-        width = self.chunk or _WIDEST
+        width = self.chunk or WIDEST
         return is_forward_at_once(n, width) if m == 0 else is_forward(n, m, width, recorded)
 
     def _push(self, args, kwargs, positions, n, recorded=""):
@@ -425,7 +422,7 @@ class Jacobian(Derivative):
 
         `recorded` says so in the plan if `f` was run before to find out what it returns.
         """
-        k = min(self.chunk or _WIDEST, n)
+        k = min(self.chunk or WIDEST, n)
         if n <= k:
             kept = push(self.f, args, kwargs, positions, self.has_aux, self.name, n, _Identity(0))
             kept.matrices = [columns(kept.level, y) for y in kept.outputs]
@@ -594,7 +591,7 @@ class JVP:
         k = max(1, directions.k)
         run = push(self.f, args, kwargs, positions, recorder.has_aux, recorder.name, k, directions, True)
         try:
-            found = [tangents(run, y) for y in run.outputs]
+            found = [np.copy(tangents(run, y)) for y in run.outputs]
             found = [t[: directions.k] for t in found] if directions.stacked else [t[0] for t in found]
             dy = run.restore_output(found) if run.restore_output else found[0]
             return (run.value(), dy, run.aux) if recorder.has_aux else (run.value(), dy)
