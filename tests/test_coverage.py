@@ -282,7 +282,8 @@ METHOD_FORMS = {
     "x.m(float)": lambda name: lambda x: getattr(x, name)(float),
     "x.m(int)": lambda name: lambda x: getattr(x, name)(int),
     "x.m(mask)": lambda name: lambda x: getattr(x, name)(np.asarray(plain(x)) > 0.5),
-    "x.m('F')": lambda name: lambda x: getattr(x, name)("F"),
+    # an order; to astype it would be a type too coarse for differences
+    "x.m('F')": lambda name: lambda x: getattr(x, name)("D" if name == "astype" else "F"),
     "x.m(out)": lambda name: lambda x: method_into(x, name),
     "x.m = x": lambda name: lambda x: assigned(x, name),
 }

@@ -202,8 +202,14 @@ def weighted(case):
     return loss, z, np.where(np.isfinite(z), rng.uniform(-1, 1, z.size), 0.0)
 
 
+#: rules of matrices that are triangular: what differences change beside the triangle, they never see
+TRIANGULAR = {"wengert.rules.factors.cholesky_adjoint"}
+
+
 @every_case
 def test_second_derivatives_of_calls(case):
+    if registry.dotted_name(case.fun) in TRIANGULAR:
+        pytest.skip("its operand is triangular; test_linalg differentiates cholesky itself twice")
     loss, z, v = weighted(case)
     h = 1e-4
     g = [wg.grad(loss)(z + t * h * v) for t in (1, -1, 2, -2)]
@@ -657,10 +663,11 @@ WAYS_OUT = {
 @in_modes(2)
 def test_ways_out_are_closed_inside_of_two_derivatives(use, D):
     A, B = D
-    with pytest.raises(wg.TracedValueError):
-        A(lambda x: B(lambda y: use(y) * x)(2.0))(3.0)
-    with pytest.raises(wg.TracedValueError):
-        A(B(use))(2.0)
+    for f, x in ((lambda x: B(lambda y: use(y) * x)(2.0), 3.0), (B(use), 2.0)):
+        with pytest.raises((wg.TracedValueError, ValueError)) as caught:
+            A(f)(x)
+        # NumPy's assignment puts an error of its own in front
+        assert isinstance(caught.value.__cause__ or caught.value, wg.TracedValueError)
 
 
 def test_numbers_of_all_levels_have_the_same_attributes():

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from wengert.core.tape import clear_caches
     from wengert.debug import detect_nan, probe
     from wengert.errors import (
+        ComplexValueError,
         LevelError,
         MutatedInputWarning,
         NonSmoothError,
@@ -61,6 +62,7 @@ _HOMES = {
     "detect_nan": "debug",
     "probe": "debug",
     "explain": "transforms.explain",
+    "ComplexValueError": "errors",
     "LevelError": "errors",
     "MutatedInputWarning": "errors",
     "NonSmoothError": "errors",
@@ -69,6 +71,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "ComplexValueError",
     "LevelError",
     "MutatedInputWarning",
     "NonSmoothError",

@@ -44,6 +44,7 @@ def grad(
     argnums: int | tuple | slice = 0,
     value: bool = False,
     has_aux: bool = False,
+    holomorphic: bool = False,
 ) -> Any:
     """Gradient of a function that returns one number.
 
@@ -66,6 +67,8 @@ def grad(
         Return ``(y, gradient)``.
     has_aux : bool
         `f` returns ``(y, aux)``; `aux` is returned last, as plain values.
+    holomorphic : bool
+        `f` is an analytic function of complex `x` and returns a complex number: return its derivative, see Notes.
 
     Returns
     -------
@@ -76,10 +79,17 @@ def grad(
     ------
     TypeError
         If `f` does not return a single number, or `x` cannot be differentiated.
+    ValueError
+        With `holomorphic`, if `f` is not so at `x`.
     UnsupportedFunctionError
         If `f` calls a function that has no rule.
     TracedValueError
         If a traced value reaches code that cannot carry it.
+
+    Notes
+    -----
+    Of complex `x` and real `f` the gradient g is the one with ``df = Re(sum(conj(g) * dx))``: it points uphill, and is
+    the conjugate of what Autograd and JAX return. It goes forward, with two tangents for each element.
 
     References
     ----------
@@ -91,7 +101,7 @@ def grad(
     >>> wg.grad(lambda x: np.sum(x**2), [1.0, 2.0])
     array([2., 4.])
     """
-    return _apply(Gradient(f, argnums, value, has_aux), x, args, kwargs)
+    return _apply(Gradient(f, argnums, value, has_aux, holomorphic), x, args, kwargs)
 
 
 gradient = grad
@@ -142,6 +152,7 @@ def jacobian(
     has_aux: bool = False,
     mode: str = "auto",
     chunk: int | None = None,
+    holomorphic: bool = False,
 ) -> Any:
     """Jacobian of a function, of shape ``y.shape + x.shape``.
 
@@ -162,6 +173,9 @@ def jacobian(
         says what was chosen.
     chunk : int, optional
         Directions carried at once; memory grows with it. Chosen from the length of the list by default.
+    holomorphic : bool
+        Needed for complex `x`: `f` is analytic, which is checked by a second tangent for each element.
+        Complex results of real `x` need no flag.
 
     Returns
     -------
@@ -173,6 +187,8 @@ def jacobian(
     ------
     TypeError
         If `x` or what `f` returns cannot be differentiated.
+    ValueError
+        With `holomorphic`, if `f` is not so at `x`.
     UnsupportedFunctionError
         If `f` calls a function that has no rule.
     TracedValueError
@@ -199,7 +215,7 @@ def jacobian(
     array([[2., 0.],
            [1., 0.]])
     """
-    return _apply(Jacobian(f, argnums, value, has_aux, chunk, mode), x, args, kwargs)
+    return _apply(Jacobian(f, argnums, value, has_aux, chunk, mode, holomorphic), x, args, kwargs)
 
 
 jacfwd = functools.partial(jacobian, mode="forward")
@@ -217,6 +233,7 @@ def derivative(
     argnums: int = 0,
     value: bool = False,
     has_aux: bool = False,
+    holomorphic: bool = False,
 ) -> Any:
     """Derivative of a function of one number, or of one that acts element by element.
 
@@ -234,6 +251,8 @@ def derivative(
         As for `grad`.
     argnums : int
         Position of the differentiated argument.
+    holomorphic : bool
+        As for `jacobian`; of the first order only.
 
     Returns
     -------
@@ -244,6 +263,7 @@ def derivative(
     ------
     ValueError
         If `f` mixes the elements of an array: then it has a `jacobian`.
+        With `holomorphic`, if `f` is not so at `x`.
 
     References
     ----------
@@ -257,7 +277,7 @@ def derivative(
     >>> wg.derivative(lambda x: x**3, [1.0, 2.0], order=2)
     array([ 6., 12.])
     """
-    return _apply(Elementwise(f, argnums, value, has_aux, order), x, args, kwargs)
+    return _apply(Elementwise(f, argnums, value, has_aux, order, holomorphic), x, args, kwargs)
 
 
 def jvp(
@@ -283,6 +303,7 @@ def jvp(
         Point; never changed. Without it a callable ``(x, v, *args)`` is returned.
     v : array_like or container like `x`, shape S or (k, *S)
         Direction, or k of them stacked. With a tuple `argnums` a tuple, one an argument.
+        Of complex `x` it may be complex: the derivative is then linear over the real numbers.
     args, kwargs, argnums, has_aux
         As for `grad`.
 

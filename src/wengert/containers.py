@@ -16,6 +16,11 @@ from typing import Any
 import numpy as np
 
 from wengert.core import dispatch, var
+from wengert.errors import ComplexValueError
+
+
+class ComplexInputError(TypeError):
+    """A complex argument, where the derivative asked for takes real ones or must be told that f is analytic."""
 
 
 def children_of(x: Any) -> tuple[list, Callable[[list], Any]] | None:
@@ -103,7 +108,7 @@ def leaves_like(template: Any, x: Any, name: str) -> list:
     return [leaf for inner, item in pairs for leaf in leaves_like(inner, item, name)]
 
 
-def input_leaf(x: Any, name: str) -> Any:
+def input_leaf(x: Any, name: str, takes_complex: bool = False) -> Any:
     """A leaf of the input as a float array or a NumPy scalar, or a TypeError that says what to pass."""
     if type(x) is np.ndarray and x.dtype == np.float64:
         return x
@@ -133,9 +138,9 @@ def input_leaf(x: Any, name: str) -> Any:
         raise ValueError(f"{name}: the argument is a nested list that is no rectangular array") from error
     if array.dtype.kind in "biu":
         array = array.astype(np.float64)
-    if array.dtype.kind == "c":
-        raise TypeError(f"{name}: complex input is not available in this version: pass real and imaginary parts")
-    if array.dtype.kind != "f" or array.dtype.itemsize > 8:
+    if array.dtype.kind == "c" and not takes_complex:
+        raise ComplexInputError(complex_input_message(name))
+    if array.dtype.kind not in "fc" or array.dtype.itemsize > (16 if array.dtype.kind == "c" else 8):
         raise TypeError(
             f"{name}: cannot differentiate with respect to an array of dtype {array.dtype}: pass float64 or float32"
         )
@@ -144,13 +149,23 @@ def input_leaf(x: Any, name: str) -> Any:
     return array[()] if scalar else array
 
 
-def output_leaf(y: Any, name: str) -> Any:
+def complex_input_message(name: str) -> str:
+    return (
+        f"{name}: complex input: wengert.jvp takes it, wengert.grad of a real function, and with holomorphic=True "
+        "grad, jacobian and derivative of an analytic one, outside of other derivatives; "
+        "elsewhere pass real and imaginary parts"
+    )
+
+
+def output_leaf(y: Any, name: str, takes_complex: bool = False) -> Any:
     """A leaf of the output as an operand or a plain float array, or a TypeError."""
     if var.is_var(y):
+        if np.dtype(y.dtype).kind == "c" and not takes_complex:
+            raise ComplexValueError(_complex_output_message(name))
         return y
     if isinstance(y, (list, tuple)):
         try:
-            return output_leaf(dispatch.stacked(y), name)
+            return output_leaf(dispatch.stacked(y), name, takes_complex)
         except ValueError as error:
             raise TypeError(
                 f"{name}: the function returned a nested list that is no rectangular array: "
@@ -159,17 +174,24 @@ def output_leaf(y: Any, name: str) -> Any:
     if isinstance(y, np.ndarray) and y.dtype == object:
         if any(var.is_var(item) for item in y.flat):
             return np.reshape(dispatch.stacked(list(y.flat)), y.shape) if y.size else y
-    if isinstance(y, (bool, int, float, np.ndarray, np.generic)):
+    if isinstance(y, (bool, int, float, complex, np.ndarray, np.generic)):
         array = np.asarray(y)
         if array.dtype.kind in "biu":
             array = array.astype(np.float64)
-        if array.dtype.kind == "f":
+        if array.dtype.kind == "c" and not takes_complex:
+            raise ComplexValueError(_complex_output_message(name))
+        if array.dtype.kind in "fc":
             return array if isinstance(y, np.ndarray) else array[()]
-        if array.dtype.kind == "c":
-            raise TypeError(f"{name}: complex output is not available in this version: return real and imaginary parts")
     raise TypeError(
         f"{name}: the function returned {type(y).__name__}, which is no number and no array; "
         "return numbers, arrays, or a dict, list or dataclass of arrays"
+    )
+
+
+def _complex_output_message(name: str) -> str:
+    return (
+        f"{name}: complex output: wengert.jvp, wengert.derivative and wengert.jacobian take it, outside of other "
+        "derivatives; elsewhere return real and imaginary parts"
     )
 
 

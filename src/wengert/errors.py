@@ -37,6 +37,22 @@ class TracedValueError(TypeError):
     """
 
 
+class ComplexValueError(TracedValueError):
+    """A complex value reached a derivative that knows real ones only: reverse mode, or one inside of another.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> def f(x):
+    ...     return np.abs(np.exp(1j * x[0]) + x[1])
+    >>> try:
+    ...     wg.grad(f, [0.0, 1.0])
+    ... except wg.ComplexValueError:
+    ...     print(wg.jacobian(f, [0.0, 1.0]))
+    [0. 1.]
+    """
+
+
 class LevelError(ValueError):
     """A traced value was used where it does not belong: after its derivative ended, or inside another one.
 

@@ -83,6 +83,9 @@ class Primitive:
         ``"full"``, ``"cross"`` (only mixed second derivatives) or ``"none"`` (linear); the default is the safe one.
     domain : tuple
         One ``(low, high)`` per operand, from which tests draw.
+    on_complex : dict or bool or None
+        Complex operands: True if the rules for real ones are right for them too, because they are analytic in each
+        operand; functions by position, as in `jvps`, where they are not; None or False if they are refused.
     reason : str
         ``refuse`` only: why there is no derivative and what to write instead.
     """
@@ -96,6 +99,7 @@ class Primitive:
         "kind",
         "most",
         "name",
+        "on_complex",
         "opcode",
         "partials",
         "reason",
@@ -117,6 +121,7 @@ class Primitive:
         self.stacked = columns.get("stacked", False)
         self.curvature = columns.get("curvature", "full")
         self.domain = columns.get("domain", ())
+        self.on_complex = columns.get("on_complex")
         self.reason = columns.get("reason", "")
         self.keywords, self.most = columns.get("signature", (None, None))
         self.opcode = 0
@@ -289,6 +294,26 @@ def strong_matmul(a, b):
         return strong_matmul(a, b[:, None])[..., 0]
     terms = (strong(a[..., :, k : k + 1], b[..., k : k + 1, :]) for k in range(np.shape(a)[-1]))
     return reduce(np.add, terms)
+
+
+def analytic(*funs) -> None:
+    """Declare that the rules of these functions are right for complex operands too."""
+    for fun in funs:
+        rows[fun].on_complex = True
+
+
+def on_complex(fun, *jvp: Callable | None) -> None:
+    """Declare the tangents of a function of complex operands, by position: ``(t, y, *args, **kwargs)``.
+
+    They are linear in `t` over the real numbers.
+    """
+    rows[fun].on_complex = dict(enumerate(jvp))
+
+
+def real_only(*funs) -> None:
+    """Declare that functions constant in real arguments are not so in complex ones."""
+    for fun in funs:
+        rows[fun].on_complex = False
 
 
 def lookup(fun) -> Primitive | None:

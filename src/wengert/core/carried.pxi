@@ -17,7 +17,7 @@ cdef ArrayVar wrap(Level level, object y):
         scalar_like = not isinstance(y, ndarray)
         below = y
     if array.dtype.kind != "f":
-        raise TracedValueError(dispatch.dtype_message(None, array.dtype))
+        raise dispatch.dtype_error(None, array.dtype, level)
     if not scalar_like and not cnp.PyArray_IS_C_CONTIGUOUS(array) and 0 in (<object>array).strides:
         return wrap(level, np.copy(y))
     buffer = new_buffer(array, level)
@@ -161,10 +161,13 @@ cdef object forward_call(Level level, row, args, kwargs, operands, y, index_map)
         return with_tangents(level, y, None)
     if not isinstance(y, (ndarray, np.generic, float)):
         raise TracedValueError(f"{dispatch.name_of(row)} returned {type(y).__name__} where an array was expected")
-    if y.dtype.kind != "f":
-        raise TracedValueError(dispatch.dtype_message(row, y.dtype))
+    if y.dtype.kind != "f" and (y.dtype.kind != "c" or level.depth > 0):
+        raise dispatch.dtype_error(row, y.dtype, level)
     sources = [(position, item, tangents_of(x)) for position, item, x in operands]
-    return with_tangents(level, y, dispatch.tangents.tangent(row, level.k, args, kwargs, sources, y, index_map))
+    t = dispatch.tangents.tangent(row, level.k, args, kwargs, sources, y, index_map)
+    if y.dtype.kind == "f" and t.dtype.kind == "c":
+        raise dispatch.no_complex_rule(row)
+    return with_tangents(level, y, t)
 
 
 cdef int store_carried(Level level, Buffer buffer, cnp.ndarray view, object key, object value) except -1:

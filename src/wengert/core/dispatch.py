@@ -16,7 +16,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.core import levels, var
-from wengert.errors import TracedValueError, UnsupportedFunctionError
+from wengert.errors import ComplexValueError, TracedValueError, UnsupportedFunctionError
 
 #: functions that make arrays, by the NumPy function they replace (filled by `wengert.numpy`)
 creation: dict = {}
@@ -46,7 +46,7 @@ def kept(x):
 
 def clean(result):
     """A plain result as f should see it: floating arrays may receive traced values later."""
-    if type(result) is np.ndarray and result.dtype.kind == "f":
+    if type(result) is np.ndarray and result.dtype.kind in "fc":
         return var.clean(result)
     if type(result) in (list, tuple):
         return type(result)([clean(item) for item in result])
@@ -59,7 +59,7 @@ def stacked(items):
         return var.stack_scalars(items)
     if not holds_var(items):
         return np.asarray(items)
-    if all(var.is_scalar(item) or isinstance(item, (int, float, np.number, np.bool)) for item in items):
+    if all(var.is_scalar(item) or isinstance(item, (int, float, complex, np.number, np.bool)) for item in items):
         out = var.clean(np.empty(len(items), dtype=np.result_type(*map(_dtype, items))))
         for i, item in enumerate(items):
             out[i] = item
@@ -138,8 +138,12 @@ def function(fun, args, kwargs, compute=None):
     if row.kind == "composed":
         if row.keywords is not None and not row.keywords.issuperset(kwargs):
             raise UnsupportedFunctionError(_not_understood(row, sorted(set(kwargs) - row.keywords)))
+        if not row.on_complex and holds_complex(args):
+            raise no_complex_rule(row)
         return row.variadic(*args, **kwargs)
     if row.kind == "constant":
+        if row.on_complex is False and holds_complex(args):
+            raise no_complex_rule(row)
         return clean((compute or fun)(*plain(args), **_plain_keywords(kwargs)))
     if holds_traced(tuple(kwargs.values())):
         args, kwargs = _positional(fun, args, kwargs)
@@ -158,6 +162,8 @@ def apply(row, fun, args, kwargs, compute=None):
     values = [var.lower(a, level) for a in args]
     kwargs = {name: kept(plain(value)) for name, value in kwargs.items()}
     y = (compute or fun)(*values, **kwargs)
+    y = np.complex128(y) if type(y) is complex else y  # a Python number times a float64
+    _check_complex(level, row, operands, y)
     if level.depth and levels.is_watched():
         watch.check_value(row, values, y)
     if row.kind in ("view", "rearrangement"):
@@ -172,6 +178,26 @@ def apply(row, fun, args, kwargs, compute=None):
     own = {item if row.kind == "custom" else i for i, item, _ in operands if item < 0 or row.kind == "custom"}
     saved = tuple(a if i in own else _kept_operand(level, _number(row, i, a, y)) for i, a in enumerate(values))
     return var.record(level, row, saved, kwargs, operands, y)
+
+
+def holds_complex(x) -> bool:
+    """Is there a complex number, array or operand in `x`, or in the lists and tuples of `x`?"""
+    if isinstance(x, (list, tuple)):
+        return any(map(holds_complex, x))
+    dtype = getattr(x, "dtype", None)
+    return isinstance(x, complex) if dtype is None else getattr(dtype, "kind", "") == "c"
+
+
+def _check_complex(level, row, operands, y):
+    """Refuse complex values where no tangents are carried, and rows that were not verified for them."""
+    if not (holds_complex(y) or any(holds_complex(x) for _, _, x in operands)):
+        return
+    if not level.is_forward or level.depth:
+        raise dtype_error(row, np.dtype(complex), level)
+    if row.on_complex or row.kind in ("view", "rearrangement"):
+        if row.on_complex is not True or holds_complex(y):
+            return
+    raise no_complex_rule(row)
 
 
 def _kept_operand(level, a):
@@ -206,7 +232,7 @@ def _like_tuple(result, parts):
 
 
 def _view_of_any(owners, part):
-    if type(part) is np.ndarray and part.dtype.kind == "f":
+    if type(part) is np.ndarray and part.dtype.kind in "fc":
         for x in owners:
             if var.shares_memory(x, part):
                 return var.view_of(x, part)
@@ -445,8 +471,6 @@ def array_attribute(x, name):
         return getattr(value, name)
     if name == "mT":
         return np.swapaxes(x, -1, -2)
-    if name == "imag":
-        return clean(np.zeros_like(value))
     if name.startswith("__") or not hasattr(np.ndarray, name):
         raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
     if not var.is_traced(x):
@@ -506,16 +530,19 @@ def _astype(x, dtype, order="K", casting="unsafe", subok=True, copy=True):
     """Conversion: between floating types it is linear; to integers and bools the result is plain."""
     dtype = np.dtype(dtype)
     value = var.value_of(x)
-    if dtype.kind not in "biuf" and var.is_traced(x):
-        raise TracedValueError(dtype_message(_astype_row, dtype))
+    if dtype.kind not in "biufc" and var.is_traced(x):
+        raise dtype_error(_astype_row, dtype, None)
+    if value.dtype.kind == "c" and dtype.kind not in "cb" and var.is_traced(x):
+        raise TracedValueError(f"numpy.ndarray.astype would drop the imaginary part{_at()}: take x.real first")
     converted = value.astype(dtype)
-    if dtype.kind != "f" or not var.is_traced(x):
+    if dtype.kind not in "fc" or not var.is_traced(x):
         return clean(converted)
     if dtype == value.dtype:
         return function(np.copy, (x,), {}) if copy and not var.is_scalar(x) else x
     level = var.level_of(x)
     below = var.lower(x, level)
     converted = below.astype(dtype) if var.is_var(below) else converted
+    _check_complex(level, _astype_row, [], converted)
     return var.record(level, _astype_row, (below, dtype), {}, [(0, -1, x)], converted)
 
 
@@ -525,6 +552,7 @@ _astype_row = registry.Primitive(
     vjps={0: lambda ybar, y, x, dtype: ybar.astype(x.dtype)},
     jvps={0: lambda t, y, x, dtype: t.astype(dtype)},
     stacked=True,
+    on_complex=True,
 )
 
 
@@ -687,10 +715,35 @@ def escaped_message(position) -> str:
     )
 
 
-def dtype_message(row, dtype) -> str:
+def dtype_error(row, dtype, level) -> TracedValueError:
+    """The error for values of a type that `level` cannot carry."""
+    what = f"{name_of(row)} gives values of type {dtype}{_at()}"
+    if dtype.kind != "c":
+        return TracedValueError(
+            f"{what}, and wengert differentiates floating values: write the computation with float64"
+        )
+    if level.depth:
+        return ComplexValueError(
+            f"{what} inside of another derivative (or of wengert.detect_nan), where complex values have none: "
+            "write the computation with pairs of real numbers"
+        )
+    return ComplexValueError(
+        f"{what}, and complex values have derivatives in forward mode only: use wengert.jvp, wengert.derivative, or "
+        "wengert.jacobian, which also gives the gradient of a real function; or write it with pairs of real numbers"
+    )
+
+
+def no_complex_rule(row) -> UnsupportedFunctionError:
+    return UnsupportedFunctionError(
+        f"{name_of(row)} has no derivative rule for complex values{_at()}: write it with functions that have one, "
+        "or with real and imaginary parts, x.real and x.imag"
+    )
+
+
+def complex_store_message(dtype) -> str:
     return (
-        f"{name_of(row)} gives values of type {dtype}{_at()}, and wengert differentiates real floating values: "
-        "write the computation with real numbers"
+        f"a complex value cannot be stored in an array of {dtype}{_at()}: its imaginary part would be lost. "
+        "Make the array with dtype=complex"
     )
 
 

@@ -8,7 +8,7 @@ from libc.string cimport memcpy
 import numpy as np
 
 from wengert.core.levels import running
-from wengert.core.memory cimport Buffer, Level, is_double, is_vector, kept, new_buffer, same_layout
+from wengert.core.memory cimport FORWARD, Buffer, Level, is_double, is_vector, kept, new_buffer, same_layout
 from wengert.core.tape cimport WG_INPUT, Tape, push
 from wengert.core.var cimport (
     ArrayVar, ScalarDual, ScalarVar, array_var, clean, dual_array, inner, is_var, level_of, scalar, scalar_list, tangents_of,
@@ -127,6 +127,8 @@ cpdef bint is_output(Level level, y) except -1:
                 return False
         return True
     if not is_var(y):
+        return False
+    if type(y) is ArrayVar and cnp.PyArray_ISCOMPLEX((<ArrayVar>y).v) and (level.kind != FORWARD or level.depth > 0):
         return False
     own = level_of(y)
     if own is not None and own is not level and own.depth >= level.depth:

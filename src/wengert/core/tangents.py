@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.core import levels, nested, watch
+from wengert.core.dispatch import holds_complex
 from wengert.core.var import holds_traced
 from wengert.registry import strong
 
@@ -31,6 +32,9 @@ def by_row(row, k, args, kwargs, sources, y, index_map):
     with np.errstate(all="ignore"):
         if index_map is not None:
             return rearranged(index_map, k, sources, y)
+        if type(row.on_complex) is dict and (holds_complex(y) or holds_complex(args)):
+            pushes = row.on_complex
+            return total([pushes[position](t, y, *args, **kwargs) for position, _, t in sources], y)
         if row.kind == "elementwise":
             return elementwise(row, y, args, sources)
         if row.sequence and 0 in row.jvps:

@@ -133,7 +133,21 @@ cdef object binary_operator(int op, object left, object right):
             return NotImplemented
     if op == WG_POW:
         return power(left, right)
-    return binary(<Kernel>by_opcode[op], left, right)
+    return binary_any(<Kernel>by_opcode[op], left, right, True)
+
+
+cdef inline bint is_complex(object x):
+    """Is this a complex number, array or operand?"""
+    if type(x) is ArrayVar:
+        return cnp.PyArray_ISCOMPLEX((<ArrayVar>x).v)
+    return isinstance(x, complex) or (isinstance(x, (ndarray, np.generic)) and x.dtype.kind == "c")
+
+
+cdef object complex_operator(Kernel u, object left, object right):
+    """An operator of complex operands: of two numbers it rounds otherwise than the ufunc."""
+    compute = (operator.add if u.opcode == WG_ADD else operator.sub if u.opcode == WG_SUBTRACT else
+               operator.mul if u.opcode == WG_MULTIPLY else operator.truediv)
+    return dispatch.ufunc(u.ufunc, "__call__", (left, right), {}, compute)
 
 
 cdef object apply_operator(int op, object left, object right):
@@ -446,7 +460,7 @@ cdef object result(Tape tape, Node node, object y):
     if not isinstance(y, (ndarray, np.generic)):
         raise TracedValueError(f"{dispatch.name_of(node.row)} returned {type(y).__name__} where an array was expected")
     if y.dtype.kind != "f":
-        raise TracedValueError(dispatch.dtype_message(node.row, y.dtype))
+        raise dispatch.dtype_error(node.row, y.dtype, tape.level)
     scalar_like = not isinstance(y, ndarray)
     array = <cnp.ndarray>np.asarray(y)
     if not cnp.PyArray_IS_C_CONTIGUOUS(array) and 0 in y.strides:
@@ -563,6 +577,11 @@ cdef inline object value_of_side(Side *side):
 
 cdef object binary(Kernel u, object left, object right):
     """A ufunc of two operands, at least one of them traced or clean, recorded."""
+    return binary_any(u, left, right, False)
+
+
+cdef inline object binary_any(Kernel u, object left, object right, bint is_operator):
+    """The same, of a ufunc or the operator that stands for it."""
     cdef Side l, r
     if is_scalar_var(left) or is_scalar_var(right):
         if (is_scalar_var(left) or not isinstance(left, ndarray)) and (
@@ -574,6 +593,8 @@ cdef object binary(Kernel u, object left, object right):
         duals = forward_binary(u, left, right, None)
         if duals is not None:
             return duals
+        if is_operator and (is_complex(left) or is_complex(right)):
+            return complex_operator(u, left, right)
         return dispatch.ufunc(u.ufunc, "__call__", (left, right), {})
     if l.tape == r.tape == NULL:
         return dispatch.clean(u.ufunc(value_of_side(&l), value_of_side(&r)))
@@ -638,7 +659,8 @@ cdef object power(object left, object right):
     """The operator ** on arrays, which has shorter ways for some exponents than ``np.power``."""
     cdef Side l, r
     cdef double c
-    if type(left) is ArrayVar and number(right, &c) and c == 2.0 and type(right) is not float64:
+    if (type(left) is ArrayVar and number(right, &c) and c == 2.0 and type(right) is not float64
+            and not ((<ArrayVar>left).scalar and cnp.PyArray_ISCOMPLEX((<ArrayVar>left).v))):
         return unary(<Kernel>by_opcode[WG_SQUARE], left)
     if not (read_side(left, &l) and read_side(right, &r)) or l.array == r.array == NULL:
         duals = forward_binary(u_power, left, right, operator.pow)
@@ -894,7 +916,7 @@ cdef class ArrayVar:
         raise TracedValueError(dispatch.float_message())
 
     def __complex__(self):
-        return complex(float(self))
+        return complex(self.v) if not is_live(self.buffer) else complex(float(self))
 
     def __int__(self):
         return int(self.v)
@@ -996,11 +1018,30 @@ cdef class ArrayVar:
 
     @property
     def real(self):
-        return self
+        return part(self, "real") if cnp.PyArray_ISCOMPLEX(self.v) else self
 
     @real.setter
     def real(self, value):
-        self[...] = value
+        self.real[...] = value
+
+    @property
+    def imag(self):
+        return part(self, "imag") if cnp.PyArray_ISCOMPLEX(self.v) else np.imag(value_of(self))
+
+    @imag.setter
+    def imag(self, value):
+        if not cnp.PyArray_ISCOMPLEX(self.v):
+            raise TypeError("cannot set imaginary part of real array")
+        self.imag[...] = value
+
+
+cdef object part(ArrayVar x, str name):
+    """Real or imaginary part of complex numbers: of an array a view, whose tangents are the parts of its tangents."""
+    value = getattr(value_of(x), name)
+    if not x.scalar:
+        return array_var(x.buffer, <cnp.ndarray>value)
+    level = level_of(x)
+    return value if level is None else with_tangents(level, value, getattr(tangents_of(x), name).copy())
 
 
 def matmul(a, b):
@@ -1025,15 +1066,15 @@ cdef object array_operator(int op, object left, object right):
         return NotImplemented
     if op == WG_POW:
         return power(left, right)
-    return binary(<Kernel>by_opcode[op], left, right)
+    return binary_any(<Kernel>by_opcode[op], left, right, True)
 
 
 cdef object in_place(ArrayVar target, object value):
     """An augmented assignment: the value was computed aside and is stored."""
     if value is NotImplemented or target.scalar:
         return value
-    if np.result_type(target.v, np.asarray(plain(value)).dtype).kind == "c":
-        raise TracedValueError(dispatch.dtype_message(None, np.dtype(complex)))
+    if not cnp.PyArray_ISCOMPLEX(target.v) and is_complex(value):
+        raise TracedValueError(dispatch.complex_store_message(target.v.dtype))
     if np.shape(value) != np.shape(target):
         np.broadcast_shapes(np.shape(value), np.shape(target))
         if np.broadcast_shapes(np.shape(value), np.shape(target)) != np.shape(target):
@@ -1091,6 +1132,11 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
         value = dispatch.stacked(value)
     tape = tape_of(buffer)
     level = inner(buffer.level, level_of(value))
+    if level is not None and (cnp.PyArray_ISCOMPLEX(view) or (type(value) is ArrayVar and is_complex(value))):
+        if level.kind != FORWARD or level.depth > 0:
+            raise dispatch.dtype_error(None, np.dtype(complex), level)
+        if not cnp.PyArray_ISCOMPLEX(view):
+            raise TracedValueError(dispatch.complex_store_message(view.dtype))
     if level is not None and level.kind != REVERSE:
         return store_carried(level, buffer, view, key, value)
     if type(value) is ScalarVar:

@@ -2,12 +2,13 @@
 
 Importing this package declares the rows.
 Each module is a chapter: functions that act element by element, special functions, reductions, functions that only
-move elements, products, linear algebra (equations, factors, spectra, norms), tables, and last those whose derivative
-is zero or does not exist.
+move elements, products, linear algebra (equations, factors, spectra, norms), tables, those whose derivative is zero
+or does not exist, and what holds for complex operands.
 A row is mathematics and nothing else, so nothing here knows of tapes, levels or programs.
 """
 
 from wengert.rules import (  # noqa: F401
+    complexes,
     composed,
     constant,
     elementwise,

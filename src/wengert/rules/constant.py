@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from wengert.registry import constant, refuse
+from wengert.registry import constant, real_only, refuse
 
 # ---- steps: rounding, signs, ulps
 
 constant(np.sign, np.floor, np.ceil, np.trunc, np.rint, np.floor_divide, np.spacing)
 constant(np.round, np.around, np.fix)
+real_only(np.sign)  # x / |x|
 
 # ---- questions: comparisons and tests
 

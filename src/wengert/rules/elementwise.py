@@ -31,7 +31,7 @@ elementwise(np.multiply, lambda y, a, b: b, lambda y, a, b: a, curvature="cross"
 elementwise(np.divide, lambda y, a, b: 1 / b, lambda y, a, b: -y / b, domain=(ANY, POSITIVE))
 elementwise(np.negative, -1.0, curvature="none", domain=(ANY,))
 elementwise(np.positive, 1.0, curvature="none", domain=(ANY,))
-elementwise(np.conjugate, 1.0, curvature="none", domain=(ANY,))  # of real operands
+elementwise(np.conjugate, 1.0, curvature="none", domain=(ANY,))
 elementwise(np.reciprocal, lambda y, x: -y * y, domain=(POSITIVE,))
 elementwise(np.square, lambda y, x: 2 * x, domain=(ANY,))
 
@@ -335,4 +335,3 @@ structural(
 positions[np.clip] = {"min": 1, "max": 2}
 
 refuse(np.nextafter, "it steps from one rounded number to the next; write x + np.spacing(x)")
-refuse(np.angle, "it is 0 or pi for every real number; write np.arctan2(y, x) for the angle of a point")

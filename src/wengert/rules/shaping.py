@@ -32,7 +32,6 @@ view(np.transpose, np.matrix_transpose, np.linalg.matrix_transpose, np.swapaxes,
 view(np.flip, np.fliplr, np.flipud, np.rot90)
 view(np.diagonal, np.linalg.diagonal, np.broadcast_to)
 view(np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit)
-view(np.real, np.real_if_close)  # of real operands
 if hasattr(np, "unstack"):  # NumPy 2.1
     view(np.unstack)
 
@@ -316,7 +315,7 @@ structural(
     np.full_like, None, full_like_wrt_value, jvp=(None, push_full_like), stacked=True, curvature="none"
 )
 structural(np.full, None, full_wrt_value, jvp=(None, push_full), stacked=True, curvature="none")
-constant(np.zeros_like, np.ones_like, np.empty_like, np.imag)  # imag of real operands
+constant(np.zeros_like, np.ones_like, np.empty_like)
 
 # ---- counting with weights: the transpose of picking by index
 

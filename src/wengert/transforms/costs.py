@@ -14,7 +14,7 @@ class Costs(NamedTuple):
     record: float = 1.2  # one run of f that is recorded
     sweep: float = 0.4  # one pass backwards over the list,
     row: float = 0.05  # and each direction it carries
-    push: float = 1.55  # one run of f with tangents,
+    push: float = 1.5  # one run of f with tangents,
     column: float = 0.1  # and each direction it carries
 
 

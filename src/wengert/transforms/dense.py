@@ -13,11 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from wengert.containers import plain_copy
+from wengert.containers import ComplexInputError, plain_copy
 from wengert.core.levels import running
 from wengert.core.pullback import carried, carried_identity, columns, pull_back, quick
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced, plain
+from wengert.errors import ComplexValueError
+from wengert.transforms.analytic import (
+    WIDEST_COMPLEX,
+    check_analytic,
+    check_complex_leaf,
+    gradient_of,
+    parted,
+    push_complex,
+    slopes_of,
+)
 from wengert.transforms.costs import WIDEST, Plan, is_forward, is_forward_at_once
 from wengert.transforms.products import (
     Directions,
@@ -45,6 +55,8 @@ class Derivative:
     """A derivative of `f` as a callable with the signature of `f`."""
 
     word = "derivative"
+
+    holomorphic = False
 
     def __init__(self, f: Callable, argnums: Any = 0, value: bool = False, has_aux: bool = False):
         if not callable(f):
@@ -75,6 +87,7 @@ class Derivative:
         options = "" if self.argnums == 0 else f", argnums={self.argnums!r}"
         options += ", value=True" if self.with_value else ""
         options += ", has_aux=True" if self.has_aux else ""
+        options += ", holomorphic=True" if self.holomorphic else ""
         return f"{self.word}({_name_of(self.f)}{options})"
 
     @property
@@ -105,13 +118,16 @@ class Derivative:
         if out is None and self._bare and self._shared is None:  # the usual call, kept short
             run = None
             if self._single and (self._size >= 0 or self._goes_quick(args)):
-                found = quick(
-                    rebound(self.f), self.name, args, kwargs, self.argnums, self._n, self._size, self._accept
-                )
-                if type(found) is tuple:
-                    run = self._settled(resumed(self.f, *found, self.name), args, kwargs)
-                elif found is not None:
-                    return found
+                try:
+                    found = quick(
+                        rebound(self.f), self.name, args, kwargs, self.argnums, self._n, self._size, self._accept
+                    )
+                    if type(found) is tuple:
+                        run = self._settled(resumed(self.f, *found, self.name), args, kwargs)
+                    elif found is not None:
+                        return found
+                except ComplexValueError:
+                    run = self._after_complex(args, kwargs)
             if run is None:
                 run = self._record(args, kwargs)
             try:
@@ -133,6 +149,10 @@ class Derivative:
     def _goes_quick(self, args):
         """May a call be tried in one go? See `wengert.core.pullback.quick`."""
         return False
+
+    def _after_complex(self, args, kwargs):
+        """What takes the place of a recording that met a complex value; here nothing."""
+        raise  # what is being handled
 
     def _accept(self, n, m, size):
         """Are m rows to be swept at once over a list of this size?"""
@@ -285,12 +305,29 @@ class Gradient(Derivative):
 
     word = "grad"
 
-    def __init__(self, f, argnums=0, value=False, has_aux=False):
+    def __init__(self, f, argnums=0, value=False, has_aux=False, holomorphic=False):
         super().__init__(f, argnums, value, has_aux)
-        self._size = 0
+        self.holomorphic = holomorphic
+        self._size = -1 if holomorphic else 0
+
+    def __reduce__(self):
+        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.holomorphic)
+
+    def _record(self, args, kwargs):
+        """Recorded; with complex arguments two tangents an element are carried along."""
+        if not self.holomorphic:
+            try:
+                return super()._record(args, kwargs)
+            except ComplexInputError:
+                if running.get():
+                    raise
+        return push_complex(self, args, kwargs)
 
     def of(self, run):
         check_single_number(run, "wengert.jacobian(f), or wengert.vjp(f, x) with a seed")
+        if run.matrices is not None:
+            matrix = slopes_of(run) if self.holomorphic else gradient_of(run)
+            return assemble_inputs(run, parted(run, matrix[0][0]), self._single)
         found = pull_back(run.tape, run.inputs, run.outputs, [1.0], 1, False, True)
         return found[0] if run.restore_inputs is None and self._single else assemble_inputs(run, found, self._single)
 
@@ -303,30 +340,49 @@ class Jacobian(Derivative):
 
     word = "jacobian"
 
-    def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None, mode="auto"):
+    def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None, mode="auto", holomorphic=False):
         super().__init__(f, argnums, value, has_aux)
+        if holomorphic and mode == "reverse":
+            raise ValueError("jacobian: holomorphic=True goes by columns: mode='reverse' has no complex values")
+        self.holomorphic = holomorphic
         if mode not in MODES:
             raise ValueError(f"jacobian: mode is one of {', '.join(map(repr, MODES))}, not {mode!r}")
         self.chunk = checked_chunk(self.word, chunk)
         self.mode = mode
         self.plan: Plan | None = None  # of the last call
         self._m = 0  # elements of the output, as the last call found
+        self._has_complex = False  # f, as some call found
 
     def __repr__(self):
         made = super().__repr__()
         return made if self.mode == "auto" else f"{made[:-1]}, mode={self.mode!r})"
 
     def __reduce__(self):
-        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.chunk, self.mode)
+        options = (self.chunk, self.mode, self.holomorphic)
+        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, *options)
 
     def _record(self, args, kwargs):
         """Run f: recorded, or with tangents where that is chosen; what the last call found decides beforehand."""
+        if self.holomorphic:
+            return self._push_complex(args, kwargs)
         positions = self.positions(args)
         if self.mode != "reverse":
             n = size_of_inputs(args, positions)
             if self._is_forward(n, self._m, False):
                 return self._push(args, kwargs, positions, n)
-        return self._settled(record(self.f, args, kwargs, positions, self.has_aux, self.name), args, kwargs)
+        try:
+            run = record(self.f, args, kwargs, positions, self.has_aux, self.name)
+        except ComplexValueError:
+            return self._after_complex(args, kwargs)
+        return self._settled(run, args, kwargs)
+
+    def _after_complex(self, args, kwargs):
+        """A run with tangents, in place of a recording that met a complex value; from now on at once."""
+        if self.mode == "reverse" or running.get():
+            raise  # what is being handled
+        self._has_complex = True
+        positions = self.positions(args)
+        return self._push(args, kwargs, positions, size_of_inputs(args, positions))
 
     def _settled(self, run, args, kwargs):
         if self.mode == "auto":
@@ -339,7 +395,7 @@ class Jacobian(Derivative):
         return run
 
     def _goes_quick(self, args):
-        if self.mode == "forward" or self.chunk is not None:
+        if self.mode == "forward" or self.chunk is not None or self.holomorphic or self._has_complex:
             return False
         if self.mode == "reverse":
             return True
@@ -356,7 +412,7 @@ class Jacobian(Derivative):
         return True
 
     def _is_forward(self, n, m, recorded):
-        if self.mode == "forward":
+        if self.mode == "forward" or self._has_complex:
             return True
         width = self.chunk or WIDEST
         return is_forward_at_once(n, width) if m == 0 else is_forward(n, m, width, recorded)
@@ -387,11 +443,24 @@ class Jacobian(Derivative):
         self.plan = Plan("forward", n, self._m, runs, 0, k, self._reason("forward") + recorded)
         return kept
 
+    def _push_complex(self, args, kwargs):
+        """Columns of an analytic function."""
+        run = push_complex(self, args, kwargs, self.chunk)
+        n = sum([x.size for x in run.inputs])
+        k = min(self.chunk or WIDEST_COMPLEX, n)
+        m = sum([len(along) for along, _ in run.matrices])
+        self.plan = Plan("forward", n, m, -(-n // k) if k else 1, 0, 2 * k, "holomorphic=True was given")
+        return run
+
     def _reason(self, mode):
+        if self._has_complex:
+            return "f has complex values"
         return f"mode={mode!r} was asked for" if self.mode != "auto" else "the cheaper by the table of costs"
 
     def of(self, run):
         shapes = [shape_of(y) for y in run.outputs]
+        if self.holomorphic:
+            run.matrices = slopes_of(run)
         if run.matrices is not None:
             return self._from_columns(run, shapes)
         if len(run.outputs) == 1:
@@ -424,7 +493,8 @@ class Jacobian(Derivative):
             for x in run.inputs:
                 last = first + math.prod(x.shape)
                 part = matrix[:, first:last]
-                part = part if holds_traced(part) else np.ascontiguousarray(part, dtype=x.dtype)
+                if not holds_traced(part):
+                    part = np.ascontiguousarray(part, dtype=part.dtype if part.dtype.kind == "c" else x.dtype)
                 lines.append(np.reshape(part, (np.shape(matrix)[0], *x.shape)))
                 first = last
             blocks.append(self._block(run, lines, shape))
@@ -519,7 +589,7 @@ class JVP:
         positions = recorder.positions(args)
         directions = Directions(args, positions, v, recorder._single, recorder.name)
         k = max(1, directions.k)
-        run = push(self.f, args, kwargs, positions, recorder.has_aux, recorder.name, k, directions)
+        run = push(self.f, args, kwargs, positions, recorder.has_aux, recorder.name, k, directions, True)
         try:
             found = [np.copy(tangents(run, y)) for y in run.outputs]
             found = [t[: directions.k] for t in found] if directions.stacked else [t[0] for t in found]
@@ -534,17 +604,20 @@ class Elementwise(Derivative):
 
     word = "derivative"
 
-    def __init__(self, f, argnums=0, value=False, has_aux=False, order=1):
+    def __init__(self, f, argnums=0, value=False, has_aux=False, order=1, holomorphic=False):
         super().__init__(f, argnums, value, has_aux)
+        self.holomorphic = holomorphic
         if not isinstance(order, (int, np.integer)) or order < 1:
             raise ValueError(f"derivative: order is a positive integer, not {order!r}")
         if not self._single:
             raise TypeError(f"derivative: argnums is one position, not {argnums!r}")
         self.order = order
+        if holomorphic and order > 1:
+            raise ValueError("derivative: holomorphic=True gives the first derivative only, not order > 1")
         self._random = np.random.default_rng(1964)
 
     def __reduce__(self):
-        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.order)
+        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.order, self.holomorphic)
 
     def __repr__(self):
         made = super().__repr__()
@@ -554,6 +627,9 @@ class Elementwise(Derivative):
         """A run with tangents: one direction of a number, two of an array (see `_seed`)."""
         positions = self.positions(args)
         k = 1 if np.ndim(args[positions[0]]) == 0 else 2
+        if self.holomorphic:
+            k, options = k + 1, (self._complex_seed, True)
+            return push(self.f, args, kwargs, positions, self.has_aux, self.name, k, *options)
         if self.order == 1:
             return push(self.f, args, kwargs, positions, self.has_aux, self.name, k, self._seed)
         return push(self._lower_order, args, kwargs, positions, True, self.name, k, self._seed)
@@ -573,9 +649,19 @@ class Elementwise(Derivative):
         """Ones; of an array also powers of 2 in random order: a function that mixes elements gives itself away."""
         if np.ndim(leaf) == 0:
             return carried(level, leaf, np.ones(1, dtype=leaf.dtype))
-        powers = self._random.permutation(np.size(leaf)) % 40 - 20
-        weights = np.reshape(2.0**powers, np.shape(leaf)).astype(leaf.dtype)
+        weights = self._weights(leaf)
         return carried(level, leaf, np.stack([np.ones_like(weights), weights]))
+
+    def _complex_seed(self, level, leaf, i):
+        """The same, and i."""
+        check_complex_leaf(self.name, leaf)
+        ones = np.ones_like(leaf)
+        seeds = [ones, 1j * ones] if np.ndim(leaf) == 0 else [ones, self._weights(leaf), 1j * ones]
+        return carried(level, leaf, np.stack(seeds))
+
+    def _weights(self, leaf):
+        powers = self._random.permutation(np.size(leaf)) % 40 - 20
+        return np.reshape(2.0**powers, np.shape(leaf)).astype(leaf.dtype)
 
     def of(self, run):
         if len(run.inputs) != 1:
@@ -586,6 +672,8 @@ class Elementwise(Derivative):
     def _checked(self, run, y):
         t = tangents(run, y)
         (x,) = run.inputs
+        if self.holomorphic:
+            check_analytic(self.name, np.reshape(t[0], (-1, 1)), np.reshape(t[-1], (-1, 1)))
         if np.ndim(x) == 0:
             return t[0]
         found, weights = plain(t), plain(tangents(run, x))[1]

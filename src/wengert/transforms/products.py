@@ -17,7 +17,7 @@ import numpy as np
 
 import wengert.numpy  # noqa: F401  (makes NumPy's functions known to the rebinding of code)
 from wengert.containers import input_leaf, leaves_like, lowered, output_leaf, split
-from wengert.core.dispatch import stacked
+from wengert.core.dispatch import holds_complex, stacked
 from wengert.core.levels import is_watched, recording, running
 from wengert.core.memory import Level
 from wengert.core.nested import List
@@ -74,7 +74,7 @@ def record(f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bo
         traced[positions[0]] = x = independent(tape, x)
         run.inputs = [x]
     else:
-        _trace_leaves(run, traced, positions, lambda leaf, _: independent(tape, leaf))
+        _trace_leaves(run, traced, positions, lambda leaf, _: independent(tape, leaf), False)
     _run(run, f, traced, kwargs, has_aux, around)
     if has_stores(tape) and any(was_written(x) for x in run.inputs):
         _warn_once(f, name)
@@ -82,7 +82,8 @@ def record(f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bo
 
 
 def push(
-    f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str, k: int, trace: Callable
+    f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str, k: int, trace: Callable,
+    takes_complex: bool = False,
 ) -> Recording:
     """Run `f` with k tangents carried along; ``trace(level, x, i)`` makes the operand of input leaf i."""
     run = Recording()
@@ -95,7 +96,8 @@ def push(
         traced[positions[0]] = x = trace(run.level, x, 0)
         run.inputs = [x]
     else:
-        _trace_leaves(run, traced, positions, lambda leaf, i: trace(run.level, leaf, i))
+        takes_complex = takes_complex and not around
+        _trace_leaves(run, traced, positions, lambda leaf, i: trace(run.level, leaf, i), takes_complex)
     _run(run, f, traced, kwargs, has_aux, around)
     if any(was_written(x) for x in run.inputs):
         _warn_once(f, name)
@@ -144,19 +146,21 @@ def _take_apart(run: Recording, y) -> None:
         return
     leaves, run.restore_output = split(y)
     run.template = y
-    run.outputs = [output_leaf(leaf, run.name) for leaf in leaves]
+    takes_complex = run.level.is_forward and run.level.depth == 0
+    run.outputs = [output_leaf(leaf, run.name, takes_complex) for leaf in leaves]
     for leaf in run.outputs:
         is_output(run.level, leaf)
 
 
-def _trace_leaves(run: Recording, traced: list, positions: tuple, trace: Callable) -> None:
+def _trace_leaves(run: Recording, traced: list, positions: tuple, trace: Callable, takes_complex: bool) -> None:
     """Trace arguments that are numbers, lists, containers, or several: ``trace(leaf, i)`` makes the operand."""
     run.inputs = []
     run.restore_inputs = []
     try:
         for position in positions:
             leaves, restore = split(traced[position])
-            leaves = [trace(input_leaf(leaf, run.name), len(run.inputs) + i) for i, leaf in enumerate(leaves)]
+            leaves = [input_leaf(leaf, run.name, takes_complex) for leaf in leaves]
+            leaves = [trace(leaf, len(run.inputs) + i) for i, leaf in enumerate(leaves)]
             run.inputs += leaves
             run.restore_inputs.append((restore, len(leaves)))
             traced[position] = restore(leaves)
@@ -261,7 +265,9 @@ def leaves_of_rows(rows: np.ndarray, shapes: list) -> list:
     return [np.reshape(rows[:, a:b], (len(rows), *shape)) for a, b, shape in zip(ends, ends[1:], shapes)]
 
 
-def as_directions(seeds: list, shapes: list, name: str, word: str, whose: str) -> tuple[list, int, bool]:
+def as_directions(
+    seeds: list, shapes: list, name: str, word: str, whose: str, kinds: str = "biuf"
+) -> tuple[list, int, bool]:
     """Seeds as arrays, how many directions they are, and whether they are stacked: those have one axis more."""
     seeds = [_as_array(seed) for seed in seeds]
     is_stacked = seeds[0].ndim == len(shapes[0]) + 1
@@ -272,7 +278,7 @@ def as_directions(seeds: list, shapes: list, name: str, word: str, whose: str) -
             raise ValueError(
                 f"{name}: the {word} has shape {seed.shape}, expected {whose} {shape}, or {stack} for k directions"
             )
-        if seed.dtype.kind not in "biuf":
+        if seed.dtype.kind not in kinds:
             raise ValueError(f"{name}: the {word} has dtype {seed.dtype}, expected real numbers")
     return seeds, k, is_stacked
 
@@ -334,7 +340,13 @@ class Directions:
         parts = (v,) if single else v
         found = [leaf for p, part in zip(positions, parts) for leaf in leaves_like(args[p], part, name)]
         shapes = [np.shape(point) for point in points]
-        self.leaves, self.k, self.stacked = as_directions(found, shapes, name, "direction", "the argument's shape")
+        kinds = "biufc" if any(map(holds_complex, points)) else "biuf"
+        self.leaves, self.k, self.stacked = as_directions(
+            found, shapes, name, "direction", "the argument's shape", kinds
+        )
+        for point, t in zip(points, self.leaves):
+            if holds_complex(t) and not holds_complex(point):
+                raise ValueError(f"{name}: the direction has dtype {t.dtype}, expected real numbers for real ones")
 
     def __call__(self, level, leaf, i):
         t = self.leaves[i]

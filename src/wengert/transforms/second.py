@@ -15,6 +15,7 @@ import numpy as np
 from wengert.containers import leaves_like
 from wengert.core.levels import outside, running
 from wengert.core.pullback import pull_back
+from wengert.core.rebind import rebound
 from wengert.core.second import hessian_products, push_forward, symmetrise
 from wengert.core.var import holds_traced
 from wengert.errors import LevelError
@@ -148,7 +149,7 @@ def _symmetric(rows):
 
 def _number(hessian):
     """f, checked to return a single number."""
-    f = hessian.f
+    f = rebound(hessian.f)
 
     def checked(*args, **kwargs):
         y = f(*args, **kwargs)

@@ -1,0 +1,147 @@
+"""Complex operands: which rules are right for them, and rules of their own.
+
+A rule for real operands holds where the function is analytic in each operand and the rule uses no order, sign or
+size of numbers, and is accurate off the real axis.
+Where the function is not analytic its tangents are linear over the real numbers: the function of the tangent for
+parts and conjugates, and for sizes and angles what the chain rule gives.
+On a branch cut a derivative belongs to the side that the value is on, which the sign of a zero tells.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wengert.errors import UnsupportedFunctionError
+from wengert.registry import analytic, composed, on_complex, strong
+from wengert.rules import shaping  # noqa: F401  (declares rows that are spoken of here)
+from wengert.rules.broadcasting import aligned
+from wengert.rules.composed import as_array
+from wengert.rules.elementwise import power_wrt_base, power_wrt_exponent
+from wengert.rules.linalg import as_scalars
+from wengert.rules.products import push_vdot, push_vecdot, transposed
+from wengert.rules.reductions import products_of_others
+
+# ---- rules that hold as they are
+
+analytic(np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.reciprocal, np.square, np.where)
+analytic(np.sqrt, np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p)
+analytic(np.sin, np.cos, np.sinh, np.cosh)
+analytic(np.sum, np.mean, np.prod, np.cumsum, np.cumprod, np.diff, np.trace, np.linalg.trace)
+analytic(np.matmul, np.dot, np.inner, np.outer, np.linalg.outer, np.tensordot, np.einsum, np.kron)
+analytic(np.concatenate, np.stack, np.append, np.insert, np.compress, np.extract, np.pad)
+analytic(np.linalg.matrix_power, np.linalg.multi_dot, np.linalg.solve, np.linalg.inv)
+analytic(np.linalg.tensorsolve, np.linalg.tensorinv)
+analytic(np.block, np.copyto, np.fill_diagonal, np.meshgrid, np.broadcast_arrays, np.select, np.polyval)
+analytic(np.atleast_1d, np.atleast_2d, np.atleast_3d)
+
+for name in ("cumulative_sum", "cumulative_prod"):  # NumPy 2.1
+    if hasattr(np, name):
+        analytic(getattr(np, name))
+if np.linalg.tensordot is not np.tensordot:
+    analytic(np.linalg.tensordot)
+if np.linalg.matmul is not np.matmul:
+    analytic(np.linalg.matmul)
+
+# ---- analytic functions, whose partials need care off the real axis
+
+
+def of_partial(partial):
+    """Tangents of a function of one operand, from its derivative."""
+    return lambda t, y, x: strong(t, partial(y, x))
+
+
+def inverse_square(z):
+    """1 / z^2, and 0 where z overflowed."""
+    return np.where(np.isinf(z), 0, np.square(1 / z))
+
+
+def less_one(z):
+    """1 - z, with the sign of a zero in the imaginary part."""
+    return -(z - 1)
+
+
+def arcsin_slope(z):
+    """Each root is continuous off its own cut."""
+    return 1 / (np.sqrt(less_one(z)) * np.sqrt(less_one(-z)))
+
+
+def turned(z):
+    """i z, exactly."""
+    w = np.empty_like(z)
+    w.real, w.imag = -z.imag, z.real
+    return w
+
+
+on_complex(np.tan, of_partial(lambda y, x: inverse_square(np.cos(x))))
+on_complex(np.tanh, of_partial(lambda y, x: inverse_square(np.cosh(x))))
+on_complex(np.arcsin, of_partial(lambda y, x: arcsin_slope(x)))
+on_complex(np.arccos, of_partial(lambda y, x: -arcsin_slope(x)))
+on_complex(np.arctan, of_partial(lambda y, x: 1 / ((x - 1j) * (x + 1j))))
+on_complex(np.arcsinh, of_partial(lambda y, x: arcsin_slope(turned(x))))
+on_complex(np.arccosh, of_partial(lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(less_one(-x)))))
+on_complex(np.arctanh, of_partial(lambda y, x: 1 / (less_one(x) * less_one(-x))))
+
+
+def as_complex(y, *operands):
+    """Operands of the type of the result: a real negative base has a complex logarithm."""
+    return [np.asarray(x, dtype=y.dtype) for x in operands]
+
+
+def push_base(t, y, a, b):
+    return strong(aligned(t, a, np.ndim(y)), power_wrt_base(y, *as_complex(y, a, b)))
+
+
+def push_exponent(t, y, a, b):
+    return strong(aligned(t, b, np.ndim(y)), power_wrt_exponent(y, *as_complex(y, a, b)))
+
+
+on_complex(np.power, push_base, push_exponent)
+on_complex(np.float_power, push_base, push_exponent)
+
+
+def det_slope(y, a):
+    """Cofactors, det(a) a^-T; of singular matrices from the decomposition a = U S V^H."""
+    if np.all(np.not_equal(y, 0) & np.isfinite(y)):
+        return as_scalars(y) * transposed(np.linalg.inv(a))
+    is_finite = np.isfinite(a).all(axis=(-2, -1), keepdims=True)
+    u, s, vh = np.linalg.svd(np.where(is_finite, a, 0))
+    phase = as_scalars(np.linalg.det(u) * np.linalg.det(vh))
+    slope = phase * np.matmul(np.conj(u) * products_of_others(s)[..., None, :], np.conj(vh))
+    return np.where(is_finite, slope, np.nan)
+
+
+on_complex(np.linalg.det, lambda t, y, a: np.sum(strong(t, det_slope(y, a)), axis=(-2, -1)))
+
+# ---- functions that are linear over the real numbers only
+
+on_complex(np.conjugate, lambda t, y, x: np.conj(t))
+on_complex(np.absolute, lambda t, y, x: strong(t, np.where(y == 0, 0, np.conj(x / y))).real)
+on_complex(
+    np.vdot,
+    lambda t, y, a, b: push_vdot(np.conj(t), a, b),
+    lambda t, y, a, b: push_vdot(t, b, np.conj(a)),
+)
+for fun in {np.vecdot, np.linalg.vecdot}:
+    on_complex(
+        fun,
+        lambda t, y, x1, x2, *, axis=-1: push_vecdot(np.conj(t), y, x1, x2, axis),
+        lambda t, y, x1, x2, *, axis=-1: push_vecdot(t, y, x2, np.conj(x1), axis),
+    )
+
+
+def _angle(z, deg=False):
+    z = as_array(z)
+    if z.dtype.kind != "c":
+        raise UnsupportedFunctionError(
+            "numpy.angle has no derivative: it is 0 or pi for every real number; "
+            "write np.arctan2(y, x) for the angle of a point"
+        )
+    angle = np.arctan2(z.imag, z.real)
+    return angle * (180 / np.pi) if deg else angle
+
+
+composed(np.real, lambda val: as_array(val).real)
+composed(np.imag, lambda val: as_array(val).imag)
+composed(np.real_if_close, lambda a, tol=100: as_array(a))
+composed(np.angle, _angle)
+analytic(np.real, np.imag, np.angle)

@@ -1,0 +1,109 @@
+"""Derivatives in complex arguments: two tangents for each element, along 1 and along i.
+
+A function is analytic where the second is i times the first (Cauchy and Riemann); of a real function they are the
+parts of its gradient.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from wengert.core.pullback import carried, columns
+from wengert.transforms.products import Recording, push, size_of_inputs
+
+#: most elements whose tangents are carried at once
+WIDEST_COMPLEX = 32
+
+
+def push_complex(derivative, args: tuple, kwargs: dict, chunk: int | None = None) -> Recording:
+    """Runs of f with both tangents of some elements each; the value and aux are those of the first run.
+
+    ``matrices`` of the result holds for each output those along 1 and those along i, as columns.
+    """
+    positions = derivative.positions(args)
+    n = size_of_inputs(args, positions)
+    kept, parts = None, []
+    for first in range(0, max(n, 1), chunk or WIDEST_COMPLEX):
+        width = min(chunk or WIDEST_COMPLEX, n - first)
+        trace = _Both(first, width, derivative)
+        options = (derivative.has_aux, derivative.name, 2 * width, trace, True)
+        run = push(derivative.f, args, kwargs, positions, *options)
+        found = [columns(run.level, y) for y in run.outputs]
+        parts.append([(matrix[:, :width], matrix[:, width:]) for matrix in found])
+        if kept is None:
+            kept = run
+        else:
+            run.close()
+    kept.matrices = [tuple(np.concatenate(side, axis=1) for side in zip(*pairs)) for pairs in zip(*parts)]
+    return kept
+
+
+class _Both:
+    """Traces inputs with rows of the identity, and of i times it where they are complex, from `first` on."""
+
+    def __init__(self, first, width, derivative):
+        self._first = first
+        self._width = width
+        self._derivative = derivative
+
+    def __call__(self, level, leaf, i):
+        if self._derivative.holomorphic:
+            check_complex_leaf(self._derivative.name, leaf)
+        ones = np.eye(self._width, np.size(leaf), self._first, dtype=leaf.dtype)
+        self._first -= np.size(leaf)
+        other = 1j * ones if leaf.dtype.kind == "c" else np.zeros_like(ones)
+        return carried(level, leaf, np.reshape(np.concatenate([ones, other]), (level.k, *np.shape(leaf))))
+
+
+def check_complex_leaf(name: str, leaf) -> None:
+    """Refuse a real argument of an analytic function: the function would be called with another type."""
+    if leaf.dtype.kind != "c":
+        raise TypeError(
+            f"{name}: holomorphic=True is for complex arguments, this one has dtype {leaf.dtype}: pass x + 0j"
+        )
+
+
+def check_analytic(name: str, along, across) -> None:
+    """Raise unless tangents along i are i times those along 1, to rounding relative to the row."""
+    is_known = np.isfinite(along) & np.isfinite(across)
+    gap = np.where(is_known, np.abs(across - 1j * along), 0)
+    size = np.where(is_known, np.abs(along) + np.abs(across), 0)
+    tolerance = float(np.finfo(along.dtype).eps) ** 0.6
+    if np.any(gap > tolerance * np.max(size, axis=1, keepdims=True, initial=0)):
+        raise ValueError(
+            f"{name}: the function is not holomorphic here: its derivative along i is not i times the one along 1. "
+            "wengert.jvp gives its derivative in a direction, wengert.grad the gradient of a real function"
+        )
+
+
+def slopes_of(run: Recording) -> list:
+    """The complex Jacobian of each output of an analytic function, as a matrix."""
+    for along, across in run.matrices:
+        check_analytic(run.name, along, across)
+    return [along for along, _ in run.matrices]
+
+
+def gradient_of(run: Recording) -> list:
+    """The g of each real output with df = Re(sum(conj(g) dx)), as a row."""
+    found = []
+    for along, across in run.matrices:
+        if along.dtype.kind == "c":
+            raise TypeError(
+                f"{run.name}: the function returned a complex number, which has no gradient: pass holomorphic=True "
+                "for the derivative of an analytic function, or take its real part or its size"
+            )
+        found.append(along + 1j * across)
+    return found
+
+
+def parted(run: Recording, matrix) -> list:
+    """A row over all inputs, in the shapes and types of the inputs."""
+    leaves, first = [], 0
+    for x in run.inputs:
+        last = first + math.prod(x.shape)
+        part = np.reshape(matrix[..., first:last], x.shape)
+        leaves.append((part if x.dtype.kind == "c" else part.real)[()])
+        first = last
+    return leaves

@@ -1,0 +1,633 @@
+"""Complex values in forward mode: every rule against differences in two directions, closed forms and mpmath."""
+
+from __future__ import annotations
+
+import pickle
+import re
+
+import mpmath
+import numpy as np
+import pytest
+
+import helpers
+import wengert as wg
+from wengert import registry
+from wengert.errors import ComplexValueError, TracedValueError, UnsupportedFunctionError
+
+
+def parts(x):
+    """Real and imaginary parts side by side, as the helpers take real arrays."""
+    x = np.asarray(x)
+    return np.stack([x.real, x.imag]) if np.iscomplexobj(x) else x
+
+
+def assert_rounding(found, expected):
+    """Equal to rounding relative to the size of the number: its parts are no better known."""
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert found.shape == expected.shape
+    if not np.iscomplexobj(found):
+        helpers.assert_rounding(found, expected)
+    else:
+        assert np.all(np.abs(found - expected) <= 1e-14 * np.abs(expected)), (found, expected)
+
+
+def assert_same_bits(found, expected):
+    helpers.assert_same_bits(parts(found), parts(expected))
+
+
+def numbers(*shape, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=shape) + 1j * rng.normal(size=shape)
+
+
+def by_differences(f, x, v):
+    """Derivative along a real line, extrapolated: about ten digits."""
+    d = [(np.asarray(f(x + h * v)) - np.asarray(f(x - h * v))) / (2 * h) for h in (1e-3, 2e-3, 4e-3)]
+    e = [(4 * d[i] - d[i + 1]) / 3 for i in (0, 1)]
+    return (16 * e[0] - e[1]) / 15
+
+
+def check_directions(f, x, seed=0, rtol=1e-8):
+    """The tangents of f at x, complex or real, are those of differences: along 1, along i, and along a mix of both."""
+    w = numbers(*np.shape(x), seed=seed)
+    y = f(x)
+    for v in (w, 1j * w, w.real + 0j) if np.iscomplexobj(x) else (w.real, w.imag):
+        value, t = wg.jvp(f, x, v)
+        assert_same_bits(np.asarray(value), np.asarray(y))
+        expected = by_differences(f, x, v)
+        assert np.shape(t) == np.shape(y) and np.iscomplexobj(t) == np.iscomplexobj(y)
+        scale = max(1.0, np.max(np.abs(expected)))
+        assert np.allclose(t, expected, rtol=rtol, atol=rtol * scale), (t, expected)
+
+
+# ---- functions that act element by element
+
+MP = {
+    "exp": mpmath.exp,
+    "log": mpmath.log,
+    "log2": lambda z: mpmath.log(z) / mpmath.log(2),
+    "log10": lambda z: mpmath.log(z) / mpmath.log(10),
+    "log1p": lambda z: mpmath.log(1 + z),
+    "exp2": lambda z: mpmath.exp(z * mpmath.log(2)),
+    "expm1": lambda z: mpmath.exp(z) - 1,
+    "sqrt": mpmath.sqrt,
+    "square": lambda z: z * z,
+    "reciprocal": lambda z: 1 / z,
+    "negative": lambda z: -z,
+    "positive": lambda z: z,
+    "sin": mpmath.sin,
+    "cos": mpmath.cos,
+    "tan": mpmath.tan,
+    "sinh": mpmath.sinh,
+    "cosh": mpmath.cosh,
+    "tanh": mpmath.tanh,
+    "arcsin": mpmath.asin,
+    "arccos": mpmath.acos,
+    "arctan": mpmath.atan,
+    "arcsinh": mpmath.asinh,
+    "arccosh": mpmath.acosh,
+    "arctanh": mpmath.atanh,
+}
+
+#: in all quadrants, near and far, near the branch points, and beyond what exponentials can hold
+POINTS = [
+    0.3 + 0.4j, -1.7 + 0.6j, -0.2 - 2.5j, 3.1 - 0.7j, 1e-9 + 1e-8j, 1.0000001 + 1e-7j, 1e-7 - 0.9999999j,
+    -1.0000001 - 1e-7j, 0.5 + 20j, 18.0 - 1.1j, 1e3 + 2e3j, -4.0 + 1e-12j,
+]  # fmt: skip
+
+
+def exact_slope(name, z):
+    with mpmath.workdps(60):
+        d = mpmath.diff(MP[name], mpmath.mpc(z), h=mpmath.mpf(10) ** -25)
+        return complex(d)
+
+
+@pytest.mark.parametrize("name", MP)
+def test_derivatives_of_analytic_functions_are_those_of_mpmath(name):
+    fun = getattr(np, name)
+    for z in POINTS:
+        with np.errstate(all="ignore"):
+            if not np.isfinite(fun(z)):
+                continue
+            expected = exact_slope(name, z)
+            found = wg.derivative(fun, z, holomorphic=True)
+            array = wg.derivative(fun, np.array([z, z]), holomorphic=True)
+        if expected == 0 or abs(expected) < 1e-290:
+            assert abs(found) < 1e-290
+            continue
+        digits = 2e-14 if name != "exp2" else 2e-14 * (1 + abs(z) / 10)  # NumPy's value is no better
+        assert abs(found - expected) <= digits * abs(expected), (z, found, expected)
+        assert_rounding(array, np.array([found, found]))
+
+
+@pytest.mark.parametrize("name", sorted(MP))
+def test_the_list_of_analytic_functions_is_complete(name):
+    assert registry.lookup(getattr(np, name)).on_complex
+
+
+def test_every_function_of_one_operand_is_tested_or_refused():
+    known = {*MP, "absolute", "conjugate"}
+    for fun, row in list(registry.rows.items()):
+        if row.kind == "elementwise" and isinstance(fun, np.ufunc) and fun.nin == 1 and fun.__name__ not in known:
+            assert not row.on_complex, fun
+            with pytest.raises((UnsupportedFunctionError, TypeError)):
+                wg.jvp(fun, 0.3 + 0.2j, 1.0)
+
+
+CUTS = {
+    "sqrt": [-2.0],
+    "log": [-2.0],
+    "arcsin": [2.0, -2.0],
+    "arccos": [2.0, -2.0],
+    "arctanh": [2.0, -2.0],
+    "arccosh": [0.5, -2.0],
+    "arcsinh": [2.0j, -2.0j],
+    "arctan": [2.0j, -2.0j],
+}
+
+
+@pytest.mark.parametrize("name", CUTS)
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_on_a_cut_the_derivative_belongs_to_the_side_of_the_value(name, side):
+    fun = getattr(np, name)
+    for x in CUTS[name]:
+        on = complex(x.real, side * 0.0) if isinstance(x, float) else complex(side * 0.0, x.imag)
+        near = complex(x.real, side * 1e-9) if isinstance(x, float) else complex(side * 1e-9, x.imag)
+        assert abs(fun(on) - fun(near)) < 1e-7
+        assert abs(wg.derivative(fun, on, holomorphic=True) - exact_slope(name, near)) < 1e-7
+
+
+def test_tangents_beyond_the_largest_exponential():
+    assert wg.derivative(np.tanh, 800 + 1j, holomorphic=True) == 0
+    assert wg.derivative(np.tan, 1 + 800j, holomorphic=True) == 0
+    assert np.isnan(wg.derivative(np.tan, complex(np.nan, 1), holomorphic=True))
+
+
+A, B, C = numbers(3, seed=1), numbers(3, seed=2), numbers(3, 3, seed=3) + 2 * np.eye(3)
+R = np.array([0.7, 1.3, 0.4])
+
+#: complex x of shape (3,)
+PROGRAMS = {
+    "arithmetic": lambda x: (x + A) * x / (B - x) - x**2 + 1j * x,
+    "operators with numbers": lambda x: 2.0 / x + (1 + 2j) * x - 3 + x / 1j,
+    "powers": lambda x: x**3 + x**-1 + x**0.5 + x ** (0.3 + 0.2j),
+    "powers of constants": lambda x: 2.0**x + (1 + 1j) ** x + np.power(R, x) + np.power(-R, x),
+    "both in the power": lambda x: x**x[::-1],
+    "float_power": lambda x: np.float_power(x, 1.5),
+    "numbers": lambda x: x[0] * x[1] / x[2] + x[0] ** 2 - 1j * x[1] ** x[2] + abs(x[0]),
+    "real and imag": lambda x: x.real * x.imag[::-1],
+    "np.real and np.imag": lambda x: np.real(x) + 2 * np.imag(x) ** 2,
+    "of a number": lambda x: x[0].real * x[1].imag + x[2].conjugate(),
+    "conj": lambda x: x.conj() * x**2 + np.conj(x) + x.conjugate(),
+    "abs": lambda x: abs(x) + np.abs(x) * x,
+    "angle": lambda x: np.angle(x) + np.angle(x, deg=True),
+    "sum and mean": lambda x: np.sum(x**2) + x.mean() * 1j + np.sum(x, keepdims=True),
+    "prod": lambda x: np.prod(x) + np.cumprod(x),
+    "cumsum and diff": lambda x: np.cumsum(x)[:2] * np.diff(x),
+    "dot": lambda x: np.dot(x, x) + x @ A + C @ x + np.inner(A, x),
+    "vdot": lambda x: np.vdot(x, A) + np.vdot(A, x) * np.vdot(x, x),
+    "vecdot": lambda x: np.vecdot(x, A) + np.vecdot(A, x) + np.linalg.vecdot(x, x),
+    "matmul": lambda x: (C * x) @ (x[:, None] * C),
+    "einsum": lambda x: np.einsum("i,ij,j->i", x, C, x),
+    "outer": lambda x: np.outer(x, A) + np.kron(x, B).reshape(3, 3) + np.tensordot(x, x, 0),
+    "where": lambda x: np.where(np.abs(x) > 1, x**2, 1 / x) + np.where(x.real > 0, x, 0.0),
+    "stack": lambda x: np.stack([x, A, x.real]) * np.concatenate([x, R, x[:3]]).reshape(3, 3),
+    "lists": lambda x: np.array([x[0], 1.0, 2j, x[1].real]) * np.array([[x[0], x[1]], [x[2], 1j]]).ravel(),
+    "vstack": lambda x: np.vstack([x, x.conj()]).T.ravel()[::2],
+    "append and insert": lambda x: np.append(x, 1j) * np.insert(x, 1, 2.0),
+    "pad": lambda x: np.pad(x, 1) + np.pad(x, 1, "edge"),
+    "indexing": lambda x: x[::-1] * x[[2, 0, 0]] + x[x.real > -9] * x[None, :][0],
+    "reshape": lambda x: (x.reshape(3, 1) * x.T).swapaxes(0, 1).ravel(),
+    "tril and roll": lambda x: np.tril(np.outer(x, x)) + np.roll(x, 1) + np.repeat(x[:1], 3) + np.tile(x, 1),
+    "diag and trace": lambda x: np.diag(x) * np.trace(np.outer(x, C[0])),
+    "polyval": lambda x: np.polyval(x, 0.3 + 1j) + np.polyval([1j, 2.0], x),
+    "solve": lambda x: np.linalg.solve(C + np.diag(x), x),
+    "solve many": lambda x: np.linalg.solve(C * x, C + x),
+    "inv": lambda x: np.linalg.inv(C + np.diag(x)),
+    "det": lambda x: np.linalg.det(C * x) + np.linalg.det(np.stack([C + np.diag(x), C])),
+    "matrix_power": lambda x: np.linalg.matrix_power(C + np.diag(x), 3) + np.linalg.matrix_power(C * x, -2),
+    "multi_dot": lambda x: np.linalg.multi_dot([x, C, C, x]),
+    "round": lambda x: np.round(x, 0) * x,
+    "copy": lambda x: x.copy() * np.copy(x) + np.array(x) + np.asarray(x, dtype=complex),
+    "broadcast": lambda x: np.broadcast_to(x, (2, 3)) * np.meshgrid(x, x[:2])[0],
+    "iteration": lambda x: sum(z * z.conj() for z in x),
+    "as real pairs": lambda x: np.hypot(x.real, x.imag) + np.arctan2(x.imag, x.real),
+    "fourier sum": lambda x: np.exp(-2j * np.pi * np.outer(np.arange(3), np.arange(3)) / 3) @ x,
+    "augmented": lambda x: augmented(x),
+    "buffer": lambda x: buffer(x),
+    "real parts written": lambda x: real_parts_written(x),
+    "writes into x": lambda x: writes(x.copy()),
+}  # fmt: skip
+
+#: real x of shape (3,)
+OF_REAL = {
+    "exp(i x)": lambda x: np.exp(1j * x),
+    "numbers": lambda x: 1j * x[0] + x[1] * (2 + 1j) - x[2] / 1j + (1 + 1j) ** x[0] + x[0] ** 1j + (1j - x[0]),
+    "float64 and complex128": lambda x: np.complex128(1 + 2j) * x[0] + x[1] ** np.complex128(2j),
+    "size": lambda x: np.abs(np.sum(np.exp(1j * x))) ** 2,
+    "there and back": lambda x: (x * (1 + 2j)).real + (x * 1j).imag,
+    "astype": lambda x: x.astype(complex) ** 2 * 1j,
+    "array of type complex": lambda x: np.array([x[0], x[1]], dtype=complex) * np.array([x[0], 1j * x[1]]),
+    "x in a complex buffer": lambda x: buffer(x),
+    "complex powers of negative numbers": lambda x: np.power(-np.abs(x), 0.5 + 0j),
+    "solve": lambda x: np.linalg.solve(C, x) + np.linalg.solve(C + np.diag(x), A),
+    "einsum": lambda x: np.einsum("i,ij,j", x, C, x * 1j),
+    "full": lambda x: np.full(2, x[0] * 1j) + np.full_like(A[:2], x[1]),
+    "where": lambda x: np.where(x > 0, x, 1j * x),
+}
+
+
+def augmented(x):
+    y = x * 1j
+    y += x
+    y *= y[::-1]
+    y /= 2 + x
+    y -= x[0]
+    y **= 2
+    return y
+
+
+def buffer(x):
+    y = np.zeros(5, dtype=complex)
+    y[0] = x[0]
+    y[1:3] = x[1:] * 1j
+    y[[3, 4]] = x[:2].real
+    y[0] *= y[1]
+    work = np.zeros_like(y)
+    work[...] = y
+    return work * y
+
+
+def real_parts_written(x):
+    y = np.zeros(3, dtype=complex)
+    y.real[:] = x.imag
+    y.imag[1] = x[0].real
+    y.real = x.real * y.real
+    return y * x
+
+
+def writes(x):
+    x[0] = x[1] * x[2]
+    x.imag[1] = 3 * x[0].real
+    return x**2
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_tangents_of_complex_arguments_are_those_of_differences(name):
+    check_directions(PROGRAMS[name], numbers(3, seed=11) + 1.5)
+
+
+@pytest.mark.parametrize("name", OF_REAL)
+def test_complex_results_of_real_arguments_need_no_flag(name):
+    f, x = OF_REAL[name], np.array([0.8, -0.6, 1.7])
+    check_directions(f, x)
+    J = wg.jacobian(f, x)
+    columns = [wg.jvp(f, x, e)[1] for e in np.eye(3)]
+    assert J.dtype == np.asarray(f(x)).dtype
+    assert_rounding(J, np.stack(columns, axis=-1))
+
+
+def test_jacobians_of_many_variables_go_forward_at_once_and_later():
+    x = np.linspace(0.1, 2, 150)
+    J = wg.jacobian(lambda x: np.exp(1j * x) * x[0])
+    expected = np.diag(1j * np.exp(1j * x)) * x[0]
+    expected[:, 0] += np.exp(1j * x)
+    for _ in range(2):
+        assert_rounding(J(x), expected)
+        assert J.plan.mode == "forward"
+    with pytest.raises(ComplexValueError, match=r"forward mode only: use wengert\.jvp"):
+        wg.jacrev(lambda x: np.exp(1j * x), x)
+
+
+@pytest.mark.parametrize("name", ["det", "singular"])
+def test_determinants_by_cofactors(name):
+    a = numbers(3, 3, seed=5)
+    if name == "singular":
+        a[2] = a[0] * (1 + 2j) - a[1]
+    slope = wg.grad(np.linalg.det, a, holomorphic=True)
+    minor = lambda i, j: np.linalg.det(np.delete(np.delete(a, i, 0), j, 1))
+    cofactors = [[(-1) ** (i + j) * minor(i, j) for j in range(3)] for i in range(3)]
+    assert np.allclose(slope, cofactors, rtol=1e-12, atol=1e-12)
+
+
+# ---- drivers
+
+Z = np.array([1 + 2j, -0.5 + 0.3j, 2.0 - 1j])
+
+HOLOMORPHIC = {
+    "powers": (lambda z: z**2 * z[0], lambda z: np.diag(2 * z * z[0]) + np.outer(z**2, [1, 0, 0])),
+    "in pairs": (lambda z: z.real + 1j * z.imag, lambda z: np.eye(3, dtype=complex)),
+    "one number": (lambda z: np.sum(np.exp(z)), np.exp),
+}
+
+
+@pytest.mark.parametrize("name", HOLOMORPHIC)
+@pytest.mark.parametrize("chunk", [None, 2])
+def test_jacobian_of_analytic_functions(name, chunk):
+    f, exact = HOLOMORPHIC[name]
+    assert_rounding(wg.jacobian(f, Z, holomorphic=True, chunk=chunk), exact(Z))
+    assert wg.jacobian(f, Z, holomorphic=True, mode="forward").dtype == complex
+
+
+def test_jacobian_of_more_elements_than_go_at_once():
+    z = numbers(75, seed=9)
+    y, J = wg.jacobian(lambda z: np.sin(z) * z[-1], z, holomorphic=True, value=True)
+    expected = np.diag(np.cos(z)) * z[-1]
+    expected[:, -1] += np.sin(z)
+    assert_rounding(J, expected)
+    assert_rounding(y, np.sin(z) * z[-1])
+
+
+def test_gradient_of_a_real_function_points_uphill():
+    g = wg.grad(lambda z: np.sum(np.abs(z) ** 2), Z)
+    assert_rounding(g, 2 * Z)
+    f = lambda z: np.abs(np.sum(z**2 * A)) + np.sum(z.real * z.imag[::-1])
+    g = wg.grad(f, Z)
+    for seed in range(3):
+        dz = numbers(3, seed=seed)
+        assert np.allclose(np.sum(np.conj(g) * dz).real, wg.jvp(f, Z, dz)[1], rtol=1e-13)
+        assert np.allclose(np.sum(np.conj(g) * dz).real, by_differences(f, Z, dz), rtol=1e-9)
+    value, g1 = wg.value_and_grad(f, Z)
+    assert value == f(Z) and np.array_equal(g, g1)
+    assert_rounding(wg.grad(np.abs, 3 + 4j), 0.6 + 0.8j)
+    assert wg.grad(np.abs, np.complex64(3 + 4j)).dtype == np.complex64
+
+
+def test_gradient_of_containers_and_of_several_arguments():
+    p = {"w": Z, "b": np.array([0.5, 2.0]), "c": 1j}
+    g = wg.grad(lambda p: np.sum(np.abs(p["w"]) ** 2) * p["b"][0] + p["c"].imag * p["b"][1], p)
+    assert_rounding(g["w"], 2 * Z * 0.5)
+    assert_rounding(g["b"], np.array([np.sum(np.abs(Z) ** 2), 1.0]))
+    assert g["b"].dtype == float and g["c"] == 2j
+    a, b = wg.grad(lambda z, x: np.abs(z) ** 2 * x, 1 + 1j, args=(3.0,), argnums=(0, 1))
+    assert_rounding(np.array([a, b]), np.array([6 + 6j, 2.0]))
+    assert b.dtype == float
+
+
+def test_derivative_of_analytic_functions():
+    assert_rounding(wg.derivative(lambda z: z**3, 1 + 1j, holomorphic=True), 3 * (1 + 1j) ** 2)
+    y, d, aux = wg.derivative(lambda z: (np.log(z), z.real), Z, holomorphic=True, value=True, has_aux=True)
+    assert_rounding(d, 1 / Z)
+    assert_same_bits(y, np.log(Z))
+    assert_same_bits(aux, Z.real)
+    assert_rounding(wg.derivative(lambda x: np.exp(1j * x), 0.3), 1j * np.exp(0.3j))
+    with pytest.raises(ValueError, match="mixes the elements"):
+        wg.derivative(lambda z: z * z[0], Z, holomorphic=True)
+    assert_rounding(wg.grad(lambda z: np.sum(z**2), Z, holomorphic=True), 2 * Z)
+
+
+def test_directions_of_complex_arguments():
+    f = lambda z: z**2
+    V = numbers(4, 3, seed=4)
+    assert_rounding(wg.jvp(f, Z, V)[1], 2 * Z * V)
+    assert_rounding(wg.jvp(f, Z, np.ones(3))[1], 2 * Z)
+    assert_rounding(wg.jvp(f, [1j, 2.0], [1.0, 1j])[1], np.array([2j, 4j]))
+    assert wg.jvp(f, Z, np.zeros((0, 3)))[1].shape == (0, 3)
+    with pytest.raises(ValueError, match="the direction has dtype complex128, expected real numbers"):
+        wg.jvp(f, Z.real, 1j * Z)
+    with pytest.raises(ValueError, match="the direction has dtype complex128, expected real numbers for real ones"):
+        wg.jvp(lambda p: p["z"] * p["x"], {"z": 1j, "x": 1.0}, {"z": 1j, "x": 1j})
+
+
+def test_callables_say_what_they_are_and_are_pickled():
+    for op in (wg.grad, wg.jacobian, wg.derivative):
+        d = op(np.sin, holomorphic=True)
+        assert repr(d) == f"{op.__name__}(sin, holomorphic=True)"
+        d = pickle.loads(pickle.dumps(d))
+        assert_rounding(np.asarray(d(1j)), np.asarray(np.cos(1j)))
+
+
+# ---- kinks, zeros and types
+
+
+def test_size_and_angle_at_the_origin():
+    z = np.array([0j, 3 + 4j])
+    assert_same_bits(wg.jvp(np.abs, z, np.array([1j, 1j]))[1], np.array([0.0, 0.8]))
+    assert_same_bits(wg.jvp(np.angle, z, np.array([1j, 1j]))[1], np.array([0.0, 3 / 25]))
+
+
+STRONG = {
+    "sqrt": lambda z: np.where(z == 0, 0, np.sqrt(z)),
+    "log": lambda z: np.where(z == 0, 0, np.log(z)),
+    "reciprocal": lambda z: np.where(z == 0, 0, 1 / z),
+    "power": lambda z: np.where(z == 0, 0, z**-1.5),
+}
+
+
+@pytest.mark.parametrize("name", STRONG)
+def test_a_tangent_that_is_zero_stays_zero(name):
+    z = np.array([0j, 1 + 1j])
+    with np.errstate(all="ignore"):
+        t = wg.jvp(STRONG[name], z, np.array([1j, 0.0]))[1]
+        assert_same_bits(np.abs(t), np.zeros(2))
+        t = wg.jvp(getattr(np, name), z, np.array([0.0, 1.0]))[1] if name != "power" else np.zeros(2)
+    assert t[0] == 0
+
+
+def test_single_precision_stays():
+    z = Z.astype(np.complex64)
+    y, t = wg.jvp(lambda z: np.exp(z) * z[0], z, z)
+    assert y.dtype == t.dtype == np.complex64
+    assert wg.jacobian(lambda z: z**2, z, holomorphic=True).dtype == np.complex64
+    assert wg.jvp(np.abs, z, z)[1].dtype == np.float32
+
+
+def test_operands_are_of_the_types_of_numpy():
+    def f(z):
+        assert isinstance(z, np.ndarray) and isinstance(z[0], np.complex128) and isinstance(z[0], complex)
+        assert z[0].shape == () and z.dtype == complex and np.iscomplexobj(z) and not np.isrealobj(z)
+        assert isinstance(z[0].real, float) and isinstance(z.real, np.ndarray) and z.real.dtype == float
+        assert z[0] == Z[0] and bool(z[0]) and np.isfinite(z).all() and np.isclose(z, Z).all()
+        assert z.real.imag[0] == 0 and np.real(z[0]) == 1
+        return z * wg.stop_gradient(z)
+
+    _, t = wg.jvp(f, Z, np.ones(3))
+    assert_same_bits(t, Z)
+
+    def passive(z):
+        with wg.passive():
+            scale = z * z
+        return scale * z
+
+    assert_rounding(wg.jvp(passive, Z, 1j * Z)[1], 1j * Z**3)
+
+
+# ---- errors
+
+NOT_HOLOMORPHIC = {
+    "conj": np.conj,
+    "abs": np.abs,
+    "real": np.real,
+    "mixed": lambda z: z**2 + 1e-6 * np.conj(z),
+    "small beside large": lambda z: np.stack([1e12 * z, np.conj(z)])[1],
+    "zero along 1": lambda z: 1j * np.imag(z),
+    "vdot": lambda z: z * np.vdot(z, z),
+}
+
+
+@pytest.mark.parametrize("name", NOT_HOLOMORPHIC)
+def test_functions_that_are_not_holomorphic_are_refused(name):
+    f = NOT_HOLOMORPHIC[name]
+    label = getattr(f, "__name__", "")
+    text = re.escape(f"({getattr(f, '__qualname__', None) or label}): the function is not holomorphic here")
+    for d in (wg.jacobian, wg.derivative):
+        with pytest.raises(ValueError, match=text):
+            d(f, 1 + 2j, holomorphic=True)
+    with pytest.raises(ValueError, match="the function is not holomorphic here"):
+        wg.grad(lambda z: f(z[1]), Z, holomorphic=True)
+
+
+def test_one_row_that_is_not_analytic_is_seen_beside_a_large_one():
+    with pytest.raises(ValueError, match="not holomorphic"):
+        wg.jacobian(lambda z: np.stack([1e12 * z[0], np.conj(z[1])]), Z, holomorphic=True)
+
+
+INPUT = "complex input: wengert.jvp takes it, wengert.grad of a real function"
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: wg.jacobian(np.sin, Z), TypeError, INPUT),
+        (lambda: wg.derivative(np.sin, 1j), TypeError, INPUT),
+        (lambda: wg.derivative(np.sin, 1j, order=2), TypeError, INPUT),
+        (lambda: wg.vjp(np.sin, Z), TypeError, INPUT),
+        (lambda: wg.hessian(lambda z: np.abs(z), 1j), TypeError, INPUT),
+        (lambda: wg.hvp(lambda z: np.abs(z), 1j, 1j), TypeError, INPUT),
+        (lambda: wg.linearize(np.sin, Z), TypeError, INPUT),
+        (lambda: wg.jacrev(np.sin, Z), TypeError, INPUT),
+        (lambda: wg.derivative(lambda x: wg.grad(np.abs, 1j) * x, 1.0), TypeError, INPUT),
+        (lambda: wg.derivative(lambda x: wg.jvp(np.sin, x * 1j, 1.0)[1], 1.0), ComplexValueError, "inside of another"),
+        (lambda: wg.grad(np.sin, 1j), TypeError, "returned a complex number, which has no gradient: pass holomorphic"),
+        (lambda: wg.grad(np.sin, Z), TypeError, "must return a single number"),
+        (lambda: wg.grad(np.sin, Z, holomorphic=True), TypeError, "must return a single number"),
+        (lambda: wg.jacobian(np.sin, 1.0, holomorphic=True), TypeError, "for complex arguments.*pass x [+] 0j"),
+        (lambda: wg.jacrev(np.sin, 1j, holomorphic=True), ValueError, "goes by columns"),
+        (lambda: wg.derivative(np.sin, 1j, order=2, holomorphic=True), ValueError, "first derivative only"),
+        (lambda: wg.jvp(np.sin, np.clongdouble(1j), 1.0), TypeError, "array of dtype"),
+        (lambda: wg.vjp(lambda x: np.zeros(2, complex), 1.0), ComplexValueError, "complex output: wengert.jvp"),
+        (lambda: wg.vjp(lambda x: 1j, 1.0), ComplexValueError, "complex output: wengert.jvp"),
+        (lambda: wg.grad(lambda x: abs(1j * x), 1.0), ComplexValueError, "forward mode only: use wengert.jvp"),
+        (lambda: wg.grad(lambda x: x.astype(complex).real, 1.0), ComplexValueError, "forward mode only"),
+        (lambda: wg.grad(lambda x: filled(x).real[0], 1.0), ComplexValueError, "forward mode only"),
+        (lambda: wg.hessian(lambda x: abs(1j * x), 1.0), ComplexValueError, "forward mode only"),
+        (lambda: wg.derivative(lambda x: 1j * x, 1.0, order=2), ComplexValueError, "inside of another derivative"),
+        (lambda: wg.jvp(lambda z: wg.grad(lambda x: x * z, 1.0), 1j, 1.0), ComplexValueError, "inside of another"),
+        (lambda: wg.jvp(lambda z: z.astype(float), Z, Z), TracedValueError, "drop the imaginary part"),
+        (lambda: wg.jvp(lambda z: complex(z[0]), Z, Z), TracedValueError, "Python float"),
+        (lambda: wg.jvp(into_real, Z, Z), TracedValueError, "cannot be stored in an array of float64.*dtype=complex"),
+        (lambda: wg.jvp(in_place_into_real, Z, Z), TracedValueError, "cannot be stored in an array of float64"),
+    ],
+)  # fmt: skip
+def test_what_complex_values_cannot_do_is_said(call, error, text):
+    with pytest.raises(error, match=text):
+        call()
+
+
+def filled(x):
+    y = np.zeros(2, complex)
+    y[0] = x
+    return y
+
+
+def into_real(z):
+    y = np.zeros(3)
+    y[0] = z[0]
+    return y
+
+
+def in_place_into_real(z):
+    y = z.real * 1
+    y += z
+    return y
+
+
+REFUSED = {
+    "sign": np.sign,
+    "max": np.max,
+    "sort": np.sort,
+    "median": np.median,
+    "var": np.var,
+    "maximum": lambda z: np.maximum(z, 1j),
+    "norm": np.linalg.norm,
+    "eigh": lambda z: np.linalg.eigh(np.outer(z, z.conj()))[0],
+    "svd": lambda z: np.linalg.svd(np.outer(z, z))[1],
+    "slogdet": lambda z: np.linalg.slogdet(np.outer(z, z) + np.eye(3))[1],
+    "cov": lambda z: np.cov(z),
+    "correlate": lambda z: np.correlate(z, z),
+    "clip": lambda z: np.clip(z, 0, 1),
+    "sinc": np.sinc,
+    "nan_to_num": np.nan_to_num,
+    "primitive": wg.primitive(lambda z: z * 2, vjp=lambda ybar, y, z: ybar * 2),
+    "sum into a real": lambda z: np.sum(z, dtype=float),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+def test_functions_without_a_rule_for_complex_values_are_refused(name):
+    text = r"has no derivative rule for complex values .*x\.real and x\.imag"
+    with pytest.raises(UnsupportedFunctionError, match=text):
+        wg.jvp(REFUSED[name], Z, Z)
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+def test_no_rule_is_applied_that_was_not_verified():
+    """Every function with a rule, called with complex operands: differences, or a refusal."""
+    z = numbers(3, 3, seed=21) + 2 * np.eye(3)
+    for fun, row in list(registry.rows.items()):
+        if row.kind in ("composed", "constant", "refuse", "custom"):
+            continue
+        for form in (lambda x: fun(x), lambda x: fun(x, x + 1), lambda x: fun([x, x]), lambda x: fun(x, 1)):
+            try:
+                y = form(z)
+                assert isinstance(y, (np.ndarray, np.number))
+            except Exception:
+                continue
+            try:
+                t = wg.jvp(form, z, z[::-1] * 1j)[1]
+            except (UnsupportedFunctionError, TracedValueError):
+                continue
+            expected = by_differences(form, z, z[::-1] * 1j)
+            assert np.allclose(t, expected, rtol=1e-7, atol=1e-7 * (1 + np.max(np.abs(expected)))), row
+
+
+def test_real_derivatives_around_complex_constants_are_as_before():
+    phases = np.exp(1j * np.arange(3))
+
+    def f(x):
+        table = np.zeros(3, dtype=complex)
+        table[:] = phases
+        table[1] *= 2j
+        return np.sum(x * table.real) + np.sum(np.abs(table)) * x[0]
+
+    expected = (phases * [1, 2j, 1]).real + np.array([4.0, 0, 0])
+    x = np.array([1.0, 2.0, 3.0])
+    assert_rounding(wg.grad(f, x), expected)
+    assert_rounding(wg.jacobian(f, x, mode="forward"), expected)
+    assert np.allclose(wg.hessian(lambda x: f(x * x), x), np.diag(2 * expected))
+
+
+def test_callables_share_an_evaluation_and_take_empty_arrays():
+    J = wg.jacobian(lambda z: z**2, holomorphic=True)
+    assert_same_bits(J.fun(Z), Z**2)
+    assert_rounding(J(Z), np.diag(2 * Z))
+    assert J.plan.mode == "forward" and J.plan.runs == 1
+    assert wg.jacobian(lambda z: z**2, Z[:0], holomorphic=True).shape == (0, 0)
+    assert wg.grad(lambda z: np.sum(np.abs(z)), Z[:0]).shape == (0,)
+    out = np.empty((3, 3), dtype=complex)
+    assert J(Z, out=out) is out
+    both = wg.jacobian(lambda z, w: {"p": z * w, "q": z}, (1j), args=(2j,), argnums=(0, 1), holomorphic=True)
+    assert both == {"p": (2j, 1j), "q": (1, 0)}
+
+
+def test_the_argument_stays_as_it_was():
+    z = Z.copy()
+
+    def f(z):
+        z[0] = 2 * z[0]
+        return z
+
+    with pytest.warns(wg.errors.MutatedInputWarning):
+        assert_rounding(wg.jvp(f, z, np.ones(3))[1], np.array([2, 1, 1]) + 0j)
+    assert_same_bits(z, Z)
