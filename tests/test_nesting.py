@@ -20,6 +20,7 @@ from primitive_cases import ELEMENTWISE, resolve
 from scenarios import TABLE
 from test_primitives import as_function, every_case, is_several, like, numbers_for
 from test_scenarios import named
+from wengert import registry
 from wengert.core import levels
 
 
