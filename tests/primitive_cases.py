@@ -618,8 +618,6 @@ MOVES = [
     call(np.vsplit, arr(4, 2), [1]),
     call(np.dsplit, arr(2, 3, 4), 2),
     *where_known("unstack", ((arr(3, 4),), {}, "")),
-    call(np.real, arr(3)),
-    call(np.real_if_close, arr(3)),
     call(np.copy, arr(3, 4)),
     call(np.roll, arr(3, 4), 2, axis=1),
     call(np.roll, arr(3, 4), (1, 2), label="axes", axis=(0, 1)),
@@ -887,6 +885,8 @@ AT_LEAST = (np.atleast_1d, np.atleast_2d, np.atleast_3d)
 
 #: calls of functions that are written in terms of others
 COMPOSED = [
+    call(np.real, arr(3)),
+    call(np.real_if_close, arr(3)),
     call(np.block, [[arr(2, 2), arr(2, 1)], [arr(1, 2), arr(1, 1)]], label="matrix"),
     call(np.block, [arr(3), arr(2)], label="vectors"),
     call(np.block, [[arr(2)], [arr(2)]], label="rows"),

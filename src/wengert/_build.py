@@ -29,7 +29,7 @@ class build_ext(_build_ext):
         self.cython_directives = {"language_level": 3, **self.cython_directives}
         for ext in self.extensions or ():
             home = Path(ext.sources[0]).parent
-            interfaces = [*home.glob("*.pxd"), *home.glob("*.h")]
+            interfaces = [*home.glob("*.pxd"), *home.glob("*.pxi"), *home.glob("*.h")]
             ext.depends += sorted(path.as_posix() for path in interfaces)
             ext.include_dirs += [numpy.get_include(), str(home)]
             ext.define_macros += MACROS

@@ -470,12 +470,12 @@ cdef object forward_binary(Kernel u, object left, object right, object compute):
         a = <cnp.ndarray>sides[0].array
     if sides[1].array != NULL:
         b = <cnp.ndarray>sides[1].array
-    l = a if a is not None else float64(sides[0].c) if sides[0].strong else sides[0].c
-    r = b if b is not None else float64(sides[1].c) if sides[1].strong else sides[1].c
+    x = a if a is not None else float64(sides[0].c) if sides[0].strong else sides[0].c
+    z = b if b is not None else float64(sides[1].c) if sides[1].strong else sides[1].c
     if compute is None:
         y = <cnp.ndarray>u.array_value(a, b, sides[0].c, sides[1].c, sides[0].strong or sides[1].strong)
     else:
-        y = <cnp.ndarray>compute(l, r)
+        y = <cnp.ndarray>compute(x, z)
     fast = (is_vector(y) and (a is None or (is_vector(a) and same_shape(a, y)))
             and (b is None or (is_vector(b) and same_shape(b, y))) and not level.silent)
     if not fast:
@@ -483,7 +483,7 @@ cdef object forward_binary(Kernel u, object left, object right, object compute):
         for side in range(2):
             if sides[side].level != NULL:
                 sources.append((side, -1, tangents_of((left, right)[side])))
-        return dual(level, y, dispatch.tangents.elementwise(u.row(), y, (l, r), sources))
+        return dual(level, y, dispatch.tangents.elementwise(u.row(), y, (x, z), sources))
     form = VECTORS if a is not None and b is not None else NUMBER_RIGHT if a is not None else NUMBER_LEFT
     av = <double *>cnp.PyArray_DATA(a) if a is not None else &sides[0].c
     bv = <double *>cnp.PyArray_DATA(b) if b is not None else &sides[1].c
@@ -499,10 +499,10 @@ cdef object forward_binary(Kernel u, object left, object right, object compute):
         if s.level == NULL:
             continue
         if s.array != NULL:
-            forward_side(u, side, form, add, <char *>side_tangent(s, 0), (<Buffer>s.buffer).span, level.k, l, r, y,
+            forward_side(u, side, form, add, <char *>side_tangent(s, 0), (<Buffer>s.buffer).span, level.k, x, z, y,
                          av, bv, t)
         else:
-            spread(dispatch.tangents.partial(u.row(), side, y, (l, r)), s.t, level.k, n, add,
+            spread(dispatch.tangents.partial(u.row(), side, y, (x, z)), s.t, level.k, n, add,
                    <double *>cnp.PyArray_DATA(t))
         add = True
     return dual_array(level, y, t)

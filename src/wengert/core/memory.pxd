@@ -41,8 +41,7 @@ cdef class Buffer:                      # memory of a traced array, and its adjo
     cdef int32_t id                     # number among the buffers with scalar entries, or -1
     cdef bint written                   # something was stored into it
     cdef object escaped                 # where its ndarray was handed out, or None
-    cdef object under                   # in a nested derivative: the value as the derivative around it sees it,
-                                        # a buffer of the same memory, or a scalar
+    cdef object under                   # in a nested derivative: what it is around it, a buffer or a scalar
     cdef char *tangent                  # of a forward level: k directions of `span` bytes from here on
     cdef object tangent_owner           # array, or operand of the derivative around, in which they lie
     cdef object jet                     # its tangents during a second-order sweep: a Jet of second.pyx

@@ -12,17 +12,16 @@ during the sweep by a write that the level around records.
 
 cimport numpy as cnp
 
+import math
+
 import numpy as np
 
 from wengert.core.memory cimport Buffer, Level, view_at
 from wengert.core.tape cimport Tape
-from wengert.core.var cimport (
-    ArrayVar, array_var, flat, innermost, last_written, level_of, lower, same_memory, store, value_of, wrap,
-)
+from wengert.core.var cimport ArrayVar, array_var, last_written, level_of, store, wrap
 
 from wengert.core import levels, var, watch
 from wengert.core.pullback import independent, own_copy, pull_back
-from wengert.errors import LevelError, TracedValueError
 from wengert.registry import Primitive, strong
 
 cnp.import_array()
@@ -168,17 +167,10 @@ cdef class List:
         with np.errstate(all="ignore"):
             for i, y in enumerate(outputs):
                 if type(cotangents) is tuple:
-                    size = len(y) if isinstance(y, (list, tuple)) else np.size(y)
-                    rows = np.eye(k, size, k=cotangents[0] - offset)
-                    if cotangents[0] > offset:
-                        rows = np.eye(size, dtype=float)[cotangents[0] - offset:][:k]
-                        rows = np.concatenate([rows, np.zeros((k - len(rows), size))]) if len(rows) < k else rows
-                    else:
-                        rows = np.eye(k, size, k=0) if offset == cotangents[0] else np.concatenate(
-                            [np.zeros((min(k, offset - cotangents[0]), size)),
-                             np.eye(max(0, k - (offset - cotangents[0])), size)])
-                    offset += size
-                    self.seed(y, np.reshape(rows, (k,) + (np.shape(y) if not isinstance(y, (list, tuple)) else (size,))))
+                    shape = (len(y),) if isinstance(y, (list, tuple)) else np.shape(y)
+                    rows = np.eye(k, math.prod(shape), cotangents[0] - offset)      # of the identity of all outputs
+                    self.seed(y, np.reshape(rows, (k, *shape)))
+                    offset += math.prod(shape)
                 elif cotangents[i] is not None:
                     self.seed(y, cotangents[i] if stacked else np.reshape(cotangents[i], (1, *np.shape(cotangents[i]))))
             undone = len(self.entries)
@@ -244,7 +236,6 @@ cdef class List:
 
     cdef pull(self, Entry entry):
         """Reverse one entry; the adjoint of its result is dead afterwards."""
-        cdef Py_ssize_t j
         if entry.row is None:
             return self.pull_store(entry)
         ybar = self.adjoint(entry.out, entry.view)
@@ -324,7 +315,7 @@ cdef class List:
 
 def index_of(Entry entry):
     """Where each element at an index comes from, counted from 1."""
-    _, _, buffer, view = entry.sources[0]
+    view = entry.sources[0][3]
     return np.arange(1, np.size(view) + 1).reshape(np.shape(view))[entry.key]
 
 

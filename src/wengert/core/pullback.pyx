@@ -11,8 +11,8 @@ from wengert.core.levels import running
 from wengert.core.memory cimport FORWARD, Buffer, Level, is_double, is_vector, kept, new_buffer, same_layout
 from wengert.core.tape cimport WG_INPUT, Tape, push
 from wengert.core.var cimport (
-    ArrayVar, ScalarDual, ScalarVar, array_var, clean, dual_array, inner, is_var, level_of, scalar, scalar_list, tangents_of,
-    with_tangents,
+    ArrayVar, ScalarDual, ScalarVar, array_var, clean, dual_array, inner, is_var, level_of, scalar, scalar_list,
+    tangents_of, with_tangents,
 )
 
 cnp.import_array()

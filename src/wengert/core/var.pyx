@@ -28,8 +28,8 @@ import numpy as np
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from wengert.core.kernel cimport Kernel, by_opcode, kernels
 from wengert.core.memory cimport (
-    FORWARD, NESTED, REVERSE, Block, Buffer, Level, empty_array, is_double, is_vector, new_buffer, outline,
-    same_shape, take, view_at,
+    FORWARD, NESTED, REVERSE, Buffer, Level, empty_array, is_double, is_vector, new_buffer, outline,
+    same_shape, view_at,
 )
 from wengert.core.tape cimport *
 
