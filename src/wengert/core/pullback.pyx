@@ -8,7 +8,9 @@ from libc.string cimport memcpy
 import numpy as np
 
 from wengert.core.levels import running
-from wengert.core.memory cimport FORWARD, Buffer, Level, is_double, is_vector, kept, new_buffer, same_layout
+from wengert.core.memory cimport (
+    FORWARD, Buffer, Level, is_double, is_vector, kept, new_buffer, same_layout, same_shape, view_at,
+)
 from wengert.core.tape cimport WG_INPUT, Tape, push
 from wengert.core.var cimport (
     ArrayVar, ScalarDual, ScalarVar, array_var, clean, dual_array, inner, is_var, level_of, scalar, scalar_list,
@@ -298,3 +300,43 @@ cdef Py_ssize_t size_of_line(Tape tape, object y) except -2:
         if type(x) is not ScalarVar or (<ScalarVar>x).tape is not tape:
             return -1
     return len(y)
+
+
+def quick_push(call, str name, tuple args, dict kwargs, v):
+    """Value and derivative in one direction in one go: of the first argument, an array of doubles.
+
+    Returns None if `call` was not called; the level, the traced input and what was returned if that is no single
+    array or number, for the longer way; else the pair.
+    """
+    cdef Level level
+    cdef ArrayVar x
+    cdef Buffer buffer
+    cdef cnp.ndarray at, y
+    if type(args[0]) is not ndarray or type(v) is not ndarray or running.get():
+        return None
+    at = <cnp.ndarray>args[0]
+    if not is_vector(at) or not is_vector(<cnp.ndarray>v) or not same_shape(at, <cnp.ndarray>v):
+        return None
+    level = Level.forward(name, 1, 0)
+    x = dual_array(level, kept(at), kept(<cnp.ndarray>v))
+    token = running.set((level,))
+    try:
+        found = call(x, *args[1:], **kwargs)
+    except BaseException:
+        level.close()
+        raise
+    finally:
+        running.reset(token)
+    if not x.buffer.written:
+        if type(found) is ScalarDual and (<ScalarDual>found).level is level:
+            level.close()
+            return float64((<ScalarDual>found).v), float64((<ScalarDual>found).t[0])
+        if (type(found) is ArrayVar and (<ArrayVar>found).buffer.level is level and not (<ArrayVar>found).scalar
+                and is_vector((<ArrayVar>found).v)):
+            buffer = (<ArrayVar>found).buffer
+            y = (<ArrayVar>found).v
+            pair = kept(y), kept(view_at(buffer.tangent + (<char *>cnp.PyArray_DATA(y) - buffer.low),
+                                         buffer.tangent_owner, y, 0, 0))
+            level.close()
+            return pair
+    return level, x, found

@@ -15,7 +15,7 @@ import numpy as np
 
 from wengert.containers import ComplexInputError, plain_copy
 from wengert.core.levels import running
-from wengert.core.pullback import carried, carried_identity, columns, pull_back, quick
+from wengert.core.pullback import carried, carried_identity, columns, pull_back, quick, quick_push
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced, plain
 from wengert.errors import ComplexValueError
@@ -586,13 +586,23 @@ class JVP:
     def __call__(self, x, v, *args, **kwargs):
         recorder = self._recorder
         args = (x, *args)
-        positions = recorder.positions(args)
-        directions = Directions(args, positions, v, recorder._single, recorder.name)
-        k = max(1, directions.k)
-        run = push(self.f, args, kwargs, positions, recorder.has_aux, recorder.name, k, directions, True)
+        found = None
+        if recorder._bare and recorder._positions == (0,):  # the usual call, kept short
+            found = quick_push(rebound(self.f), recorder.name, args, kwargs, v)
+            if found is not None and len(found) == 2:
+                return found
+        if found is not None:
+            run, k, is_stacked = resumed(self.f, *found, recorder.name), 1, False
+        else:
+            positions = recorder.positions(args)
+            directions = Directions(args, positions, v, recorder._single, recorder.name)
+            k, is_stacked = directions.k, directions.stacked
+            run = push(
+                self.f, args, kwargs, positions, recorder.has_aux, recorder.name, max(1, k), directions, True
+            )
         try:
             found = [np.copy(tangents(run, y)) for y in run.outputs]
-            found = [t[: directions.k] for t in found] if directions.stacked else [t[0] for t in found]
+            found = [t[:k] for t in found] if is_stacked else [t[0] for t in found]
             dy = run.restore_output(found) if run.restore_output else found[0]
             return (run.value(), dy, run.aux) if recorder.has_aux else (run.value(), dy)
         finally:
