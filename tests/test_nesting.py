@@ -557,6 +557,32 @@ def test_arrays_of_one_level_in_another(run, expected, D):
     np.testing.assert_allclose(run(*D), expected, rtol=1e-12)
 
 
+@in_modes(2)
+def test_a_work_array_returns_to_the_outer_derivative_when_it_is_overwritten(D):
+    A, B = D
+
+    def f(x):
+        w = x * 1.0
+        s = w[0] * w[1] + np.sum(w**3)
+
+        def g(y):
+            w[0] = y[0] * x[1]  # only one element: the rest is what the outer derivative wrote
+            return w[0] * y[1] + np.sum(w * w)
+
+        for _ in range(2):
+            slope = np.sum(B(g)(x))
+            w[:] = 5.0
+            s = s + slope
+        w[:] = x * x
+        return s + w[0] * w[2] + np.sum(w)
+
+    # s = x0 x1 + sum(x**3), slopes x1**2 + x0 x1 + 2 x0 x1**2 and x1**2 + x0 x1 + 2 x0 x1**2, and the end
+    x0, x1, x2 = x = np.array([1.0, 2.0, 3.0])
+    slope = [x1 + 2 * x1**2, 2 * x1 + x0 + 4 * x0 * x1, 0.0]
+    expected = 3 * x**2 + 2 * x + 2 * np.array(slope) + [x1 + 2 * x0 * x2**2, x0, 2 * x2 * x0**2]
+    assert_rounding(A(f)(x), expected)
+
+
 @in_modes(1)
 def test_an_object_keeps_its_buffer_over_derivatives_of_several_orders(D):
     class Model:
@@ -619,6 +645,47 @@ def test_a_value_of_an_ended_level_names_both_derivatives(use, D):
     with pytest.raises(wg.LevelError, match=r"(?s)the_inner_one.*the_outer_one|the_outer_one.*the_inner_one"):
         A(the_outer_one)(X)
     assert_rounding(A(lambda x: x * x)(X), np.diag(2 * X))
+
+
+@pytest.mark.parametrize("use", [lambda a: a + 1, lambda a: a[0]], ids=["+", "[]"])
+def test_an_array_that_two_derivatives_wrote_into_is_held_by_the_outer_pullback(use):
+    kept = []
+
+    def f(x):
+        a = x * 1.0
+        s = a[0] * a[1]  # element by element: the outer tape knows the array by a number
+
+        def inner(y):
+            a[0] = y * y
+            return np.sum(a * a)
+
+        slope = wg.grad(inner)(x[2])
+        kept.append(a)
+        return s + slope
+
+    _, pullback = wg.vjp(f, X)
+    expected = [X[1], X[0], 12 * X[2] ** 2]
+    assert_rounding(pullback(1.0), expected)
+    with pytest.raises(wg.LevelError, match="inner"):
+        use(kept[0])
+    assert_rounding(pullback(1.0), expected)
+    del pullback
+    assert_rounding(np.asarray(kept[0] + 1), [X[2] ** 2 + 1, X[1] + 1, X[2] + 1])
+
+
+def test_linearize_knows_no_derivative_around_it():
+    def outer(x):
+        def inner(y):
+            _, J = wg.linearize(lambda z: y * np.ones(2), np.ones(2))
+            return np.sum(J @ np.ones(2)) * y
+
+        return wg.grad(inner)(x)
+
+    for D in (wg.grad, wg.derivative):
+        with pytest.raises(wg.LevelError, match="linearize"):
+            D(outer)(2.0)
+    with pytest.raises(wg.LevelError, match="LinearOperator"):
+        wg.grad(lambda x: wg.linearize(lambda z, k=1.0: k * z, np.ones(2), kwargs={"k": x})[0].sum())(2.0)
 
 
 def test_values_of_two_derivatives_that_run_side_by_side_name_both():

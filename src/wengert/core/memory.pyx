@@ -126,16 +126,14 @@ cdef class Level:
     def is_forward(self):
         return self.kind == FORWARD
 
-    @staticmethod
-    def forward(str name, Py_ssize_t k, int depth):
-        """A level whose values carry k tangents."""
-        cdef Level level = Level.__new__(Level)
-        level.name = name
-        level.kind = FORWARD
-        level.live = True
-        level.k = k
-        level.depth = depth
-        return level
+    def __init__(self, str name, int depth, Py_ssize_t k=0, recorder=None):
+        """A forward level with k tangents, or a nested one with its list; a tape makes its own."""
+        self.kind = FORWARD if recorder is None else NESTED
+        self.name = name
+        self.depth = depth
+        self.k = k
+        self.recorder = recorder
+        self.live = True
 
     def pause(self):
         """Begin a block whose results carry no tangents; what to hand to `resume`."""
@@ -145,17 +143,6 @@ cdef class Level:
 
     def resume(self, was):
         self.silent = was
-
-    @staticmethod
-    def nested(str name, recorder, int depth):
-        """A level inside of another derivative: its values are operands of that one."""
-        cdef Level level = Level.__new__(Level)
-        level.name = name
-        level.kind = NESTED
-        level.live = True
-        level.recorder = recorder
-        level.depth = depth
-        return level
 
     def close(self):
         """End the derivative."""

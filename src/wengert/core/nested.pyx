@@ -57,7 +57,7 @@ cdef class List:
     cdef bint watched               # by `wengert.detect_nan`
 
     def __init__(self, str name, int depth):
-        self.level = Level.nested(name, self, depth)
+        self.level = Level(name, depth, recorder=self)
         self.entries = []
         self.adjoints = {}
         self.watched = levels.is_watched()

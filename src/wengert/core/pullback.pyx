@@ -13,9 +13,12 @@ from wengert.core.memory cimport (
 )
 from wengert.core.tape cimport WG_INPUT, Tape, push
 from wengert.core.var cimport (
-    ArrayVar, ScalarDual, ScalarVar, array_var, clean, dual_array, inner, is_var, level_of, scalar, scalar_list,
+    ArrayVar, ScalarDual, ScalarVar, array_var, clean, dual_array, is_var, level_of, mixed_message, scalar,
+    scalar_list,
     tangents_of, with_tangents,
 )
+
+from wengert.errors import LevelError
 
 cnp.import_array()
 
@@ -124,8 +127,7 @@ cpdef bint is_output(Level level, y) except -1:
         for x in y:
             own = level_of(x)
             if own is not None and own is not level:
-                if own.depth >= level.depth:
-                    inner(own, level)
+                check_around(own, level)
                 return False
         return True
     if not is_var(y):
@@ -133,9 +135,16 @@ cpdef bint is_output(Level level, y) except -1:
     if type(y) is ArrayVar and cnp.PyArray_ISCOMPLEX((<ArrayVar>y).v) and (level.kind != FORWARD or level.depth > 0):
         return False
     own = level_of(y)
-    if own is not None and own is not level and own.depth >= level.depth:
-        inner(own, level)           # raises: two levels of one depth
+    if own is not None and own is not level:
+        check_around(own, level)
     return True
+
+
+cdef int check_around(Level own, Level level) except -1:
+    """Is what was returned a value of a derivative around this one?"""
+    if own.depth >= level.depth:
+        raise LevelError(mixed_message(own, level))
+    return 0
 
 
 def has_stores(recorder):
@@ -317,7 +326,7 @@ def quick_push(call, str name, tuple args, dict kwargs, v):
     at = <cnp.ndarray>args[0]
     if not is_vector(at) or not is_vector(<cnp.ndarray>v) or not same_shape(at, <cnp.ndarray>v):
         return None
-    level = Level.forward(name, 1, 0)
+    level = Level(name, 0, 1)
     x = dual_array(level, kept(at), kept(<cnp.ndarray>v))
     token = running.set((level,))
     try:

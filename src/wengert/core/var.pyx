@@ -399,11 +399,20 @@ cdef inline Tape tape_of(Buffer buffer):
     return <Tape>buffer.level.tape
 
 
+cdef bint is_held(Buffer buffer):
+    """Do entries of a tape that is still open refer to a buffer of a derivative inside of that one?"""
+    while type(buffer.under) is Buffer:
+        buffer = <Buffer>buffer.under
+        if buffer.level is not None and buffer.level.tape != NULL:
+            return True
+    return False
+
+
 cdef int settle(Buffer buffer) except -1:
     """Make clean what belongs to a derivative that has ended, or raise; one without a tape may be running."""
     if buffer.level is None or buffer.level.tape != NULL or buffer.level.live:
         return 0
-    if not has_ended(buffer.level):
+    if not has_ended(buffer.level) or is_held(buffer):
         raise LevelError(ended_message(buffer.level))
     make_clean(buffer)
     return 0
@@ -420,11 +429,26 @@ cdef int make_clean(Buffer buffer) except -1:
     return 0
 
 
+cdef int give_back(Buffer buffer) except -1:
+    """Give what belongs to a derivative that has ended to the one around it: it is about to be overwritten."""
+    cdef Buffer under
+    while buffer.level is not None and buffer.level.tape == NULL and not buffer.level.live:
+        if type(buffer.under) is not Buffer:
+            return make_clean(buffer)
+        under = <Buffer>buffer.under
+        buffer.level = under.level
+        buffer.under = under.under
+        buffer.written = under.written
+        buffer.tangent = under.tangent
+        buffer.tangent_owner = under.tangent_owner
+    return 0
+
+
 cdef inline bint is_live(Buffer buffer) except -1:
     """Does the buffer carry a derivative? One that has ended counts while another is running: using it is an error."""
     if buffer.level is None:
         return False
-    if buffer.level.tape == NULL and not buffer.level.live and has_ended(buffer.level):
+    if buffer.level.tape == NULL and not buffer.level.live and has_ended(buffer.level) and not is_held(buffer):
         make_clean(buffer)
         return False
     return True
@@ -1127,7 +1151,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
     cdef tuple source = None
     if (buffer.level is not None and buffer.level.tape == NULL and not buffer.level.live and key is None
             and <Py_ssize_t>cnp.PyArray_NBYTES(view) == buffer.span):
-        make_clean(buffer)          # a work array kept from an earlier call, overwritten before it is read
+        give_back(buffer)           # a work array kept from an earlier call, overwritten before it is read
     if isinstance(value, (list, tuple)):
         value = dispatch.stacked(value)
     tape = tape_of(buffer)

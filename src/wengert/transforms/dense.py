@@ -51,48 +51,36 @@ _FEWEST = 16
 _MOST_BYTES = 1 << 28
 
 
-class Derivative:
-    """A derivative of `f` as a callable with the signature of `f`."""
+class Operator:
+    """A function together with which of its arguments are differentiated: what all operators on functions share."""
 
-    word = "derivative"
+    word = "operator"
 
-    holomorphic = False
-
-    def __init__(self, f: Callable, argnums: Any = 0, value: bool = False, has_aux: bool = False):
+    def __init__(self, f: Callable, argnums: Any = 0, has_aux: bool = False):
         if not callable(f):
             raise TypeError(f"{self.word}: expected a function, got {type(f).__name__}")
         argnums = tuple(argnums) if isinstance(argnums, list) else argnums
         self.f = f
         self.argnums = argnums
-        self.with_value = value
         self.has_aux = has_aux
         self.name = f"{self.word}({_name_of(f)})"
         self._single = isinstance(argnums, (int, np.integer))
         self._positions = (argnums,) if self._single else argnums
+        self._bare = not (has_aux or isinstance(argnums, slice))
         if isinstance(argnums, bool) or not (
             self._single
             or isinstance(argnums, slice)
             or (isinstance(argnums, tuple) and all(isinstance(i, (int, np.integer)) for i in argnums))
         ):
             raise TypeError(f"{self.word}: argnums is an int, a tuple of ints or a slice, not {argnums!r}")
-        self._bare = not (value or has_aux or isinstance(argnums, slice))
-        self._shared: _Shared | None = None  # what `fun` left for the derivative
-        self._lock = threading.Lock()
-        self._n = self._size = -1  # shape of a call in one go; -1 is any
-        self.__wrapped__ = f
-        self.__doc__ = f"{self.name}\n\n{getattr(f, '__doc__', None) or ''}".rstrip()
-        self.__name__ = self.__qualname__ = f"{self.word}_{_name_of(f)}"
 
     def __repr__(self):
         options = "" if self.argnums == 0 else f", argnums={self.argnums!r}"
-        options += ", value=True" if self.with_value else ""
         options += ", has_aux=True" if self.has_aux else ""
-        options += ", holomorphic=True" if self.holomorphic else ""
         return f"{self.word}({_name_of(self.f)}{options})"
 
-    @property
-    def __signature__(self):
-        return inspect.signature(self.f)
+    def __reduce__(self):
+        return type(self), (self.f, self.argnums, self.has_aux)
 
     def positions(self, args: tuple) -> tuple:
         """Positions of the differentiated arguments in the call."""
@@ -113,6 +101,37 @@ class Derivative:
         if len({position % len(args) for position in positions}) < len(positions):
             raise ValueError(f"{self.name}: argnums={self.argnums!r} names one argument twice")
         return positions
+
+    def _record(self, args, kwargs):
+        return record(self.f, args, kwargs, self.positions(args), self.has_aux, self.name)
+
+
+class Derivative(Operator):
+    """A derivative of `f` as a callable with the signature of `f`."""
+
+    word = "derivative"
+
+    holomorphic = False
+
+    def __init__(self, f: Callable, argnums: Any = 0, value: bool = False, has_aux: bool = False):
+        super().__init__(f, argnums, has_aux)
+        self.with_value = value
+        self._bare = self._bare and not value
+        self._shared: _Shared | None = None  # what `fun` left for the derivative
+        self._lock = threading.Lock()
+        self._n = self._size = -1  # shape of a call in one go; -1 is any
+        self.__wrapped__ = f
+        self.__doc__ = f"{self.name}\n\n{getattr(f, '__doc__', None) or ''}".rstrip()
+        self.__name__ = self.__qualname__ = f"{self.word}_{_name_of(f)}"
+
+    def __repr__(self):
+        options = ", value=True" if self.with_value else ""
+        options += ", holomorphic=True" if self.holomorphic else ""
+        return super().__repr__()[:-1] + options + ")"
+
+    @property
+    def __signature__(self):
+        return inspect.signature(self.f)
 
     def __call__(self, *args, out=None, **kwargs):
         if out is None and self._bare and self._shared is None:  # the usual call, kept short
@@ -217,9 +236,6 @@ class Derivative:
                 finally:
                     shared.run.close()
             return tuple(plain_copy(part) for part in shared.parts)
-
-    def _record(self, args, kwargs):
-        return record(self.f, args, kwargs, self.positions(args), self.has_aux, self.name)
 
     def __reduce__(self):
         return type(self), (self.f, self.argnums, self.with_value, self.has_aux)
@@ -526,32 +542,19 @@ class Jacobian(Derivative):
         return assemble_inputs(run, rows, self._single)
 
 
-class VJP:
+class VJP(Operator):
     """``vjp(f)``: a callable that gives the value and the pullback at a point."""
 
     word = "vjp"
 
     def __init__(self, f: Callable, argnums: Any = 0, has_aux: bool = False):
-        self._recorder = Derivative(f, argnums, False, has_aux)
-        self._recorder.name = f"vjp({_name_of(f)})"
-        self.f = f
-
+        super().__init__(f, argnums, has_aux)
         self.__wrapped__ = f  # inspect.signature gives that of f
 
-    def __reduce__(self):
-        return type(self), (self.f, self._recorder.argnums, self._recorder.has_aux)
-
-    def __repr__(self):
-        return self._recorder.name
-
     def __call__(self, *args, **kwargs):
-        run = self._recorder._record(args, kwargs)
-        pullback = Pullback(run, self._recorder._single)
-        if self._recorder.has_aux:
-            return run.value(), pullback, run.aux
-        return run.value(), pullback
-
-
+        run = self._record(args, kwargs)
+        pullback = Pullback(run, self._single)
+        return (run.value(), pullback, run.aux) if self.has_aux else (run.value(), pullback)
 
 
 class _Identity:
@@ -566,45 +569,30 @@ class _Identity:
         return x
 
 
-class JVP:
+class JVP(Operator):
     """``jvp(f)``: a callable that gives the value at a point and its derivative in a direction."""
 
     word = "jvp"
 
-    def __init__(self, f: Callable, argnums: Any = 0, has_aux: bool = False):
-        self._recorder = Derivative(f, argnums, False, has_aux)
-        self._recorder.name = f"jvp({_name_of(f)})"
-        self.f = f
-        self.__wrapped__ = f
-
-    def __reduce__(self):
-        return type(self), (self.f, self._recorder.argnums, self._recorder.has_aux)
-
-    def __repr__(self):
-        return self._recorder.name
-
     def __call__(self, x, v, *args, **kwargs):
-        recorder = self._recorder
         args = (x, *args)
         found = None
-        if recorder._bare and recorder._positions == (0,):  # the usual call, kept short
-            found = quick_push(rebound(self.f), recorder.name, args, kwargs, v)
+        if self._bare and self._positions == (0,):  # the usual call, kept short
+            found = quick_push(rebound(self.f), self.name, args, kwargs, v)
             if found is not None and len(found) == 2:
                 return found
         if found is not None:
-            run, k, is_stacked = resumed(self.f, *found, recorder.name), 1, False
+            run, k, is_stacked = resumed(self.f, *found, self.name), 1, False
         else:
-            positions = recorder.positions(args)
-            directions = Directions(args, positions, v, recorder._single, recorder.name)
+            positions = self.positions(args)
+            directions = Directions(args, positions, v, self._single, self.name)
             k, is_stacked = directions.k, directions.stacked
-            run = push(
-                self.f, args, kwargs, positions, recorder.has_aux, recorder.name, max(1, k), directions, True
-            )
+            run = push(self.f, args, kwargs, positions, self.has_aux, self.name, max(1, k), directions, True)
         try:
             found = [np.copy(tangents(run, y)) for y in run.outputs]
             found = [t[:k] for t in found] if is_stacked else [t[0] for t in found]
             dy = run.restore_output(found) if run.restore_output else found[0]
-            return (run.value(), dy, run.aux) if recorder.has_aux else (run.value(), dy)
+            return (run.value(), dy, run.aux) if self.has_aux else (run.value(), dy)
         finally:
             run.close()
 

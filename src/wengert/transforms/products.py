@@ -89,7 +89,7 @@ def push(
     run = Recording()
     run.name = name
     around = running.get()
-    run.tape = run.level = Level.forward(name, k, len(around))
+    run.tape = run.level = Level(name, len(around), k)
     traced = list(args)
     x = args[positions[0]] if len(positions) == 1 else None
     if type(x) is np.ndarray and x.dtype == np.float64 and x.dtype.isnative:

@@ -19,7 +19,7 @@ from wengert.core.rebind import rebound
 from wengert.core.second import hessian_products, push_forward, symmetrise
 from wengert.core.var import holds_traced
 from wengert.errors import LevelError
-from wengert.transforms.dense import JVP, Derivative, Gradient, Jacobian, check_single_number, checked_chunk
+from wengert.transforms.dense import JVP, Derivative, Gradient, Jacobian, Operator, check_single_number, checked_chunk
 from wengert.transforms.products import (
     Recording,
     as_directions,
@@ -160,29 +160,20 @@ def _number(hessian):
     return checked
 
 
-class HVP:
+class HVP(Operator):
     """Products of the Hessian with vectors: a callable of the point, the vector and further arguments."""
 
-    def __init__(self, f: Callable, argnums: Any = 0):
-        self._recorder = Derivative(f, argnums)
-        self._recorder.name = self._recorder.name.replace(Derivative.word, "hvp", 1)
-        self.f = f
-
-    def __reduce__(self):
-        return type(self), (self.f, self._recorder.argnums)
-
-    def __repr__(self):
-        return self._recorder.name
+    word = "hvp"
 
     def __call__(self, x, v, *args, **kwargs):
         args = (x, *args)
         if running.get():  # inside of another derivative
-            gradient = Gradient(self.f, self._recorder.argnums)
-            return JVP(gradient, self._recorder.argnums)(x, v, *args[1:], **kwargs)[1]
-        run = self._recorder._record(args, kwargs)
+            gradient = Gradient(self.f, self.argnums)
+            return JVP(gradient, self.argnums)(x, v, *args[1:], **kwargs)[1]
+        run = self._record(args, kwargs)
         try:
             check_single_number(run, "wengert.linearize(f, x)")
-            single = self._recorder._single
+            single = self._single
             seeds = self._seeds(run, args, v)
             seeds, k, stacked = as_directions(seeds, [z.shape for z in run.inputs], run.name, "vector", "shape")
             found = self._products(run, seeds if stacked else [seed[None] for seed in seeds], k)
@@ -193,8 +184,8 @@ class HVP:
 
     def _seeds(self, run, args, v):
         """Leaves of `v`, which has the form of the differentiated arguments."""
-        positions = self._recorder.positions(args)
-        parts = [v] if self._recorder._single else list(v)
+        positions = self.positions(args)
+        parts = [v] if self._single else list(v)
         if len(parts) != len(positions):
             raise ValueError(f"{run.name}: {len(parts)} vectors for {len(positions)} arguments")
         pairs = zip(positions, parts)
@@ -212,29 +203,26 @@ class HVP:
         return [np.concatenate(pieces) for pieces in zip(*parts)] if parts else [np.empty_like(s) for s in seeds]
 
 
-class Linearize:
+class Linearize(Operator):
     """Value of a function at a point and its Jacobian there as a linear operator."""
 
+    word = "linearize"
+
     def __init__(self, f: Callable, argnums: Any = 0):
-        self._recorder = Derivative(f, argnums)
-        self._recorder.name = self._recorder.name.replace(Derivative.word, "linearize", 1)
-        self.f = f
+        super().__init__(f, argnums)
         self.__wrapped__ = f
 
     def __reduce__(self):
-        return type(self), (self.f, self._recorder.argnums)
-
-    def __repr__(self):
-        return self._recorder.name
+        return type(self), (self.f, self.argnums)
 
     def __call__(self, *args, **kwargs):
-        if any(holds_traced(x) for x in args):
+        if any(map(holds_traced, (*args, *kwargs.values()))):
             raise LevelError(
-                f"{self._recorder.name}: a LinearOperator carries no derivative, and the point is traced by "
+                f"{self.name}: a LinearOperator carries no derivative, and the point is traced by "
                 f"{running.get()[-1].level.name}: use wengert.jvp and wengert.vjp there"
             )
         with outside():
-            run = self._recorder._record(args, kwargs)
+            run = self._record(args, kwargs)
         return run.value(), _Linearised(run).operator()
 
 
