@@ -107,9 +107,10 @@ cdef int free_arrays(wg_list *entries) noexcept:
 cdef class Tape:
     """A Wengert list with its values: recorded once, swept any number of times."""
 
-    def __cinit__(self, str name="a derivative"):
+    def __cinit__(self, str name="a derivative", bint recording=False):
         self.level = Level.__new__(Level)
         self.level.name = name
+        self.level.recording = self.recording = recording
         self.level.tape = <PyObject *>self
         self.nodes = []
         self.buffers = []
