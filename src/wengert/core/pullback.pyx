@@ -7,6 +7,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
+from wengert.core import dispatch
 from wengert.core.levels import running
 from wengert.core.memory cimport (
     FORWARD, Buffer, Level, is_double, is_vector, kept, new_buffer, same_layout, same_shape, view_at,
@@ -80,6 +81,12 @@ def carried_identity(Level level, value, Py_ssize_t first):
 
 def columns(Level level, y):
     """Tangents of an output as the columns of a matrix, one a direction."""
+    matrix = columns_of(level, y)
+    dispatch.check_defined(level.doubtful, matrix)
+    return matrix
+
+
+cdef object columns_of(Level level, y):
     cdef Py_ssize_t k = level.k, i, j, m, span
     cdef cnp.npy_intp shape[2]
     cdef cnp.ndarray matrix, v
@@ -327,7 +334,7 @@ def quick_push(call, str name, tuple args, dict kwargs, v):
         raise
     finally:
         running.reset(token)
-    if not x.buffer.written:
+    if not x.buffer.written and level.doubtful is None:
         if type(found) is ScalarDual and (<ScalarDual>found).level is level:
             level.close()
             return float64((<ScalarDual>found).v), float64((<ScalarDual>found).t[0])

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import ComplexInputError, plain_copy
+from wengert.core.dispatch import check_defined
 from wengert.core.levels import running
 from wengert.core.pullback import carried, carried_identity, columns, pull_back, quick, quick_push
 from wengert.core.rebind import rebound
@@ -602,6 +603,8 @@ class JVP:
             )
         try:
             found = [np.copy(tangents(run, y)) for y in run.outputs]
+            for t in found:
+                check_defined(run.level.doubtful, t)
             found = [t[:k] for t in found] if is_stacked else [t[0] for t in found]
             dy = run.restore_output(found) if run.restore_output else found[0]
             return (run.value(), dy, run.aux) if recorder.has_aux else (run.value(), dy)
@@ -681,6 +684,7 @@ class Elementwise(Derivative):
 
     def _checked(self, run, y):
         t = tangents(run, y)
+        check_defined(run.level.doubtful, t)
         (x,) = run.inputs
         if self.holomorphic:
             check_analytic(self.name, np.reshape(t[0], (-1, 1)), np.reshape(t[-1], (-1, 1)))
