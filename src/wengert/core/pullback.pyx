@@ -7,7 +7,6 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from wengert.core import dispatch
 from wengert.core.levels import running
 from wengert.core.memory cimport (
     FORWARD, Buffer, Level, is_double, is_vector, kept, new_buffer, same_layout, same_shape, view_at,
@@ -81,12 +80,6 @@ def carried_identity(Level level, value, Py_ssize_t first):
 
 def columns(Level level, y):
     """Tangents of an output as the columns of a matrix, one a direction."""
-    matrix = columns_of(level, y)
-    dispatch.check_defined(level.doubtful, matrix)
-    return matrix
-
-
-cdef object columns_of(Level level, y):
     cdef Py_ssize_t k = level.k, i, j, m, span
     cdef cnp.npy_intp shape[2]
     cdef cnp.ndarray matrix, v

@@ -19,7 +19,7 @@ from wengert.core.levels import running
 from wengert.core.pullback import carried, carried_identity, columns, pull_back, quick, quick_push
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced, plain
-from wengert.errors import ComplexValueError
+from wengert.errors import ComplexValueError, NonSmoothError
 from wengert.transforms.analytic import (
     WIDEST_COMPLEX,
     check_analytic,
@@ -426,14 +426,14 @@ class Jacobian(Derivative):
         k = min(self.chunk or WIDEST, n)
         if n <= k:
             kept = push(self.f, args, kwargs, positions, self.has_aux, self.name, n, _Identity(0))
-            kept.matrices = [columns(kept.level, y) for y in kept.outputs]
+            kept.matrices = self._columns(kept)
         else:
             kept = None
             parts = []
             for first in range(0, n, k):
                 width = min(k, n - first)
                 run = push(self.f, args, kwargs, positions, self.has_aux, self.name, width, _Identity(first))
-                parts.append([columns(run.level, y) for y in run.outputs])
+                parts.append(self._columns(run))
                 if kept is None:
                     kept = run
                 else:
@@ -443,6 +443,16 @@ class Jacobian(Derivative):
         runs = (-(-n // k) if k else 1) + bool(recorded)
         self.plan = Plan("forward", n, self._m, runs, 0, k, self._reason("forward") + recorded)
         return kept
+
+    def _columns(self, run):
+        found = [columns(run.level, y) for y in run.outputs]
+        try:
+            for matrix in found:
+                check_defined(run.level.doubtful, matrix)
+        except NonSmoothError:
+            run.close()
+            raise
+        return found
 
     def _push_complex(self, args, kwargs):
         """Columns of an analytic function."""
