@@ -493,7 +493,7 @@ class Jacobian(Derivative):
     def _from_columns(self, run, shapes):
         """Blocks, from a matrix for each output whose columns are all elements of the inputs."""
         if len(shapes) == len(run.inputs) == 1 and run.restore_output is None and run.restore_inputs is None:
-            (matrix,) = run.matrices
+            matrix = _of_type(run.matrices[0], run.inputs[0].dtype)
             shape = shapes[0] + run.inputs[0].shape
             matrix = matrix if matrix.shape == shape else np.reshape(matrix, shape)
             return matrix if self._single else (matrix,)
@@ -503,9 +503,7 @@ class Jacobian(Derivative):
             first = 0
             for x in run.inputs:
                 last = first + math.prod(x.shape)
-                part = matrix[:, first:last]
-                if not holds_traced(part):
-                    part = np.ascontiguousarray(part, dtype=part.dtype if part.dtype.kind == "c" else x.dtype)
+                part = _of_type(matrix[:, first:last], x.dtype)
                 lines.append(np.reshape(part, (np.shape(matrix)[0], *x.shape)))
                 first = last
             blocks.append(self._block(run, lines, shape))
@@ -535,6 +533,13 @@ class Jacobian(Derivative):
             rows = [np.reshape(row, shape + row.shape[1:]) for row in rows]
         rows = [row if row.ndim else row[()] for row in rows]      # as a function of numbers would give
         return assemble_inputs(run, rows, self._single)
+
+
+def _of_type(matrix, dtype):
+    """A matrix in C order, of the type of the variables unless it is complex or traced."""
+    if holds_traced(matrix):
+        return matrix
+    return np.ascontiguousarray(matrix, dtype=matrix.dtype if matrix.dtype.kind == "c" else dtype)
 
 
 class VJP:
