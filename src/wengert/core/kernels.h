@@ -45,11 +45,6 @@ static inline int wg_is_midsize(double y) { return fabs(y) > 1e-290 && fabs(y) <
 static inline double wg_maximum(double a, double b) { return a != a || a >= b ? a : b; }
 static inline double wg_minimum(double a, double b) { return a != a || a <= b ? a : b; }
 
-static inline double wg_expit(double a) {
-    const double t = exp(-fabs(a));
-    return (a < 0.0 ? t : 1.0) / (1.0 + t);
-}
-
 /* dy/da of a**b. b * y / a is accurate over the whole range (b - 1 would round), but needs a and y normal. */
 static inline double wg_pow_a(double a, double b, double y) {
     if (b == 0.0) return 0.0;
@@ -187,7 +182,7 @@ static inline double wg_sign(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 :
     R(DEGREES, "degrees", CHEAP, a * WG_RADIAN, 0, WG_RADIAN, 0.0)                                                    \
     R(ERF, "scipy.special.erf", VECTOR, erf(a), WG_A, WG_2_SQRTPI * wg_gauss(a), -WG_2_SQRTPI * wg_gauss_slope(a))    \
     R(ERFC, "scipy.special.erfc", VECTOR, erfc(a), WG_A, -WG_2_SQRTPI * wg_gauss(a), WG_2_SQRTPI * wg_gauss_slope(a)) \
-    R(EXPIT, "scipy.special.expit", VECTOR, wg_expit(a), WG_A, wg_expit_partial(a), wg_expit_second(a))
+    R(EXPIT, "scipy.special.expit", VECTOR, 1.0 / (1.0 + exp(-a)), WG_A, wg_expit_partial(a), wg_expit_second(a))
 
 /* R(opcode, name, cost, y, what dy/da reads, what dy/db reads, dy/da, dy/db, d2y/da2, d2y/dadb, d2y/db2).
  * POW is the operator ** on scalars, POWER the function numpy.power. */

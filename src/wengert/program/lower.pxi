@@ -255,7 +255,7 @@ cdef class Lowering:
         """Does a row run the ufunc's own loop?"""
         if op >= Op.PARTIAL or wg_is_correctly_rounded(op) or (of_numbers and op == WG_POW):
             return False
-        return self.exact or not (of_numbers or wg_is_vector_code(op) or not self.has_loop(op))
+        return self.exact or op == WG_ERFC or not (of_numbers or wg_is_vector_code(op) or not self.has_loop(op))
 
     cdef bint is_for_numbers(self, Py_ssize_t i, list operands):
         cdef int op = self.op[i]
