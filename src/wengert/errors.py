@@ -130,3 +130,10 @@ class MutatedInputWarning(UserWarning):
     Plain NumPy code would have changed the caller's array, which a derivative must not do.
     Copy the argument first (``x = x.copy()``) to say that the write is local.
     """
+
+
+class GuardError(RuntimeError):
+    """A recorded program met a value that takes another path than the recorded one.
+
+    The message names the value that the path needs, and the line that asked for it.
+    """

@@ -123,7 +123,7 @@ cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x)    # a copy, made once 
 cdef enum Form:
     VECTORS, NUMBER_RIGHT, NUMBER_LEFT
 cdef int times_partial(int form, int op, int side, bint add, Py_ssize_t n, const double *g, const double *a,
-                       const double *b, const double *y, double *out) noexcept
+                       const double *b, const double *y, double *out) noexcept nogil
 cdef int times_array(bint add, Py_ssize_t n, const double *g, const double *p, double *out) noexcept
 cdef bint is_cheap(int op, Py_ssize_t n) noexcept           # is the kernel's partial faster than NumPy's?
 

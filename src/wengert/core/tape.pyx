@@ -684,7 +684,7 @@ cdef class Tape:
 
 
 cdef int times_partial(int form, int op, int side, bint add, Py_ssize_t n, const double *g, const double *a,
-                       const double *b, const double *y, double *out) noexcept:
+                       const double *b, const double *y, double *out) noexcept nogil:
     if form == VECTORS:
         wg_pull_vv(op, side, add, n, g, a, b, y, out)
     elif form == NUMBER_RIGHT:
