@@ -173,7 +173,7 @@ class _Plan:
     """
 
     __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "fixed", "holders",
-                 "kinds", "loose", "methods", "orders", "recipes", "refs", "run", "sizes")  # fmt: skip
+                 "is_plain", "kinds", "loose", "methods", "orders", "recipes", "refs", "run", "sizes")  # fmt: skip
 
     def __init__(self, root):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
@@ -310,6 +310,7 @@ class _Plan:
         bases = {base for cls in sizes for base in cls.__mro__[1:]}
         self.orders = tuple((cls, cls.__mro__) for cls in sizes if cls not in bases)
         self.holders = tuple(holders)
+        self.is_plain = not (codes or sizes or self.orders or self.cells or holders or self.loose)
 
     def holds(self, root):
         """Whether all is as it was looked at."""
@@ -319,6 +320,10 @@ class _Plan:
         for get, name, kind in self.kinds:
             if type(get(name)) is not kind:
                 return False
+        return self.is_plain or self.rest_holds(root)
+
+    def rest_holds(self, root):
+        """The same of what most functions have none of."""
         for f, code, defaults in self.codes:
             if f.__code__ is not code or f.__defaults__ is not defaults:
                 return False

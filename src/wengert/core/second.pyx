@@ -24,7 +24,7 @@ from wengert.core.memory cimport Block, Buffer, is_vector, same_shape, take, vie
 from wengert.core.pullback cimport adjoint_of, seed
 from wengert.core.tape cimport (
     CALL, ELEMENTWISE, GATHER, REARRANGE, STORE, SUM, WG_A, WG_ADD, WG_B, WG_MULTIPLY, WG_Y, Node, Tape,
-    product, swap, wg_list,
+    product, swap, wg_list, wg_range, wg_whole,
 )
 from wengert.core.var cimport ArrayVar, ScalarVar
 
@@ -38,9 +38,6 @@ from wengert.registry import strong
 cnp.import_array()
 
 cdef extern from "second.h" nogil:
-    ctypedef struct wg_range:
-        int32_t low, high
-
     ctypedef struct wg_second:
         double *adjoint
         double *tangent
@@ -62,7 +59,6 @@ cdef extern from "second.h" nogil:
     enum:
         WG_PA, WG_PB, WG_PAA, WG_PAB, WG_PBB
 
-    double *wg_whole(double *rows, wg_range *ranges, Py_ssize_t i, Py_ssize_t k)
     wg_range wg_trimmed(const double *row, Py_ssize_t k)
     Py_ssize_t wg_tangents(const wg_list *t, const wg_second *s, Py_ssize_t i, Py_ssize_t n, Py_ssize_t k)
     Py_ssize_t wg_seconds(const wg_list *t, const wg_second *s, Py_ssize_t i, Py_ssize_t stop, Py_ssize_t k)
@@ -714,15 +710,16 @@ cdef class Second:
 
     cdef int enter(self, list buffers) except -1:
         """Let the tape work on the seconds: k directions, in the memory that these buffers have for them."""
-        self.tape.k = self.k
+        self.tape.k = self.tape.width = self.k
         self.tape.stacked = True
         self.tape.spare = None
         self.tape.adjoint = self.rows.second
+        self.tape.ranges = self.rows.seconds
         self.exchange(buffers)
         return 0
 
     cdef int leave(self, list buffers) except -1:
-        self.tape.k = 1
+        self.tape.k = self.tape.width = 1
         self.tape.stacked = False
         self.tape.spare = self.spare
         self.tape.adjoint = self.rows.adjoint
@@ -744,8 +741,6 @@ cdef class Second:
                         bint owned=False) except -1:
         """Add to the second of an operand, summing over the axes that broadcasting made."""
         cdef list buffers = [] if buffer is None else [buffer]
-        if buffer is None:
-            wg_whole(self.rows.second, self.rows.seconds, slot, self.k)
         self.enter(buffers)
         self.tape.accumulate(buffer, view, slot, total, owned)
         return self.leave(buffers)
@@ -779,12 +774,8 @@ cdef class Second:
     cdef int pull_linear(self, Node node, Py_ssize_t i) except -1:
         """What the tape does with an adjoint, done with the second."""
         cdef list buffers = buffers_of(node)
-        cdef tuple source
         if node.out is None:
             wg_whole(self.rows.second, self.rows.seconds, i, self.k)
-        for source in node.sources or ():
-            if source[2] is None:
-                wg_whole(self.rows.second, self.rows.seconds, source[4], self.k)
         self.enter(buffers)
         if node.kind == STORE:
             self.tape.move_adjoint(node)
@@ -909,9 +900,6 @@ cdef class Second:
     cdef list second_of_inputs(self, list inputs):
         """Second of each input, with a leading axis of length k."""
         cdef list buffers = [(<ArrayVar>x).buffer for x in inputs if type(x) is ArrayVar]
-        for x in inputs:
-            if type(x) is ScalarVar:
-                wg_whole(self.rows.second, self.rows.seconds, (<ScalarVar>x).slot, self.k)
         self.enter(buffers)
         found = [adjoint_of(self.tape, x) for x in inputs]
         self.leave(buffers)

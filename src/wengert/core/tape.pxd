@@ -26,6 +26,17 @@ cdef extern from "list.h" nogil:
         WG_MULTIPLY, WG_MULTIPLY_VC, WG_DIVIDE, WG_DIVIDE_VC, WG_DIVIDE_CV
         WG_POW, WG_POW_VC, WG_POW_CV
 
+cdef extern from "rows.h" nogil:
+    ctypedef struct wg_range:
+        int32_t low, high
+
+    enum:
+        WG_GROUP
+
+    void wg_widen(double *row, wg_range *r, wg_range other)
+    wg_range wg_in_groups(wg_range r)
+    double *wg_whole(double *rows, wg_range *ranges, Py_ssize_t i, Py_ssize_t k)
+
 
 cdef str ended_message(Level level)
 
@@ -70,9 +81,11 @@ cdef class Tape:
     cdef bint has_stores
     cdef Recent recent[64]              # elements loaded lately, by offset
     cdef int32_t version                # of the memory of all buffers; a write makes a new one
-    cdef double *adjoint                # of slot i: k directions (during a sweep)
+    cdef double *adjoint                # of slot i: a row of k directions (during a sweep),
+    cdef wg_range *ranges               # and which of them may differ from 0; unused with k = 1
     cdef Block adjoint_block
-    cdef Py_ssize_t k                   # directions of the running sweep
+    cdef Py_ssize_t k                   # directions of the running sweep,
+    cdef Py_ssize_t width               # rounded up to whole groups: length of a row
     cdef bint stacked                   # cotangents carry a leading axis of length k
     cdef bint swept                     # the sweep reached the first entry
     cdef set spare                      # buffers whose adjoint nobody asks for and nothing reads, or None

@@ -49,7 +49,8 @@ cdef extern from "sweep.h" nogil:
 
     const wg_row wg_rows[]
 
-    Py_ssize_t wg_sweep(const wg_list *t, Py_ssize_t i, Py_ssize_t stop, double *adjoint, Py_ssize_t k)
+    Py_ssize_t wg_sweep(const wg_list *t, Py_ssize_t i, Py_ssize_t stop, double *adjoint, wg_range *ranges,
+                        Py_ssize_t k, Py_ssize_t width)
     Py_ssize_t wg_roll_forward(const wg_list *t, Py_ssize_t i, Py_ssize_t n)
     void wg_pull_vv(int op, int side, int add, Py_ssize_t n, const double *g, const double *a, const double *b,
                     const double *y, double *adjoint)
@@ -152,10 +153,12 @@ cdef class Tape:
     def close(self):
         """End the derivative: its values become plain constants of the past, its memory is freed."""
         self.level.tape = NULL
-        self.nodes = []
+        if self.nodes:
+            self.nodes = []
+        if self.kept:
+            self.kept = {}
         self.buffers = []
         self.roots = []
-        self.kept = {}
         self.free()
 
     @property
@@ -244,14 +247,20 @@ cdef class Tape:
 
     cdef int begin(self, Py_ssize_t k, bint stacked) except -1:
         """Make the adjoints of all slots and of the buffers with scalar entries, all zero."""
-        cdef Py_ssize_t size = max(1, self.n * k) * sizeof(double)
+        cdef Py_ssize_t width = 1 if k == 1 else (k + WG_GROUP - 1) // WG_GROUP * WG_GROUP
+        cdef Py_ssize_t rows = self.n * width * sizeof(double), ranges = self.n * sizeof(wg_range) if k != 1 else 0
         cdef Buffer buffer
         self.k = k
+        self.width = width
         self.stacked = stacked
         self.swept = False
-        self.adjoint_block = take(size)
+        self.adjoint_block = take(max(1, rows + ranges))
         self.adjoint = <double *>self.adjoint_block.data
-        memset(self.adjoint, 0, size)
+        self.ranges = <wg_range *>(self.adjoint_block.data + rows)
+        if k == 1:
+            memset(self.adjoint, 0, rows)
+        else:                           # longer rows are written before they are read
+            memset(self.ranges, 0, ranges)
         for buffer in self.buffers:
             self.shadow_of(buffer)
         return 0
@@ -306,9 +315,9 @@ cdef class Tape:
                 stop = max(0, i - 1000000)          # between the pieces: has someone pressed Ctrl-C?
                 if i - stop > 10000:
                     with nogil:
-                        i = wg_sweep(&self.entries, i, stop, self.adjoint, self.k)
+                        i = wg_sweep(&self.entries, i, stop, self.adjoint, self.ranges, self.k, self.width)
                 else:
-                    i = wg_sweep(&self.entries, i, stop, self.adjoint, self.k)
+                    i = wg_sweep(&self.entries, i, stop, self.adjoint, self.ranges, self.k, self.width)
                 undone = max(i + 1, stop)
                 PyErr_CheckSignals()
                 if i >= stop:
@@ -360,6 +369,7 @@ cdef class Tape:
         """
         cdef cnp.ndarray target, total
         cdef Py_ssize_t j
+        cdef double *row
         cdef int d, lead = 1 if self.stacked else 0, ndim
         self.hush()
         if buffer is None:
@@ -367,8 +377,9 @@ cdef class Tape:
             if cnp.PyArray_NDIM(total) > lead:
                 total = <cnp.ndarray>np.asarray(total.sum(axis=tuple(range(lead, cnp.PyArray_NDIM(total)))))
             total = <cnp.ndarray>np.ravel(total)
+            row = wg_whole(self.adjoint, self.ranges, slot, self.width)
             for j in range(self.k):
-                self.adjoint[slot * self.k + j] += (<double *>cnp.PyArray_DATA(total))[
+                row[j] += (<double *>cnp.PyArray_DATA(total))[
                     j if cnp.PyArray_SIZE(total) > 1 else 0]
             return 0
         total = <cnp.ndarray>np.asarray(cotangent)
@@ -416,11 +427,13 @@ cdef class Tape:
     cdef int pull(self, Node node, Py_ssize_t i) except -1:
         """Reverse one array entry; the adjoint of its result is dead afterwards."""
         cdef Py_ssize_t j
+        cdef double *row
         if node.kind == STORE:
             return self.pull_store(node)
         if node.out is None:
+            row = wg_whole(self.adjoint, self.ranges, i, self.width)
             for j in range(self.k):
-                if self.adjoint[i * self.k + j] != 0.0:
+                if row[j] != 0.0:
                     break
             else:
                 return 0
@@ -442,7 +455,7 @@ cdef class Tape:
             return self.adjoint_view(node.out, node.y)
         if not self.stacked:
             return np.float64(self.adjoint[i])
-        return cnp.PyArray_SimpleNewFromData(1, &k, cnp.NPY_DOUBLE, self.adjoint + i * self.k)
+        return cnp.PyArray_SimpleNewFromData(1, &k, cnp.NPY_DOUBLE, self.adjoint + i * self.width)
 
     cdef int pull_elementwise(self, Node node, Py_ssize_t i) except -1:
         """adjoint of operand += cotangent * partial, by a kernel where the layout allows."""
@@ -529,7 +542,7 @@ cdef class Tape:
                 self.cotangent_of(node, i), (self.k,) + (1,) * cnp.PyArray_NDIM(node.a) if self.stacked else ()))
         add = self.target(node.abuf, node.a, None, &adjoint)
         for j in range(self.k):
-            wg_add_number(add, n, self.adjoint[i * self.k + j], <double *>(adjoint + j * node.abuf.span))
+            wg_add_number(add, n, self.adjoint[i * self.width + j], <double *>(adjoint + j * node.abuf.span))
         return 0
 
     cdef (bint, int) numbers(self, Node node, cnp.ndarray y, double *an, double *bn,
