@@ -134,6 +134,47 @@ def test_closed_forms(name):
     assert_rounding(wg.hvp(f, X, X), exact(X) @ X, scale=10.0)
 
 
+def overwritten(x):
+    y = np.exp(TALL @ x)
+    z = y * y
+    y[2:5] = z[1:4]
+    y *= 2.0
+    return np.sum(y * z)
+
+
+TALL = np.random.default_rng(2).normal(size=(12, 10))
+LAYERS = {
+    "log-likelihood": lambda x: np.sum(np.log1p(np.exp(-(TALL @ x)))) + 0.5 * np.sum(x * x),
+    "an array and what is made of it": lambda x: (lambda s: np.sum(s * (1.0 - s) / (2.0 + s * s)))(np.tanh(TALL @ x)),
+    "parts of an array": lambda x: (lambda y: np.sum(y[1:] * y[:-1] ** 2) + y[3])(np.exp(TALL @ x)),
+    "an array written into": overwritten,
+    "an array of several axes": lambda x: np.sum(np.mean(np.sin(TALL @ x).reshape(3, 4) ** 2, axis=1) ** 3),
+    "two arrays": lambda x: np.sum(np.exp(TALL @ x) * np.cos(TALL[::-1] @ x) + np.exp(TALL @ x)),
+    "a number times an array": lambda x: np.sum(x[0] * np.exp(-(TALL @ x)) * np.sum(x)),
+    "products one after the other": lambda x: np.sum(np.sin(TALL.T @ -np.sin(TALL @ x)) ** 2),
+    "linear steps": lambda x: (lambda u: np.sum(np.exp(np.negative(-u)) + (u - 1.0) * 3.0))(TALL @ x),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_many_directions_through_elementwise_steps(name):
+    f = LAYERS[name]
+    x = np.random.default_rng(3).normal(size=10) / 4
+    expected = wg.jacobian(wg.grad(f), x, mode="reverse")
+    for chunk in (None, 9, 4):
+        assert_rounding(wg.hessian(f, x, chunk=chunk), expected, scale=np.abs(expected).max())
+
+
+def test_a_branch_not_taken_in_many_directions():
+    def f(x):
+        y = np.eye(10) @ x
+        return np.sum(np.where(y > 0, np.sqrt(np.negative(-y)), 0.0))
+
+    x = np.arange(10.0)
+    curvature = np.append(0.0, -0.25 * x[1:] ** -1.5)
+    assert_rounding(wg.hessian(f, x), np.diag(curvature))
+
+
 def squared(f, *args):
     """A number that depends on everything that f returns."""
 

@@ -53,6 +53,7 @@ cdef cnp.ndarray outline(cnp.ndarray array)     # shape, strides and address of 
 
 cdef bint same_shape(cnp.ndarray x, cnp.ndarray y)
 cdef cnp.ndarray view_at(char *data, object owner, cnp.ndarray like, Py_ssize_t k, Py_ssize_t span)
+cdef bint owns_memory(cnp.ndarray x)            # no other array refers to it
 cdef cnp.ndarray kept(cnp.ndarray x)            # a copy, from the pool
 cdef cnp.ndarray same_layout(cnp.ndarray x)     # a copy with the same strides
 

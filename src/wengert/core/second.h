@@ -322,17 +322,29 @@ WG_CLONES static void wg_combine(ptrdiff_t k, ptrdiff_t n, const wg_term *terms,
         }
 }
 
-/* Sum of n elements in each of k directions, added to a row. */
-WG_CLONES static void wg_add_sums(ptrdiff_t k, ptrdiff_t n, const double *x, ptrdiff_t x_step, double *row) {
+/* Sum of n elements, times factors p if there are any, in each of k directions, added to a row. */
+WG_CLONES static void wg_add_sums(ptrdiff_t k, ptrdiff_t n, const double *x, ptrdiff_t x_step, const double *p,
+                                  double *row) {
     ptrdiff_t i, j, m;
-    for (j = 0; j < k; j++, x += x_step) {
-        double part[8] = {0.0}, sum = 0.0;
-        for (i = 0; i + 8 <= n; i += 8)
-            for (m = 0; m < 8; m++) part[m] += x[i + m];
-        for (; i < n; i++) sum += x[i];
-        for (m = 0; m < 8; m++) sum += part[m];
-        row[j] += sum;
+#define WG_SUMS(element)                                       \
+    for (j = 0; j < k; j++, x += x_step) {                     \
+        double part[8] = {0.0}, sum = 0.0;                     \
+        for (i = 0; i + 8 <= n; i += 8)                        \
+            for (m = 0; m < 8; m++) part[m] += element(i + m); \
+        for (; i < n; i++) sum += element(i);                  \
+        for (m = 0; m < 8; m++) sum += part[m];                \
+        row[j] += sum;                                         \
     }
+#define WG_PLAIN(e) x[e]
+#define WG_WEIGHTED(e) (((x[e] == 0.0) | (p[e] == 0.0)) ? 0.0 : x[e] * p[e])
+    if (p) {
+        WG_SUMS(WG_WEIGHTED)
+    } else {
+        WG_SUMS(WG_PLAIN)
+    }
+#undef WG_SUMS
+#undef WG_PLAIN
+#undef WG_WEIGHTED
 }
 
 #endif

@@ -30,7 +30,9 @@ from libc.string cimport memcmp, memset
 
 import numpy as np
 
-from wengert.core.memory cimport Block, Buffer, Level, POOLED, empty_pool, is_vector, kept, same_shape, take, view_at
+from wengert.core.memory cimport (
+    POOLED, Block, Buffer, Level, empty_pool, is_vector, kept, owns_memory, same_shape, take, view_at,
+)
 
 from wengert.core import levels
 from wengert.errors import LevelError
@@ -412,7 +414,7 @@ cdef class Tape:
         if (buffer.shadow is not None or buffer.id >= 0 or not is_vector(total) or not is_vector(view)
                 or <char *>cnp.PyArray_DATA(view) != buffer.low
                 or <Py_ssize_t>cnp.PyArray_NBYTES(view) != buffer.span
-                or not cnp.PyArray_CHKFLAGS(total, cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE)
+                or not cnp.PyArray_ISWRITEABLE(total) or not owns_memory(total)
                 or cnp.PyArray_NDIM(total) != cnp.PyArray_NDIM(view) + lead
                 or (lead and cnp.PyArray_DIM(total, 0) != self.k)):
             return False
