@@ -195,9 +195,9 @@ static inline double wg_sign(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 :
     R(SUBTRACT, "subtract", CHEAP, a - b, 0, 0, 1.0, -1.0, 0.0, 0.0, 0.0)                                             \
     R(MULTIPLY, "multiply", CHEAP, a * b, WG_B, WG_A, b, a, 0.0, 1.0, 0.0)                                            \
     R(DIVIDE, "divide", CHEAP, a / b, WG_B, WG_B | WG_Y, 1.0 / b, -y / b, 0.0, -1.0 / b / b, 2.0 * (y / b) / b)       \
-    R(POW, "", COSTLY, pow(a, b), WG_A | WG_B | WG_Y, WG_A | WG_Y,                                                    \
+    R(POW, "", COSTLY, pow(a, b), WG_A | WG_B | WG_Y, WG_A | WG_B | WG_Y,                                                \
        wg_pow_a(a, b, y), wg_pow_b(a, y), wg_pow_aa(a, b, y), wg_pow_ab(a, b, y), wg_pow_bb(a, y))                    \
-    R(POWER, "power", COSTLY, pow(a, b), WG_A | WG_B | WG_Y, WG_A | WG_Y,                                             \
+    R(POWER, "power", COSTLY, pow(a, b), WG_A | WG_B | WG_Y, WG_A | WG_B | WG_Y,                                         \
        wg_pow_a(a, b, y), wg_pow_b(a, y), wg_pow_aa(a, b, y), wg_pow_ab(a, b, y), wg_pow_bb(a, y))                    \
     R(HYPOT, "hypot", CHEAP, hypot(a, b), WG_A | WG_B | WG_Y, WG_A | WG_B | WG_Y,                                     \
        y == 0.0 ? 0.0 : a / y, y == 0.0 ? 0.0 : b / y,                                                                \
