@@ -134,8 +134,11 @@ cdef object compare_recorded(object left, object right, int op):
 
 cdef object as_bool(object x):
     """bool(x): of a number, whether it is other than 0."""
-    if np.size(x) != 1 or (type(x) is ArrayVar and cnp.PyArray_ISBOOL((<ArrayVar>x).v)):
-        return bool(observed(x) if np.size(x) == 1 else value_of(x))
+    if type(x) is ArrayVar:
+        if cnp.PyArray_SIZE((<ArrayVar>x).v) != 1:
+            return bool(value_of(x))        # NumPy's error
+        if cnp.PyArray_ISBOOL((<ArrayVar>x).v):
+            return bool(observed(x))
     return bool(observed(x != 0))
 
 
