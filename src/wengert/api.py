@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from wengert.containers import plain_copy
+from wengert.containers import stopped
 from wengert.transforms import custom
 from wengert.transforms.dense import JVP, VJP, Elementwise, Gradient, Jacobian
 from wengert.transforms.second import HVP, Hessian, Linearize
@@ -583,7 +583,7 @@ def stop_gradient(x: Any) -> Any:
     >>> wg.grad(lambda x: x * wg.stop_gradient(x), 3.0)
     np.float64(3.0)
     """
-    return plain_copy(x)
+    return stopped(x)
 
 
 def primitive(

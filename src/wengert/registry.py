@@ -91,11 +91,20 @@ class Primitive:
         operand; functions by position, as in `jvps`, where they are not; None or False if they are refused.
     reason : str
         ``refuse`` only: why there is no derivative and what to write instead.
+    static : bool
+        ``constant`` only: the result depends on shapes and dtypes alone.
+    choices : frozenset
+        Positions of integers and masks that choose among values, and never change the shape of the result:
+        in a recording they may be computed from the inputs.
+    fits : callable or None
+        Whether that is so for these ``(*args, **kwargs)``.
     """
 
     __slots__ = (
+        "choices",
         "curvature",
         "domain",
+        "fits",
         "fun",
         "jvps",
         "keywords",
@@ -108,6 +117,7 @@ class Primitive:
         "reason",
         "sequence",
         "stacked",
+        "static",
         "undefined",
         "variadic",
         "vjps",
@@ -129,6 +139,9 @@ class Primitive:
         self.on_complex = columns.get("on_complex")
         self.reason = columns.get("reason", "")
         self.keywords, self.most = columns.get("signature", (None, None))
+        self.static = columns.get("static", False)
+        self.choices = frozenset()
+        self.fits = None
         self.opcode = 0
 
     def __repr__(self):
@@ -260,10 +273,19 @@ def composed(fun, body: Callable) -> Primitive:
     return _add(fun, Primitive(fun, "composed", variadic=body, signature=_signature(body, skip=0)))
 
 
-def constant(*funs) -> None:
-    """Declare functions that are locally constant: results are plain, derivatives zero."""
+def constant(*funs, static: bool = False) -> None:
+    """Declare functions that are locally constant: results are plain, derivatives zero.
+
+    `static`: they ask for shapes and dtypes alone.
+    """
     for fun in funs:
-        _add(fun, Primitive(fun, "constant", curvature="none"))
+        _add(fun, Primitive(fun, "constant", curvature="none", static=static))
+
+
+def choosing(fun, *positions: int, fits: Callable | None = None) -> None:
+    """Declare which arguments choose among values without changing the shape of the result (where `fits` says so)."""
+    rows[fun].choices = frozenset(positions)
+    rows[fun].fits = fits
 
 
 def refuse(fun, reason: str) -> None:

@@ -200,7 +200,8 @@ cdef object gather_carried(ArrayVar x, cnp.ndarray view, object key, object y):
     cdef Level level = x.buffer.level
     cdef ArrayVar source = array_var(x.buffer, view)
     if level.depth > 0:
-        y = lower(source, level)[key]
+        below = lower(source, level)
+        y = (clean(below) if type(below) is ndarray and holds_var(key) else below)[key]
     if level.kind == NESTED:
         return level.recorder.gather(x.buffer, view, key, y)
     t = tangents_of(source)

@@ -14,6 +14,8 @@ from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF, Py_REFCNT
 from libc.string cimport memcpy, memset
 
+from wengert.core import levels
+
 cnp.import_array()
 
 cdef extern from "numpy/arrayobject.h":
@@ -133,6 +135,7 @@ cdef class Level:
         self.depth = depth
         self.k = k
         self.recorder = recorder
+        self.recording = depth > 0 and levels.is_recording()
         self.live = True
 
     def pause(self):

@@ -318,7 +318,8 @@ cdef class List:
 def index_of(Entry entry):
     """Where each element at an index comes from, counted from 1."""
     view = entry.sources[0][3]
-    return np.arange(1, np.size(view) + 1).reshape(np.shape(view))[entry.key]
+    places = np.arange(1, np.size(view) + 1).reshape(np.shape(view))
+    return (var.clean(places) if var.holds_var(entry.key) else places)[entry.key]
 
 
 cdef object place_of(Buffer under, cnp.ndarray view, key):

@@ -40,6 +40,8 @@ def independent(recorder, value):
     buffer = new_buffer(array, tape.level)
     buffer.owner = array
     tape.roots.append(buffer)
+    if tape.recording and array.dtype.kind == "f":
+        tape.active.add(buffer)
     x = array_var(buffer, array)
     x.scalar = not isinstance(value, ndarray)
     return x

@@ -39,6 +39,7 @@ cdef extern from "rows.h" nogil:
 
 
 cdef str ended_message(Level level)
+cdef int recordings                     # number of recording tapes that are open
 
 
 cdef class Node:                        # an array entry: one primitive, its operands and its result
@@ -78,6 +79,8 @@ cdef class Tape:
     cdef readonly Level level
     cdef readonly bint recording        # to be replayed: discrete values are entries, plain ones leave guards
     cdef readonly list passive          # of a recording tape: ranges of entries whose results carry no derivative
+    cdef set active                     # and what carries one: buffers, slots up to entry `analysed`
+    cdef bytearray active_slots
     cdef bint has_stores
     cdef Recent recent[64]              # elements loaded lately, by offset
     cdef int32_t version                # of the memory of all buffers; a write makes a new one
@@ -91,6 +94,9 @@ cdef class Tape:
     cdef set spare                      # buffers whose adjoint nobody asks for and nothing reads, or None
     cdef object quiet                   # the errstate of a sweep that has called a rule, or None
 
+    cdef bint is_active(self, Buffer buffer, int32_t slot) except -1
+    cdef int analyse(self) except -1
+    cdef bint has_active_operand(self, Node node) except -1
     cdef int grow(self) except -1
     cdef int32_t grow_constants(self) except -1
     cdef int32_t number(self, Buffer buffer, cnp.ndarray owner) except -1
@@ -114,6 +120,7 @@ cdef class Tape:
     cdef int end(self) except -1
     cdef int reuse(self) except -1
     cdef int free(self) noexcept
+    cdef int stop_recording(self) noexcept
     cdef int hush(self) except -1
     cdef int drop_shadow(self, Buffer buffer) except -1
     cdef (bint, int) numbers(self, Node node, cnp.ndarray y, double *an, double *bn,

@@ -111,9 +111,15 @@ cdef class Tape:
     """A Wengert list with its values: recorded once, swept any number of times."""
 
     def __cinit__(self, str name="a derivative", bint recording=False):
+        global recordings
         self.level = Level.__new__(Level)
         self.level.name = name
         self.level.recording = self.recording = recording
+        if recording:
+            recordings += 1
+            self.passive = []
+            self.active = set()
+            self.active_slots = bytearray()
         self.level.tape = <PyObject *>self
         self.nodes = []
         self.buffers = []
@@ -125,7 +131,14 @@ cdef class Tape:
     def __dealloc__(self):
         if self.level is not None:
             self.level.tape = NULL
+        self.stop_recording()
         self.free()
+
+    cdef int stop_recording(self) noexcept:
+        global recordings
+        recordings -= self.recording
+        self.recording = False
+        return 0
 
     cdef int reuse(self) except -1:
         """Take over the arrays of the tape that was closed last, or make new ones."""
@@ -155,6 +168,10 @@ cdef class Tape:
     def close(self):
         """End the derivative: its values become plain constants of the past, its memory is freed."""
         self.level.tape = NULL
+        if self.recording:
+            self.level.recording = False
+            self.stop_recording()
+        self.active = None
         if self.nodes:
             self.nodes = []
         if self.kept:
@@ -231,6 +248,9 @@ cdef class Tape:
         cdef Py_ssize_t i
         cdef Node node
         self.version += 1       # elements loaded inside are loaded again outside
+        if self.recording:      # they change from call to call
+            self.passive.append((start, self.n))
+            return
         for i in range(start, self.n):
             if self.entries.op[i] == WG_STORE:
                 self.entries.a[i] = -1
@@ -245,6 +265,62 @@ cdef class Tape:
             elif self.entries.op[i] != WG_TARGET:
                 self.entries.op[i] = WG_INPUT
 
+    # ------------------------------------------------------------------------------------------ activity
+
+    cdef bint is_active(self, Buffer buffer, int32_t slot) except -1:
+        """Does a value of a recording tape carry a derivative? Where none does, Python code may have its number."""
+        self.analyse()
+        return buffer in self.active if buffer is not None else self.active_slots[slot]
+
+    cdef int analyse(self) except -1:
+        """Carry on to the last entry: active are the inputs, and what was computed from something active."""
+        cdef Py_ssize_t i, first = len(self.active_slots)
+        cdef int op, form
+        cdef int32_t a, b
+        cdef bint active
+        cdef Node node
+        cdef bytearray slots = self.active_slots
+        slots.extend(bytes(self.n - first))
+        for i in range(first, self.n):
+            op, a, b = self.entries.op[i], self.entries.a[i], self.entries.b[i]
+            if op == WG_INPUT:
+                active = True
+            elif op == WG_LOAD:
+                active = self.buffers[a] in self.active
+            elif op == WG_TARGET:
+                active = False
+            elif op == WG_STORE:
+                active = a >= 0 and slots[a]
+            elif op == WG_NODE:
+                active = self.has_active_operand(<Node>self.nodes[a])
+            else:
+                form = 1 if op < WG_ADD else (op - WG_ADD) % 3      # 0: two operands, 1: only a, 2: only b
+                active = (form != 2 and slots[a]) or (form != 1 and slots[b])
+            if not active or in_ranges(i, self.passive):
+                continue
+            if op == WG_STORE:
+                self.active.add(self.buffers[self.entries.a[i + 1]])
+                continue
+            node = <Node>self.nodes[a] if op == WG_NODE else None
+            if node is not None and node.out is not None:
+                self.active.add(node.out)
+            else:
+                slots[i] = True
+        return 0
+
+    cdef bint has_active_operand(self, Node node) except -1:
+        if node.kind == GUARD or (node.row is not None and node.row.kind == "constant"):
+            return False
+        if node.kind == ELEMENTWISE or node.kind == SUM:
+            for buffer, slot in ((node.abuf, node.aslot), (node.bbuf, node.bslot)):
+                if buffer in self.active or (slot >= 0 and self.active_slots[slot]):
+                    return True
+            return False
+        for _, _, buffer, _, slot in node.sources:
+            if buffer in self.active or (slot >= 0 and self.active_slots[slot]):
+                return True
+        return False
+
     # ------------------------------------------------------------------------------------------ sweeps
 
     cdef int begin(self, Py_ssize_t k, bint stacked) except -1:
@@ -252,6 +328,8 @@ cdef class Tape:
         cdef Py_ssize_t width = 1 if k == 1 else (k + WG_GROUP - 1) // WG_GROUP * WG_GROUP
         cdef Py_ssize_t rows = self.n * width * sizeof(double), ranges = self.n * sizeof(wg_range) if k != 1 else 0
         cdef Buffer buffer
+        if self.recording:
+            raise LevelError(f"{self.level.name} is recorded to be replayed, not to be swept")
         self.k = k
         self.width = width
         self.stacked = stacked
@@ -698,6 +776,13 @@ cdef class Tape:
         return 0
 
 
+cdef bint in_ranges(Py_ssize_t i, list ranges) except -1:
+    for start, stop in ranges:
+        if start <= i < stop:
+            return True
+    return False
+
+
 cdef int times_partial(int form, int op, int side, bint add, Py_ssize_t n, const double *g, const double *a,
                        const double *b, const double *y, double *out) noexcept nogil:
     if form == VECTORS:
@@ -827,3 +912,73 @@ def kernel_partials(int opcode, double a, double b, double y):
 
 
 kernel_rows()
+
+
+# ---------------------------------------------------------------------------------------------- a list, as data
+
+def entries(Tape tape):
+    """What is on a tape, one dict an entry: its kind, operands, result, and what belongs to the kind.
+
+    An operand or result is the number of a slot, ``(buffer, offset, shape, strides, dtype)`` with the buffer's
+    number in this listing, or ``("number", c)``; `memory` of the first entry holds the bytes of the buffers as they
+    are now.
+    """
+    cdef Py_ssize_t i
+    cdef int op
+    cdef int32_t a, b
+    cdef Node node
+    cdef list found = []
+    seen = {}
+    for i in range(tape.n):
+        op, a, b = tape.entries.op[i], tape.entries.a[i], tape.entries.b[i]
+        entry = {"kind": "SCALAR", "opcode": op, "result": i, "value": tape.entries.v[i]}
+        if op == WG_INPUT:
+            entry["kind"] = "INPUT"
+        elif op == WG_LOAD:
+            entry.update(kind="LOAD", operands=[element_of(tape, seen, a, b)])
+        elif op == WG_STORE:
+            entry.update(kind="STORE", result=element_of(tape, seen, tape.entries.a[i + 1], b), key=None,
+                         operands=[a] if a >= 0 else [], saved=tape.entries.v[i])
+        elif op == WG_TARGET:
+            entry["kind"] = "TARGET"
+        elif op == WG_NODE:
+            node = <Node>tape.nodes[a]
+            entry.update(listed_node(seen, node, i))
+        else:
+            form = 1 if op < WG_ADD else (op - WG_ADD) % 3
+            entry["operands"] = ([a if form != 2 else ("number", tape.entries.constants[a])]
+                                 + ([] if op < WG_ADD else [b if form != 1 else ("number", tape.entries.constants[b])]))
+        found.append(entry)
+    if found:
+        found[0]["memory"] = [bytes_of(buffer) for buffer in seen]
+    return found
+
+
+cdef dict listed_node(dict seen, Node node, Py_ssize_t i):
+    entry = {"kind": NodeKind(node.kind).name, "row": node.row, "opcode": node.opcode, "args": node.args,
+             "kwargs": node.kwargs, "compute": node.compute, "key": node.key, "saved": node.saved}
+    if node.out is not None:
+        entry["result"] = place_of_view(seen, node.out, node.y)
+    if node.kind == ELEMENTWISE or node.kind == SUM:
+        sides = [(node.abuf, node.a, node.aslot, node.ac)]
+        if node.kind == ELEMENTWISE and node.opcode >= WG_ADD:
+            sides.append((node.bbuf, node.b, node.bslot, node.bc))
+        entry["operands"] = [place_of_view(seen, buffer, view) if buffer is not None else slot if slot >= 0
+                             else ("number", c if view is None else view) for buffer, view, slot, c in sides]
+    else:
+        entry["operands"] = [(position, item, place_of_view(seen, buffer, view) if buffer is not None else slot)
+                             for position, item, buffer, view, slot in node.sources]
+    return entry
+
+
+cdef tuple place_of_view(dict seen, Buffer buffer, cnp.ndarray view):
+    return (seen.setdefault(buffer, len(seen)), <char *>cnp.PyArray_DATA(view) - buffer.low, (<object>view).shape,
+            (<object>view).strides, (<object>view).dtype)
+
+
+cdef bytes bytes_of(Buffer buffer):
+    return buffer.low[:buffer.span]
+
+
+cdef tuple element_of(Tape tape, dict seen, int32_t buffer, int32_t offset):
+    return seen.setdefault(tape.buffers[buffer], len(seen)), 8 * offset, (), (), np.dtype(np.float64)
