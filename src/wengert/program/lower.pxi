@@ -11,7 +11,10 @@ cdef enum:
     DOUBLES, BOOLS, OTHER                   # elements of arrays
     GIVEN, CONSTANT, WORK, FRESH, RESULT    # roots: input, constant, workspace, new output, what a call returned
     NUMBERS, VECTOR, PACKING, PYTHON        # steps of the schedule
+    CUBE = 1100, FOURTH, ROOT               # instructions of powers that are constant
     END = 1 << 30                           # last use of an output
+
+POWERS = {1.0: WG_POSITIVE, 2.0: WG_SQUARE, 3.0: CUBE, 4.0: FOURTH, 0.5: ROOT, -1.0: WG_RECIPROCAL}
 
 OTHER_OPS = {
     Op.LESS: (WG_M_LESS, np.less), Op.LESS_EQUAL: (WG_M_LESS_EQUAL, np.less_equal),
@@ -40,6 +43,9 @@ cdef int fill_tables() except -1:
     for op, (found, _) in OTHER_OPS.items():
         machine_op[op] = found
         reads[op] = 3
+    for op, found in ((CUBE, WG_M_CUBE), (FOURTH, WG_M_FOURTH), (ROOT, WG_M_ROOT)):
+        machine_op[op] = found
+        reads[op] = 1
     for op in (Op.NOT, Op.ISNAN, Op.LOAD, Op.VIEW, Op.SUM, Op.GUARD):
         reads[op] = 1
     reads[<int>Op.SELECT] = 7
@@ -136,6 +142,9 @@ cdef class Root:
     cdef Layout layout
     cdef Py_ssize_t place           # of WORK: bytes from the start of the workspace
     cdef list arrays                # (number, bytes from the lowest address to the first element)
+    cdef int count                  # the same for C
+    cdef const int32_t *numbers
+    cdef const int64_t *firsts
 
 
 @cython.final
@@ -204,7 +213,7 @@ cdef class Lowering:
         self.listing = listing
         self.exact = exact
         self.op, self.a, self.b, self.c, self.type = [
-            np.ascontiguousarray(getattr(listing, name), dtype=np.int32) for name in ("op", "a", "b", "c", "type")]
+            np.array(getattr(listing, name), np.int32) for name in ("op", "a", "b", "c", "type")]
         self.n = self.op.shape[0]
         self.layouts = [None, None] + [Layout(*kind) for kind in listing.types[2:]]
         self.roots, self.root_of, self.arrays, self.views_of = [], {}, {}, {}
@@ -217,6 +226,8 @@ cdef class Lowering:
         self.low = np.zeros(self.n, np.int64)
         self.step = np.full(self.n, -1, np.int32)
         self.slot = np.zeros(self.n, np.int32)
+        if not exact:
+            self.find_powers()
         self.schedule()
         self.find_last_uses()
         self.find_roots_and_emit()
@@ -294,6 +305,17 @@ cdef class Lowering:
         return True
 
     # ------------------------------------------------------------------------------------------ schedule
+
+    cdef int find_powers(self) except -1:
+        """Constant powers that are a multiplication or two."""
+        cdef Py_ssize_t i
+        for i in range(self.n):
+            if (self.op[i] == WG_POW or self.op[i] == WG_POWER) and self.op[self.b[i]] == Op.CONST:
+                found = POWERS.get(self.listing.constants[self.a[self.b[i]]])
+                if found is not None and (self.is_number(i) or self.layout(i).kind == DOUBLES):
+                    # NumPy's loops take the square root; libm's pow is inf at -inf, and 0.0 at -0.0
+                    self.op[i] = WG_SQRT if found == ROOT and not (self.is_number(i) and self.op[i] == WG_POW) else found
+        return 0
 
     cdef Py_ssize_t new_step(self, int kind, tuple shape) except -1:
         cdef Step step = Step.__new__(Step)
