@@ -198,7 +198,10 @@ def test_a_constant_power(name, power):
     array, number = listing.input(t), listing.input()
     exponent = listing.const(power)
     listing.outputs = [listing.add(name, array, exponent, type=t), listing.add(name, number, exponent)]
+    slope = Op.PARTIAL + 2 * ROW[name]
+    listing.outputs += [listing.add(slope, number, exponent, listing.outputs[1])]
     machine = Machine(listing)
+    assert ulp_apart(machine.run([x, 1.7])[2], power * 1.7 ** (power - 1)) <= 4
     check(machine.run([x, 1.0])[0], np.power(x, power), False)
     numbers = np.array([machine.run([x[:1].repeat(x.size), at])[1] for at in x[::7]])
     check(numbers, [np.float64(at) ** power if name == "**" else np.power(at, power) for at in x[::7]], False)
@@ -474,6 +477,18 @@ def test_calls_of_python():
     values = [np.argsort(X), S.reshape(5, 6) * X.max(), np.r_[S, S], X.max(), np.argsort(X) * X.max()]
     for got, expected in zip(found, values):
         assert_same_bits(got, expected)
+
+
+def test_a_result_that_others_hold_is_not_written():
+    kept = np.arange(4.0)
+    listing = Listing()
+    t = listing.kind(4)
+    y = listing.call(lambda x: kept, (Operand(0),), [listing.input()], t)
+    (found,) = listing.run([listing.pack(y, [1], [listing.const(7.0)], t)], 1.0)
+    assert_same_bits(found, np.array([0.0, 7.0, 2.0, 3.0]))
+    assert_same_bits(kept, np.arange(4.0))
+    (found,) = listing.run([y], 1.0)
+    assert found is not kept
 
 
 def test_an_exception_in_a_call_leaves_the_machine_usable():

@@ -309,12 +309,21 @@ cdef class Lowering:
     cdef int find_powers(self) except -1:
         """Constant powers that are a multiplication or two."""
         cdef Py_ssize_t i
+        cdef int op
         for i in range(self.n):
-            if (self.op[i] == WG_POW or self.op[i] == WG_POWER) and self.op[self.b[i]] == Op.CONST:
-                found = POWERS.get(self.listing.constants[self.a[self.b[i]]])
+            op = self.op[i]
+            if not (reads[op] & 2) or self.b[i] < 0 or self.op[self.b[i]] != Op.CONST:
+                continue
+            power = self.listing.constants[self.a[self.b[i]]]
+            if op == WG_POW or op == WG_POWER:
+                found = POWERS.get(power)
                 if found is not None and (self.is_number(i) or self.layout(i).kind == DOUBLES):
                     # NumPy's loops take the square root; libm's pow is inf at -inf, and 0.0 at -0.0
-                    self.op[i] = WG_SQRT if found == ROOT and not (self.is_number(i) and self.op[i] == WG_POW) else found
+                    is_root = found == ROOT and not (self.is_number(i) and op == WG_POW)
+                    self.op[i] = WG_SQRT if is_root else found
+            elif power == 2.0 and (op == <int>Op.PARTIAL + 2 * WG_POW or op == <int>Op.PARTIAL + 2 * WG_POWER):
+                self.op[i] = <int>Op.PARTIAL + 2 * WG_SQUARE
+                self.b[i] = self.c[i] = -1
         return 0
 
     cdef Py_ssize_t new_step(self, int kind, tuple shape) except -1:

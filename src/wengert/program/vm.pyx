@@ -200,6 +200,8 @@ cdef class Machine:
     cdef list kept                  # arrays to which the steps point
     cdef list python                # of each step: what Python does, or None
     cdef list roots, constants, guards
+    cdef list seen                  # roots that users see: inputs, constants, outputs
+    cdef list passing               # roots of one run
     cdef list inputs, outputs       # Values
     cdef double[::1] numbers        # what the slots hold at first
     cdef Py_ssize_t memory, arrays, chunks, sums, pointers, axes
@@ -215,6 +217,8 @@ cdef class Machine:
         self.guards = list(listing.guards)
         self.constants = list(listing.arrays)
         self.roots, self.outputs = low.roots, low.outputs
+        self.seen = [root for root in self.roots if (<Root>root).kind in (GIVEN, CONSTANT, FRESH)]
+        self.passing = [root for root in self.roots if (<Root>root).kind in (GIVEN, RESULT, FRESH)]
         self.inputs = [None] * len(listing.inputs)
         for number, value in low.inputs:
             self.inputs[number] = value
@@ -331,9 +335,8 @@ cdef class Machine:
         try:
             return self.run_in(w, inputs, out)
         finally:
-            for root in self.roots:
-                if root.kind != CONSTANT:
-                    w.objects[root.number] = None
+            for root in self.passing:
+                w.objects[root.number] = None
             self.spaces.append(w)
 
     cdef object run_in(self, Workspace w, inputs, out):
@@ -386,8 +389,8 @@ cdef class Machine:
         if not cnp.PyArray_Check(given) or not fits(given, root.layout) or not cnp.PyArray_ISWRITEABLE(given):
             return False
         low = bytes_of(given) - root.layout.low
-        for other in self.roots:
-            if other.kind in (GIVEN, CONSTANT) or (other.kind == FRESH and other.which < root.which):
+        for other in self.seen:
+            if other.kind != FRESH or other.which < root.which:
                 if low < w.bottom[other.number] + other.layout.span and w.bottom[other.number] < low + root.layout.span:
                     return False
         return True
@@ -430,9 +433,8 @@ cdef class Machine:
         if np.shape(y) != layout.shape or np.asarray(y).dtype != layout.dtype:
             raise GuardError(f"{step.compute!r} returned {np.asarray(y).dtype} of shape {np.shape(y)}; "
                              f"the recorded path needs {layout.dtype} of shape {layout.shape}")
-        # two references: the caller's and this function's argument
         if (type(y) is np.ndarray and fits(y, layout) and cnp.PyArray_CHKFLAGS(y, cnp.NPY_ARRAY_OWNDATA)
-                and cnp.PyArray_ISWRITEABLE(y) and Py_REFCNT(y) <= 2):
+                and cnp.PyArray_ISWRITEABLE(y) and Py_REFCNT(y) == 1):
             array = y
         else:
             array = copied(y, layout)
