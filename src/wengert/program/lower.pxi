@@ -673,11 +673,10 @@ cdef class Lowering:
             y.where = self.array_at(y.root, offset)
             y.is_whole = False
             self.python(op, y, operands[1:])
+        elif op == Op.LOAD:
+            self.python(op, self.value(i), [self.in_order(self.a[i])], operator.getitem, (Operand(0), self.b[i]))
         elif op == Op.PACK:
-            y = self.value(i)
-            y.layout = Layout(y.layout.dtype, (y.layout.span // y.layout.itemsize,), None)
-            y.where = self.array_at(y.root, 0)
-            y.is_whole = False
+            y = self.in_order(i)
             count = len(self.listing.packs[self.b[i]][1])
             self.python(op, y, operands[:count], None, (np.asarray(self.listing.packs[self.b[i]][0]),))
         elif op == Op.SUM:
@@ -685,6 +684,14 @@ cdef class Lowering:
         else:
             self.python(op, self.value(i), operands, function_of(op), tuple(map(Operand, range(len(operands)))), {})
         return 0
+
+    cdef Value in_order(self, Py_ssize_t u):
+        """The elements of an array from its lowest address on."""
+        cdef Value value = self.value(u)
+        value.layout = Layout(value.layout.dtype, (value.layout.span // value.layout.itemsize,), None)
+        value.where = self.array_at(value.root, self.low[u])
+        value.is_whole = False
+        return value
 
     cdef int python(self, int op, Value y, list operands, compute=None, tuple args=(), kwargs=None, int guard=-1,
                     expected=None) except -1:
