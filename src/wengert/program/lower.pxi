@@ -11,7 +11,10 @@ cdef enum:
     DOUBLES, BOOLS, OTHER                   # elements of arrays
     GIVEN, CONSTANT, WORK, FRESH, RESULT    # roots: input, constant, workspace, new output, what a call returned
     NUMBERS, VECTOR, PACKING, PYTHON        # steps of the schedule
+    CUBE = 1100, FOURTH, ROOT               # instructions of powers that are constant
     END = 1 << 30                           # last use of an output
+
+POWERS = {1.0: WG_POSITIVE, 2.0: WG_SQUARE, 3.0: CUBE, 4.0: FOURTH, 0.5: ROOT, -1.0: WG_RECIPROCAL}
 
 OTHER_OPS = {
     Op.LESS: (WG_M_LESS, np.less), Op.LESS_EQUAL: (WG_M_LESS_EQUAL, np.less_equal),
@@ -40,6 +43,9 @@ cdef int fill_tables() except -1:
     for op, (found, _) in OTHER_OPS.items():
         machine_op[op] = found
         reads[op] = 3
+    for op, found in ((CUBE, WG_M_CUBE), (FOURTH, WG_M_FOURTH), (ROOT, WG_M_ROOT)):
+        machine_op[op] = found
+        reads[op] = 1
     for op in (Op.NOT, Op.ISNAN, Op.LOAD, Op.VIEW, Op.SUM, Op.GUARD):
         reads[op] = 1
     reads[<int>Op.SELECT] = 7
@@ -136,6 +142,9 @@ cdef class Root:
     cdef Layout layout
     cdef Py_ssize_t place           # of WORK: bytes from the start of the workspace
     cdef list arrays                # (number, bytes from the lowest address to the first element)
+    cdef int count                  # the same for C
+    cdef const int32_t *numbers
+    cdef const int64_t *firsts
 
 
 @cython.final
@@ -204,7 +213,7 @@ cdef class Lowering:
         self.listing = listing
         self.exact = exact
         self.op, self.a, self.b, self.c, self.type = [
-            np.ascontiguousarray(getattr(listing, name), dtype=np.int32) for name in ("op", "a", "b", "c", "type")]
+            np.array(getattr(listing, name), np.int32) for name in ("op", "a", "b", "c", "type")]
         self.n = self.op.shape[0]
         self.layouts = [None, None] + [Layout(*kind) for kind in listing.types[2:]]
         self.roots, self.root_of, self.arrays, self.views_of = [], {}, {}, {}
@@ -217,6 +226,8 @@ cdef class Lowering:
         self.low = np.zeros(self.n, np.int64)
         self.step = np.full(self.n, -1, np.int32)
         self.slot = np.zeros(self.n, np.int32)
+        if not exact:
+            self.find_powers()
         self.schedule()
         self.find_last_uses()
         self.find_roots_and_emit()
@@ -294,6 +305,26 @@ cdef class Lowering:
         return True
 
     # ------------------------------------------------------------------------------------------ schedule
+
+    cdef int find_powers(self) except -1:
+        """Constant powers that are a multiplication or two."""
+        cdef Py_ssize_t i
+        cdef int op
+        for i in range(self.n):
+            op = self.op[i]
+            if not (reads[op] & 2) or self.b[i] < 0 or self.op[self.b[i]] != Op.CONST:
+                continue
+            power = self.listing.constants[self.a[self.b[i]]]
+            if op == WG_POW or op == WG_POWER:
+                found = POWERS.get(power)
+                if found is not None and (self.is_number(i) or self.layout(i).kind == DOUBLES):
+                    # NumPy's loops take the square root; libm's pow is inf at -inf, and 0.0 at -0.0
+                    is_root = found == ROOT and not (self.is_number(i) and op == WG_POW)
+                    self.op[i] = WG_SQRT if is_root else found
+            elif power == 2.0 and (op == <int>Op.PARTIAL + 2 * WG_POW or op == <int>Op.PARTIAL + 2 * WG_POWER):
+                self.op[i] = <int>Op.PARTIAL + 2 * WG_SQUARE
+                self.b[i] = self.c[i] = -1
+        return 0
 
     cdef Py_ssize_t new_step(self, int kind, tuple shape) except -1:
         cdef Step step = Step.__new__(Step)
@@ -642,11 +673,10 @@ cdef class Lowering:
             y.where = self.array_at(y.root, offset)
             y.is_whole = False
             self.python(op, y, operands[1:])
+        elif op == Op.LOAD:
+            self.python(op, self.value(i), [self.in_order(self.a[i])], operator.getitem, (Operand(0), self.b[i]))
         elif op == Op.PACK:
-            y = self.value(i)
-            y.layout = Layout(y.layout.dtype, (y.layout.span // y.layout.itemsize,), None)
-            y.where = self.array_at(y.root, 0)
-            y.is_whole = False
+            y = self.in_order(i)
             count = len(self.listing.packs[self.b[i]][1])
             self.python(op, y, operands[:count], None, (np.asarray(self.listing.packs[self.b[i]][0]),))
         elif op == Op.SUM:
@@ -654,6 +684,14 @@ cdef class Lowering:
         else:
             self.python(op, self.value(i), operands, function_of(op), tuple(map(Operand, range(len(operands)))), {})
         return 0
+
+    cdef Value in_order(self, Py_ssize_t u):
+        """The elements of an array from its lowest address on."""
+        cdef Value value = self.value(u)
+        value.layout = Layout(value.layout.dtype, (value.layout.span // value.layout.itemsize,), None)
+        value.where = self.array_at(value.root, self.low[u])
+        value.is_whole = False
+        return value
 
     cdef int python(self, int op, Value y, list operands, compute=None, tuple args=(), kwargs=None, int guard=-1,
                     expected=None) except -1:

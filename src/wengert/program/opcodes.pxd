@@ -10,7 +10,7 @@ cpdef enum Op:
     CONST               # a: index in constants
     ARRAY               # a: index in arrays
     LOAD                # a: array, b: offset in elements from its lowest address
-    VIEW                # a: array, b: index in views: (bytes from the lowest address to the first element, shape, strides)
+    VIEW                # a: array, b: index in views: (bytes from lowest address to first element, shape, strides)
     PACK                # a: array or -1 for zeros, b: index in packs: (offsets as in LOAD, values): these replaced
     PLACE               # a: array, b: index in views, c: value: the array with that view of it overwritten
     SELECT              # a: mask, b, c: elementwise

@@ -46,8 +46,11 @@ WG_SIMD tanh(double);
 
 #include "list.h"
 
-/* R(name, value): what only programs have, elementwise */
+/* R(name, value): what only programs have, elementwise; first powers, as libm's pow gives them */
 #define WG_LOGIC_UNARY(R)                                    \
+    R(CUBE, a * a * a)                                       \
+    R(FOURTH, (a * a) * (a * a))                             \
+    R(ROOT, a == -INFINITY ? INFINITY : sqrt(a) + 0.0)       \
     R(NOT, a == 0.0 ? 1.0 : 0.0)                             \
     R(ISNAN, a != a ? 1.0 : 0.0)
 #define WG_LOGIC_BINARY(R)                                   \

@@ -24,7 +24,7 @@ import numpy as np
 
 from wengert.core.kernel cimport Kernel, by_opcode, loop_function
 from wengert.core.memory cimport empty_array
-from wengert.core.tape cimport WG_POW, times_partial
+from wengert.core.tape cimport WG_POSITIVE, WG_POW, WG_SQUARE, times_partial
 from wengert.program.opcodes cimport Op
 
 from wengert.core.tape import kernel_rows
@@ -88,7 +88,7 @@ cdef extern from "vm.h" nogil:
         WG_M_POSITIVE, WG_M_LESS, WG_M_LESS_EQUAL, WG_M_GREATER, WG_M_GREATER_EQUAL, WG_M_EQUAL, WG_M_NOT_EQUAL
         WG_M_NOT, WG_M_AND, WG_M_OR, WG_M_ISNAN, WG_M_STRONG, WG_M_SELECT
         WG_M_LOOP, WG_M_LOAD, WG_M_LOAD_BOOL, WG_M_GUARD, WG_M_GUARD_INT, WG_M_END
-        WG_ERFC
+        WG_ERFC, WG_POWER, WG_SQRT, WG_RECIPROCAL, WG_M_CUBE, WG_M_FOURTH, WG_M_ROOT
         WG_M_EXACT, WG_M_GET, WG_M_PUT, WG_M_GET_BOOL, WG_M_PUT_BOOL, WG_M_SUM
 
     Py_ssize_t wg_run(const wg_step *steps, Py_ssize_t i, Py_ssize_t count, const wg_space *w, int32_t *failed)
@@ -200,6 +200,8 @@ cdef class Machine:
     cdef list kept                  # arrays to which the steps point
     cdef list python                # of each step: what Python does, or None
     cdef list roots, constants, guards
+    cdef list seen                  # roots that users see: inputs, constants, outputs
+    cdef list passing               # roots of one run
     cdef list inputs, outputs       # Values
     cdef double[::1] numbers        # what the slots hold at first
     cdef Py_ssize_t memory, arrays, chunks, sums, pointers, axes
@@ -215,9 +217,16 @@ cdef class Machine:
         self.guards = list(listing.guards)
         self.constants = list(listing.arrays)
         self.roots, self.outputs = low.roots, low.outputs
+        self.seen = [root for root in self.roots if (<Root>root).kind in (GIVEN, CONSTANT, FRESH)]
+        self.passing = [root for root in self.roots if (<Root>root).kind in (GIVEN, RESULT, FRESH)]
         self.inputs = [None] * len(listing.inputs)
         for number, value in low.inputs:
             self.inputs[number] = value
+        cdef Root root
+        for root in self.roots:
+            root.count = len(root.arrays)
+            root.numbers = <const int32_t *>self.keep([number for number, _ in root.arrays], np.int32)
+            root.firsts = <const int64_t *>self.keep([first for _, first in root.arrays], np.int64)
         self.numbers = np.zeros(low.slots)
         for bits, slot in low.constants.items():
             self.numbers[slot] = np.frombuffer(bits)[0]
@@ -326,9 +335,8 @@ cdef class Machine:
         try:
             return self.run_in(w, inputs, out)
         finally:
-            for root in self.roots:
-                if root.kind != CONSTANT:
-                    w.objects[root.number] = None
+            for root in self.passing:
+                w.objects[root.number] = None
             self.spaces.append(w)
 
     cdef object run_in(self, Workspace w, inputs, out):
@@ -336,13 +344,16 @@ cdef class Machine:
         cdef Root root
         cdef Py_ssize_t i = 0, j
         cdef int32_t failed = -1
+        cdef list results
         if len(inputs) != len(self.inputs):
             raise ValueError(f"{len(inputs)} inputs for a program of {len(self.inputs)}")
-        for j, x in enumerate(inputs):
-            if self.inputs[j] is not None:
-                set_input(w, self.inputs[j], x, j)
-        for j, value in enumerate(self.outputs):
-            if not value.is_number and value.root.kind == FRESH and value.is_handed_over:
+        for j in range(len(self.inputs)):
+            value = self.inputs[j]
+            if value is not None:
+                set_input(w, value, inputs[j], j)
+        for j in range(len(self.outputs)):
+            value = self.outputs[j]
+            if value.is_handed_over and value.root.kind == FRESH:
                 root = value.root
                 given = out[j] if out is not None else None
                 if given is None or not self.may_write(w, given, root):
@@ -363,7 +374,7 @@ cdef class Machine:
             if failed >= 0:
                 return failed
             i += 1
-        cdef list results = [self.result(w, value) for value in self.outputs]
+        results = [self.result(w, value) for value in self.outputs]
         if out is not None:
             for j in range(len(results)):
                 if out[j] is not None and out[j] is not results[j]:
@@ -375,11 +386,11 @@ cdef class Machine:
         """May an output be computed right into this array?"""
         cdef Root other
         cdef char *low
-        if not isinstance(given, np.ndarray) or not fits(given, root.layout) or not given.flags.writeable:
+        if not cnp.PyArray_Check(given) or not fits(given, root.layout) or not cnp.PyArray_ISWRITEABLE(given):
             return False
         low = bytes_of(given) - root.layout.low
-        for other in self.roots:
-            if other.kind in (GIVEN, CONSTANT) or (other.kind == FRESH and other.which < root.which):
+        for other in self.seen:
+            if other.kind != FRESH or other.which < root.which:
                 if low < w.bottom[other.number] + other.layout.span and w.bottom[other.number] < low + root.layout.span:
                     return False
         return True
@@ -422,9 +433,8 @@ cdef class Machine:
         if np.shape(y) != layout.shape or np.asarray(y).dtype != layout.dtype:
             raise GuardError(f"{step.compute!r} returned {np.asarray(y).dtype} of shape {np.shape(y)}; "
                              f"the recorded path needs {layout.dtype} of shape {layout.shape}")
-        # two references: the caller's and this function's argument
         if (type(y) is np.ndarray and fits(y, layout) and cnp.PyArray_CHKFLAGS(y, cnp.NPY_ARRAY_OWNDATA)
-                and cnp.PyArray_ISWRITEABLE(y) and Py_REFCNT(y) <= 2):
+                and cnp.PyArray_ISWRITEABLE(y) and Py_REFCNT(y) == 1):
             array = y
         else:
             array = copied(y, layout)
@@ -435,9 +445,10 @@ cdef class Machine:
 
 cdef int put_root(Workspace w, Root root, char *bottom) except -1:
     """Say where a root lies, and with it all arrays there."""
+    cdef int i
     w.bottom[root.number] = bottom
-    for array, first in root.arrays:
-        w.space.where[<int>array] = bottom + <Py_ssize_t>first
+    for i in range(root.count):
+        w.space.where[root.numbers[i]] = bottom + root.firsts[i]
     return 0
 
 
@@ -446,7 +457,7 @@ cdef int set_input(Workspace w, Value value, x, Py_ssize_t j) except -1:
     if value.is_number:
         w.space.slots[value.where] = x
         return 0
-    if not isinstance(x, np.ndarray) or not fits(x, value.layout):
+    if not cnp.PyArray_Check(x) or not fits(x, value.layout):
         if np.shape(x) != value.layout.shape:
             raise ValueError(f"input {j} has shape {np.shape(x)}, the program was recorded for {value.layout.shape}")
         x = copied(x, value.layout)
