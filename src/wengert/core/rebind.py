@@ -514,8 +514,12 @@ class Plan:
         for name in dress:
             setattr(copy, name, getattr(f, name))
         for k in swaps:
-            cells[k].cell_contents = self.build(f.__closure__[k].cell_contents, memo)
+            cells[k].cell_contents = self.content(f.__closure__[k], memo)
         return copy
+
+    def content(self, cell, memo):
+        """What a replaced cell holds."""
+        return self.build(cell.cell_contents, memo)
 
     def recipe(self, f):
         """Indices of the cells of f to be replaced, and the attributes that its code alone does not give."""

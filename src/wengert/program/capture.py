@@ -1,0 +1,497 @@
+"""What a function reads from outside, and the function with operands in the place of that.
+
+Idea.  `capture` walks over what the rebinding of code follows: functions by global names and cells, methods by
+attributes, modules of the user's.  Each *place* it finds that holds data (a number, an array, a small container) is
+read at every call; what holds functions, classes and objects is compared by identity, and a change makes it look
+anew.  While recording, f runs as a copy in which the places yield operands: names are renamed to private ones, cells
+and defaults copied, attributes are descriptors of a twin.  A place that no copy can reach is compared by value
+instead: a change of it is another key.
+
+Invariants
+- The user's objects are only read, by any number of threads at once.
+- A value that a copy of f reads while recording is that which was read for the key.
+
+Given up.  Not seen: items of large containers, attributes of objects in them, what functions of other packages read,
+files, random numbers.  A function that assigns globals, or cells and attributes of others, is not to be replayed.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from wengert.core.follow import METHODS, WRAPPERS, content_of, is_kin, parts_of, place_of, py_func_of, steps_of
+from wengert.core.rebind import Plan, Proxy, home_of, make_twin, rebound, share
+from wengert.core.rename import BUILTINS, Alias, TooWide, private, read, rename
+from wengert.program.leaves import contents_key, fill, form_of, is_data, key_of
+from wengert.transforms.dense import Operator
+
+__all__ = ["Captures", "NotReplayable", "Reading", "capture"]
+
+_MAKING = {"__init__", "__new__", "__post_init__"}
+_DYNAMIC = {"getattr", "vars", "__dict__", "attrgetter", "__getattribute__", "eval", "exec"}
+
+
+class NotReplayable(BaseException):
+    """f does what a replay would leave out, such as a write to a global; the message says what.
+
+    No `Exception`, for a function must not catch it.
+    """
+
+
+# Places -----------------------------------------------------------------------------------------------------
+
+
+class _Place:
+    """Where data are read: ``get(arg)`` is the value now; the key tells it by the holder and the name in it."""
+
+    __slots__ = ("arg", "get", "holder", "key")
+
+    def __init__(self, get, arg, holder):
+        self.get, self.arg, self.holder = get, arg, holder
+        self.key = id(holder), arg if arg is not holder else None
+
+
+def _places_of(value):
+    """All places in which a function, partial or object may hold data, as keys."""
+    kind = type(value)
+    if kind is types.FunctionType:
+        held = id(value.__globals__)
+        yield from ((held, name) for name in read(value.__code__).names)
+        yield from ((id(cell), None) for cell in value.__closure__ or ())
+        yield from ((id(value.__defaults__), i) for i in range(len(value.__defaults__ or ())))
+        yield from ((id(value.__kwdefaults__), name) for name in value.__kwdefaults__ or ())
+        yield from ((id(vars(module)), name) for _, module, name, _ in steps_of(value))
+    elif kind is functools.partial:
+        yield from ((id(value.args), i) for i in range(len(value.args)))
+        yield from ((id(value.keywords), name) for name in value.keywords)
+    elif not isinstance(value, type) and kind not in WRAPPERS:
+        space = getattr(value, "__dict__", ())
+        yield from ((id(space), name) for name in space)
+
+
+class _Scan:
+    """What is reached from a function by names, cells, attributes: places with data, and what is compared."""
+
+    def __init__(self, root, nodes):
+        self.followed = {*map(id, nodes)}
+        self.mentioned, self.effect = set(), None
+        while True:  # each attribute that code mentions may be a method, with code of its own
+            known = len(self.mentioned)
+            self.places, self.watched, self.sizes = {}, {}, {}
+            self.functions, self.objects, self.seen = [], [], set()
+            self.enter(root)
+            if len(self.mentioned) == known:
+                break
+
+    def enter(self, value):
+        if id(value) in self.seen:
+            return
+        self.seen.add(id(value))
+        kind = type(value)
+        if kind is types.FunctionType:
+            self.enter_function(value)
+        elif kind is functools.partial:
+            self.enter(value.func)
+            for i in range(len(value.args)):
+                self.look(value.args.__getitem__, i, value.args)
+            for name in value.keywords:
+                self.look(value.keywords.get, name, value.keywords)
+        elif isinstance(value, Operator):
+            self.enter(value.f)
+        elif isinstance(value, type):
+            self.enter_class(value)
+        elif kind in WRAPPERS or py_func_of(value):
+            for part in parts_of(value):
+                self.enter(part)
+        elif not isinstance(value, types.ModuleType):
+            self.enter_object(value)
+
+    def look(self, get, arg, holder):
+        """Note what a place holds."""
+        value = get(arg)
+        place = _Place(get, arg, holder)
+        if id(value) not in self.followed and is_data(value):
+            self.places[place.key] = place
+        else:
+            self.watched[place.key] = get, arg, value
+            if id(value) in self.followed or not isinstance(value, types.FunctionType):
+                self.enter(value)
+
+    def enter_function(self, f):
+        info, space = read(f.__code__), f.__globals__
+        self.mentioned |= info.mentioned
+        self.functions.append((f, f.__code__, f.__defaults__, f.__kwdefaults__))
+        written = info.written.intersection(f.__code__.co_freevars)
+        for name in (*info.assigned, *written):
+            word = "the global" if name in info.assigned else "the variable"
+            self.effect = f"{f.__qualname__} assigns {word} {name!r} of others"
+        for name in sorted(info.names):
+            self.look(space.get, name, space)
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
+            if name not in written:
+                self.look(content_of, cell, cell)
+        for i in range(len(f.__defaults__ or ())):
+            self.look(f.__defaults__.__getitem__, i, f.__defaults__)
+        for name in f.__kwdefaults__ or ():
+            self.look(f.__kwdefaults__.get, name, f.__kwdefaults__)
+        for first, *path in info.paths:
+            self.walk(space.get(first), path)
+        self.attributes(vars(f))
+
+    def walk(self, value, path):
+        """Note what is read through modules."""
+        for name in path:
+            if type(value) is not types.ModuleType:
+                break
+            if not is_kin(value, place_of(value.__name__)):  # NumPy, or a module of ours
+                break
+            self.look(vars(value).get, name, vars(value))
+            value = vars(value).get(name)
+
+    def attributes(self, space):
+        """Note the attributes in a namespace that code mentions, and how many there are."""
+        names = space if self.mentioned & _DYNAMIC else self.mentioned.intersection(space)
+        for name in sorted(names):
+            self.look(space.get, name, space)
+        self.sizes[id(space)] = space, len(space)
+
+    def enter_class(self, cls):
+        if cls is object or not cls.__flags__ & 1 << 9:  # not made by a class statement
+            return
+        space = vars(cls)
+        for name, value in space.items():
+            is_special = name.startswith("__") and type(value) is types.FunctionType and name not in _MAKING
+            if name in self.mentioned or is_special:
+                if type(value) in METHODS or is_data(value):
+                    self.look(space.get, name, cls)
+                else:
+                    self.watched[id(cls), name] = space.get, name, value
+        self.sizes[id(cls)] = space, len(space)
+        for base in cls.__bases__:
+            self.enter(base)
+
+    def enter_object(self, value):
+        kind = type(value)
+        if not kind.__flags__ & 1 << 9:
+            return
+        try:
+            space = object.__getattribute__(value, "__dict__")
+        except AttributeError:
+            space = None
+        self.objects.append((value, kind, space))
+        if space is not None:
+            self.attributes(space)
+        for base in kind.__mro__:
+            for name, member in vars(base).items():
+                if type(member) is types.MemberDescriptorType and name in self.mentioned:
+                    self.look(functools.partial(_slot, member), value, member)
+        self.enter(kind)
+
+
+def _slot(member, owner):
+    return getattr(owner, member.__name__, None)
+
+
+# Copies that read operands ----------------------------------------------------------------------------------
+
+
+class _Held:
+    """An attribute that yields what was given for it."""
+
+    value = None
+
+    def __get__(self, owner, cls):
+        return self if owner is None else self.value
+
+    def __set__(self, owner, value):  # makes it precede the attribute itself; see `_refuse`
+        raise AttributeError
+
+
+def _refuse(self, name, *value):
+    raise NotReplayable(f"it sets the attribute {name!r} of a {self.__class__.__name__} that it did not make")
+
+
+class _Module(Proxy):
+    """A user's module whose attributes are replaced."""
+
+    __slots__ = ("_wengert_swaps",)
+
+    def __getattribute__(self, name):
+        swaps = _swaps.__get__(self)
+        return swaps[name] if name in swaps else Proxy.__getattribute__(self, name)
+
+    def __setattr__(self, name, value):
+        raise NotReplayable(f"it sets {name!r} of a module")
+
+    __delattr__ = __setattr__
+
+
+_swaps = _Module._wengert_swaps
+
+
+class _Copies(Plan):
+    """A plan by which the places in `operands` yield these, used once and kept nowhere."""
+
+    def __init__(self, root, operands):
+        self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
+        self.copies, self.twins = {}, {}
+        self.operands, self.used, self.names, self.own = operands, set(), {}, {}
+        self.root = root
+        memo: dict = {}
+        self.nodes, _ = self.explore(root)
+        try:
+            self.make(self.nodes, memo)
+        except TooWide:
+            raise NotReplayable("it has too many names") from None
+        self.run = self.build(root, memo)
+
+    def __del__(self, pop=BUILTINS.pop):
+        for name in self.names.values():
+            pop(name, None)
+
+    def is_seed(self, value):
+        return super().is_seed(value) or not self.operands.keys().isdisjoint(_places_of(value))
+
+    def is_replaced(self, space, name, value):
+        return (id(space), name) in self.operands or super().is_replaced(space, name, value)
+
+    def taken(self, key):
+        self.used.add(key)
+        return self.operands[key]
+
+    def alias(self, value, name):
+        return self.own.setdefault(id(value), Alias(value, name))
+
+    def renaming(self, f):
+        (names, sources, imports), aliases = super().renaming(f)
+        for name in read(f.__code__).names:
+            key = id(f.__globals__), name
+            if key in self.operands:
+                if key not in self.names:
+                    self.names[key] = private(name)
+                    BUILTINS[self.names[key]] = self.taken(key)
+                names[name] = self.names[key]
+        for first, module, _, _ in steps_of(f):
+            if first in names:
+                self.changed[id(module)] = True
+        return (names, sources, imports), aliases
+
+    def rename(self, f):
+        key, aliases = self.renaming(f)
+        self.aliases += aliases
+        self.changed[id(f)] = rename(f.__code__, *key)
+
+    def recipe(self, f):
+        swaps, dress = super().recipe(f)
+        bound = {k for k, cell in enumerate(f.__closure__ or ()) if (id(cell), None) in self.operands}
+        self.recipes[id(f)] = recipe = sorted(bound.union(swaps)), dress
+        return recipe
+
+    def content(self, cell, memo):
+        key = id(cell), None
+        return self.taken(key) if key in self.operands else super().content(cell, memo)
+
+    def copy_function(self, f, code, memo):
+        copy = super().copy_function(f, code, memo)
+        if f.__defaults__:
+            copy.__defaults__ = tuple(self.items(f.__defaults__, enumerate(f.__defaults__)))
+        if f.__kwdefaults__:
+            copy.__kwdefaults__ = dict(zip(f.__kwdefaults__, self.items(f.__kwdefaults__, f.__kwdefaults__.items())))
+        return copy
+
+    def items(self, holder, items):
+        keys = ((id(holder), name, value) for name, value in items)
+        return [self.taken((key, name)) if (key, name) in self.operands else value for key, name, value in keys]
+
+    def build(self, value, memo):
+        if type(value) is not functools.partial or id(value) not in self.changed:
+            return super().build(value, memo)
+        args = [self.build(arg, memo) for arg in self.items(value.args, enumerate(value.args))]
+        words = [self.build(arg, memo) for arg in self.items(value.keywords, value.keywords.items())]
+        return functools.partial(self.build(value.func, memo), *args, **dict(zip(value.keywords, words)))
+
+    def proxy(self, module, memo):
+        new = memo[id(module)] = _Module(module)
+        swaps: dict = {}
+        _swaps.__set__(new, swaps)
+        for name, value in vars(module).items():
+            if (id(vars(module)), name) in self.operands:
+                swaps[name] = self.taken((id(vars(module)), name))
+            elif id(value) in self.changed:
+                swaps[name] = self.build(value, memo)
+        return new
+
+    def twin(self, value, memo):
+        cls = self.changed.get(id(type(value)))
+        if not isinstance(cls, type):
+            return value
+        space = vars(value)
+        names = [n for n, v in space.items() if (id(space), n) in self.operands or id(v) in self.changed]
+        names = [n for n in names if not _is_ruled(type(value), n)]
+        held = {name: _Held() for name in names}
+        leaf = make_twin(cls._wengert_original, [cls], **held, __setattr__=_refuse, __delattr__=_refuse)
+        twin = memo[id(value)] = share(value, leaf)
+        for name in names:
+            key = id(space), name
+            held[name].value = self.taken(key) if key in self.operands else self.build(space[name], memo)
+        return twin
+
+
+def _is_ruled(cls, name):
+    found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+    return hasattr(type(found), "__set__")
+
+
+# The interface ----------------------------------------------------------------------------------------------
+
+
+class Captures:
+    """What `f`, and the objects it is given, read from outside.
+
+    Attributes
+    ----------
+    effect : str or None
+        Why f cannot be replayed, where its code tells.
+    """
+
+    def __init__(self, f: Callable, others: Iterable = ()):
+        self.f = f
+        self.others = tuple(others)
+        self.root = root = _root_of(f, self.others)
+        try:
+            copies = _Copies(root, {})
+            scan = _Scan(root, copies.nodes)
+            now = {key: place.get(place.arg) for key, place in scan.places.items()}
+            used = _Copies(root, now).used
+            self.effect = scan.effect
+        except NotReplayable as reason:
+            self.effect, used = str(reason), set()
+        places = scan.places.values()
+        self.live = [place for place in places if place.key in used]
+        self._live = tuple((place.get, place.arg) for place in self.live)
+        self._static = tuple((place.get, place.arg) for place in places if place.key not in used)
+        self._watched, self._sizes = tuple(scan.watched.values()), tuple(scan.sizes.values())
+        self._functions, self._objects = tuple(scan.functions), tuple(scan.objects)
+
+    def holds(self) -> bool:
+        """Is all that was looked at, other than data, as it was?"""
+        for get, arg, value in self._watched:
+            if get(arg) is not value:
+                return False
+        for f, code, defaults, words in self._functions:
+            if f.__code__ is not code or f.__defaults__ is not defaults or f.__kwdefaults__ is not words:
+                return False
+        for space, size in self._sizes:
+            if len(space) != size:
+                return False
+        for value, kind, space in self._objects:
+            if type(value) is not kind or (space is not None and value.__dict__ is not space):
+                return False
+        return True
+
+    def read(self) -> Reading | None:
+        """What the places hold now; None if `f` is to be looked at anew."""
+        if not self.holds():
+            return None
+        leaves: list = []
+        others: list = []
+        values = [get(arg) for get, arg in self._live]
+        key = tuple([key_of(value, leaves, others) for value in values])
+        static = tuple([contents_key(get(arg)) for get, arg in self._static]) if self._static else ()
+        return Reading(self, values, leaves, (key, static))
+
+
+class Reading:
+    """What a function reads from outside, at one moment.
+
+    Attributes
+    ----------
+    leaves : list
+        Floats, complex numbers and arrays of them: inputs of a program.
+    key : tuple
+        All else.
+    """
+
+    __slots__ = ("captures", "key", "leaves", "values")
+
+    def __init__(self, captures, values, leaves, key):
+        self.captures, self.values, self.leaves, self.key = captures, values, leaves, key
+
+    def bound(self, operands: Iterable) -> Any:
+        """`f` as it runs with operands in the place of `leaves`.
+
+        Parameters
+        ----------
+        operands : iterable
+            One for each of `leaves`, in their order.
+
+        Returns
+        -------
+        callable
+            Called as `f`, NumPy's names replaced too; for an operator such as ``wengert.grad(g)`` the same operator on
+            a copy of `g`.  Raises `NotReplayable` when it writes what outlives the call.
+        """
+        captures = self.captures
+        operands = iter(operands)
+        new = [fill(value, operands) for value in self.values]
+        copies = _Copies(captures.root, {place.key: value for place, value in zip(captures.live, new)})
+        return _around(captures.f, _Run(captures, copies, [a for a, b in zip(new, self.values) if a is not b]))
+
+
+class _Run:
+    """A callable that runs a copy of f."""
+
+    def __init__(self, captures, copies, new):
+        self.__name__ = self.__qualname__ = getattr(captures.f, "__qualname__", type(captures.f).__name__)
+        self._copies = copies  # keeps private names alive
+        self._new, self._forms = new, [*map(form_of, new)]
+        self._f, self._swaps = copies.run, {}
+        if captures.others:
+            self._f, others = copies.run.func, copies.run.args
+            self._swaps = {id(old): other for old, other in zip(captures.others, others) if old is not other}
+        if self._f is captures.root:
+            self._f = rebound(captures.root)
+
+    def __call__(self, *args, **kwargs):
+        if self._swaps:
+            args = [self._swaps.get(id(arg), arg) for arg in args]
+            kwargs = {name: self._swaps.get(id(arg), arg) for name, arg in kwargs.items()}
+        y = self._f(*args, **kwargs)
+        if [*map(form_of, self._new)] != self._forms:
+            raise NotReplayable("it changes a list or dict that it did not make")
+        return y
+
+
+def _root_of(f, others):
+    """What is walked over and copied: the function inside of operators, with the objects it is given."""
+    while isinstance(f, Operator):
+        f = f.f
+    if type(f) is staticmethod:
+        f = f.__func__
+    if type(f) is not types.FunctionType and type(f) not in WRAPPERS and not isinstance(f, type):
+        call = next((vars(base)["__call__"] for base in type(f).__mro__ if "__call__" in vars(base)), None)
+        f = types.MethodType(call, f) if type(call) is types.FunctionType else f
+    return functools.partial(f, *others) if others else f
+
+
+def _around(f, run):
+    """`run`, inside of the operators that `f` is made of."""
+    if not isinstance(f, Operator):
+        return run
+    cls, (inner, *options) = f.__reduce__()
+    return cls(_around(inner, run), *options)
+
+
+def capture(f: Callable, others: Iterable = ()) -> Captures:
+    """Look at what a function reads from outside: see `Captures`.
+
+    Parameters
+    ----------
+    f : callable
+    others : iterable
+        Functions and objects that it is called with: what they read counts too.
+    """
+    return Captures(f, others)
