@@ -84,6 +84,45 @@ class NonSmoothError(ValueError):
     """
 
 
+class GuardError(RuntimeError):
+    """A recorded program met an input for which its function takes another branch.
+
+    `wengert.compile` records the other branch instead of raising this.
+    """
+
+
+class StaleProgramError(RuntimeError):
+    """Something that a compiled function reads has changed where it is not looked for at each call.
+
+    Found when the function itself was run beside its program; the program has been dropped, and the next call is
+    right.
+
+    Examples
+    --------
+    >>> import wengert as wg
+    >>> class Model:
+    ...     rate = 2.0
+    >>> models = {"first": [Model()]}        # numbers in objects in containers are not looked for
+    >>> f = wg.compile(lambda x: models["first"][0].rate * x)
+    >>> f(3.0)
+    np.float64(6.0)
+    >>> models["first"][0].rate = 5.0
+    >>> try:
+    ...     f(3.0)                           # compared at the 2nd, 4th, 8th ... call
+    ... except wg.StaleProgramError:
+    ...     print(f(3.0))
+    15.0
+    """
+
+
+class ReplayMismatchError(RuntimeError):
+    """A program, recorded just now, gives another value than its function.
+
+    The function gives another value at each call, or asks for the type of its argument and takes another way when
+    it is traced.
+    """
+
+
 class MutatedInputWarning(UserWarning):
     """The function wrote into its argument; the caller's array was left as it was.
 

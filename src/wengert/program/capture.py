@@ -22,10 +22,10 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from wengert.core.follow import METHODS, WRAPPERS, content_of, is_kin, parts_of, place_of, py_func_of, steps_of
-from wengert.core.rebind import Plan, Proxy, home_of, make_twin, rebound, share
+from wengert.core.follow import WRAPPERS, content_of, is_kin, parts_of, place_of, py_func_of, steps_of
+from wengert.core.rebind import Plan, Proxy, make_twin, rebound, share
 from wengert.core.rename import BUILTINS, Alias, TooWide, private, read, rename
-from wengert.program.leaves import contents_key, fill, form_of, is_data, key_of
+from wengert.program.leaves import UnsupportedValue, contents_key, fill, form_of, is_data, key_of
 from wengert.transforms.dense import Operator
 
 __all__ = ["Captures", "NotReplayable", "Reading", "capture"]
@@ -98,8 +98,8 @@ class _Scan:
             for i in range(len(value.args)):
                 self.look(value.args.__getitem__, i, value.args)
             for name in value.keywords:
-                self.look(value.keywords.get, name, value.keywords)
-        elif isinstance(value, Operator):
+                self.look_up(value.keywords, name)
+        elif isinstance(value, Operator) or hasattr(kind, "__wengert__"):
             self.enter(value.f)
         elif isinstance(value, type):
             self.enter_class(value)
@@ -120,6 +120,14 @@ class _Scan:
             if id(value) in self.followed or not isinstance(value, types.FunctionType):
                 self.enter(value)
 
+    def look_up(self, space, name, holder=None):
+        """Note what a namespace holds under a name, or that there is none."""
+        holder = space if holder is None else holder
+        if name in space:
+            self.look(space.__getitem__, name, holder)
+        else:
+            self.watched[id(holder), name] = space.get, name, None
+
     def enter_function(self, f):
         info, space = read(f.__code__), f.__globals__
         self.mentioned |= info.mentioned
@@ -129,14 +137,14 @@ class _Scan:
             word = "the global" if name in info.assigned else "the variable"
             self.effect = f"{f.__qualname__} assigns {word} {name!r} of others"
         for name in sorted(info.names):
-            self.look(space.get, name, space)
+            self.look_up(space, name)
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
             if name not in written:
                 self.look(content_of, cell, cell)
         for i in range(len(f.__defaults__ or ())):
             self.look(f.__defaults__.__getitem__, i, f.__defaults__)
         for name in f.__kwdefaults__ or ():
-            self.look(f.__kwdefaults__.get, name, f.__kwdefaults__)
+            self.look_up(f.__kwdefaults__, name)
         for first, *path in info.paths:
             self.walk(space.get(first), path)
         self.attributes(vars(f))
@@ -148,14 +156,14 @@ class _Scan:
                 break
             if not is_kin(value, place_of(value.__name__)):  # NumPy, or a module of ours
                 break
-            self.look(vars(value).get, name, vars(value))
+            self.look_up(vars(value), name)
             value = vars(value).get(name)
 
     def attributes(self, space):
         """Note the attributes in a namespace that code mentions, and how many there are."""
         names = space if self.mentioned & _DYNAMIC else self.mentioned.intersection(space)
         for name in sorted(names):
-            self.look(space.get, name, space)
+            self.look_up(space, name)
         self.sizes[id(space)] = space, len(space)
 
     def enter_class(self, cls):
@@ -165,10 +173,7 @@ class _Scan:
         for name, value in space.items():
             is_special = name.startswith("__") and type(value) is types.FunctionType and name not in _MAKING
             if name in self.mentioned or is_special:
-                if type(value) in METHODS or is_data(value):
-                    self.look(space.get, name, cls)
-                else:
-                    self.watched[id(cls), name] = space.get, name, value
+                self.look_up(space, name, cls)
         self.sizes[id(cls)] = space, len(space)
         for base in cls.__bases__:
             self.enter(base)
@@ -378,9 +383,12 @@ class Captures:
 
     def holds(self) -> bool:
         """Is all that was looked at, other than data, as it was?"""
-        for get, arg, value in self._watched:
-            if get(arg) is not value:
-                return False
+        try:
+            for get, arg, value in self._watched:
+                if get(arg) is not value:
+                    return False
+        except KeyError:
+            return False
         for f, code, defaults, words in self._functions:
             if f.__code__ is not code or f.__defaults__ is not defaults or f.__kwdefaults__ is not words:
                 return False
@@ -398,9 +406,14 @@ class Captures:
             return None
         leaves: list = []
         others: list = []
-        values = [get(arg) for get, arg in self._live]
-        key = tuple([key_of(value, leaves, others) for value in values])
-        static = tuple([contents_key(get(arg)) for get, arg in self._static]) if self._static else ()
+        try:
+            values = [get(arg) for get, arg in self._live]
+            key = tuple([key_of(value, leaves, others) for value in values])
+            static = tuple([contents_key(get(arg), others) for get, arg in self._static]) if self._static else ()
+        except (KeyError, UnsupportedValue):
+            return None
+        if others and not all(map(is_data, (*values, *(get(arg) for get, arg in self._static)))):
+            return None
         return Reading(self, values, leaves, (key, static))
 
 
@@ -438,7 +451,7 @@ class Reading:
         operands = iter(operands)
         new = [fill(value, operands) for value in self.values]
         copies = _Copies(captures.root, {place.key: value for place, value in zip(captures.live, new)})
-        return _around(captures.f, _Run(captures, copies, [a for a, b in zip(new, self.values) if a is not b]))
+        return _around(captures.f, _Run(captures, copies, new))
 
 
 class _Run:
@@ -447,7 +460,7 @@ class _Run:
     def __init__(self, captures, copies, new):
         self.__name__ = self.__qualname__ = getattr(captures.f, "__qualname__", type(captures.f).__name__)
         self._copies = copies  # keeps private names alive
-        self._new, self._forms = new, [*map(form_of, new)]
+        self._new = new
         self._f, self._swaps = copies.run, {}
         if captures.others:
             self._f, others = copies.run.func, copies.run.args
@@ -459,9 +472,11 @@ class _Run:
         if self._swaps:
             args = [self._swaps.get(id(arg), arg) for arg in args]
             kwargs = {name: self._swaps.get(id(arg), arg) for name, arg in kwargs.items()}
+        lent = (*self._new, *args, *kwargs.values())
+        forms = [*map(form_of, lent)]
         y = self._f(*args, **kwargs)
-        if [*map(form_of, self._new)] != self._forms:
-            raise NotReplayable("it changes a list or dict that it did not make")
+        if [*map(form_of, lent)] != forms:
+            raise NotReplayable("it changes a list, a dict or the like that it did not make")
         return y
 
 
@@ -471,10 +486,12 @@ def _root_of(f, others):
         f = f.f
     if type(f) is staticmethod:
         f = f.__func__
-    if type(f) is not types.FunctionType and type(f) not in WRAPPERS and not isinstance(f, type):
+    is_plain = type(f) is types.FunctionType or type(f) in WRAPPERS
+    if not is_plain:
         call = next((vars(base)["__call__"] for base in type(f).__mro__ if "__call__" in vars(base)), None)
-        f = types.MethodType(call, f) if type(call) is types.FunctionType else f
-    return functools.partial(f, *others) if others else f
+        is_plain = type(call) is types.FunctionType
+        f = types.MethodType(call, f) if is_plain else f
+    return f if is_plain and not others else functools.partial(f, *others)
 
 
 def _around(f, run):

@@ -132,43 +132,39 @@ def _count(value, found=0):
     return found
 
 
-def contents_key(value: Any) -> Any:
+def contents_key(value: Any, others: list) -> Any:
     """Key of a value whose leaves are compared by their bytes."""
     leaves: list = []
-    key = key_of(value, leaves, [])
+    key = key_of(value, leaves, others)
     return key, *[np.asarray(leaf).tobytes() for leaf in leaves]
 
 
 def fill(value: Any, operands: Iterator) -> Any:
-    """The same value with its leaves, in the order of `key_of`, replaced by operands."""
+    """The same value, containers copied, with its leaves, in the order of `key_of`, replaced by operands."""
     kind = type(value)
     if kind is np.ndarray:
         return next(operands) if value.dtype.char in "dfDF" and value.dtype.isnative else value
     if kind in _SCALARS:
         return next(operands)
     if kind in (list, tuple):
-        items, restore = value, kind
-    elif kind in _KEYS and kind is not dict:
-        return value
-    else:
-        found = children_of(value) if kind is dict or not isinstance(value, dict) else None
-        if found is None:
-            return value
-        items, restore = found
-    new = [fill(item, operands) for item in items]
-    return value if all(map(_is, new, items)) else restore(new)
+        return kind([fill(item, operands) for item in value])
+    if kind is dict:
+        return {name: fill(item, operands) for name, item in value.items()}
+    found = None if kind in _KEYS or isinstance(value, dict) else children_of(value)
+    return value if found is None else found[1]([fill(item, operands) for item in found[0]])
 
 
 _SCALARS = frozenset((float, np.float64, complex, np.complex128, np.float32, np.complex64))
 
 
-def _is(a, b):
-    return a is b
-
-
 def form_of(value: Any) -> Any:
-    """The objects in a container, by identity: what a write into it changes."""
-    if type(value) in _CONTAINERS:
-        items = [*value, *value.values()] if type(value) is dict else value
-        return id(value), *[form_of(item) for item in items]
-    return id(value)
+    """What is in a container, by identity: what a write into it changes."""
+    kind = type(value)
+    if kind is dict:
+        items = [*value, *value.values()]
+    elif kind in (list, tuple):
+        items = value
+    else:
+        found = None if kind in _KEYS or isinstance(value, dict) else children_of(value)
+        items = () if found is None else found[0]
+    return id(value), *[form_of(item) for item in items]

@@ -1,0 +1,354 @@
+"""Functions recorded at first use and replayed: one program for each key and each path through the code.
+
+Data
+    Compiled   f, and a table for each set of functions and objects that it is called with
+    _Table     what f reads from outside; recordings by key, the most recently used path first
+    _Path      a program, and how often it was replayed
+
+A call reads the leaves of its arguments and captured values; all else is the key.  The paths of the key are tried
+until none of the guards of one fails; otherwise f is recorded anew.  Only recording takes a lock.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import threading
+import types
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wengert.containers import children_of
+from wengert.core.levels import running
+from wengert.core.rebind import rebound
+from wengert.errors import GuardError, ReplayMismatchError, StaleProgramError
+from wengert.program import record
+from wengert.program.capture import NotReplayable, capture
+from wengert.program.leaves import UnsupportedValue, fill, key_of
+from wengert.transforms.dense import VJP, Derivative, Operator
+from wengert.transforms.second import Linearize
+
+__all__ = ["Compiled", "alive"]
+
+#: all compiled functions, for `wengert.clear_caches`
+alive: weakref.WeakSet = weakref.WeakSet()
+
+#: a recording takes about as long as so many calls of f: one for so many replays pays
+_WORTH = 16
+
+#: recordings beyond that
+_CREDIT = 32
+
+#: what is kept: objects among the arguments, keys for each, paths for each
+_TABLES = _KEYS = 64
+_PATHS = 16
+
+#: difference of a replay and f, in units in the last place of the largest magnitude, at which f is looked at anew
+_ULPS = 512
+
+
+class _Path:
+    __slots__ = ("calls", "program")
+
+    def __init__(self, program):
+        self.program, self.calls = program, 0
+
+
+class _Table:
+    __slots__ = ("captures", "paths")
+
+    def __init__(self, captures):
+        self.captures = captures
+        self.paths: dict[Any, tuple[_Path, ...]] = {}
+
+
+class Compiled:
+    """What `wengert.compile` returns: see there."""
+
+    def __init__(self, f: Callable, exact: bool = False, recheck: str | int | None = "auto"):
+        if isinstance(f, Compiled):
+            f = f.f
+        if not callable(f):
+            raise TypeError(f"compile: expected a function, got {type(f).__name__}")
+        if inspect.isgeneratorfunction(f) or inspect.iscoroutinefunction(f):
+            raise TypeError(f"compile: {_name_of(f)} does not return a value when called: it has yield or await")
+        is_count = isinstance(recheck, (int, np.integer)) and not isinstance(recheck, bool) and recheck > 0
+        if not (recheck is None or recheck == "auto" or is_count):
+            raise ValueError(f"compile: recheck is 'auto', a number of calls, or None, not {recheck!r}")
+        self.f = f
+        self.exact = bool(exact)
+        self.recheck = recheck
+        self._name = _name_of(f)
+        self._lock = threading.RLock()
+        self._tables: dict[Any, _Table] = {}
+        self._methods: dict[int, Compiled] = {}
+        self._recordings = self._replays = 0
+        self._eager: str | None = None  # why f runs as it is from now on
+        self._warned = False
+        functools.update_wrapper(self, f, updated=())
+        alive.add(self)
+
+    # -- what it is
+
+    def __repr__(self):
+        options = ", exact=True" if self.exact else ""
+        options += "" if self.recheck == "auto" else f", recheck={self.recheck}"
+        return f"compile({self.f if isinstance(self.f, Operator) else self._name}{options})"
+
+    def __getattr__(self, name):
+        if name == "f" or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.f, name)
+
+    def __get__(self, owner, cls=None):
+        """As a method, one compiled function for each object."""
+        if owner is None:
+            return self
+        found = self._methods.get(id(owner))
+        if found is None:
+            with self._lock:
+                found = Compiled(types.MethodType(self.f, owner), self.exact, self.recheck)
+                _put(self._methods, id(owner), found, _TABLES)
+        return found
+
+    def __reduce__(self):
+        place: Any = sys.modules.get(getattr(self, "__module__", None))
+        name = getattr(self, "__qualname__", "")
+        for part in name.split("."):
+            place = getattr(place, part, None)
+        return name if place is self else (Compiled, (self.f, self.exact, self.recheck))
+
+    def __wengert__(self, operator: type, options: tuple) -> Callable:
+        """The operator on f, compiled; pullbacks and linear operators, which are recordings themselves, are not."""
+        made = operator(self.f, *options)
+        return made if operator in (VJP, Linearize) else Compiled(made, self.exact, self.recheck)
+
+    @property
+    def py_func(self):
+        """The function itself, by which compiled functions are followed."""
+        if type(self.f) is not types.FunctionType:
+            raise AttributeError("py_func")
+        return self.f
+
+    @property
+    def fun(self) -> Compiled:
+        """Of a derivative: the function that it is the derivative of, compiled."""
+        if not isinstance(self.f, Derivative):
+            raise AttributeError("fun")
+        return Compiled(self.f.f, self.exact, self.recheck)
+
+    @property
+    def paths(self) -> int:
+        """Number of recordings kept."""
+        return sum(len(paths) for table in [*self._tables.values()] for paths in [*table.paths.values()])
+
+    def clear(self) -> None:
+        """Forget all recordings."""
+        with self._lock:
+            self._tables, self._methods = {}, {}
+
+    # -- calls
+
+    def __call__(self, *args, **kwargs):
+        if self._eager or running.get():
+            return rebound(self.f)(*args, **kwargs) if running.get() else self.f(*args, **kwargs)
+        out = kwargs.pop("out", None) if isinstance(self.f, Derivative) else None
+        leaves: list = []
+        others: list = []
+        try:
+            key = key_of(args, leaves, others)
+            if kwargs:
+                key = key, key_of(kwargs, leaves, others)
+            table, reading = self._read(others)
+        except UnsupportedValue:
+            table = None
+        if table is None:
+            y = self.f(*args, **kwargs)
+        else:
+            y = self._run(table, (key, reading.key), reading, args, kwargs, leaves)
+        if out is None:
+            return y
+        out[...] = y
+        return out
+
+    def _read(self, others):
+        """The table for the functions and objects among the arguments, and what f reads now."""
+        key = tuple(map(id, others))
+        table = self._tables.get(key)
+        reading = table.captures.read() if table else None
+        if reading is None:
+            table = _Table(capture(self.f, others))
+            reading = table.captures.read()
+            with self._lock:
+                _put(self._tables, key, table, _TABLES)
+            if reading is None or table.captures.effect:
+                self._give_up(table.captures.effect or "what it reads changes all the time")
+                table = None
+        return table, reading
+
+    def _run(self, table, key, reading, args, kwargs, leaves):
+        """The result of the first path whose guards hold, or of a new one."""
+        leaves += reading.leaves
+        while True:
+            paths = table.paths.get(key, ())
+            for path in paths:
+                try:
+                    y = path.program.run(leaves)
+                except GuardError:
+                    continue
+                self._replays += 1
+                path.calls += 1
+                if path is not paths[0]:
+                    self._prefer(table, key, path)
+                y = path.program.restore(y)
+                if self._is_due(path.calls + 1):  # the recording was the first
+                    return self._checked(y, reading, args, kwargs, leaves)
+                return y
+            with self._lock:
+                if table.paths.get(key, ()) is not paths:  # another thread has recorded meanwhile
+                    continue
+                program = self._trace(reading, args, kwargs)
+                if program is not None:
+                    y = self._first(program, leaves)
+                    path = _Path(program)
+                    _put(table.paths, key, (path, *paths[: _PATHS - 1]), _KEYS)
+                    return y
+            return self.f(*args, **kwargs)
+
+    def _trace(self, reading, args, kwargs):
+        """A new program, or None where f is to run as it is."""
+        if self._recordings >= _CREDIT + self._replays // _WORTH:
+            if not self._warned:
+                self._warned = True
+                self._warn(
+                    f"{self._recordings} recordings for {self._replays} replays: further cases run as they are. "
+                    "Each value of an integer, a string or a flag, each shape and each way through the branches takes "
+                    "a recording of its own: pass what varies as float, and write numpy.where for branches"
+                )
+            return None
+        self._recordings += 1
+        try:
+            return record.trace(self.f, args, kwargs, reading, self.exact)
+        except NotReplayable as reason:
+            self._give_up(str(reason))
+            return None
+
+    def _first(self, program, leaves):
+        """The result of a program at the point at which it was recorded."""
+        try:
+            return program.restore(program.run(leaves))
+        except GuardError as error:
+            raise ReplayMismatchError(
+                f"{self!r}: replayed at the point of its recording, {self._name} takes another branch: it does not "
+                "depend on its arguments alone (random numbers, a clock, a file?)"
+            ) from error
+
+    def _prefer(self, table, key, path):
+        """Try this path first from now on."""
+        with self._lock:
+            paths = table.paths.get(key, ())
+            if path in paths:
+                table.paths[key] = (path, *[other for other in paths if other is not path])
+
+    def _is_due(self, calls):
+        if self.recheck == "auto":
+            return calls & (calls - 1) == 0
+        return self.recheck is not None and calls % self.recheck == 0
+
+    def _give_up(self, reason):
+        """Run f as it is from now on."""
+        self._eager = reason
+        self._warn(f"{reason}, which a replay would leave out: it runs as it is. Return the value instead")
+
+    def _warn(self, text):
+        warnings.warn(f"{self!r}: {text}", UserWarning, stacklevel=_stacklevel())
+
+    # -- comparison with f
+
+    def _checked(self, y, reading, args, kwargs, leaves):
+        """The result, compared with that of f."""
+        arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
+        before = [leaf.copy() for leaf in arrays]
+        expected = self._plain(args, kwargs, leaves)
+        if any(map(_difference, arrays, before)):
+            self._give_up("it writes into an array that it was given")
+            return expected
+        is_exact = self.exact and not isinstance(self.f, Operator)
+        if _difference(y, expected) <= (0 if is_exact else _ULPS):
+            return y
+        # Something has changed, or f amplifies rounding: a program recorded now differs from the old one, or not.
+        with self._lock:
+            again = self._first(record.trace(self.f, args, kwargs, reading, self.exact), leaves)
+            if _difference(again, y):
+                self._tables = {}
+                raise StaleProgramError(
+                    f"{self!r}: {self._name} now gives another value than its recording: something it reads has "
+                    "changed that is not looked for at each call, such as an item of a large container or an attribute "
+                    "of an object in one. Pass it as an argument or hold it in a global or an attribute; recheck=1 "
+                    "compares at each call. The recordings have been dropped, the next call is right"
+                )
+            exact = again if is_exact else self._first(record.trace(self.f, args, kwargs, reading, True), leaves)
+        if _difference(exact, expected) > max(0 if is_exact else _ULPS, 1000 * _difference(exact, y)):
+            raise ReplayMismatchError(
+                f"{self!r}: {self._name}, run as it is, gives another value than a recording made at the same point. "
+                "Does it ask for the type of a value, or is it not a function of its arguments alone?"
+            )
+        return y
+
+    def _plain(self, args, kwargs, leaves):
+        """f itself; its numbers are NumPy's, as in a recording."""
+        args, kwargs = fill((args, kwargs), iter([_as_numpy(leaf) for leaf in leaves]))
+        return self.f(*args, **kwargs)
+
+
+def _as_numpy(leaf):
+    return leaf if isinstance(leaf, (np.ndarray, np.generic)) else np.asarray(leaf)[()]
+
+
+def _put(table, key, value, most):
+    """Add an entry; the oldest goes where there are too many."""
+    table.pop(key, None)
+    while len(table) >= most:
+        table.pop(next(iter(table)))
+    table[key] = value
+
+
+def _stacklevel():
+    """How far up the first frame outside of this package is."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("wengert."):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _name_of(f):
+    return getattr(f, "__qualname__", None) or getattr(f, "__name__", None) or repr(f)
+
+
+def _difference(got, expected):
+    """Largest difference of two results, in units in the last place of the largest magnitude; inf if of other form."""
+    one, other = _leaves_of(got), _leaves_of(expected)
+    return max(map(_distance, one, other), default=0.0) if len(one) == len(other) else np.inf
+
+
+def _leaves_of(y):
+    found = (list(y), None) if type(y) in (list, tuple) else children_of(y)
+    return [y] if found is None else [leaf for item in found[0] for leaf in _leaves_of(item)]
+
+
+def _distance(got, expected):
+    a, b = np.asarray(got), np.asarray(expected)
+    if a.shape != b.shape or a.dtype != b.dtype or b.dtype.kind not in "fc":
+        return 0.0 if np.array_equal(a, b) and a.dtype == b.dtype else np.inf
+    differ = ~((a == b) | (np.isnan(a) & np.isnan(b)))
+    if not differ.any():
+        return 0.0
+    scale = np.max(np.abs(b), where=np.isfinite(b), initial=0.0)
+    if not (np.isfinite(a) & np.isfinite(b))[differ].all() or scale == 0:
+        return np.inf
+    return float(np.max(np.abs(a - b)[differ]) / scale / np.finfo(b.dtype).eps)
