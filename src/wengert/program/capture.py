@@ -22,9 +22,10 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from wengert.core.follow import WRAPPERS, content_of, is_kin, parts_of, place_of, py_func_of, steps_of
+from wengert.core.follow import WRAPPERS, is_kin, parts_of, place_of, py_func_of, steps_of
 from wengert.core.rebind import Plan, Proxy, make_twin, rebound, share
 from wengert.core.rename import BUILTINS, Alias, TooWide, private, read, rename
+from wengert.program.callpath import ABSENT, Place, Surroundings
 from wengert.program.leaves import UnsupportedValue, contents_key, fill, form_of, is_data, key_of
 from wengert.transforms.dense import Operator
 
@@ -42,16 +43,6 @@ class NotReplayable(BaseException):
 
 
 # Places -----------------------------------------------------------------------------------------------------
-
-
-class _Place:
-    """Where data are read: ``get(arg)`` is the value now; the key tells it by the holder and the name in it."""
-
-    __slots__ = ("arg", "get", "holder", "key")
-
-    def __init__(self, get, arg, holder):
-        self.get, self.arg, self.holder = get, arg, holder
-        self.key = id(holder), arg if arg is not holder else None
 
 
 def _places_of(value):
@@ -96,9 +87,9 @@ class _Scan:
         elif kind is functools.partial:
             self.enter(value.func)
             for i in range(len(value.args)):
-                self.look(value.args.__getitem__, i, value.args)
+                self.look(value.args, i)
             for name in value.keywords:
-                self.look_up(value.keywords, name)
+                self.look(value.keywords, name)
         elif isinstance(value, Operator) or hasattr(kind, "__wengert__"):
             self.enter(value.f)
         elif isinstance(value, type):
@@ -109,24 +100,16 @@ class _Scan:
         elif not isinstance(value, types.ModuleType):
             self.enter_object(value)
 
-    def look(self, get, arg, holder):
+    def look(self, holder, name=None, **more):
         """Note what a place holds."""
-        value = get(arg)
-        place = _Place(get, arg, holder)
-        if id(value) not in self.followed and is_data(value):
+        place = Place(holder, name, **more)
+        value = place.read()
+        if value is not ABSENT and id(value) not in self.followed and is_data(value):
             self.places[place.key] = place
         else:
-            self.watched[place.key] = get, arg, value
+            self.watched[place.key] = place, value
             if id(value) in self.followed or not isinstance(value, types.FunctionType):
                 self.enter(value)
-
-    def look_up(self, space, name, holder=None):
-        """Note what a namespace holds under a name, or that there is none."""
-        holder = space if holder is None else holder
-        if name in space:
-            self.look(space.__getitem__, name, holder)
-        else:
-            self.watched[id(holder), name] = space.get, name, None
 
     def enter_function(self, f):
         info, space = read(f.__code__), f.__globals__
@@ -137,14 +120,14 @@ class _Scan:
             word = "the global" if name in info.assigned else "the variable"
             self.effect = f"{f.__qualname__} assigns {word} {name!r} of others"
         for name in sorted(info.names):
-            self.look_up(space, name)
+            self.look(space, name)
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
             if name not in written:
-                self.look(content_of, cell, cell)
+                self.look(cell)
         for i in range(len(f.__defaults__ or ())):
-            self.look(f.__defaults__.__getitem__, i, f.__defaults__)
+            self.look(f.__defaults__, i)
         for name in f.__kwdefaults__ or ():
-            self.look_up(f.__kwdefaults__, name)
+            self.look(f.__kwdefaults__, name)
         for first, *path in info.paths:
             self.walk(space.get(first), path)
         self.attributes(vars(f))
@@ -156,14 +139,14 @@ class _Scan:
                 break
             if not is_kin(value, place_of(value.__name__)):  # NumPy, or a module of ours
                 break
-            self.look_up(vars(value), name)
+            self.look(vars(value), name)
             value = vars(value).get(name)
 
     def attributes(self, space):
         """Note the attributes in a namespace that code mentions, and how many there are."""
         names = space if self.mentioned & _DYNAMIC else self.mentioned.intersection(space)
         for name in sorted(names):
-            self.look_up(space, name)
+            self.look(space, name)
         self.sizes[id(space)] = space, len(space)
 
     def enter_class(self, cls):
@@ -173,7 +156,7 @@ class _Scan:
         for name, value in space.items():
             is_special = name.startswith("__") and type(value) is types.FunctionType and name not in _MAKING
             if name in self.mentioned or is_special:
-                self.look_up(space, name, cls)
+                self.look(space, name, owner=cls)
         self.sizes[id(cls)] = space, len(space)
         for base in cls.__bases__:
             self.enter(base)
@@ -192,12 +175,8 @@ class _Scan:
         for base in kind.__mro__:
             for name, member in vars(base).items():
                 if type(member) is types.MemberDescriptorType and name in self.mentioned:
-                    self.look(functools.partial(_slot, member), value, member)
+                    self.look(value, name, get=functools.partial(getattr, value, name, ABSENT))
         self.enter(kind)
-
-
-def _slot(member, owner):
-    return getattr(owner, member.__name__, None)
 
 
 # Copies that read operands ----------------------------------------------------------------------------------
@@ -366,53 +345,32 @@ class Captures:
         self.f = f
         self.others = tuple(others)
         self.root = root = _root_of(f, self.others)
+        scan = _Scan(root, _Copies(root, {}).nodes)
         try:
-            copies = _Copies(root, {})
-            scan = _Scan(root, copies.nodes)
-            now = {key: place.get(place.arg) for key, place in scan.places.items()}
-            used = _Copies(root, now).used
+            used = _Copies(root, {key: place.read() for key, place in scan.places.items()}).used
             self.effect = scan.effect
         except NotReplayable as reason:
             self.effect, used = str(reason), set()
-        places = scan.places.values()
-        self.live = [place for place in places if place.key in used]
-        self._live = tuple((place.get, place.arg) for place in self.live)
-        self._static = tuple((place.get, place.arg) for place in places if place.key not in used)
-        self._watched, self._sizes = tuple(scan.watched.values()), tuple(scan.sizes.values())
-        self._functions, self._objects = tuple(scan.functions), tuple(scan.objects)
-
-    def holds(self) -> bool:
-        """Is all that was looked at, other than data, as it was?"""
-        try:
-            for get, arg, value in self._watched:
-                if get(arg) is not value:
-                    return False
-        except KeyError:
-            return False
-        for f, code, defaults, words in self._functions:
-            if f.__code__ is not code or f.__defaults__ is not defaults or f.__kwdefaults__ is not words:
-                return False
-        for space, size in self._sizes:
-            if len(space) != size:
-                return False
-        for value, kind, space in self._objects:
-            if type(value) is not kind or (space is not None and value.__dict__ is not space):
-                return False
-        return True
+        self.live = [place for key, place in scan.places.items() if key in used]
+        self.static = [place for key, place in scan.places.items() if key not in used]
+        self.around = Surroundings(
+            [*scan.watched.values()], scan.functions, [*scan.sizes.values()], scan.objects
+        )
 
     def read(self) -> Reading | None:
         """What the places hold now; None if `f` is to be looked at anew."""
-        if not self.holds():
+        if not self.around.hold():
             return None
         leaves: list = []
         others: list = []
+        values = [place.read() for place in self.live]
+        fixed = [place.read() for place in self.static]
         try:
-            values = [get(arg) for get, arg in self._live]
             key = tuple([key_of(value, leaves, others) for value in values])
-            static = tuple([contents_key(get(arg), others) for get, arg in self._static]) if self._static else ()
-        except (KeyError, UnsupportedValue):
+            static = tuple([contents_key(value, others) for value in fixed])
+        except UnsupportedValue:
             return None
-        if others and not all(map(is_data, (*values, *(get(arg) for get, arg in self._static)))):
+        if others and not all(map(is_data, (*values, *fixed))):
             return None
         return Reading(self, values, leaves, (key, static))
 

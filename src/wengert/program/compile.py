@@ -3,7 +3,6 @@
 Data
     Compiled   f, and a table for each set of functions and objects that it is called with
     _Table     what f reads from outside; recordings by key, the most recently used path first
-    _Path      a program, and how often it was replayed
 
 A call reads the leaves of its arguments and captured values; all else is the key.  The paths of the key are tried
 until none of the guards of one fails; otherwise f is recorded anew.  Only recording takes a lock.
@@ -28,6 +27,7 @@ from wengert.core.levels import running
 from wengert.core.rebind import rebound
 from wengert.errors import GuardError, ReplayMismatchError, StaleProgramError
 from wengert.program import record
+from wengert.program.callpath import Caller, Path, Route
 from wengert.program.capture import NotReplayable, capture
 from wengert.program.leaves import UnsupportedValue, fill, key_of
 from wengert.transforms.dense import VJP, Derivative, Operator
@@ -52,22 +52,15 @@ _PATHS = 16
 _ULPS = 512
 
 
-class _Path:
-    __slots__ = ("calls", "program")
-
-    def __init__(self, program):
-        self.program, self.calls = program, 0
-
-
 class _Table:
     __slots__ = ("captures", "paths")
 
     def __init__(self, captures):
         self.captures = captures
-        self.paths: dict[Any, tuple[_Path, ...]] = {}
+        self.paths: dict[Any, tuple[Path, ...]] = {}
 
 
-class Compiled:
+class Compiled(Caller):
     """What `wengert.compile` returns: see there."""
 
     def __init__(self, f: Callable, exact: bool = False, recheck: str | int | None = "auto"):
@@ -87,7 +80,7 @@ class Compiled:
         self._lock = threading.RLock()
         self._tables: dict[Any, _Table] = {}
         self._methods: dict[int, Compiled] = {}
-        self._recordings = self._replays = 0
+        self._recordings = 0
         self._eager: str | None = None  # why f runs as it is from now on
         self._warned = False
         functools.update_wrapper(self, f, updated=())
@@ -150,11 +143,11 @@ class Compiled:
     def clear(self) -> None:
         """Forget all recordings."""
         with self._lock:
-            self._tables, self._methods = {}, {}
+            self._tables, self._methods, self._route = {}, {}, None
 
     # -- calls
 
-    def __call__(self, *args, **kwargs):
+    def _call(self, args, kwargs, failed):
         if self._eager or running.get():
             return rebound(self.f)(*args, **kwargs) if running.get() else self.f(*args, **kwargs)
         out = kwargs.pop("out", None) if isinstance(self.f, Derivative) else None
@@ -170,7 +163,7 @@ class Compiled:
         if table is None:
             y = self.f(*args, **kwargs)
         else:
-            y = self._run(table, (key, reading.key), reading, args, kwargs, leaves)
+            y = self._run(table, (key, reading.key), reading, args, kwargs, leaves, failed)
         if out is None:
             return y
         out[...] = y
@@ -191,12 +184,14 @@ class Compiled:
                 table = None
         return table, reading
 
-    def _run(self, table, key, reading, args, kwargs, leaves):
+    def _run(self, table, key, reading, args, kwargs, leaves, failed):
         """The result of the first path whose guards hold, or of a new one."""
         leaves += reading.leaves
         while True:
             paths = table.paths.get(key, ())
             for path in paths:
+                if path is failed:
+                    continue
                 try:
                     y = path.program.run(leaves)
                 except GuardError:
@@ -205,9 +200,13 @@ class Compiled:
                 path.calls += 1
                 if path is not paths[0]:
                     self._prefer(table, key, path)
-                y = path.program.restore(y)
-                if self._is_due(path.calls + 1):  # the recording was the first
+                y = _restored(path.program, y)
+                number = path.calls + 1  # the recording was the first
+                if number >= path.due:
+                    path.due = self._next_due(number)
                     return self._checked(y, reading, args, kwargs, leaves)
+                captures = table.captures
+                self._route = Route.of(path, captures.around, args, kwargs, captures.live, captures.static)
                 return y
             with self._lock:
                 if table.paths.get(key, ()) is not paths:  # another thread has recorded meanwhile
@@ -215,7 +214,7 @@ class Compiled:
                 program = self._trace(reading, args, kwargs)
                 if program is not None:
                     y = self._first(program, leaves)
-                    path = _Path(program)
+                    path = Path(program, self._next_due(1))
                     _put(table.paths, key, (path, *paths[: _PATHS - 1]), _KEYS)
                     return y
             return self.f(*args, **kwargs)
@@ -241,7 +240,7 @@ class Compiled:
     def _first(self, program, leaves):
         """The result of a program at the point at which it was recorded."""
         try:
-            return program.restore(program.run(leaves))
+            return _restored(program, program.run(leaves))
         except GuardError as error:
             raise ReplayMismatchError(
                 f"{self!r}: replayed at the point of its recording, {self._name} takes another branch: it does not "
@@ -255,14 +254,15 @@ class Compiled:
             if path in paths:
                 table.paths[key] = (path, *[other for other in paths if other is not path])
 
-    def _is_due(self, calls):
+    def _next_due(self, number):
+        """The next call after this one that is compared with f."""
         if self.recheck == "auto":
-            return calls & (calls - 1) == 0
-        return self.recheck is not None and calls % self.recheck == 0
+            return 1 << number.bit_length()
+        return sys.maxsize if self.recheck is None else number + self.recheck - number % self.recheck
 
     def _give_up(self, reason):
         """Run f as it is from now on."""
-        self._eager = reason
+        self._eager, self._route = reason, None
         self._warn(f"{reason}, which a replay would leave out: it runs as it is. Return the value instead")
 
     def _warn(self, text):
@@ -285,7 +285,7 @@ class Compiled:
         with self._lock:
             again = self._first(record.trace(self.f, args, kwargs, reading, self.exact), leaves)
             if _difference(again, y):
-                self._tables = {}
+                self._tables, self._route = {}, None
                 raise StaleProgramError(
                     f"{self!r}: {self._name} now gives another value than its recording: something it reads has "
                     "changed that is not looked for at each call, such as an item of a large container or an attribute "
@@ -304,6 +304,11 @@ class Compiled:
         """f itself; its numbers are NumPy's, as in a recording."""
         args, kwargs = fill((args, kwargs), iter([_as_numpy(leaf) for leaf in leaves]))
         return self.f(*args, **kwargs)
+
+
+def _restored(program, y):
+    """What f returns, of its leaves; a single one is that itself."""
+    return y[0] if program.restore is None else program.restore(y)
 
 
 def _as_numpy(leaf):
