@@ -26,7 +26,7 @@ class Replica:
         _, self.lines = self.run_lines(copies)
         for copy, leaf in zip(copies, (*leaves, *reading.leaves)):
             if not np.array_equal(copy, leaf, equal_nan=True):
-                raise NotReplayable("it writes into an array that it was given")
+                raise NotReplayable("it writes into an array that it was given; copy it first")
 
     def run_lines(self, leaves):
         """The result, and the numbers of the lines run in the files of tests."""

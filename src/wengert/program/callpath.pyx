@@ -126,7 +126,8 @@ cdef inline object held(PyObject *found):
 cdef enum Form:
     NUMBER, SCALAR, ARRAY, CONSTANT, IDENTITY, SEQUENCE, MAPPING
 
-DEF MOST_AXES = 8
+cdef enum:
+    MOST_AXES = 8
 
 cdef frozenset constants = frozenset([int, bool, str, bytes, type(None)])
 

@@ -36,10 +36,14 @@ _DYNAMIC = {"getattr", "vars", "__dict__", "attrgetter", "__getattribute__", "ev
 
 
 class NotReplayable(BaseException):
-    """f does what a replay would leave out, such as a write to a global; the message says what.
+    """f cannot be replayed: it writes a global, say; the message says why, and what to write instead.
 
     No `Exception`, for a function must not catch it.
     """
+
+
+def _effect(what):
+    return f"{what}, which a replay would leave out; return the value instead"
 
 
 # Places -----------------------------------------------------------------------------------------------------
@@ -117,8 +121,8 @@ class _Scan:
         self.functions.append((f, f.__code__, f.__defaults__, f.__kwdefaults__))
         written = info.written.intersection(f.__code__.co_freevars)
         for name in (*info.assigned, *written):
-            word = "the global" if name in info.assigned else "the variable"
-            self.effect = f"{f.__qualname__} assigns {word} {name!r} of others"
+            word = "global" if name in info.assigned else "nonlocal"
+            self.effect = _effect(f"{f.__qualname__} assigns the {word} {name!r}")
         for name in sorted(info.names):
             self.look(space, name)
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
@@ -195,7 +199,7 @@ class _Held:
 
 
 def _refuse(self, name, *value):
-    raise NotReplayable(f"it sets the attribute {name!r} of a {self.__class__.__name__} that it did not make")
+    raise NotReplayable(_effect(f"it sets the attribute {name!r} of a {self.__class__.__name__}"))
 
 
 class _Module(Proxy):
@@ -208,7 +212,7 @@ class _Module(Proxy):
         return swaps[name] if name in swaps else Proxy.__getattribute__(self, name)
 
     def __setattr__(self, name, value):
-        raise NotReplayable(f"it sets {name!r} of a module")
+        raise NotReplayable(_effect(f"it sets {name!r} of a module"))
 
     __delattr__ = __setattr__
 
@@ -345,17 +349,22 @@ class Captures:
         self.f = f
         self.others = tuple(others)
         self.root = root = _root_of(f, self.others)
-        scan = _Scan(root, _Copies(root, {}).nodes)
+        self.effect = None
+        self.live, self.static, self.around = [], [], Surroundings([], [], [], [])
         try:
-            used = _Copies(root, {key: place.read() for key, place in scan.places.items()}).used
-            self.effect = scan.effect
+            self.look(root)
         except NotReplayable as reason:
-            self.effect, used = str(reason), set()
+            self.effect = str(reason)
+        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            self.effect = f"what it reads cannot be made out ({type(error).__name__}: {error})"
+
+    def look(self, root):
+        scan = _Scan(root, _Copies(root, {}).nodes)
+        self.effect = scan.effect
+        used = _Copies(root, {key: place.read() for key, place in scan.places.items()}).used
         self.live = [place for key, place in scan.places.items() if key in used]
         self.static = [place for key, place in scan.places.items() if key not in used]
-        self.around = Surroundings(
-            [*scan.watched.values()], scan.functions, [*scan.sizes.values()], scan.objects
-        )
+        self.around = Surroundings([*scan.watched.values()], scan.functions, [*scan.sizes.values()], scan.objects)
 
     def read(self) -> Reading | None:
         """What the places hold now; None if `f` is to be looked at anew."""
@@ -434,7 +443,7 @@ class _Run:
         forms = [*map(form_of, lent)]
         y = self._f(*args, **kwargs)
         if [*map(form_of, lent)] != forms:
-            raise NotReplayable("it changes a list, a dict or the like that it did not make")
+            raise NotReplayable(_effect("it changes a list, a dict or the like that it did not make"))
         return y
 
 

@@ -148,8 +148,10 @@ class Compiled(Caller):
     # -- calls
 
     def _call(self, args, kwargs, failed):
-        if self._eager or running.get():
-            return rebound(self.f)(*args, **kwargs) if running.get() else self.f(*args, **kwargs)
+        if running.get():
+            return rebound(self.f)(*args, **kwargs)
+        if self._eager:
+            return self.f(*args, **kwargs)
         out = kwargs.pop("out", None) if isinstance(self.f, Derivative) else None
         leaves: list = []
         others: list = []
@@ -175,14 +177,15 @@ class Compiled(Caller):
         table = self._tables.get(key)
         reading = table.captures.read() if table else None
         if reading is None:
+            if self._is_spent():
+                return None, None
             table = _Table(capture(self.f, others))
             reading = table.captures.read()
             with self._lock:
                 _put(self._tables, key, table, _TABLES)
-            if reading is None or table.captures.effect:
-                self._give_up(table.captures.effect or "what it reads changes all the time")
-                table = None
-        return table, reading
+            if table.captures.effect:
+                self._give_up(table.captures.effect)
+        return None if self._eager or reading is None else table, reading
 
     def _run(self, table, key, reading, args, kwargs, leaves, failed):
         """The result of the first path whose guards hold, or of a new one."""
@@ -221,14 +224,7 @@ class Compiled(Caller):
 
     def _trace(self, reading, args, kwargs):
         """A new program, or None where f is to run as it is."""
-        if self._recordings >= _CREDIT + self._replays // _WORTH:
-            if not self._warned:
-                self._warned = True
-                self._warn(
-                    f"{self._recordings} recordings for {self._replays} replays: further cases run as they are. "
-                    "Each value of an integer, a string or a flag, each shape and each way through the branches takes "
-                    "a recording of its own: pass what varies as float, and write numpy.where for branches"
-                )
+        if self._is_spent():
             return None
         self._recordings += 1
         try:
@@ -236,6 +232,20 @@ class Compiled(Caller):
         except NotReplayable as reason:
             self._give_up(str(reason))
             return None
+
+    def _is_spent(self):
+        """Have there been so many recordings for so few replays that another does not pay?"""
+        if self._recordings < _CREDIT + self._replays // _WORTH:
+            return False
+        if not self._warned:
+            self._warned = True
+            self._warn(
+                f"{self._recordings} recordings for {self._replays} replays: further cases run as they are. "
+                "Each value of an integer, a string or a flag, each shape, each function or object among the arguments "
+                "and each way through the branches takes a recording of its own: pass what varies as float, and write "
+                "numpy.where for branches"
+            )
+        return True
 
     def _first(self, program, leaves):
         """The result of a program at the point at which it was recorded."""
@@ -263,7 +273,7 @@ class Compiled(Caller):
     def _give_up(self, reason):
         """Run f as it is from now on."""
         self._eager, self._route = reason, None
-        self._warn(f"{reason}, which a replay would leave out: it runs as it is. Return the value instead")
+        self._warn(f"{reason}: {self._name} runs as it is from now on")
 
     def _warn(self, text):
         warnings.warn(f"{self!r}: {text}", UserWarning, stacklevel=_stacklevel())
@@ -276,7 +286,7 @@ class Compiled(Caller):
         before = [leaf.copy() for leaf in arrays]
         expected = self._plain(args, kwargs, leaves)
         if any(map(_difference, arrays, before)):
-            self._give_up("it writes into an array that it was given")
+            self._give_up("it writes into an array that it was given; copy it first")
             return expected
         is_exact = self.exact and not isinstance(self.f, Operator)
         if _difference(y, expected) <= (0 if is_exact else _ULPS):
@@ -289,8 +299,9 @@ class Compiled(Caller):
                 raise StaleProgramError(
                     f"{self!r}: {self._name} now gives another value than its recording: something it reads has "
                     "changed that is not looked for at each call, such as an item of a large container or an attribute "
-                    "of an object in one. Pass it as an argument or hold it in a global or an attribute; recheck=1 "
-                    "compares at each call. The recordings have been dropped, the next call is right"
+                    "of an object in one, or it draws random numbers. Pass it as an argument or hold it in a global or "
+                    "an attribute; recheck=1 compares at each call. The recordings have been dropped, the next call is "
+                    "right"
                 )
             exact = again if is_exact else self._first(record.trace(self.f, args, kwargs, reading, True), leaves)
         if _difference(exact, expected) > max(0 if is_exact else _ULPS, 1000 * _difference(exact, y)):
