@@ -687,7 +687,8 @@ def compile(
     Not looked for are items of large containers and attributes of objects in them; `recheck` finds these.
 
     A function that assigns globals or attributes, or appends to lists of others, runs as it is, since a replay would
-    not do so. Results that are printed, written to files or drawn at random are those of the recording.
+    not do so; a cache that it fills once does no harm. What it prints, writes to files or draws at random is that of
+    the recording.
     Inside of a derivative, and for arguments of other kinds, such as masked arrays, `f` runs as it is.
 
     Objects among the arguments are kept alive, up to 64 of them, until `clear_caches` is called.

@@ -61,7 +61,7 @@ from wengert.core.follow import (
 )
 from wengert.core.rename import BUILTINS, TooWide, alias_of, chain, forget, private, read, rename
 
-__all__ = ["Plan", "Proxy", "home_of", "make_twin", "rebound", "register", "share"]
+__all__ = ["Plan", "Proxy", "home_of", "make_twin", "rebound", "register"]
 
 _OWN = __name__.partition(".")[0]
 _PINNED = 256  # plans that may keep their own key alive
@@ -493,7 +493,7 @@ class Plan:
             held = attributes_of(value).items()
             names = [name for name, v in held if id(v) in REGISTERED or id(v) in self.changed]
             names = self.recipes[id(value)] = tuple(name for name in names if not _is_data(type(value), name))
-        twin = memo[id(value)] = share(value, _leaf(cls, names) if names else cls)
+        twin = memo[id(value)] = _share(value, _leaf(cls, names) if names else cls)
         if names:
             space = value.__dict__
             held = {name: (v, self.build(v, memo)) for name in names if (v := space.get(name)) is not None}
@@ -553,7 +553,7 @@ def _is_data(cls, name):
     return hasattr(type(found), "__set__")
 
 
-def share(value, cls, new=object.__new__, assign=object.__setattr__):
+def _share(value, cls, new=object.__new__, assign=object.__setattr__):
     """An instance of `cls` with the state of `value`."""
     twin = new(cls)
     assign(twin, "__dict__", value.__dict__)
@@ -666,7 +666,7 @@ def _twin_of(owner, plan):
         return owner
     if plan.run is True:
         return plan.twin(owner, {})
-    return plan.run if isinstance(owner, type) else share(owner, plan.run)
+    return plan.run if isinstance(owner, type) else _share(owner, plan.run)
 
 
 def _rebound_object(f):

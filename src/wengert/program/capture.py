@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from wengert.core.follow import WRAPPERS, is_kin, parts_of, place_of, py_func_of, steps_of
-from wengert.core.rebind import Plan, Proxy, make_twin, rebound, share
+from wengert.core.rebind import Plan, Proxy, make_twin, rebound
 from wengert.core.rename import BUILTINS, Alias, TooWide, private, read, rename
 from wengert.program.callpath import ABSENT, Place, Surroundings
 from wengert.program.leaves import UnsupportedValue, contents_key, fill, form_of, is_data, key_of
@@ -227,6 +227,7 @@ class _Copies(Plan):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
         self.copies, self.twins = {}, {}
         self.operands, self.used, self.names, self.own = operands, set(), {}, {}
+        self.spaces: list = []  # of twins, with what they held at first
         self.root = root
         memo: dict = {}
         self.nodes, _ = self.explore(root)
@@ -321,7 +322,9 @@ class _Copies(Plan):
         names = [n for n in names if not _is_ruled(type(value), n)]
         held = {name: _Held() for name in names}
         leaf = make_twin(cls._wengert_original, [cls], **held, __setattr__=_refuse, __delattr__=_refuse)
-        twin = memo[id(value)] = share(value, leaf)
+        twin = memo[id(value)] = object.__new__(leaf)
+        object.__setattr__(twin, "__dict__", own := dict(space))  # of its own: it may come to hold traced values
+        self.spaces.append((own, dict(space)))
         for name in names:
             key = id(space), name
             held[name].value = self.taken(key) if key in self.operands else self.build(space[name], memo)
@@ -442,6 +445,9 @@ class _Run:
         lent = (*self._new, *args, *kwargs.values())
         forms = [*map(form_of, lent)]
         y = self._f(*args, **kwargs)
+        for space, held in self._copies.spaces:
+            if space.keys() != held.keys() or any(space[name] is not held[name] for name in held):
+                raise NotReplayable(_effect("it sets attributes of an object that it did not make"))
         if [*map(form_of, lent)] != forms:
             raise NotReplayable(_effect("it changes a list, a dict or the like that it did not make"))
         return y

@@ -48,6 +48,9 @@ _CREDIT = 32
 _TABLES = _KEYS = 64
 _PATHS = 16
 
+#: times that f may write what outlives the call, as an object does that fills a cache of its own
+_CHANCES = 3
+
 #: difference of a replay and f, in units in the last place of the largest magnitude, at which f is looked at anew
 _ULPS = 512
 
@@ -80,7 +83,7 @@ class Compiled(Caller):
         self._lock = threading.RLock()
         self._tables: dict[Any, _Table] = {}
         self._methods: dict[int, Compiled] = {}
-        self._recordings = 0
+        self._recordings = self._refusals = 0
         self._eager: str | None = None  # why f runs as it is from now on
         self._warned = False
         functools.update_wrapper(self, f, updated=())
@@ -160,7 +163,7 @@ class Compiled(Caller):
             if kwargs:
                 key = key, key_of(kwargs, leaves, others)
             table, reading = self._read(others)
-        except UnsupportedValue:
+        except (UnsupportedValue, RecursionError):
             table = None
         if table is None:
             y = self.f(*args, **kwargs)
@@ -230,7 +233,9 @@ class Compiled(Caller):
         try:
             return record.trace(self.f, args, kwargs, reading, self.exact)
         except NotReplayable as reason:
-            self._give_up(str(reason))
+            self._refusals += 1
+            if self._refusals == _CHANCES:
+                self._give_up(str(reason))
             return None
 
     def _is_spent(self):
