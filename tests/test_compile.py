@@ -273,6 +273,34 @@ def test_what_an_argument_reads(unchanged):
     assert g.paths == 2
 
 
+def test_what_is_in_containers_among_the_arguments_reads(unchanged):
+    g = compiled(lambda u, parts: parts[0](u) + parts[1]["rhs"](u))
+    owner = Model(3.0)
+    for value in (2.0, 4.0, 6.0):
+        globals()["scale"] = owner.rate = value
+        parts = [helper, {"rhs": owner.rhs}]
+        np.testing.assert_array_equal(g(x, parts), g.f(x, parts))
+    assert g._recordings == 1
+
+
+def test_changes_in_any_order(unchanged):
+    """All ways of change, one after the other, on one function that reads all places."""
+    def f(u):
+        y = reads_globals(u) + model(u) + with_defaults(u) + slotted.rhs(u) * Config.step + counts.sum()
+        return y + u * weights["a"] * space.k * sub.depth * (scale() if callable(scale) else scale) ** power
+
+    g = compiled(f)
+    g(x)
+    g._recordings = -1000
+    names = [name for name in CHANGES if name not in ("array of another shape", "float becomes complex")]
+    for k in np.random.default_rng(1).permutation(len(names) * 3) % len(names):
+        _, change = CHANGES[names[k]]
+        change()
+        if callable(scale):
+            globals()["scale"] = 2.5
+        np.testing.assert_array_equal(g(x), f(x), err_msg=names[k])
+
+
 def test_operands_are_seen_in_every_place(unchanged):
     """The copy that is recorded takes all numbers from the operands; the originals stay."""
     def f(u):
@@ -367,6 +395,20 @@ def test_what_is_static_takes_a_recording(first, second, paths):
     assert g.paths == paths
 
 
+def test_calls_in_any_order():
+    """A call that looks like the last one, and is not, is not taken for it."""
+    g = compiled(lambda *args: args)
+    g(1.0)
+    g._recordings = -1000  # all may be recorded
+    pool = [args for first, second, _ in CALLS for args in (first, second)]
+    for k in np.random.default_rng(0).integers(len(pool), size=400):
+        for _ in range(2):
+            got = g(*pool[k])
+            for one, expected in zip(got, pool[k]):
+                np.testing.assert_equal(one, expected)
+                assert type(one) is type(expected) or isinstance(expected, (float, complex))
+
+
 def test_keywords_and_defaults():
     def f(u, a=1.0, *, b=2.0):
         return u * a + b
@@ -439,6 +481,18 @@ def test_replays_earn_recordings():
             for _ in range(20):
                 assert g(2.0, n) == 2.0 * n
     assert g.paths == 60
+
+
+def test_complex_values_that_cannot_be_recorded(monkeypatch):
+    def trace(f, args, *more):
+        if np.iscomplexobj(args[0]):
+            raise wg.ComplexValueError
+        return replica.Replica(f, args, *more)
+
+    monkeypatch.setattr(module.record, "trace", trace)
+    g = compiled(lambda u: u * 2)
+    assert [g(1j), g(1.0), g(2j), g(2.0)] == [2j, 2.0, 4j, 4.0]
+    assert g._recordings == 2
 
 
 # ---- rechecks

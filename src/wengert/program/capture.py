@@ -26,7 +26,7 @@ from wengert.core.follow import WRAPPERS, is_kin, parts_of, place_of, py_func_of
 from wengert.core.rebind import Plan, Proxy, make_twin, rebound
 from wengert.core.rename import BUILTINS, Alias, TooWide, private, read, rename
 from wengert.program.callpath import ABSENT, Place, Surroundings
-from wengert.program.leaves import UnsupportedValue, contents_key, fill, form_of, is_data, key_of
+from wengert.program.leaves import Same, UnsupportedValue, contents_key, fill, form_of, is_data, key_of, mapped
 from wengert.transforms.dense import Operator
 
 __all__ = ["Captures", "NotReplayable", "Reading", "capture"]
@@ -434,14 +434,13 @@ class _Run:
         self._f, self._swaps = copies.run, {}
         if captures.others:
             self._f, others = copies.run.func, copies.run.args
-            self._swaps = {id(old): other for old, other in zip(captures.others, others) if old is not other}
+            self._swaps = {Same(old): other for old, other in zip(captures.others, others) if old is not other}
         if self._f is captures.root:
             self._f = rebound(captures.root)
 
     def __call__(self, *args, **kwargs):
         if self._swaps:
-            args = [self._swaps.get(id(arg), arg) for arg in args]
-            kwargs = {name: self._swaps.get(id(arg), arg) for name, arg in kwargs.items()}
+            args, kwargs = mapped((args, kwargs), lambda x: self._swaps.get(Same(x), x))
         lent = (*self._new, *args, *kwargs.values())
         forms = [*map(form_of, lent)]
         y = self._f(*args, **kwargs)

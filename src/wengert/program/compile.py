@@ -22,14 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from wengert.containers import children_of
 from wengert.core.levels import running
 from wengert.core.rebind import rebound
-from wengert.errors import GuardError, ReplayMismatchError, StaleProgramError
+from wengert.errors import ComplexValueError, GuardError, ReplayMismatchError, StaleProgramError
 from wengert.program import record
+from wengert.program.agreement import difference
 from wengert.program.callpath import Caller, Path, Route
 from wengert.program.capture import NotReplayable, capture
-from wengert.program.leaves import UnsupportedValue, fill, key_of
+from wengert.program.leaves import Same, UnsupportedValue, fill, key_of
 from wengert.transforms.dense import VJP, Derivative, Operator
 from wengert.transforms.second import Linearize
 
@@ -56,11 +56,12 @@ _ULPS = 512
 
 
 class _Table:
-    __slots__ = ("captures", "paths")
+    __slots__ = ("captures", "paths", "plain")
 
     def __init__(self, captures):
         self.captures = captures
         self.paths: dict[Any, tuple[Path, ...]] = {}
+        self.plain: dict[Any, bool] = {}  # keys whose values no program can have
 
 
 class Compiled(Caller):
@@ -176,7 +177,7 @@ class Compiled(Caller):
 
     def _read(self, others):
         """The table for the functions and objects among the arguments, and what f reads now."""
-        key = tuple(map(id, others))
+        key = tuple(map(Same, others))
         table = self._tables.get(key)
         reading = table.captures.read() if table else None
         if reading is None:
@@ -217,7 +218,12 @@ class Compiled(Caller):
             with self._lock:
                 if table.paths.get(key, ()) is not paths:  # another thread has recorded meanwhile
                     continue
-                program = self._trace(reading, args, kwargs)
+                program = None
+                if key not in table.plain:
+                    try:
+                        program = self._trace(reading, args, kwargs)
+                    except ComplexValueError:
+                        _put(table.plain, key, True, _KEYS)
                 if program is not None:
                     y = self._first(program, leaves)
                     path = Path(program, self._next_due(1))
@@ -290,16 +296,16 @@ class Compiled(Caller):
         arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
         before = [leaf.copy() for leaf in arrays]
         expected = self._plain(args, kwargs, leaves)
-        if any(map(_difference, arrays, before)):
+        if any(map(difference, arrays, before)):
             self._give_up("it writes into an array that it was given; copy it first")
             return expected
         is_exact = self.exact and not isinstance(self.f, Operator)
-        if _difference(y, expected) <= (0 if is_exact else _ULPS):
+        if difference(y, expected) <= (0 if is_exact else _ULPS):
             return y
         # Something has changed, or f amplifies rounding: a program recorded now differs from the old one, or not.
         with self._lock:
             again = self._first(record.trace(self.f, args, kwargs, reading, self.exact), leaves)
-            if _difference(again, y):
+            if difference(again, y):
                 self._tables, self._route = {}, None
                 raise StaleProgramError(
                     f"{self!r}: {self._name} now gives another value than its recording: something it reads has "
@@ -309,7 +315,7 @@ class Compiled(Caller):
                     "right"
                 )
             exact = again if is_exact else self._first(record.trace(self.f, args, kwargs, reading, True), leaves)
-        if _difference(exact, expected) > max(0 if is_exact else _ULPS, 1000 * _difference(exact, y)):
+        if difference(exact, expected) > max(0 if is_exact else _ULPS, 1000 * difference(exact, y)):
             raise ReplayMismatchError(
                 f"{self!r}: {self._name}, run as it is, gives another value than a recording made at the same point. "
                 "Does it ask for the type of a value, or is it not a function of its arguments alone?"
@@ -349,27 +355,3 @@ def _stacklevel():
 
 def _name_of(f):
     return getattr(f, "__qualname__", None) or getattr(f, "__name__", None) or repr(f)
-
-
-def _difference(got, expected):
-    """Largest difference of two results, in units in the last place of the largest magnitude; inf if of other form."""
-    one, other = _leaves_of(got), _leaves_of(expected)
-    return max(map(_distance, one, other), default=0.0) if len(one) == len(other) else np.inf
-
-
-def _leaves_of(y):
-    found = (list(y), None) if type(y) in (list, tuple) else children_of(y)
-    return [y] if found is None else [leaf for item in found[0] for leaf in _leaves_of(item)]
-
-
-def _distance(got, expected):
-    a, b = np.asarray(got), np.asarray(expected)
-    if a.shape != b.shape or a.dtype != b.dtype or b.dtype.kind not in "fc":
-        return 0.0 if np.array_equal(a, b) and a.dtype == b.dtype else np.inf
-    differ = ~((a == b) | (np.isnan(a) & np.isnan(b)))
-    if not differ.any():
-        return 0.0
-    scale = np.max(np.abs(b), where=np.isfinite(b), initial=0.0)
-    if not (np.isfinite(a) & np.isfinite(b))[differ].all() or scale == 0:
-        return np.inf
-    return float(np.max(np.abs(a - b)[differ]) / scale / np.finfo(b.dtype).eps)

@@ -7,6 +7,7 @@ Functions and objects count by identity.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,18 +24,23 @@ class UnsupportedValue(Exception):
 
 
 class Same:
-    """Equal around the same object only."""
+    """Equal around the same object only; a bound method, made anew by each access, is the same of the same object."""
 
-    __slots__ = ("value",)
+    __slots__ = ("parts", "value")
 
     def __init__(self, value):
         self.value = value
+        self.parts = (value.__func__, value.__self__) if type(value) is types.MethodType else (value,)
 
     def __eq__(self, other):
-        return type(other) is Same and self.value is other.value
+        return (
+            type(other) is Same
+            and len(self.parts) == len(other.parts)
+            and all(mine is its for mine, its in zip(self.parts, other.parts))
+        )
 
     def __hash__(self):
-        return id(self.value)
+        return hash(tuple(map(id, self.parts)))
 
 
 def key_of(value: Any, leaves: list, others: list) -> Any:
@@ -141,17 +147,23 @@ def contents_key(value: Any, others: list) -> Any:
 
 def fill(value: Any, operands: Iterator) -> Any:
     """The same value, containers copied, with its leaves, in the order of `key_of`, replaced by operands."""
+
+    def leaf(x):
+        is_leaf = type(x) in _SCALARS or (type(x) is np.ndarray and x.dtype.char in "dfDF" and x.dtype.isnative)
+        return next(operands) if is_leaf else x
+
+    return mapped(value, leaf)
+
+
+def mapped(value: Any, change: Callable) -> Any:
+    """The same value, containers copied, with all that is in them replaced by what a function gives for it."""
     kind = type(value)
-    if kind is np.ndarray:
-        return next(operands) if value.dtype.char in "dfDF" and value.dtype.isnative else value
-    if kind in _SCALARS:
-        return next(operands)
     if kind in (list, tuple):
-        return kind([fill(item, operands) for item in value])
+        return kind([mapped(item, change) for item in value])
     if kind is dict:
-        return {name: fill(item, operands) for name, item in value.items()}
+        return {name: mapped(item, change) for name, item in value.items()}
     found = None if kind in _KEYS or isinstance(value, dict) else children_of(value)
-    return value if found is None else found[1]([fill(item, operands) for item in found[0]])
+    return change(value) if found is None else found[1]([mapped(item, change) for item in found[0]])
 
 
 _SCALARS = frozenset((float, np.float64, complex, np.complex128, np.float32, np.complex64))
