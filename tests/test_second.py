@@ -569,3 +569,19 @@ def test_directions_that_cross_in_a_long_loop():
         exact = central_differences(wg.grad(f), X)
         np.testing.assert_allclose(H, exact, rtol=1e-6, atol=1e-6 * np.abs(exact).max())
         assert_rounding(H, wg.hessian(f, X))
+
+
+@pytest.mark.parametrize("mode", ["mixed", "forward", "reverse"])
+def test_a_primitive_that_has_a_rule_for_tangents_alone(mode):
+    sine = wg.primitive(lambda x: np.sin(x), jvp=lambda t, y, x: t * np.cos(x))
+    x = np.array([0.5, 1.0, 2.0])
+    f = lambda sin: lambda x: np.sum(sin(sin(x)) * x[0])
+    np.testing.assert_allclose(wg.hessian(f(sine), x, mode=mode), wg.hessian(f(np.sin), x), rtol=1e-13)
+    np.testing.assert_allclose(wg.hvp(f(sine), x, x), wg.hvp(f(np.sin), x, x), rtol=1e-13)
+
+
+@pytest.mark.parametrize("op", [wg.grad, wg.derivative, wg.hessian])
+def test_a_rule_that_returns_a_tangent_of_another_shape_is_told(op):
+    wrong = wg.primitive(lambda x: np.sin(x), jvp=lambda t, y, x: np.ones(7))
+    with pytest.raises(ValueError, match=r"a tangent of shape \(7,\) for a result of shape \(\)"):
+        op(wrong, 1.0)

@@ -29,9 +29,10 @@ class build_ext(_build_ext):
         self.cython_directives = {"language_level": 3, **self.cython_directives}
         for ext in self.extensions or ():
             home = Path(ext.sources[0]).parent
-            interfaces = [*home.glob("*.pxd"), *home.glob("*.pxi"), *home.glob("*.h")]
+            homes = dict.fromkeys([home, home.parent / "core"])
+            interfaces = [path for place in homes for pattern in ("*.pxd", "*.pxi", "*.h") for path in place.glob(pattern)]
             ext.depends += sorted(path.as_posix() for path in interfaces)
-            ext.include_dirs += [numpy.get_include(), str(home)]
+            ext.include_dirs += [numpy.get_include(), *map(str, homes)]
             ext.define_macros += MACROS
 
     def build_extensions(self):

@@ -79,6 +79,9 @@ class Primitive:
         The most positional arguments that the rule understands.
     stacked : bool
         The pullbacks take a cotangent with leading axes.
+    undefined : str
+        Why tangents of the result may be NaN, though those of the operands are none: the text of the error that is
+        raised if such a NaN reaches the derivative. Empty: NaN is a number like any other.
     curvature : str
         ``"full"``, ``"cross"`` (only mixed second derivatives) or ``"none"`` (linear); the default is the safe one.
     domain : tuple
@@ -105,6 +108,7 @@ class Primitive:
         "reason",
         "sequence",
         "stacked",
+        "undefined",
         "variadic",
         "vjps",
     )
@@ -119,6 +123,7 @@ class Primitive:
         self.variadic = columns.get("variadic")
         self.sequence = columns.get("sequence", False)
         self.stacked = columns.get("stacked", False)
+        self.undefined = columns.get("undefined", "")
         self.curvature = columns.get("curvature", "full")
         self.domain = columns.get("domain", ())
         self.on_complex = columns.get("on_complex")
@@ -209,6 +214,7 @@ def structural(
     stacked: bool = False,
     curvature: str = "full",
     domain: tuple = (),
+    undefined: str = "",
 ) -> Primitive:
     """Declare a function by the pullback of each positional argument; None where one has no derivative.
 
@@ -231,6 +237,7 @@ def structural(
             stacked=stacked,
             curvature=curvature,
             domain=domain,
+            undefined=undefined,
             signature=signature,
         ),
     )

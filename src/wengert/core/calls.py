@@ -10,6 +10,7 @@ from functools import reduce
 
 import numpy as np
 
+from wengert.core.levels import recording
 from wengert.core.pullback import independent
 from wengert.core.tangents import argument, place, pullback, replaced, tangent
 from wengert.core.tape import Tape
@@ -141,10 +142,11 @@ def recorded_pullbacks(row, args, kwargs, operands, tangents, g, y, y_tangent):
     try:
         found = {}
         outputs = []
-        for position, item in operands:
-            if position not in found:
-                found[position] = pullback(row, position, g, y, args, kwargs)
-            outputs.append(found[position] if item < 0 else found[position][item])
+        with recording(tape):  # a rule may take a derivative itself: inside of this one
+            for position, item in operands:
+                if position not in found:
+                    found[position] = pullback(row, position, g, y, args, kwargs)
+                outputs.append(found[position] if item < 0 else found[position][item])
     except BaseException:
         tape.close()
         raise

@@ -16,7 +16,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.core import levels, var
-from wengert.errors import ComplexValueError, TracedValueError, UnsupportedFunctionError
+from wengert.errors import ComplexValueError, NonSmoothError, TracedValueError, UnsupportedFunctionError
 
 #: functions that make arrays, by the NumPy function they replace (filled by `wengert.numpy`)
 creation: dict = {}
@@ -731,6 +731,17 @@ def dtype_error(row, dtype, level) -> TracedValueError:
         f"{what}, and complex values have derivatives in forward mode only: use wengert.jvp, wengert.derivative, or "
         "wengert.jacobian, which also gives the gradient of a real function; or write it with pairs of real numbers"
     )
+
+
+def is_undefined(given, found):
+    """Did a rule find no tangents where it was given numbers? Then it says so by NaN."""
+    return np.isnan(var.plain(found)).any() and not any(np.isnan(var.plain(x)).any() for x in given)
+
+
+def check_defined(row, found):
+    """Raise if the derivative `found` has a NaN for tangents that `row` has not; None if all rows had theirs."""
+    if row is not None and np.isnan(var.plain(found)).any():
+        raise NonSmoothError(f"{row.name} has no derivative here: {row.undefined}")
 
 
 def no_complex_rule(row) -> UnsupportedFunctionError:

@@ -32,11 +32,11 @@ static inline void wg_dual_k(int op, double a, double b, double y, const double 
                              const ptrdiff_t k) {
     (void)a, (void)b, (void)y, (void)tb;
     switch (op) {
-#define R(NAME, name, cost, ua, pa, ...) \
+#define R(NAME, name, cost, value, ua, pa, ...) \
     case WG_##NAME: wg_scaled((pa), ta, t, k); break;
         WG_UNARY(R)
 #undef R
-#define R(NAME, name, cost, ua, ub, pa, pb, ...)                       \
+#define R(NAME, name, cost, value, ua, ub, pa, pb, ...)                       \
     case WG_##NAME: wg_combined((pa), (pb), ta, tb, t, k); break;      \
     case WG_##NAME##_VC: wg_scaled((pa), ta, t, k); break;             \
     case WG_##NAME##_CV: wg_scaled((pb), tb, t, k); break;
@@ -55,7 +55,7 @@ static void wg_dual(int op, double a, double b, double y, const double *ta, cons
 }
 
 /* The same over n elements of two arrays that both have tangents, in one pass. */
-#define WG_PUSH_BINARY(NAME, name, cost, ua, ub, pa, pb, ...)                  \
+#define WG_PUSH_BINARY(NAME, name, cost, value, ua, ub, pa, pb, ...)                  \
     case WG_##NAME:                                                            \
         for (i = 0; i < n; i++) {                                              \
             const double a = av[i], b = bv[i], y = yv[i], u = ta[i], v = tb[i]; \

@@ -1,9 +1,12 @@
-/* The partials of the elementwise primitives that have a C kernel: one X-macro row an opcode.
+/* Values and partials of the elementwise primitives that have a C kernel: one X-macro row an opcode.
  *
  * A row makes its primitive fast and is never needed for it to be right: without one the rule's NumPy lambda runs.
  * A test checks each row against its rule, at random and at special points.
  *
  *   a, b   operands        y   value of the primitive
+ * The value is what a program replays, within 4 ulp of the primitive's; the eager engine runs the primitive itself.
+ * The cost is that of the partials:
+ *
  *   CHEAP  a few arithmetic operations: worth computing in a loop over an array of any length
  *   VECTOR calls functions of libm that glibc also has in vector form: cheap where that is so
  *   COSTLY calls others: for long arrays NumPy's vectorised functions win, and the rule's lambda is taken
@@ -34,9 +37,13 @@ __attribute__((const, simd("notinbranch"))) double cos(double);
 #define WG_LN2 0.69314718055994530942
 #define WG_LN10 2.30258509299404568402
 #define WG_DEGREE 0.01745329251994329577
+#define WG_RADIAN 57.29577951308232087680
 #define WG_2_SQRTPI 1.12837916709551257390
 
 static inline int wg_is_midsize(double y) { return fabs(y) > 1e-290 && fabs(y) < 1e290; }
+
+static inline double wg_maximum(double a, double b) { return a != a || a >= b ? a : b; }
+static inline double wg_minimum(double a, double b) { return a != a || a <= b ? a : b; }
 
 /* dy/da of a**b. b * y / a is accurate over the whole range (b - 1 would round), but needs a and y normal. */
 static inline double wg_pow_a(double a, double b, double y) {
@@ -140,62 +147,64 @@ static inline double wg_gauss_slope(double a) {
 
 static inline double wg_sign(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 : a == 0.0 ? 0.0 : a; }
 
-/* R(opcode, name, cost, what dy/da reads, dy/da, d2y/da2) */
-#define WG_UNARY(R)                                                                                                  \
-    R(NEGATIVE, "negative", CHEAP, 0, -1.0, 0.0)                                                                     \
-    R(POSITIVE, "positive", CHEAP, 0, 1.0, 0.0)                                                                      \
-    R(ABSOLUTE, "absolute", CHEAP, WG_A, wg_sign(a), 0.0)                                                            \
-    R(FABS, "fabs", CHEAP, WG_A, wg_sign(a), 0.0)                                                                    \
-    R(SQUARE, "square", CHEAP, WG_A, 2.0 * a, 2.0)                                                                   \
-    R(RECIPROCAL, "reciprocal", CHEAP, WG_Y, -y * y, 2.0 * y * y * y)                                                \
-    R(SQRT, "sqrt", CHEAP, WG_Y, 0.5 / (y + 0.0), -0.25 / (y + 0.0) / y / y)                                         \
-    R(CBRT, "cbrt", CHEAP, WG_Y, 1.0 / (3.0 * y * y), -2.0 / (3.0 * y * y) / (3.0 * y * y) / y)                      \
-    R(EXP, "exp", CHEAP, WG_Y, y, y)                                                                                 \
-    R(EXP2, "exp2", CHEAP, WG_Y, y * WG_LN2, y * WG_LN2 * WG_LN2)                                                    \
-    R(EXPM1, "expm1", VECTOR, WG_A, exp(a), exp(a))                                                                  \
-    R(LOG, "log", CHEAP, WG_A, 1.0 / a, -1.0 / a / a)                                                                \
-    R(LOG2, "log2", CHEAP, WG_A, 1.0 / WG_LN2 / a, -1.0 / WG_LN2 / a / a)                                            \
-    R(LOG10, "log10", CHEAP, WG_A, 1.0 / WG_LN10 / a, -1.0 / WG_LN10 / a / a)                                        \
-    R(LOG1P, "log1p", CHEAP, WG_A, 1.0 / (1.0 + a), -1.0 / (1.0 + a) / (1.0 + a))                                    \
-    R(SIN, "sin", VECTOR, WG_A, cos(a), -sin(a))                                                                     \
-    R(COS, "cos", VECTOR, WG_A, -sin(a), -cos(a))                                                                    \
-    R(TAN, "tan", CHEAP, WG_Y, 1.0 + y * y, 2.0 * y * (1.0 + y * y))                                                 \
-    R(ARCSIN, "arcsin", CHEAP, WG_A, 1.0 / sqrt((1.0 - a) * (1.0 + a)), wg_arcsin_second(a))                         \
-    R(ARCCOS, "arccos", CHEAP, WG_A, -1.0 / sqrt((1.0 - a) * (1.0 + a)), -wg_arcsin_second(a))                       \
-    R(ARCTAN, "arctan", CHEAP, WG_A, 1.0 / (1.0 + a * a), -2.0 / (1.0 + a * a) / (a + 1.0 / a))                      \
-    R(SINH, "sinh", COSTLY, WG_A, cosh(a), sinh(a))                                                                  \
-    R(COSH, "cosh", COSTLY, WG_A, sinh(a), cosh(a))                                                                  \
-    R(TANH, "tanh", VECTOR, WG_A, wg_tanh_partial(a), 8.0 * wg_expit_second(2.0 * a))                                \
-    R(ARCSINH, "arcsinh", COSTLY, WG_A, 1.0 / hypot(1.0, a), wg_arcsinh_second(a))                                   \
-    R(ARCCOSH, "arccosh", CHEAP, WG_A, 1.0 / (sqrt(a - 1.0) * sqrt(a + 1.0)), wg_arccosh_second(a))                  \
-    R(ARCTANH, "arctanh", CHEAP, WG_A, 1.0 / ((1.0 - a) * (1.0 + a)), wg_arctanh_second(a))                          \
-    R(DEG2RAD, "deg2rad", CHEAP, 0, WG_DEGREE, 0.0)                                                                  \
-    R(RADIANS, "radians", CHEAP, 0, WG_DEGREE, 0.0)                                                                  \
-    R(RAD2DEG, "rad2deg", CHEAP, 0, 180.0 / 3.14159265358979323846, 0.0)                                             \
-    R(DEGREES, "degrees", CHEAP, 0, 180.0 / 3.14159265358979323846, 0.0)                                             \
-    R(ERF, "scipy.special.erf", VECTOR, WG_A, WG_2_SQRTPI * wg_gauss(a), -WG_2_SQRTPI * wg_gauss_slope(a))           \
-    R(ERFC, "scipy.special.erfc", VECTOR, WG_A, -WG_2_SQRTPI * wg_gauss(a), WG_2_SQRTPI * wg_gauss_slope(a))         \
-    R(EXPIT, "scipy.special.expit", VECTOR, WG_A, wg_expit_partial(a), wg_expit_second(a))
+/* R(opcode, name, cost, y, what dy/da reads, dy/da, d2y/da2) */
+#define WG_UNARY(R)                                                                                                   \
+    R(NEGATIVE, "negative", CHEAP, -a, 0, -1.0, 0.0)                                                                  \
+    R(POSITIVE, "positive", CHEAP, a, 0, 1.0, 0.0)                                                                    \
+    R(ABSOLUTE, "absolute", CHEAP, fabs(a), WG_A, wg_sign(a), 0.0)                                                    \
+    R(FABS, "fabs", CHEAP, fabs(a), WG_A, wg_sign(a), 0.0)                                                            \
+    R(SQUARE, "square", CHEAP, a * a, WG_A, 2.0 * a, 2.0)                                                             \
+    R(RECIPROCAL, "reciprocal", CHEAP, 1.0 / a, WG_Y, -y * y, 2.0 * y * y * y)                                        \
+    R(SQRT, "sqrt", CHEAP, sqrt(a), WG_Y, 0.5 / (y + 0.0), -0.25 / (y + 0.0) / y / y)                                 \
+    R(CBRT, "cbrt", CHEAP, cbrt(a), WG_Y, 1.0 / (3.0 * y * y), -2.0 / (3.0 * y * y) / (3.0 * y * y) / y)              \
+    R(EXP, "exp", CHEAP, exp(a), WG_Y, y, y)                                                                          \
+    R(EXP2, "exp2", CHEAP, exp2(a), WG_Y, y * WG_LN2, y * WG_LN2 * WG_LN2)                                            \
+    R(EXPM1, "expm1", VECTOR, expm1(a), WG_A, exp(a), exp(a))                                                         \
+    R(LOG, "log", CHEAP, log(a), WG_A, 1.0 / a, -1.0 / a / a)                                                         \
+    R(LOG2, "log2", CHEAP, log2(a), WG_A, 1.0 / WG_LN2 / a, -1.0 / WG_LN2 / a / a)                                    \
+    R(LOG10, "log10", CHEAP, log10(a), WG_A, 1.0 / WG_LN10 / a, -1.0 / WG_LN10 / a / a)                               \
+    R(LOG1P, "log1p", CHEAP, log1p(a), WG_A, 1.0 / (1.0 + a), -1.0 / (1.0 + a) / (1.0 + a))                           \
+    R(SIN, "sin", VECTOR, sin(a), WG_A, cos(a), -sin(a))                                                              \
+    R(COS, "cos", VECTOR, cos(a), WG_A, -sin(a), -cos(a))                                                             \
+    R(TAN, "tan", CHEAP, tan(a), WG_Y, 1.0 + y * y, 2.0 * y * (1.0 + y * y))                                          \
+    R(ARCSIN, "arcsin", CHEAP, asin(a), WG_A, 1.0 / sqrt((1.0 - a) * (1.0 + a)), wg_arcsin_second(a))                 \
+    R(ARCCOS, "arccos", CHEAP, acos(a), WG_A, -1.0 / sqrt((1.0 - a) * (1.0 + a)), -wg_arcsin_second(a))               \
+    R(ARCTAN, "arctan", CHEAP, atan(a), WG_A, 1.0 / (1.0 + a * a), -2.0 / (1.0 + a * a) / (a + 1.0 / a))              \
+    R(SINH, "sinh", COSTLY, sinh(a), WG_A, cosh(a), sinh(a))                                                          \
+    R(COSH, "cosh", COSTLY, cosh(a), WG_A, sinh(a), cosh(a))                                                          \
+    R(TANH, "tanh", VECTOR, tanh(a), WG_A, wg_tanh_partial(a), 8.0 * wg_expit_second(2.0 * a))                        \
+    R(ARCSINH, "arcsinh", COSTLY, asinh(a), WG_A, 1.0 / hypot(1.0, a), wg_arcsinh_second(a))                          \
+    R(ARCCOSH, "arccosh", CHEAP, acosh(a), WG_A, 1.0 / (sqrt(a - 1.0) * sqrt(a + 1.0)), wg_arccosh_second(a))         \
+    R(ARCTANH, "arctanh", CHEAP, atanh(a), WG_A, 1.0 / ((1.0 - a) * (1.0 + a)), wg_arctanh_second(a))                 \
+    R(DEG2RAD, "deg2rad", CHEAP, a * WG_DEGREE, 0, WG_DEGREE, 0.0)                                                    \
+    R(RADIANS, "radians", CHEAP, a * WG_DEGREE, 0, WG_DEGREE, 0.0)                                                    \
+    R(RAD2DEG, "rad2deg", CHEAP, a * WG_RADIAN, 0, WG_RADIAN, 0.0)                                                    \
+    R(DEGREES, "degrees", CHEAP, a * WG_RADIAN, 0, WG_RADIAN, 0.0)                                                    \
+    R(ERF, "scipy.special.erf", VECTOR, erf(a), WG_A, WG_2_SQRTPI * wg_gauss(a), -WG_2_SQRTPI * wg_gauss_slope(a))    \
+    R(ERFC, "scipy.special.erfc", VECTOR, erfc(a), WG_A, -WG_2_SQRTPI * wg_gauss(a), WG_2_SQRTPI * wg_gauss_slope(a)) \
+    R(EXPIT, "scipy.special.expit", VECTOR, 1.0 / (1.0 + exp(-a)), WG_A, wg_expit_partial(a), wg_expit_second(a))
 
-/* R(opcode, name, cost, what dy/da reads, what dy/db reads, dy/da, dy/db, d2y/da2, d2y/dadb, d2y/db2).
+/* R(opcode, name, cost, y, what dy/da reads, what dy/db reads, dy/da, dy/db, d2y/da2, d2y/dadb, d2y/db2).
  * POW is the operator ** on scalars, POWER the function numpy.power. */
-#define WG_BINARY(R)                                                                                                 \
-    R(ADD, "add", CHEAP, 0, 0, 1.0, 1.0, 0.0, 0.0, 0.0)                                                              \
-    R(SUBTRACT, "subtract", CHEAP, 0, 0, 1.0, -1.0, 0.0, 0.0, 0.0)                                                   \
-    R(MULTIPLY, "multiply", CHEAP, WG_B, WG_A, b, a, 0.0, 1.0, 0.0)                                                  \
-    R(DIVIDE, "divide", CHEAP, WG_B, WG_B | WG_Y, 1.0 / b, -y / b, 0.0, -1.0 / b / b, 2.0 * (y / b) / b)             \
-    R(POW, "", COSTLY, WG_A | WG_B | WG_Y, WG_A | WG_Y,                                                              \
-       wg_pow_a(a, b, y), wg_pow_b(a, y), wg_pow_aa(a, b, y), wg_pow_ab(a, b, y), wg_pow_bb(a, y))                   \
-    R(POWER, "power", COSTLY, WG_A | WG_B | WG_Y, WG_A | WG_Y,                                                       \
-       wg_pow_a(a, b, y), wg_pow_b(a, y), wg_pow_aa(a, b, y), wg_pow_ab(a, b, y), wg_pow_bb(a, y))                   \
-    R(HYPOT, "hypot", CHEAP, WG_A | WG_B | WG_Y, WG_A | WG_B | WG_Y,                                                 \
-       y == 0.0 ? 0.0 : a / y, y == 0.0 ? 0.0 : b / y,                                                               \
-       wg_hypot_second(b, b, y), -wg_hypot_second(a, b, y), wg_hypot_second(a, a, y))                                \
-    R(MAXIMUM, "maximum", CHEAP, WG_A | WG_B, WG_A | WG_B, wg_larger(a, b), wg_larger(b, a), 0.0, 0.0, 0.0)          \
-    R(MINIMUM, "minimum", CHEAP, WG_A | WG_B, WG_A | WG_B, wg_larger(b, a), wg_larger(a, b), 0.0, 0.0, 0.0)          \
-    R(FMAX, "fmax", CHEAP, WG_A | WG_B, WG_A | WG_B,                                                                 \
-       wg_larger_number(a, b, 1.0), wg_larger_number(b, a, 1.0), 0.0, 0.0, 0.0)                                      \
-    R(FMIN, "fmin", CHEAP, WG_A | WG_B, WG_A | WG_B,                                                                 \
+#define WG_BINARY(R)                                                                                                  \
+    R(ADD, "add", CHEAP, a + b, 0, 0, 1.0, 1.0, 0.0, 0.0, 0.0)                                                        \
+    R(SUBTRACT, "subtract", CHEAP, a - b, 0, 0, 1.0, -1.0, 0.0, 0.0, 0.0)                                             \
+    R(MULTIPLY, "multiply", CHEAP, a * b, WG_B, WG_A, b, a, 0.0, 1.0, 0.0)                                            \
+    R(DIVIDE, "divide", CHEAP, a / b, WG_B, WG_B | WG_Y, 1.0 / b, -y / b, 0.0, -1.0 / b / b, 2.0 * (y / b) / b)       \
+    R(POW, "", COSTLY, pow(a, b), WG_A | WG_B | WG_Y, WG_A | WG_Y,                                                    \
+       wg_pow_a(a, b, y), wg_pow_b(a, y), wg_pow_aa(a, b, y), wg_pow_ab(a, b, y), wg_pow_bb(a, y))                    \
+    R(POWER, "power", COSTLY, pow(a, b), WG_A | WG_B | WG_Y, WG_A | WG_Y,                                             \
+       wg_pow_a(a, b, y), wg_pow_b(a, y), wg_pow_aa(a, b, y), wg_pow_ab(a, b, y), wg_pow_bb(a, y))                    \
+    R(HYPOT, "hypot", CHEAP, hypot(a, b), WG_A | WG_B | WG_Y, WG_A | WG_B | WG_Y,                                     \
+       y == 0.0 ? 0.0 : a / y, y == 0.0 ? 0.0 : b / y,                                                                \
+       wg_hypot_second(b, b, y), -wg_hypot_second(a, b, y), wg_hypot_second(a, a, y))                                 \
+    R(MAXIMUM, "maximum", CHEAP, wg_maximum(a, b), WG_A | WG_B, WG_A | WG_B,                                          \
+       wg_larger(a, b), wg_larger(b, a), 0.0, 0.0, 0.0)                                                               \
+    R(MINIMUM, "minimum", CHEAP, wg_minimum(a, b), WG_A | WG_B, WG_A | WG_B,                                          \
+       wg_larger(b, a), wg_larger(a, b), 0.0, 0.0, 0.0)                                                               \
+    R(FMAX, "fmax", CHEAP, b != b || a >= b ? a : b, WG_A | WG_B, WG_A | WG_B,                                        \
+       wg_larger_number(a, b, 1.0), wg_larger_number(b, a, 1.0), 0.0, 0.0, 0.0)                                       \
+    R(FMIN, "fmin", CHEAP, b != b || a <= b ? a : b, WG_A | WG_B, WG_A | WG_B,                                        \
        wg_larger_number(a, b, -1.0), wg_larger_number(b, a, -1.0), 0.0, 0.0, 0.0)
 
 enum { WG_A = 1, WG_B = 2, WG_Y = 4 }; /* what a partial reads */

@@ -27,8 +27,10 @@ cdef class Level:                       # which derivative a value belongs to
     cdef int kind
     cdef readonly bint live             # of the other kinds: has not ended
     cdef readonly bint silent           # inside a passive block
+    cdef readonly bint recording        # its operations, or those around it, are recorded to be replayed
     cdef readonly int depth             # number of derivatives around this one
     cdef readonly Py_ssize_t k          # of a forward level: directions
+    cdef readonly object doubtful       # of a forward level: a row that had no tangents somewhere, and gave NaN
     cdef object recorder                # of a nested level: its list, until it ends
 
 

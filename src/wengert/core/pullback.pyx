@@ -336,7 +336,7 @@ def quick_push(call, str name, tuple args, dict kwargs, v):
         raise
     finally:
         running.reset(token)
-    if not x.buffer.written:
+    if not x.buffer.written and level.doubtful is None:
         if type(found) is ScalarDual and (<ScalarDual>found).level is level:
             level.close()
             return float64((<ScalarDual>found).v), float64((<ScalarDual>found).t[0])

@@ -80,7 +80,7 @@ WG_INLINE wg_entry wg_read(const wg_list *t, ptrdiff_t i, const int order) {
     wg_entry e = {-1, -1, 0.0, 0.0, 0.0, 0.0, 0.0};
     (void)y;
     switch (t->op[i]) {
-#define R(NAME, name, cost, ua, pa_, paa_)     \
+#define R(NAME, name, cost, value, ua, pa_, paa_)     \
     case WG_##NAME:                            \
         a = t->v[ia], (void)a;                 \
         e.ia = ia, e.pa = (pa_);               \
@@ -88,7 +88,7 @@ WG_INLINE wg_entry wg_read(const wg_list *t, ptrdiff_t i, const int order) {
         break;
         WG_UNARY(R)
 #undef R
-#define R(NAME, name, cost, ua, ub, pa_, pb_, paa_, pab_, pbb_)        \
+#define R(NAME, name, cost, value, ua, ub, pa_, pb_, paa_, pab_, pbb_)        \
     case WG_##NAME:                                                    \
         a = t->v[ia], b = t->v[ib], (void)a, (void)b;                  \
         e.ia = ia, e.pa = (pa_), e.ib = ib, e.pb = (pb_);              \
@@ -254,7 +254,7 @@ enum { WG_PA, WG_PB, WG_PAA, WG_PAB, WG_PBB }; /* columns of kernels.h */
         out[i] = (partial);                                          \
     }                                                                \
     break;
-#define WG_COLUMN_UNARY(NAME, name, cost, ua, pa, paa) \
+#define WG_COLUMN_UNARY(NAME, name, cost, value, ua, pa, paa) \
     case WG_##NAME:                                    \
         if (column == WG_PA) {                         \
             WG_COLUMN(pa)                              \
@@ -262,7 +262,7 @@ enum { WG_PA, WG_PB, WG_PAA, WG_PAB, WG_PBB }; /* columns of kernels.h */
             WG_COLUMN(paa)                             \
         }                                              \
         break;
-#define WG_COLUMN_BINARY(NAME, name, cost, ua, ub, pa, pb, paa, pab, pbb) \
+#define WG_COLUMN_BINARY(NAME, name, cost, value, ua, ub, pa, pb, paa, pab, pbb) \
     case WG_##NAME:                                                       \
         switch (column) {                                                 \
         case WG_PA: WG_COLUMN(pa)                                         \
@@ -297,11 +297,11 @@ WG_CLONES static void wg_column_sv(int op, int column, ptrdiff_t n, const double
 /* Is a column of a row 0 everywhere? kernels.h then says so literally. */
 static int wg_is_zero(int op, int column) {
     switch (op) {
-#define R(NAME, name, cost, ua, pa, paa) \
+#define R(NAME, name, cost, value, ua, pa, paa) \
     case WG_##NAME: return column > WG_PAA || column == WG_PB || (column == WG_PAA && #paa[0] == '0');
         WG_UNARY(R)
 #undef R
-#define R(NAME, name, cost, ua, ub, pa, pb, paa, pab, pbb)                                              \
+#define R(NAME, name, cost, value, ua, ub, pa, pb, paa, pab, pbb)                                              \
     case WG_##NAME:                                                                                     \
         return (column == WG_PAA && #paa[0] == '0') || (column == WG_PAB && #pab[0] == '0') ||          \
                (column == WG_PBB && #pbb[0] == '0');

@@ -31,6 +31,7 @@ from wengert.core.var cimport ArrayVar, ScalarVar
 from wengert.core.calls import (
     is_matmul, is_matrix_product, pull_cross, pull_matrices, push_matrices, recorded_pullbacks, tangent_of_call,
 )
+from wengert.core.dispatch import check_defined, is_undefined
 from wengert.core.tape import kernel_rows
 from wengert.registry import strong
 
@@ -126,6 +127,7 @@ cdef class Second:
     cdef Py_ssize_t position        # the writes of the entries below are in force
     cdef bint swept                 # the backward sweep reached the first entry
     cdef dict overwritten           # tangents that array stores overwrote, by entry
+    cdef object doubtful            # a row that gave NaN for tangents it has not, or None
     cdef set spare                  # inputs whose adjoints nothing reads: only their seconds are asked for
 
     # ------------------------------------------------------------------------------------------ begin, end
@@ -355,6 +357,8 @@ cdef class Second:
                 t = tangent_of_call(node.row, node.args, node.kwargs, operands_of(node), tangents, y)
             if t is None:
                 return 0
+            if node.row.undefined and is_undefined([y, *[given for given in tangents if given is not None]], t):
+                self.doubtful = node.row
         return self.put(node.out, node.y, <int32_t>i, t)
 
     cdef object rearranged(self, Node node, list tangents):
@@ -846,6 +850,12 @@ cdef class Second:
 
     # ------------------------------------------------------------------------------------------ seeds and results
 
+    cdef list checked(self, list found):
+        """Results, none of which is the NaN of a rule without tangents."""
+        for t in found:
+            check_defined(self.doubtful, t)
+        return found
+
     cdef int seed_tangents(self, list inputs, object tangents) except -1:
         """`tangents`: one array an input, or ``(first, last)`` for rows of the identity over all their elements."""
         cdef Py_ssize_t first
@@ -1020,7 +1030,7 @@ def push_forward(Tape tape, list inputs, list outputs, tangents, Py_ssize_t k):
     try:
         sweep.seed_tangents(inputs, tangents)
         sweep.forward()
-        return [sweep.tangent_of_output(y) for y in outputs]
+        return sweep.checked([sweep.tangent_of_output(y) for y in outputs])
     finally:
         sweep.end()
 
@@ -1038,7 +1048,7 @@ def hessian_products(Tape tape, list inputs, output, tangents, Py_ssize_t k):
         seed(tape, output, 1.0)
         sweep.spare_adjoints(inputs)
         sweep.backward()
-        return sweep.second_of_inputs(inputs)
+        return sweep.checked(sweep.second_of_inputs(inputs))
     finally:
         sweep.end()
 

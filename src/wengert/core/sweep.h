@@ -53,13 +53,13 @@ static inline ptrdiff_t wg_sweep_k(const wg_list *t, ptrdiff_t i, ptrdiff_t stop
 #define WG_PUSH(slot, partial)                                       \
     p = (partial);                                                   \
     if (p != 0.0) wg_add(adjoint + (ptrdiff_t)(slot) * k, g, p, k);
-#define R(NAME, name, cost, ua, pa, ...) \
+#define R(NAME, name, cost, value, ua, pa, ...) \
     case WG_##NAME:                      \
         a = t->v[ia], (void)a;           \
         WG_PUSH(ia, pa) break;
             WG_UNARY(R)
 #undef R
-#define R(NAME, name, cost, ua, ub, pa, pb, ...)                \
+#define R(NAME, name, cost, value, ua, ub, pa, pb, ...)                \
     case WG_##NAME:                                             \
         a = t->v[ia], b = t->v[ib], (void)a, (void)b;           \
         WG_PUSH(ia, pa) WG_PUSH(ib, pb) break;                  \
@@ -115,9 +115,9 @@ static ptrdiff_t wg_roll_forward(const wg_list *t, ptrdiff_t i, ptrdiff_t n) {
     }
 #define WG_VECTORS WG_UNARY(WG_PULL_UNARY) WG_BINARY(WG_PULL_BINARY)
 #define WG_VECTOR_AND_NUMBER WG_BINARY(WG_PULL_BINARY)
-#define WG_PULL_UNARY(NAME, name, cost, ua, pa, ...) \
+#define WG_PULL_UNARY(NAME, name, cost, value, ua, pa, ...) \
     case WG_##NAME: WG_LOOP(pa) break;
-#define WG_PULL_BINARY(NAME, name, cost, ua, ub, pa, pb, ...) \
+#define WG_PULL_BINARY(NAME, name, cost, value, ua, ub, pa, pb, ...) \
     case WG_##NAME:                              \
         if (side == 0) {                         \
             WG_LOOP(pa)                          \
@@ -171,11 +171,11 @@ WG_CLONES static void wg_add_number(int add, ptrdiff_t n, double g, double *adjo
 static void wg_partials(int op, double a, double b, double y, double *pa, double *pb) {
     (void)b, (void)y;
     switch (op) {
-#define R(NAME, name, cost, ua, pa_, ...) \
+#define R(NAME, name, cost, value, ua, pa_, ...) \
     case WG_##NAME: *pa = (pa_); break;
         WG_UNARY(R)
 #undef R
-#define R(NAME, name, cost, ua, ub, pa_, pb_, ...) \
+#define R(NAME, name, cost, value, ua, ub, pa_, pb_, ...) \
     case WG_##NAME: *pa = (pa_), *pb = (pb_); break;
         WG_BINARY(R)
 #undef R
@@ -195,10 +195,10 @@ enum { COSTLY = 0, CHEAP = 1, VECTOR = 1 };
 enum { COSTLY = 0, CHEAP = 1, VECTOR = 0 };
 #endif
 static const wg_row wg_rows[] = {
-#define R(NAME, name, cost, ua, ...) {name, WG_##NAME, 1, cost, ua, 0},
+#define R(NAME, name, cost, value, ua, ...) {name, WG_##NAME, 1, cost, ua, 0},
     WG_UNARY(R)
 #undef R
-#define R(NAME, name, cost, ua, ub, ...) {name, WG_##NAME, 2, cost, ua, ub},
+#define R(NAME, name, cost, value, ua, ub, ...) {name, WG_##NAME, 2, cost, ua, ub},
     WG_BINARY(R)
 #undef R
     {0, 0, 0, 0, 0, 0}};

@@ -44,8 +44,10 @@ cdef class Node:                        # an array entry: one primitive, its ope
     cdef tuple args                     # any other call: plain arguments,
     cdef dict kwargs
     cdef list sources                   # and which of them are traced: (position, item, buffer, view, slot)
-    cdef object key                     # index of a gather or a store; the map of a rearrangement
-    cdef object saved                   # what a store overwrote
+    cdef object key                     # index of a gather or a store; the map of a rearrangement; caller of a guard
+    cdef object saved                   # what a store overwrote; the plain value that a guard let out
+    # on a recording tape:
+    cdef object compute                 # of a call: what gives y; operator.pow where an array was raised by **
 
 
 cdef struct Recent:                     # an element that was loaded: of which buffer, into which slot
@@ -63,6 +65,8 @@ cdef class Tape:
     cdef list roots                     # buffers that no node made: inputs, and clean ones written to
     cdef Py_ssize_t buffers_capacity
     cdef readonly Level level
+    cdef readonly bint recording        # to be replayed: discrete values are entries, plain ones leave guards
+    cdef readonly list passive          # of a recording tape: ranges of entries whose results carry no derivative
     cdef bint has_stores
     cdef Recent recent[64]              # elements loaded lately, by offset
     cdef int32_t version                # of the memory of all buffers; a write makes a new one
@@ -119,7 +123,7 @@ cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x)    # a copy, made once 
 cdef enum Form:
     VECTORS, NUMBER_RIGHT, NUMBER_LEFT
 cdef int times_partial(int form, int op, int side, bint add, Py_ssize_t n, const double *g, const double *a,
-                       const double *b, const double *y, double *out) noexcept
+                       const double *b, const double *y, double *out) noexcept nogil
 cdef int times_array(bint add, Py_ssize_t n, const double *g, const double *p, double *out) noexcept
 cdef bint is_cheap(int op, Py_ssize_t n) noexcept           # is the kernel's partial faster than NumPy's?
 
@@ -164,4 +168,4 @@ cdef inline int32_t constant(Tape tape, double c) except -1:
 
 
 cpdef enum NodeKind:
-    ELEMENTWISE, SUM, CALL, GATHER, REARRANGE, STORE
+    ELEMENTWISE, SUM, CALL, GATHER, REARRANGE, STORE, GUARD

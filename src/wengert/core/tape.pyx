@@ -107,9 +107,10 @@ cdef int free_arrays(wg_list *entries) noexcept:
 cdef class Tape:
     """A Wengert list with its values: recorded once, swept any number of times."""
 
-    def __cinit__(self, str name="a derivative"):
+    def __cinit__(self, str name="a derivative", bint recording=False):
         self.level = Level.__new__(Level)
         self.level.name = name
+        self.level.recording = self.recording = recording
         self.level.tape = <PyObject *>self
         self.nodes = []
         self.buffers = []
@@ -683,7 +684,7 @@ cdef class Tape:
 
 
 cdef int times_partial(int form, int op, int side, bint add, Py_ssize_t n, const double *g, const double *a,
-                       const double *b, const double *y, double *out) noexcept:
+                       const double *b, const double *y, double *out) noexcept nogil:
     if form == VECTORS:
         wg_pull_vv(op, side, add, n, g, a, b, y, out)
     elif form == NUMBER_RIGHT:

@@ -1,0 +1,46 @@
+"""A call of a Python function in a listing: plain, picklable data."""
+
+from __future__ import annotations
+
+
+class Operand:
+    """Stands in `Call.args` for a value: operand number `position` of the call."""
+
+    __slots__ = ("position",)
+
+    def __init__(self, position):
+        self.position = position
+
+    def __repr__(self):
+        return f"%{self.position}"
+
+    def __eq__(self, other):
+        return type(other) is Operand and other.position == self.position
+
+    def __hash__(self):
+        return hash((Operand, self.position))
+
+
+class Call:
+    """``compute(*args, **kwargs)``, an `Operand` in args, or in a list or tuple there, replaced by its value.
+
+    `operands` are the ids of these values, `row` the registry's row of what was called.
+    """
+
+    __slots__ = ("args", "compute", "kwargs", "operands", "row")
+
+    def __init__(self, compute, args, kwargs, operands, row=None):
+        self.compute = compute
+        self.args = args
+        self.kwargs = kwargs
+        self.operands = operands
+        self.row = row
+
+    def on(self, operands):
+        """The same call of other values."""
+        return Call(self.compute, self.args, self.kwargs, operands, self.row)
+
+    def __repr__(self):
+        name = getattr(self.compute, "__qualname__", None) or getattr(self.compute, "__name__", repr(self.compute))
+        given = [repr(value) for value in self.args] + [f"{key}={value!r}" for key, value in self.kwargs.items()]
+        return f"{name}({', '.join(given)}) of {', '.join(f'v{i}' for i in self.operands)}"

@@ -1,0 +1,898 @@
+# Lowering, included by vm.pyx: a listing becomes steps.
+#
+# 1. schedule: each instruction joins the latest step of its kind that its operands allow: numbers with numbers,
+#    elementwise work on arrays with that of the same shape; everything else is a step of its own.
+# 2. roots: the memory that arrays live in.  A view lies in the root of what it views; what overwrites elements of an
+#    array takes over its root if nothing reads that any more, else a copy of it.
+# 3. slots of numbers and places of roots are used again after their last use.
+# 4. code is emitted, step by step.
+
+cdef enum:
+    DOUBLES, BOOLS, OTHER                   # elements of arrays
+    GIVEN, CONSTANT, WORK, FRESH, RESULT    # roots: input, constant, workspace, new output, what a call returned
+    NUMBERS, VECTOR, PACKING, PYTHON        # steps of the schedule
+    END = 1 << 30                           # last use of an output
+
+OTHER_OPS = {
+    Op.LESS: (WG_M_LESS, np.less), Op.LESS_EQUAL: (WG_M_LESS_EQUAL, np.less_equal),
+    Op.GREATER: (WG_M_GREATER, np.greater), Op.GREATER_EQUAL: (WG_M_GREATER_EQUAL, np.greater_equal),
+    Op.EQUAL: (WG_M_EQUAL, np.equal), Op.NOT_EQUAL: (WG_M_NOT_EQUAL, np.not_equal),
+    Op.NOT: (WG_M_NOT, np.logical_not), Op.AND: (WG_M_AND, np.logical_and), Op.OR: (WG_M_OR, np.logical_or),
+    Op.ISNAN: (WG_M_ISNAN, np.isnan), Op.STRONG: (WG_M_STRONG, strong), Op.SELECT: (WG_M_SELECT, np.where),
+}
+
+cdef int reads[2048]                # which of a, b, c are values: bits 1, 2, 4
+cdef int machine_op[2048]           # of an elementwise instruction, else -1
+cdef dict row_names = {}            # dotted name of each row's function
+cdef dict row_kernels = {}          # the Kernel of each row, looked up when needed
+
+
+cdef int fill_tables() except -1:
+    cdef int op
+    for op in range(2048):
+        reads[op] = 0
+        machine_op[op] = wg_machine_op(op)
+    for name, opcode, operands, _, _ in kernel_rows():
+        reads[opcode] = 1 if operands == 1 else 3
+        row_names[opcode] = name
+        for side in range(operands):
+            reads[<int>Op.PARTIAL + 2 * <int>opcode + <int>side] = 7
+    for op, (found, _) in OTHER_OPS.items():
+        machine_op[op] = found
+        reads[op] = 3
+    for op in (Op.NOT, Op.ISNAN, Op.LOAD, Op.VIEW, Op.SUM, Op.GUARD):
+        reads[op] = 1
+    reads[<int>Op.SELECT] = 7
+    reads[<int>Op.PLACE] = 5
+    return 0
+
+fill_tables()
+
+
+cdef object function_of(int op):
+    """The NumPy function that an elementwise instruction stands for."""
+    if op in OTHER_OPS:
+        return OTHER_OPS[op][1]
+    if op == WG_POW:
+        return operator.pow
+    if op not in row_names:
+        raise TypeError(f"a partial of {row_names[(op - Op.PARTIAL) // 2] or '**'} is computed on float64 values only")
+    module, _, name = row_names[op].rpartition(".")
+    return getattr(importlib.import_module(module or "numpy"), name)
+
+
+cdef bint is_plain_number(expected):
+    """Can a double stand for what a guard expects?"""
+    if isinstance(expected, float):
+        return True
+    return isinstance(expected, (int, np.bool)) and abs(expected) <= 1 << 53
+
+
+cdef Kernel kernel_of(int op):
+    if op not in row_kernels:
+        row_kernels[op] = by_opcode[op] if by_opcode[op] is not None else Kernel(function_of(op), op, 0, 0)
+    return row_kernels[op]
+
+
+@cython.final
+cdef class Layout:
+    """Where the elements of an array lie."""
+
+    cdef cnp.dtype dtype
+    cdef tuple shape, strides
+    cdef int kind
+    cdef Py_ssize_t size, itemsize
+    cdef cnp.npy_intp dims[64]
+    cdef cnp.npy_intp steps[64]
+    cdef Py_ssize_t low             # bytes from the lowest address to the first element
+    cdef Py_ssize_t span            # bytes from there on
+    cdef bint is_c                  # C order without gaps
+    cdef bint is_dense              # no gaps
+    cdef int ndim
+
+    def __init__(self, dtype, shape, strides):
+        self.dtype = dtype = np.dtype(dtype)
+        self.shape = tuple(shape)
+        self.ndim = len(self.shape)
+        self.itemsize = dtype.itemsize
+        if dtype == np.float64 and dtype.isnative:
+            self.kind = DOUBLES
+        else:
+            self.kind = BOOLS if dtype == np.bool else OTHER
+        self.size = 1
+        in_order = []
+        for n in reversed(self.shape):
+            in_order.append(self.itemsize * self.size)
+            self.size *= n
+        in_order = tuple(reversed(in_order))
+        self.strides = in_order if strides is None or self.size == 0 else tuple(strides)
+        for d, (n, s) in enumerate(zip(self.shape, self.strides)):
+            self.dims[d], self.steps[d] = n, s
+        self.is_c = all([n == 1 or s == c for n, s, c in zip(self.shape, self.strides, in_order)])
+        self.span = self.itemsize if self.size else 0
+        for n, s in zip(self.shape, self.strides):
+            if self.size:
+                self.span += (n - 1) * abs(s)
+                self.low += (n - 1) * max(0, -s)
+        self.is_dense = self.span == self.size * self.itemsize and len(set(self.strides)) == len(self.strides)
+
+    def __eq__(self, other):
+        return (self.dtype, self.shape, self.strides) == (
+            (<Layout>other).dtype, (<Layout>other).shape, (<Layout>other).strides)
+
+    cdef tuple broadcast(self, tuple shape):
+        """Strides as an array of the given shape."""
+        cdef Py_ssize_t extra = len(self.shape) - len(shape)
+        own, strides = self.shape[max(0, extra):], self.strides[max(0, extra):]
+        return (0,) * max(0, -extra) + tuple([
+            s if n == m else 0 for n, m, s in zip(own, shape[max(0, -extra):], strides)])
+
+
+@cython.final
+cdef class Root:
+    """Memory that arrays live in, from its first step to its last."""
+
+    cdef int kind, number, which, born, last
+    cdef Layout layout
+    cdef Py_ssize_t place           # of WORK: bytes from the start of the workspace
+    cdef list arrays                # (number, bytes from the lowest address to the first element)
+
+
+@cython.final
+cdef class Value:
+    """Where Python finds a value: in the slot of a number, or in an array."""
+
+    cdef bint is_number, is_truth, is_whole
+    cdef bint is_handed_over        # the output that gets the object a call returned
+    cdef int where                  # slot or number of the array
+    cdef Layout layout
+    cdef Root root
+
+
+@cython.final
+cdef class PythonStep:
+    """A step for Python: a call, a guard on what is no number in a slot, or elements of other types put in place."""
+
+    cdef int op
+    cdef object compute
+    cdef tuple args
+    cdef dict kwargs
+    cdef list operands
+    cdef Value y
+    cdef int guard
+    cdef object expected
+
+
+@cython.final
+cdef class Step:
+    cdef int kind
+    cdef tuple shape
+    cdef list members
+
+
+@cython.final
+cdef class Lowering:
+    """The steps of a listing, as data for the machine."""
+
+    cdef object listing
+    cdef bint exact
+    cdef int32_t[::1] op, a, b, c, type
+    cdef Py_ssize_t n
+    cdef list layouts               # of types; None for numbers
+    cdef int32_t[::1] under         # what a VIEW views in the end, else itself
+    cdef int64_t[::1] low           # bytes from the lowest address of that to its own
+    cdef int32_t[::1] step          # in which a value is defined; -1 before all
+    cdef int32_t[::1] last          # of numbers: position of the last use; of arrays: its step
+    cdef char[::1] needed           # an array that must lie in memory
+    cdef list steps
+    cdef dict latest                # step of each kind and shape
+    cdef list roots
+    cdef dict root_of, arrays, views_of
+    cdef int array_count
+    cdef int32_t[::1] slot
+    cdef list free_slots
+    cdef int slots
+    cdef dict constants             # slot of each constant, by its bits
+    cdef list loops                 # kernels whose loops are run
+    cdef list emitted
+    cdef list inputs                # (number, Value)
+    cdef list outputs               # Values
+    cdef Py_ssize_t memory          # bytes of workspace
+    cdef int chunks, sums, pointers, axes   # largest numbers in a vector step
+
+    def __init__(self, listing, bint exact):
+        self.listing = listing
+        self.exact = exact
+        self.op, self.a, self.b, self.c, self.type = [
+            np.ascontiguousarray(getattr(listing, name), dtype=np.int32) for name in ("op", "a", "b", "c", "type")]
+        self.n = self.op.shape[0]
+        self.layouts = [None, None] + [Layout(*kind) for kind in listing.types[2:]]
+        self.roots, self.root_of, self.arrays, self.views_of = [], {}, {}, {}
+        self.free_slots, self.loops, self.emitted = [], [], []
+        self.slots = 1                              # the first one is for what is not read
+        self.constants = {}
+        self.chunks = self.sums = self.pointers = 1
+        self.axes = 1
+        self.under = np.arange(self.n, dtype=np.int32)
+        self.low = np.zeros(self.n, np.int64)
+        self.step = np.full(self.n, -1, np.int32)
+        self.slot = np.zeros(self.n, np.int32)
+        self.schedule()
+        self.find_last_uses()
+        self.find_roots_and_emit()
+        self.place_roots()
+
+    # ------------------------------------------------------------------------------------------ questions
+
+    cdef bint is_number(self, Py_ssize_t i) noexcept:
+        return self.type[i] <= 1
+
+    cdef Layout layout(self, Py_ssize_t i):
+        return self.layouts[self.type[i]]
+
+    cdef list operands(self, Py_ssize_t i):
+        """Ids of the values that an instruction reads."""
+        cdef int op = self.op[i]
+        cdef int mask = reads[op]
+        cdef list found = []
+        if op == Op.CALL:
+            return list(self.listing.calls[self.a[i]].operands)
+        if op == Op.PACK:
+            found = [int(v) for v in self.listing.packs[self.b[i]][1]]
+            mask = 1
+        if mask & 1 and self.a[i] >= 0:
+            found.append(self.a[i])
+        if mask & 2 and self.b[i] >= 0:
+            found.append(self.b[i])
+        if mask & 4 and self.c[i] >= 0:
+            found.append(self.c[i])
+        return found
+
+    cdef bint has_loop(self, int op):
+        return kernel_of(op).loop != NULL
+
+    cdef bint in_loop(self, int op, bint of_numbers):
+        """Does a row run the ufunc's own loop?"""
+        if op >= Op.PARTIAL or wg_is_correctly_rounded(op) or (of_numbers and op == WG_POW):
+            return False
+        return self.exact or op == WG_ERFC or not (of_numbers or wg_is_vector_code(op) or not self.has_loop(op))
+
+    cdef bint is_for_numbers(self, Py_ssize_t i, list operands):
+        cdef int op = self.op[i]
+        if op == Op.LOAD:
+            return self.layout(self.a[i]).kind != OTHER
+        if op == Op.GUARD:
+            return self.is_number(self.a[i]) and is_plain_number(self.listing.guards[self.b[i]][0])
+        if not self.is_number(i) or machine_op[op] < 0:
+            return False
+        for u in operands:
+            if not self.is_number(u):
+                return False
+        return not self.in_loop(op, True) or self.has_loop(op)
+
+    cdef bint is_for_vectors(self, Py_ssize_t i, list operands):
+        cdef int op = self.op[i]
+        cdef Layout layout
+        if op == Op.SUM:
+            return not self.exact and self.layout(self.a[i]).kind == DOUBLES
+        if self.is_number(i):
+            return False
+        if op == Op.PLACE:
+            if self.layout(i).kind == OTHER:
+                return False
+            return self.is_number(self.c[i]) or self.layout(self.c[i]).kind != OTHER
+        layout = self.layout(i)
+        if machine_op[op] < 0 or layout.kind == OTHER:
+            return False
+        if layout.kind == BOOLS and (op < Op.INPUT or op == Op.STRONG):
+            return False
+        for u in operands:
+            if not self.is_number(u) and (self.layout(u).kind == OTHER or self.layout(u).shape != layout.shape):
+                return False
+        if self.in_loop(op, False):
+            return op != WG_POW and self.has_loop(op)
+        return True
+
+    # ------------------------------------------------------------------------------------------ schedule
+
+    cdef Py_ssize_t new_step(self, int kind, tuple shape) except -1:
+        cdef Step step = Step.__new__(Step)
+        step.kind = kind
+        step.shape = shape
+        step.members = []
+        self.steps.append(step)
+        return len(self.steps) - 1
+
+    cdef int schedule(self) except -1:
+        cdef Py_ssize_t i, s, numbers = -1
+        cdef int op, need
+        cdef list operands
+        cdef Layout layout
+        self.steps = []
+        self.latest = {}
+        for i in range(self.n):
+            op = self.op[i]
+            if op == Op.VIEW:
+                layout = self.layout(i)
+                self.under[i] = self.under[self.a[i]]
+                self.low[i] = self.low[self.a[i]] + self.listing.views[self.b[i]][0] - layout.low
+                self.step[i] = self.step[self.under[i]]
+                continue
+            if op == Op.INPUT or op == Op.CONST or op == Op.ARRAY:
+                continue
+            operands = self.operands(i)
+            if self.is_for_numbers(i, operands):
+                need = -1
+                for u in operands:
+                    need = max(need, self.step[<Py_ssize_t>u])
+                if numbers < 0 or numbers < need:
+                    numbers = self.new_step(NUMBERS, None)
+                s = numbers
+            elif self.is_for_vectors(i, operands):
+                s = self.vector_step(i, operands)
+            else:
+                pack = op == Op.PACK and self.layout(i).kind == DOUBLES
+                s = self.new_step(PACKING if pack else PYTHON, None)
+            self.step[i] = s
+            (<Step>self.steps[s]).members.append(i)
+        return 0
+
+    cdef Py_ssize_t vector_step(self, Py_ssize_t i, list operands) except -1:
+        """The latest step over this shape, if the operands are there by then, or a new one."""
+        cdef int op = self.op[i]
+        cdef Py_ssize_t u
+        if op == Op.PLACE:
+            shape = tuple(self.listing.views[self.b[i]][1])
+        else:
+            shape = self.layout(self.a[i] if op == Op.SUM else i).shape
+        cdef Py_ssize_t s = self.latest.get(shape, -1)
+        for u in operands:
+            if s < self.step[u]:
+                s = -1
+            elif s == self.step[u]:
+                # what the same chunk defines, element by element
+                if (self.is_number(u) or self.under[u] != u or self.op[u] == Op.PLACE
+                        or self.layout(u).shape != shape or (op == Op.PLACE and u == self.a[i])):
+                    s = -1
+        if s < 0:
+            s = self.latest[shape] = self.new_step(VECTOR, shape)
+        return s
+
+    cdef int find_last_uses(self) except -1:
+        cdef Py_ssize_t s, i, u, w, position = 0
+        cdef Step step
+        self.last = np.full(self.n, -1, np.int32)
+        self.needed = np.zeros(self.n, np.int8)
+        for s in range(len(self.steps)):
+            step = self.steps[s]
+            if step.kind != NUMBERS:
+                position += 1
+            for i in step.members:
+                if step.kind == NUMBERS:
+                    position += 1
+                for u in self.operands(i):
+                    self.use(u, s, position)
+        for u in self.listing.outputs:
+            self.use(u, END, END)
+        return 0
+
+    cdef int use(self, Py_ssize_t u, Py_ssize_t s, Py_ssize_t position) except -1:
+        cdef Py_ssize_t w = self.under[u]
+        if self.is_number(u):
+            self.last[u] = max(self.last[u], <int32_t>position)
+            return 0
+        self.last[w] = max(self.last[w], <int32_t>s)
+        if w != u or s != self.step[w]:
+            self.needed[w] = 1
+        return 0
+
+    # ------------------------------------------------------------------------------------------ memory
+
+    cdef Root new_root(self, int kind, Py_ssize_t i, Py_ssize_t born, int which=0):
+        cdef Root root = Root.__new__(Root)
+        root.kind = kind
+        root.number = len(self.roots)
+        root.which = which
+        root.layout = self.layout(i)
+        root.born = born
+        root.last = max(self.last[i], born)
+        root.arrays = []
+        self.roots.append(root)
+        self.root_of[i] = root
+        return root
+
+    cdef int array_at(self, Root root, Py_ssize_t first) except -1:
+        """Number of the arrays whose first element lies there."""
+        key = root.number, first
+        found = self.arrays.get(key)
+        if found is None:
+            found = self.arrays[key] = self.array_count
+            self.array_count += 1
+            root.arrays.append((found, first))
+        return found
+
+    cdef int array(self, Py_ssize_t u) except -1:
+        cdef Root root = self.root_of[self.under[u]]
+        return self.array_at(root, self.low[u] + self.layout(u).low)
+
+    cdef bint is_whole(self, Py_ssize_t u):
+        cdef Root root = self.root_of[self.under[u]]
+        return self.low[u] == 0 and self.layout(u) == root.layout
+
+    cdef Value value(self, Py_ssize_t u):
+        cdef Value value = Value.__new__(Value)
+        value.is_number = self.is_number(u)
+        value.is_truth = self.type[u] == 1
+        if value.is_number:
+            value.where = self.slot[u]
+        else:
+            value.where = self.array(u)
+            value.layout = self.layout(u)
+            value.root = self.root_of[self.under[u]]
+            value.is_whole = self.is_whole(u)
+        return value
+
+    cdef int take_over(self, Py_ssize_t i, Py_ssize_t s) except -1:
+        """The root of an array with some elements replaced: that of its base, or a copy."""
+        cdef Py_ssize_t base = self.a[i], w
+        cdef Root root, fresh
+        cdef Layout layout = self.layout(i)
+        if base >= 0:
+            root = self.root_of[self.under[base]]
+            if (root.kind in (WORK, RESULT) and root.last <= s and self.is_whole(base) and layout == root.layout
+                    and self.count_uses(root, s) == 1):
+                self.root_of[i] = root
+                root.last = max(root.last, self.last[i])
+                return 0
+        fresh = self.new_root(WORK, i, s)
+        if base < 0:
+            self.emitted.append((WG_COPY, self.array_at(fresh, 0), -1, layout.span))
+        elif layout.is_dense and layout.low == 0 and self.layout(base) == layout:
+            self.emitted.append((WG_COPY, self.array(i), self.array(base), layout.span))
+        elif layout.kind == OTHER:
+            self.python(Op.PLACE, self.value(i), [self.value(base)])
+        else:
+            Chunks(self, layout.shape).copy(base, i)
+        return 0
+
+    cdef int count_uses(self, Root root, Py_ssize_t s) except -1:
+        """How many operands in a step read a root."""
+        cdef int count = 0
+        for i in (<Step>self.steps[s]).members:
+            for u in self.operands(i):
+                count += self.root_of.get(self.under[u]) is root
+        return count
+
+    cdef int place_roots(self) except -1:
+        """Outputs are new arrays; other roots share the workspace, each from its first step to its last."""
+        cdef Root root
+        cdef Py_ssize_t size, s
+        cdef list outputs = []
+        cdef list ending = [[] for _ in range(len(self.steps) + 1)]
+        cdef dict free = {}
+        taken = set()
+        for j, u in enumerate(self.listing.outputs):
+            value = self.value(u)
+            self.outputs.append(value)
+            root = (<Value>value).root
+            if root is not None and (<Value>value).is_whole and root.number not in taken:
+                taken.add(root.number)
+                (<Value>value).is_handed_over = root.kind in (WORK, RESULT)
+                if root.kind == WORK:
+                    root.kind = FRESH
+                    root.which = j
+        for root in sorted([root for root in self.roots if (<Root>root).kind == WORK],
+                           key=lambda root: (<Root>root).born):
+            outputs.append(root)
+        s = 0
+        for root in outputs:
+            while s < root.born:
+                for other in ending[s]:
+                    free.setdefault((<Root>other).layout.span, []).append((<Root>other).place)
+                s += 1
+            size = root.layout.span
+            if free.get(size):
+                root.place = free[size].pop()
+            else:
+                root.place = self.memory
+                self.memory += (size + 127) // 64 * 64
+            if root.last < len(self.steps):
+                ending[root.last].append(root)
+        return 0
+
+    # ------------------------------------------------------------------------------------------ numbers
+
+    cdef int32_t constant(self, double x) except -1:
+        """Slot of a constant."""
+        cdef bytes bits = (<char *>&x)[:sizeof(double)]
+        found = self.constants.get(bits)
+        if found is None:
+            found = self.constants[bits] = self.slots
+            self.slots += 1
+        return found
+
+    cdef int32_t new_slot(self, Py_ssize_t i) except -1:
+        if self.free_slots:
+            self.slot[i] = self.free_slots.pop()
+        else:
+            self.slot[i] = self.slots
+            self.slots += 1
+        return self.slot[i]
+
+    cdef int release(self, Py_ssize_t u, Py_ssize_t position) except -1:
+        """Give a slot back behind its last use; constants keep theirs."""
+        if self.is_number(u) and self.last[u] <= position and self.op[u] != Op.CONST:
+            self.last[u] = END                  # once
+            self.free_slots.append(self.slot[u])
+        return 0
+
+    cdef int loop_number(self, int op) except -1:
+        kernel = kernel_of(op)
+        if kernel not in self.loops:
+            self.loops.append(kernel)
+        return self.loops.index(kernel)
+
+    cdef Py_ssize_t emit_numbers(self, Step step, Py_ssize_t position) except -1:
+        cdef int32_t[:, ::1] code = np.zeros((2 * len(step.members) + 1, 4), np.int32)
+        cdef Py_ssize_t t = 0, i, u
+        cdef int op
+        cdef list operands
+        cdef Layout layout
+        for i in step.members:
+            position += 1
+            op = self.op[i]
+            operands = self.operands(i)
+            if op == Op.LOAD:
+                layout = self.layout(self.a[i])
+                code[t, 0] = WG_M_LOAD if layout.kind == DOUBLES else WG_M_LOAD_BOOL
+                code[t, 1] = self.array(self.a[i])
+                code[t, 2] = self.b[i] - <int32_t>(layout.low // layout.itemsize)
+            elif op == Op.GUARD:
+                expected = self.listing.guards[self.b[i]][0]
+                code[t, 0] = WG_M_GUARD if isinstance(expected, float) else WG_M_GUARD_INT
+                code[t, 1] = self.slot[self.a[i]]
+                code[t, 2] = self.constant(expected)
+                code[t, 3] = self.b[i]
+            else:
+                code[t, 0] = machine_op[op]
+                code[t, 1] = self.slot[self.a[i]] if self.a[i] >= 0 else 0
+                if reads[op] & 2 and self.b[i] >= 0:
+                    code[t, 2] = self.slot[self.b[i]]
+                if reads[op] & 4:
+                    code[t + 1, 1] = self.slot[self.c[i]] if self.c[i] >= 0 else 0
+                if self.in_loop(op, True):
+                    code[t, 0] = WG_M_LOOP
+                    code[t + 1, 1] = self.loop_number(op)
+            for u in operands:
+                self.release(u, position)
+            if op != Op.GUARD:
+                code[t, 3] = self.new_slot(i)
+                self.release(i, position)
+            t += 2 if reads[op] & 4 or code[t, 0] == WG_M_LOOP else 1
+        code[t, 0] = WG_M_END
+        self.emitted.append((WG_NUMBERS, np.asarray(code)[: t + 1], float(t)))
+        return position
+
+    # ------------------------------------------------------------------------------------------ all steps
+
+    cdef int find_roots_and_emit(self) except -1:
+        cdef Py_ssize_t i, s, position = 0
+        cdef Step step
+        self.inputs, self.outputs = [], []
+        for i in range(self.n):
+            if self.op[i] == Op.CONST:
+                self.slot[i] = self.constant(self.listing.constants[self.a[i]])
+            elif self.op[i] == Op.INPUT:
+                if self.is_number(i):
+                    self.new_slot(i)
+                else:
+                    self.new_root(GIVEN, i, -1, self.a[i])
+                self.inputs.append((self.a[i], self.value(i)))
+            elif self.op[i] == Op.ARRAY:
+                self.new_root(CONSTANT, i, -1, self.a[i])
+        for s in range(len(self.steps)):
+            step = self.steps[s]
+            if step.kind == NUMBERS:
+                position = self.emit_numbers(step, position)
+                continue
+            position += 1
+            for i in step.members:
+                if self.op[i] == Op.PLACE or self.op[i] == Op.PACK:
+                    self.take_over(i, s)
+                elif self.is_number(i):
+                    self.new_slot(i)
+                elif step.kind == PYTHON and self.op[i] != Op.GUARD:
+                    self.new_root(RESULT, i, s)
+                elif self.needed[i]:
+                    self.new_root(WORK, i, s)
+            if step.kind == VECTOR:
+                Chunks(self, step.shape).emit(step)
+            elif step.kind == PACKING:
+                self.emit_pack(step.members[0])
+            else:
+                self.emit_python(step.members[0])
+            for i in step.members:
+                for u in self.operands(i):
+                    self.release(u, position)
+                if self.op[i] != Op.GUARD:
+                    self.release(i, position)
+        return 0
+
+    cdef int emit_pack(self, Py_ssize_t i) except -1:
+        cdef Layout layout = self.layout(i)
+        offsets, values = self.listing.packs[self.b[i]]
+        slots = np.array([self.slot[v] for v in values], np.int32)
+        offsets = np.asarray(offsets, np.int32) - np.int32(layout.low // layout.itemsize)
+        self.emitted.append((WG_PACK, self.array(i), offsets, slots))
+        return 0
+
+    cdef int emit_python(self, Py_ssize_t i) except -1:
+        cdef int op = self.op[i]
+        cdef list operands = [self.value(u) for u in self.operands(i)]
+        cdef Value y, base
+        if op == Op.CALL:
+            call = self.listing.calls[self.a[i]]
+            self.python(op, self.value(i), operands, call.compute, tuple(call.args), call.kwargs)
+        elif op == Op.GUARD:
+            self.python(op, None, operands, None, (), None, self.b[i], self.listing.guards[self.b[i]][0])
+        elif op == Op.PLACE:
+            y = self.value(i)
+            offset, shape, strides = self.listing.views[self.b[i]]
+            y.layout = Layout(y.layout.dtype, shape, strides)
+            y.where = self.array_at(y.root, offset)
+            y.is_whole = False
+            self.python(op, y, operands[1:])
+        elif op == Op.PACK:
+            y = self.value(i)
+            y.layout = Layout(y.layout.dtype, (y.layout.span // y.layout.itemsize,), None)
+            y.where = self.array_at(y.root, 0)
+            y.is_whole = False
+            count = len(self.listing.packs[self.b[i]][1])
+            self.python(op, y, operands[:count], None, (np.asarray(self.listing.packs[self.b[i]][0]),))
+        elif op == Op.SUM:
+            self.python(op, self.value(i), operands, np.add.reduce, (Operand(0),), {"axis": None})
+        else:
+            self.python(op, self.value(i), operands, function_of(op), tuple(map(Operand, range(len(operands)))), {})
+        return 0
+
+    cdef int python(self, int op, Value y, list operands, compute=None, tuple args=(), kwargs=None, int guard=-1,
+                    expected=None) except -1:
+        cdef PythonStep step = PythonStep.__new__(PythonStep)
+        step.op = op
+        step.y = y
+        step.operands = operands
+        step.compute = compute
+        step.args = args
+        step.kwargs = kwargs if kwargs else None
+        step.guard = guard
+        step.expected = expected
+        self.emitted.append((WG_PYTHON, step))
+        return 0
+
+
+@cython.final
+cdef class Chunks:
+    """Code of one vector step.
+
+    Slots: first the arrays that are walked, then numbers, then temporary chunks.
+    """
+
+    cdef Lowering low
+    cdef tuple shape
+    cdef dict walks                 # of each array read or written: its number among the walks
+    cdef list arrays, strides, kinds
+    cdef list dims
+    cdef list inner                 # stride of each walk along the inner axis
+    cdef dict numbers               # position of each number among the slots of numbers
+    cdef dict fills                 # chunk of each number that must be one
+    cdef dict place                 # slot of what is in a chunk now
+    cdef dict target                # walk in which a value is computed at once
+    cdef dict last                  # last member that reads a value
+    cdef list free, code, sums
+    cdef int chunks                 # temporary ones
+
+    def __init__(self, low, shape):
+        self.low, self.shape = low, shape
+        self.walks, self.numbers, self.fills, self.place, self.target, self.last = {}, {}, {}, {}, {}, {}
+        self.arrays, self.strides, self.kinds, self.free, self.code, self.sums = [], [], [], [], [], []
+
+    cdef int walk(self, key, int array, tuple strides, int kind) except -1:
+        if key not in self.walks:
+            self.walks[key] = len(self.arrays)
+            self.arrays.append(array)
+            self.strides.append(strides)
+            self.kinds.append(kind)
+        return 0
+
+    cdef int walk_value(self, Py_ssize_t u) except -1:
+        cdef Layout layout = self.low.layout(u)
+        return self.walk(u, self.low.array(u), layout.broadcast(self.shape), layout.kind)
+
+    cdef int settle(self) except -1:
+        """Order the axes by stride and join those along which every array goes on."""
+        cdef list axes = [d for d in range(len(self.shape)) if self.shape[d] != 1]
+        cdef list joined = []
+        if self.strides:
+            axes.sort(key=lambda d: -abs(self.strides[-1][d]))
+        for d in axes:
+            if joined:
+                before = joined[-1][-1]
+                if all([s[before] == s[d] * self.shape[d] for s in self.strides]):
+                    joined[-1].append(d)
+                    continue
+            joined.append([d])
+        self.dims = [math.prod([self.shape[d] for d in group]) for group in joined] or [1]
+        self.strides = [[s[group[-1]] for group in joined] or [8] for s in self.strides]
+        self.inner = [s[-1] for s in self.strides]
+        return 0
+
+    cdef bint is_direct(self, int w) except -1:
+        """Does code work on this array where it lies?"""
+        return self.kinds[w] == DOUBLES and self.inner[w] == sizeof(double)
+
+    cdef int new_chunk(self) except -1:
+        if self.free:
+            return self.free.pop()
+        self.chunks += 1
+        return len(self.walks) + len(self.numbers) + self.chunks - 1
+
+    cdef int number(self, Py_ssize_t u) except -1:
+        return len(self.walks) + <int>self.numbers[u]
+
+    cdef int chunk_of(self, Py_ssize_t u) except -1:
+        """The slot of an operand as a chunk."""
+        cdef int w
+        if self.low.is_number(u):
+            return self.fills[u]
+        if u in self.place:
+            return self.place[u]
+        w = self.walks[u]
+        if self.is_direct(w):
+            self.place[u] = w
+        else:
+            self.place[u] = self.new_chunk()
+            get = WG_M_GET if self.kinds[w] == DOUBLES else WG_M_GET_BOOL
+            self.code.append((get, w, self.inner[w], self.place[u]))
+        return self.place[u]
+
+    cdef int put(self, int slot, int w) except -1:
+        """Write a chunk into an array."""
+        if self.is_direct(w):
+            if slot != w:
+                self.code.append((WG_M_POSITIVE, slot, slot, w))
+        else:
+            self.code.append((WG_M_PUT if self.kinds[w] == DOUBLES else WG_M_PUT_BOOL, slot, self.inner[w], w))
+        return 0
+
+    cdef int release(self, Py_ssize_t u, Py_ssize_t t) except -1:
+        if self.last.get(u, -1) <= t and u in self.place:
+            slot = self.place.pop(u)
+            if slot >= len(self.walks) + len(self.numbers):
+                self.free.append(slot)
+        return 0
+
+    cdef bint needs_chunk(self, Py_ssize_t i, list operands, Py_ssize_t u):
+        """Must this number be a chunk? Most operations take it as it is beside an array."""
+        cdef int op = self.low.op[i]
+        if op == Op.PLACE or reads[op] != 3 and not (self.low.exact and reads[op] == 7 and op != Op.SELECT):
+            return True
+        return all([self.low.is_number(v) for v in operands])
+
+    cdef int emit(self, Step step) except -1:
+        cdef Py_ssize_t i, u, t
+        cdef int op, w
+        cdef Lowering low = self.low
+        cdef list operands
+        cdef set here = set(step.members)
+        cdef list wanted = []
+        for t, i in enumerate(step.members):
+            op = low.op[i]
+            operands = low.operands(i)
+            if op == Op.PLACE:
+                operands = operands[1:]
+            for u in operands:
+                self.last[u] = t
+                if low.is_number(u):
+                    self.numbers.setdefault(u, len(self.numbers))
+                    if self.needs_chunk(i, operands, u):
+                        wanted.append(u)
+                elif u not in here:
+                    self.walk_value(u)
+        for i in step.members:
+            op = low.op[i]
+            if op == Op.PLACE:
+                offset, shape, strides = low.listing.views[low.b[i]]
+                view = Layout(low.layout(i).dtype, shape, strides)
+                self.walk(i, low.array_at(low.root_of[i], offset), (<Layout>view).strides, (<Layout>view).kind)
+            elif op != Op.SUM and low.needed[i]:
+                self.walk_value(i)
+        self.settle()
+        for u in wanted:
+            if u not in self.fills:
+                self.fills[u] = self.new_chunk()
+        for i in step.members:
+            if low.op[i] == Op.PLACE and not low.is_number(low.c[i]):
+                w = self.walks[i]
+                u = low.c[i]
+                if u in here and not low.needed[u] and self.is_direct(w) and low.layout(u).kind == DOUBLES:
+                    self.target.setdefault(u, w)
+            elif low.op[i] != Op.SUM and low.needed[i] and self.is_direct(self.walks[i]):
+                self.target[i] = self.walks[i]
+        for t, i in enumerate(step.members):
+            self.emit_one(i, t)
+        self.finish()
+        return 0
+
+    cdef int emit_one(self, Py_ssize_t i, Py_ssize_t t) except -1:
+        cdef Lowering low = self.low
+        cdef int op = low.op[i], code, y, extra = 0
+        cdef Py_ssize_t u
+        cdef list operands = low.operands(i), slots
+        cdef bint exact_partial = low.exact and Op.PARTIAL <= op < Op.INPUT
+        if op == Op.SUM:
+            self.code.append((WG_M_SUM, self.chunk_of(low.a[i]), len(self.sums), 0))
+            self.sums.append(low.slot[i])
+            self.release(low.a[i], t)
+            return 0
+        if op == Op.PLACE:
+            self.put(self.chunk_of(low.c[i]), self.walks[i])
+            self.release(low.c[i], t)
+            return 0
+        slots = [self.number(u) if low.is_number(u) and u not in self.fills else self.chunk_of(u) for u in operands]
+        is_array = [not low.is_number(u) or u in self.fills for u in operands]
+        code = machine_op[op]
+        loop = low.in_loop(op, False)
+        if not (loop or exact_partial or reads[op] == 7):   # the result may take the chunk of an operand
+            for u in operands:
+                self.release(u, t)
+        y = self.target[i] if i in self.target else self.new_chunk()
+        self.place[i] = y
+        if reads[op] == 7:
+            # what is not read gets a pointer like any other
+            full = [slots.pop(0) if v >= 0 else y for v in (low.a[i], low.b[i], low.c[i])]
+            if exact_partial:
+                both = dict(zip(operands, is_array))
+                form = 1 if not both.get(low.b[i], True) else 2 if not both.get(low.a[i], True) else 0
+                row, side = divmod(op - Op.PARTIAL, 2)
+                self.code.append((WG_M_EXACT, full[0], full[1], y))
+                self.code.append((0, full[2], 2 * form + side, row))
+            else:
+                self.code.append((code, full[0], full[1], y))
+                self.code.append((0, full[2], 0, 0))
+        elif loop:
+            self.code.append((WG_M_LOOP, slots[0], slots[-1], y))
+            self.code.append((0, low.loop_number(op), is_array[0] + 2 * is_array[-1], 0))
+        else:
+            if len(operands) == 2:
+                code += 0 if is_array[0] and is_array[1] else 1 if is_array[0] else 2
+            self.code.append((code, slots[0], slots[-1], y))
+        for u in operands:
+            self.release(u, t)
+        if i in self.walks and i not in self.target:
+            self.put(y, self.walks[i])
+        self.release(i, t)
+        return 0
+
+    cdef int copy(self, Py_ssize_t source, Py_ssize_t target) except -1:
+        """The step that copies an array."""
+        self.walk_value(source)
+        self.walk_value(target)
+        self.settle()
+        self.put(self.chunk_of(source), self.walks[target])
+        self.finish()
+        return 0
+
+    cdef int finish(self) except -1:
+        cdef Lowering low = self.low
+        cdef int first = len(self.walks) + len(self.numbers)
+        code = np.array(self.code, np.int32).reshape(-1, 4)
+        low.chunks = max(low.chunks, self.chunks)
+        low.pointers = max(low.pointers, first + self.chunks)
+        low.sums = max(low.sums, len(self.sums))
+        low.axes = max(low.axes, len(self.dims))
+        walk = [(w, array) for w, array in enumerate(self.arrays)]
+        number = [(self.number(u), low.slot[u]) for u in self.numbers]
+        fill = [(chunk, low.slot[u]) for u, chunk in self.fills.items()]
+        low.emitted.append((WG_VECTOR, code, self.dims, self.strides, walk, number, fill, self.sums, first,
+                            self.chunks))
+        return 0

@@ -1,0 +1,477 @@
+/* The machine's loops: code on numbers, and code on arrays in chunks that stay in the cache.
+ *
+ * A step is one of these loops or a copy; consecutive steps run without Python.  Numbers live in slots, arrays
+ * where `where` says.  Within a vector step a pointer per slot says where the chunk of an operand lies: in a
+ * temporary chunk, inside of an array (inputs and results are walked where they are), or at a number.
+ * Instructions that need a third operand or more have it in the record behind them.
+ */
+#ifndef WENGERT_VM_H
+#define WENGERT_VM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The other functions that glibc has in vector form, at most 4 ulp too, in this translation unit. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+#include <features.h>
+#define WG_SIMD __attribute__((const, simd("notinbranch"))) double
+#if __GLIBC_PREREQ(2, 22)
+#define WG_VECTOR_POW
+WG_SIMD log(double);
+WG_SIMD pow(double, double);
+#endif
+#if __GLIBC_PREREQ(2, 35)
+#define WG_VECTOR_ALL
+WG_SIMD acos(double);
+WG_SIMD acosh(double);
+WG_SIMD asin(double);
+WG_SIMD asinh(double);
+WG_SIMD atan(double);
+WG_SIMD atanh(double);
+WG_SIMD cbrt(double);
+WG_SIMD cosh(double);
+WG_SIMD erf(double);
+WG_SIMD exp2(double);
+WG_SIMD expm1(double);
+WG_SIMD hypot(double, double);
+WG_SIMD log10(double);
+WG_SIMD log1p(double);
+WG_SIMD log2(double);
+WG_SIMD sinh(double);
+WG_SIMD tan(double);
+WG_SIMD tanh(double);
+#endif
+#endif
+
+#include "list.h"
+
+/* R(name, value): what only programs have, elementwise */
+#define WG_LOGIC_UNARY(R)                                    \
+    R(NOT, a == 0.0 ? 1.0 : 0.0)                             \
+    R(ISNAN, a != a ? 1.0 : 0.0)
+#define WG_LOGIC_BINARY(R)                                   \
+    R(LESS, a < b ? 1.0 : 0.0)                               \
+    R(LESS_EQUAL, a <= b ? 1.0 : 0.0)                        \
+    R(GREATER, a > b ? 1.0 : 0.0)                            \
+    R(GREATER_EQUAL, a >= b ? 1.0 : 0.0)                     \
+    R(EQUAL, a == b ? 1.0 : 0.0)                             \
+    R(NOT_EQUAL, a != b ? 1.0 : 0.0)                         \
+    R(AND, (a != 0.0) & (b != 0.0) ? 1.0 : 0.0)              \
+    R(OR, (a != 0.0) | (b != 0.0) ? 1.0 : 0.0)               \
+    R(STRONG, (a == 0.0) | (b == 0.0) ? 0.0 : a * b)
+
+/* The machine's opcodes. _VS, _SV: a vector and a number, a number and a vector. */
+enum {
+#define R(NAME, ...) WG_M_##NAME, WG_M_##NAME##_PA,
+    WG_UNARY(R)
+#undef R
+#define R(NAME, ...) WG_M_##NAME, WG_M_##NAME##_VS, WG_M_##NAME##_SV, WG_M_##NAME##_PA, WG_M_##NAME##_PB,
+    WG_BINARY(R)
+#undef R
+#define R(NAME, ...) WG_M_##NAME,
+    WG_LOGIC_UNARY(R)
+#undef R
+#define R(NAME, ...) WG_M_##NAME, WG_M_##NAME##_VS, WG_M_##NAME##_SV,
+    WG_LOGIC_BINARY(R)
+#undef R
+    WG_M_SELECT, /* a ? b : c */
+    WG_M_LOOP,   /* the loop of a ufunc: number and strides in the record behind */
+    /* numbers only */
+    WG_M_LOAD,  /* element b of array a */
+    WG_M_LOAD_BOOL,
+    WG_M_GUARD, /* are the bits of a those of slot b, or both NaN? y is what to return if not */
+    WG_M_GUARD_INT, /* the same for an integer, where 0 has no sign */
+    WG_M_END,
+    /* chunks only */
+    WG_M_EXACT,       /* a partial by the sweep's own loop: opcode, side and form in the record behind */
+    WG_M_GET,         /* doubles b bytes apart */
+    WG_M_PUT,
+    WG_M_GET_BOOL,    /* booleans b bytes apart */
+    WG_M_PUT_BOOL,
+    WG_M_SUM,         /* into accumulator y */
+    WG_M_OPS
+};
+
+typedef struct {
+    int32_t op, a, b, y;
+} wg_code;
+
+typedef struct { /* the inner loop of a ufunc */
+    void (*run)(char **args, const ptrdiff_t *dims, const ptrdiff_t *steps, void *data);
+    void *data;
+    int nin;
+} wg_loop;
+
+typedef int (*wg_partial_loop)(int form, int op, int side, int add, ptrdiff_t n, const double *g, const double *a,
+                               const double *b, const double *y, double *out);
+
+enum { WG_CHUNK = 512 };
+enum { WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PYTHON }; /* kinds of steps */
+
+typedef struct {
+    int kind;
+    const wg_code *code;
+    ptrdiff_t count;
+    double work; /* operations times elements */
+    /* VECTOR: `chunks` temporary ones in the slots from `first` on, and lists */
+    int ndim, first, chunks, walks, numbers, fills, sums;
+    const ptrdiff_t *shape;   /* inner axis last */
+    const ptrdiff_t *strides; /* of each walk, ndim each */
+    const int32_t *walk;      /* (slot, array) */
+    const int32_t *number;    /* (slot, number) */
+    const int32_t *fill;      /* (slot, number): a number as a chunk */
+    const int32_t *sum;       /* numbers */
+    /* COPY: `size` bytes from `source`, or zeros where that is negative; PACK: `size` numbers into elements */
+    int32_t array, source;
+    ptrdiff_t size;
+    const int32_t *offsets, *slots;
+} wg_step;
+
+typedef struct {
+    double *slots;
+    char **where;    /* first element of each array */
+    double *scratch; /* chunks */
+    double **chunk;  /* a pointer per slot of a vector step */
+    ptrdiff_t *index;
+    double *ones;
+    double *sums;
+    const wg_loop *loops;
+    wg_partial_loop partial;
+} wg_space;
+
+/* ---- numbers */
+
+#if defined(__GNUC__)
+#define WG_CASE(op) L_##op
+#define WG_NEXT goto *labels[c->op]
+#else
+#define WG_CASE(op) case op
+#define WG_NEXT break
+#endif
+
+/* A guard's number if one fails, else -1. */
+static int32_t wg_numbers(const wg_code *c, double *S, char **where, const wg_loop *loops) {
+#if defined(__GNUC__)
+    static const void *const labels[WG_M_OPS] = {
+#define R(NAME, ...) [WG_M_##NAME] = &&L_WG_M_##NAME, [WG_M_##NAME##_PA] = &&L_WG_M_##NAME##_PA,
+        WG_UNARY(R)
+#undef R
+#define R(NAME, ...)                                                                     \
+    [WG_M_##NAME] = &&L_WG_M_##NAME, [WG_M_##NAME##_PA] = &&L_WG_M_##NAME##_PA, [WG_M_##NAME##_PB] = &&L_WG_M_##NAME##_PB,
+        WG_BINARY(R)
+#undef R
+#define R(NAME, ...) [WG_M_##NAME] = &&L_WG_M_##NAME,
+        WG_LOGIC_UNARY(R) WG_LOGIC_BINARY(R)
+#undef R
+        [WG_M_SELECT] = &&L_WG_M_SELECT, [WG_M_LOOP] = &&L_WG_M_LOOP, [WG_M_LOAD] = &&L_WG_M_LOAD,
+        [WG_M_LOAD_BOOL] = &&L_WG_M_LOAD_BOOL, [WG_M_GUARD_INT] = &&L_WG_M_GUARD_INT, [WG_M_GUARD] = &&L_WG_M_GUARD, [WG_M_END] = &&L_WG_M_END,
+    };
+    WG_NEXT;
+#else
+    for (;;) switch (c->op) {
+#endif
+#define WG_VALUE1(name, value)                 \
+    WG_CASE(WG_M_##name): {                    \
+        const double a = S[c->a];              \
+        S[c->y] = (value);                     \
+    }                                          \
+    c++;                                       \
+    WG_NEXT;
+#define WG_VALUE2(name, value)                 \
+    WG_CASE(WG_M_##name): {                    \
+        const double a = S[c->a], b = S[c->b]; \
+        S[c->y] = (value);                     \
+    }                                          \
+    c++;                                       \
+    WG_NEXT;
+#define WG_VALUE3(name, value)                                \
+    WG_CASE(WG_M_##name): {                                   \
+        const double a = S[c->a], b = S[c->b], y = S[c[1].a]; \
+        (void)a, (void)b, (void)y;                            \
+        S[c->y] = (value);                                    \
+    }                                                         \
+    c += 2;                                                   \
+    WG_NEXT;
+#define R(NAME, name, cost, value, ua, pa, ...) WG_VALUE1(NAME, value) WG_VALUE3(NAME##_PA, pa)
+        WG_UNARY(R)
+#undef R
+#define R(NAME, name, cost, value, ua, ub, pa, pb, ...) \
+    WG_VALUE2(NAME, value) WG_VALUE3(NAME##_PA, pa) WG_VALUE3(NAME##_PB, pb)
+        WG_BINARY(R)
+#undef R
+        WG_LOGIC_UNARY(WG_VALUE1)
+        WG_LOGIC_BINARY(WG_VALUE2)
+        WG_VALUE3(SELECT, a != 0.0 ? b : y)
+    WG_CASE(WG_M_LOAD):
+        S[c->y] = ((const double *)where[c->a])[c->b];
+        c++;
+        WG_NEXT;
+    WG_CASE(WG_M_LOAD_BOOL):
+        S[c->y] = where[c->a][c->b] != 0;
+        c++;
+        WG_NEXT;
+    WG_CASE(WG_M_LOOP): {
+        const wg_loop *loop = &loops[c[1].a];
+        static const ptrdiff_t one = 1, steps[3] = {0, 0, 0};
+        char *args[3] = {(char *)&S[c->a], (char *)&S[loop->nin == 1 ? c->y : c->b], (char *)&S[c->y]};
+        double y;
+        args[loop->nin] = (char *)&y; /* not in place: a loop may look at that */
+        loop->run(args, &one, steps, loop->data);
+        S[c->y] = y;
+        c += 2;
+        WG_NEXT;
+    }
+    WG_CASE(WG_M_GUARD):
+        if (memcmp(&S[c->a], &S[c->b], sizeof(double)) != 0 && !(S[c->a] != S[c->a] && S[c->b] != S[c->b])) return c->y;
+        c++;
+        WG_NEXT;
+    WG_CASE(WG_M_GUARD_INT):
+        if (S[c->a] != S[c->b]) return c->y;
+        c++;
+        WG_NEXT;
+    WG_CASE(WG_M_END):
+        return -1;
+#if !defined(__GNUC__)
+    default: return -1;
+    }
+#endif
+}
+
+/* ---- chunks */
+
+#if defined(__GNUC__) && !defined(__clang__)
+#define WG_EACH _Pragma("GCC ivdep") for (i = 0; i < n; i++)
+#else
+#define WG_EACH for (i = 0; i < n; i++)
+#endif
+
+static double wg_chunk_sum(const double *x, ptrdiff_t n) {
+    double part[8] = {0.0};
+    ptrdiff_t i, m;
+    for (i = 0; i + 8 <= n; i += 8)
+        for (m = 0; m < 8; m++) part[m] += x[i + m];
+    for (; i < n; i++) part[i & 7] += x[i];
+    return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
+}
+
+static void wg_chunk_loop(const wg_code *c, double **P, ptrdiff_t n, const wg_loop *loop) {
+    char *args[3] = {(char *)P[c->a], (char *)P[c->b], (char *)P[c->y]};
+    ptrdiff_t steps[3] = {c[1].b & 1 ? sizeof(double) : 0, c[1].b & 2 ? sizeof(double) : 0, sizeof(double)};
+    if (loop->nin == 1) args[1] = args[2], steps[1] = steps[2];
+    loop->run(args, &n, steps, loop->data);
+}
+
+WG_CLONES static void wg_chunk(const wg_code *c, ptrdiff_t count, double **P, ptrdiff_t n, const wg_space *w) {
+    const wg_code *const end = c + count;
+    ptrdiff_t i;
+    for (; c < end; c++) {
+        const double *const A = P[c->a], *B, *Z;
+        double *const Y = P[c->y];
+        switch (c->op) {
+#define WG_VECTOR1(name, value)       \
+    case WG_M_##name: WG_EACH {       \
+            const double a = A[i];    \
+            Y[i] = (value);           \
+        }                             \
+        break;
+#define WG_VECTOR2(name, value)                    \
+    case WG_M_##name: B = P[c->b]; WG_EACH {       \
+            const double a = A[i], b = B[i];       \
+            Y[i] = (value);                        \
+        }                                          \
+        break;                                     \
+    case WG_M_##name##_VS: {                       \
+        const double b = *P[c->b];                 \
+        WG_EACH {                                  \
+            const double a = A[i];                 \
+            Y[i] = (value);                        \
+        }                                          \
+    } break;                                       \
+    case WG_M_##name##_SV: {                       \
+        const double a = *A;                       \
+        B = P[c->b];                               \
+        WG_EACH {                                  \
+            const double b = B[i];                 \
+            Y[i] = (value);                        \
+        }                                          \
+    } break;
+#define WG_VECTOR3(name, value)                                             \
+    case WG_M_##name: B = P[c->b], c++, Z = P[c->a]; WG_EACH {              \
+            const double a = A[i], b = B[i], y = Z[i];                      \
+            (void)a, (void)b, (void)y;                                      \
+            Y[i] = (value);                                                 \
+        }                                                                   \
+        break;
+#define R(NAME, name, cost, value, ua, pa, ...) WG_VECTOR1(NAME, value) WG_VECTOR3(NAME##_PA, pa)
+            WG_UNARY(R)
+#undef R
+#define R(NAME, name, cost, value, ua, ub, pa, pb, ...) \
+    WG_VECTOR2(NAME, value) WG_VECTOR3(NAME##_PA, pa) WG_VECTOR3(NAME##_PB, pb)
+            WG_BINARY(R)
+#undef R
+            WG_LOGIC_UNARY(WG_VECTOR1)
+            WG_LOGIC_BINARY(WG_VECTOR2)
+            WG_VECTOR3(SELECT, a != 0.0 ? b : y)
+        case WG_M_LOOP:
+            wg_chunk_loop(c, P, n, &w->loops[c[1].a]);
+            c++;
+            break;
+        case WG_M_EXACT:
+            w->partial(c[1].b >> 1, c[1].y, c[1].b & 1, 0, n, w->ones, A, P[c->b], P[c[1].a], Y);
+            c++;
+            break;
+        case WG_M_GET:
+            for (i = 0; i < n; i++) Y[i] = *(const double *)((const char *)A + i * c->b);
+            break;
+        case WG_M_PUT:
+            for (i = 0; i < n; i++) *(double *)((char *)Y + i * c->b) = A[i];
+            break;
+        case WG_M_GET_BOOL:
+            for (i = 0; i < n; i++) Y[i] = ((const char *)A)[i * c->b] != 0;
+            break;
+        case WG_M_PUT_BOOL:
+            for (i = 0; i < n; i++) ((char *)Y)[i * c->b] = A[i] != 0.0;
+            break;
+        case WG_M_SUM:
+            w->sums[c->b] += wg_chunk_sum(A, n);
+            break;
+        default: break;
+        }
+    }
+}
+
+static void wg_vector(const wg_step *s, const wg_space *w) {
+    const int ndim = s->ndim, outer = ndim - 1;
+    const ptrdiff_t length = s->shape[outer];
+    double **P = w->chunk;
+    ptrdiff_t *index = w->index, i;
+    int m, d;
+    for (m = 0; m < s->chunks; m++) P[s->first + m] = w->scratch + m * WG_CHUNK;
+    for (m = 0; m < s->numbers; m++) P[s->number[2 * m]] = w->slots + s->number[2 * m + 1];
+    for (m = 0; m < s->fills; m++) {
+        double *chunk = P[s->fill[2 * m]];
+        const double x = w->slots[s->fill[2 * m + 1]];
+        for (i = 0; i < WG_CHUNK && i < length; i++) chunk[i] = x;
+    }
+    for (m = 0; m < s->sums; m++) w->sums[m] = 0.0;
+    for (d = 0; d < ndim; d++) {
+        index[d] = 0;
+        if (s->shape[d] == 0) goto done;
+    }
+    for (;;) {
+        for (i = 0; i < length; i += WG_CHUNK) {
+            for (m = 0; m < s->walks; m++) {
+                const ptrdiff_t *strides = s->strides + m * ndim;
+                char *p = w->where[s->walk[2 * m + 1]] + i * strides[outer];
+                for (d = 0; d < outer; d++) p += index[d] * strides[d];
+                P[s->walk[2 * m]] = (double *)p;
+            }
+            wg_chunk(s->code, s->count, P, length - i < WG_CHUNK ? length - i : WG_CHUNK, w);
+        }
+        for (d = outer - 1; d >= 0 && ++index[d] == s->shape[d]; d--) index[d] = 0;
+        if (d < 0) break;
+    }
+done:
+    for (m = 0; m < s->sums; m++) w->slots[s->sum[m]] = w->sums[m];
+}
+
+/* Run steps from `i` on until one that needs Python, whose number is returned (`count` if none);
+ * `failed` is the number of a guard that failed, or -1. */
+static ptrdiff_t wg_run(const wg_step *steps, ptrdiff_t i, ptrdiff_t count, const wg_space *w, int32_t *failed) {
+    ptrdiff_t j;
+    for (; i < count; i++) {
+        const wg_step *s = &steps[i];
+        switch (s->kind) {
+        case WG_NUMBERS:
+            *failed = wg_numbers(s->code, w->slots, w->where, w->loops);
+            if (*failed >= 0) return i;
+            break;
+        case WG_VECTOR: wg_vector(s, w); break;
+        case WG_COPY:
+            if (s->source < 0)
+                memset(w->where[s->array], 0, s->size);
+            else
+                memcpy(w->where[s->array], w->where[s->source], s->size);
+            break;
+        case WG_PACK: {
+            double *to = (double *)w->where[s->array];
+            for (j = 0; j < s->size; j++) to[s->offsets[j]] = w->slots[s->slots[j]];
+            break;
+        }
+        default: return i;
+        }
+    }
+    return i;
+}
+
+/* ---- the lowering's questions */
+
+/* The machine's opcode for one of a listing's rows and partials, or -1. */
+static int wg_machine_op(int op) {
+    switch (op) {
+#define R(NAME, ...)                            \
+    case WG_##NAME: return WG_M_##NAME;         \
+    case 256 + 2 * WG_##NAME: return WG_M_##NAME##_PA;
+        WG_UNARY(R)
+#undef R
+#define R(NAME, ...)                                   \
+    case WG_##NAME: return WG_M_##NAME;                \
+    case 256 + 2 * WG_##NAME: return WG_M_##NAME##_PA; \
+    case 256 + 2 * WG_##NAME + 1: return WG_M_##NAME##_PB;
+        WG_BINARY(R)
+#undef R
+    default: return -1;
+    }
+}
+
+/* Is the value of a row, in a loop over an array, vector code here?  Otherwise the ufunc's own loop runs. */
+static int wg_is_vector_code(int op) {
+    switch (op) {
+    case WG_EXP: case WG_SIN: case WG_COS: case WG_EXPIT:
+#if defined(WG_VECTOR_MATH)
+        return 1;
+#else
+        return 0;
+#endif
+    case WG_LOG: case WG_POW: case WG_POWER:
+#if defined(WG_VECTOR_POW)
+        return 1;
+#else
+        return 0;
+#endif
+    case WG_CBRT: case WG_EXP2: case WG_EXPM1: case WG_LOG2: case WG_LOG10: case WG_LOG1P: case WG_TAN:
+    case WG_ARCSIN: case WG_ARCCOS: case WG_ARCTAN: case WG_SINH: case WG_COSH: case WG_TANH: case WG_ARCSINH:
+    case WG_ARCCOSH: case WG_ARCTANH: case WG_ERF: case WG_HYPOT:
+#if defined(WG_VECTOR_ALL)
+        return 1;
+#else
+        return 0;
+#endif
+    case WG_ERFC: return 0; /* SciPy's is less accurate far out, and is what is to be replayed */
+    default: return 1;
+    }
+}
+
+/* Is a row's C expression what every implementation gives, to the last bit? */
+static int wg_is_correctly_rounded(int op) {
+    switch (op) {
+    case WG_NEGATIVE: case WG_POSITIVE: case WG_ABSOLUTE: case WG_FABS: case WG_SQUARE: case WG_RECIPROCAL:
+    case WG_SQRT: case WG_ADD: case WG_SUBTRACT: case WG_MULTIPLY: case WG_DIVIDE: return 1;
+    default: return 0;
+    }
+}
+
+/* One row over n elements as vector steps compute it, and at numbers: for tests. */
+static void wg_values(int op, ptrdiff_t n, double *a, double *b, double *y) {
+    wg_code code = {0, 0, 1, 2};
+    double *P[3];
+    ptrdiff_t i;
+    code.op = wg_machine_op(op);
+    for (i = 0; i < n; i += WG_CHUNK) {
+        P[0] = a + i, P[1] = b + i, P[2] = y + i;
+        wg_chunk(&code, 1, P, n - i < WG_CHUNK ? n - i : WG_CHUNK, 0);
+    }
+}
+
+#endif

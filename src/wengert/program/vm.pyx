@@ -1,0 +1,490 @@
+# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# cython: language_level=3, boundscheck=False, initializedcheck=False, cdivision=True
+"""The machine that runs a listing.
+
+Built once, it runs any number of times, in any number of threads at once: what a run needs lies in a workspace, and
+those that are not in use wait on a stack.
+Only calls and guards on arrays need Python; the steps between them are loops in C, and long ones let other threads run.
+Nothing but the outputs is allocated by a run.
+"""
+
+cimport cython
+cimport numpy as cnp
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF, Py_REFCNT
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
+
+import importlib
+import math
+import operator
+
+import numpy as np
+
+from wengert.core.kernel cimport Kernel, by_opcode, loop_function
+from wengert.core.memory cimport empty_array
+from wengert.core.tape cimport WG_POW, times_partial
+from wengert.program.opcodes cimport Op
+
+from wengert.core.tape import kernel_rows
+from wengert.errors import GuardError
+from wengert.program.calls import Operand
+from wengert.registry import strong
+
+cnp.import_array()
+
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_New(PyTypeObject *subtype, int nd, const cnp.npy_intp *dims, int type_num,
+                       const cnp.npy_intp *strides, void *data, int itemsize, int flags, PyObject *obj)
+    object PyArray_NewFromDescr(PyTypeObject *subtype, cnp.dtype descr, int nd, const cnp.npy_intp *dims,
+                                const cnp.npy_intp *strides, void *data, int flags, PyObject *obj)
+    int PyArray_SetBaseObject(cnp.ndarray array, object base) except -1
+    object PyArray_Scalar(void *data, cnp.dtype descr, object base)
+
+cdef extern from "vm.h" nogil:
+    ctypedef struct wg_code:
+        int32_t op, a, b, y
+
+    ctypedef struct wg_loop:
+        loop_function run
+        void *data
+        int nin
+
+    ctypedef int (*wg_partial_loop)(int form, int op, int side, int add, Py_ssize_t n, const double *g,
+                                    const double *a, const double *b, const double *y, double *out) noexcept nogil
+
+    ctypedef struct wg_step:
+        int kind
+        const wg_code *code
+        Py_ssize_t count
+        double work
+        int ndim, first, chunks, walks, numbers, fills, sums
+        const Py_ssize_t *shape
+        const Py_ssize_t *strides
+        const int32_t *walk
+        const int32_t *number
+        const int32_t *fill
+        const int32_t *sum
+        int32_t array, source
+        Py_ssize_t size
+        const int32_t *offsets
+        const int32_t *slots
+
+    ctypedef struct wg_space:
+        double *slots
+        char **where
+        double *scratch
+        double **chunk
+        Py_ssize_t *index
+        double *ones
+        double *sums
+        const wg_loop *loops
+        wg_partial_loop partial
+
+    enum:
+        WG_CHUNK
+        WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PYTHON
+        WG_M_POSITIVE, WG_M_LESS, WG_M_LESS_EQUAL, WG_M_GREATER, WG_M_GREATER_EQUAL, WG_M_EQUAL, WG_M_NOT_EQUAL
+        WG_M_NOT, WG_M_AND, WG_M_OR, WG_M_ISNAN, WG_M_STRONG, WG_M_SELECT
+        WG_M_LOOP, WG_M_LOAD, WG_M_LOAD_BOOL, WG_M_GUARD, WG_M_GUARD_INT, WG_M_END
+        WG_ERFC
+        WG_M_EXACT, WG_M_GET, WG_M_PUT, WG_M_GET_BOOL, WG_M_PUT_BOOL, WG_M_SUM
+
+    Py_ssize_t wg_run(const wg_step *steps, Py_ssize_t i, Py_ssize_t count, const wg_space *w, int32_t *failed)
+    int wg_machine_op(int op)
+    bint wg_is_vector_code(int op)
+    bint wg_is_correctly_rounded(int op)
+    void wg_values(int op, Py_ssize_t n, double *a, double *b, double *y)
+
+include "lower.pxi"
+
+cdef double LONG = 20000.0          # operations of steps that are worth letting other threads run meanwhile
+cdef cnp.dtype FLOAT = np.dtype(np.float64)
+cdef cnp.dtype BOOL = np.dtype(np.bool)
+
+
+cdef char *bytes_of(array) except NULL:
+    return <char *>cnp.PyArray_DATA(<cnp.ndarray>array)
+
+
+@cython.final
+cdef class Workspace:
+    """What one run needs: numbers, chunks, the memory of arrays, and where everything lies."""
+
+    cdef wg_space space
+    cdef list kept                  # arrays that own the memory
+    cdef char *memory
+    cdef list objects               # of each root: the array whose memory it is
+    cdef char **bottom              # its lowest address
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.space.where)
+        PyMem_RawFree(self.space.chunk)
+        PyMem_RawFree(self.bottom)
+
+    cdef double *doubles(self, Py_ssize_t n) except NULL:
+        cdef cnp.ndarray memory = np.empty(n + 8)
+        self.kept.append(memory)
+        return <double *>((<size_t>cnp.PyArray_DATA(memory) + 63) // 64 * 64)
+
+
+cdef bint fits(cnp.ndarray x, Layout layout):
+    """Has an array this element type and these strides?"""
+    cdef int d
+    if <object>cnp.PyArray_DESCR(x) is not layout.dtype and x.dtype != layout.dtype or not cnp.PyArray_ISALIGNED(x):
+        return False
+    if cnp.PyArray_NDIM(x) != layout.ndim:
+        return False
+    for d in range(layout.ndim):
+        if cnp.PyArray_DIM(x, d) != layout.dims[d]:
+            return False
+        if layout.dims[d] > 1 and layout.size and cnp.PyArray_STRIDE(x, d) != layout.steps[d]:
+            return False
+    return True
+
+
+cdef cnp.ndarray array_at(char *first, Layout layout, object owner):
+    cdef cnp.ndarray array
+    Py_INCREF(layout.dtype)
+    array = <cnp.ndarray>PyArray_NewFromDescr(<PyTypeObject *>cnp.ndarray, layout.dtype, layout.ndim, layout.dims,
+                                              layout.steps, first, cnp.NPY_ARRAY_WRITEABLE, NULL)
+    Py_INCREF(owner)
+    PyArray_SetBaseObject(array, owner)         # steals the reference
+    return array
+
+
+cdef cnp.ndarray new_array(Layout layout):
+    cdef cnp.ndarray memory
+    if layout.is_c and layout.kind == DOUBLES:
+        return empty_array(layout.ndim, layout.dims)
+    if layout.is_c:
+        return np.empty(layout.shape, layout.dtype)
+    memory = np.empty(layout.span, np.uint8)
+    return array_at(<char *>cnp.PyArray_DATA(memory) + layout.low, layout, memory)
+
+
+cdef cnp.ndarray copied(x, Layout layout):
+    array = new_array(layout)
+    array[...] = x
+    return array
+
+
+cdef object filled(template, list values):
+    """Arguments with their operands in place."""
+    cdef list found = []
+    for given in template:
+        if type(given) is Operand:
+            found.append(values[given.position])
+        elif type(given) is list:
+            found.append(filled(given, values))
+        elif type(given) is tuple:
+            found.append(tuple(filled(given, values)))
+        else:
+            found.append(given)
+    return found
+
+
+@cython.final
+cdef class Machine:
+    """A listing made ready to run.
+
+    `exact`: each elementwise instruction runs the loop that the eager engine runs, and sums keep NumPy's order.
+    """
+
+    cdef readonly bint exact
+    cdef wg_step *steps
+    cdef wg_loop *loops
+    cdef Py_ssize_t count
+    cdef double *work               # of the steps from each one on until Python is needed
+    cdef list kept                  # arrays to which the steps point
+    cdef list python                # of each step: what Python does, or None
+    cdef list roots, constants, guards
+    cdef list inputs, outputs       # Values
+    cdef double[::1] numbers        # what the slots hold at first
+    cdef Py_ssize_t memory, arrays, chunks, sums, pointers, axes
+    cdef list spaces
+
+    def __init__(self, listing, exact=False):
+        cdef Lowering low = Lowering(listing, exact)
+        cdef Py_ssize_t i
+        cdef Kernel kernel
+        self.exact = exact
+        self.spaces = []
+        self.kept = []
+        self.guards = list(listing.guards)
+        self.constants = list(listing.arrays)
+        self.roots, self.outputs = low.roots, low.outputs
+        self.inputs = [None] * len(listing.inputs)
+        for number, value in low.inputs:
+            self.inputs[number] = value
+        self.numbers = np.zeros(low.slots)
+        for bits, slot in low.constants.items():
+            self.numbers[slot] = np.frombuffer(bits)[0]
+        self.memory, self.arrays = low.memory, low.array_count
+        self.chunks, self.sums, self.pointers, self.axes = low.chunks, low.sums, low.pointers, low.axes
+        self.loops = <wg_loop *>PyMem_RawCalloc(len(low.loops) + 1, sizeof(wg_loop))
+        for i in range(len(low.loops)):
+            kernel = low.loops[i]
+            self.loops[i].run, self.loops[i].data, self.loops[i].nin = kernel.loop, kernel.loop_data, kernel.nin
+        self.count = len(low.emitted)
+        self.steps = <wg_step *>PyMem_RawCalloc(self.count + 1, sizeof(wg_step))
+        self.work = <double *>PyMem_RawCalloc(self.count + 1, sizeof(double))
+        self.python = [None] * self.count
+        for i in range(self.count):
+            self.set_step(i, low.emitted[i])
+        for i in range(self.count - 1, -1, -1):
+            if self.steps[i].kind != WG_PYTHON:
+                self.work[i] = self.steps[i].work + self.work[i + 1]
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.steps)
+        PyMem_RawFree(self.loops)
+        PyMem_RawFree(self.work)
+
+    cdef char *keep(self, values, kind) except NULL:
+        array = np.ascontiguousarray(np.array(values, kind).ravel())
+        self.kept.append(array)
+        return bytes_of(array)
+
+    cdef int set_step(self, Py_ssize_t i, tuple given) except -1:
+        cdef wg_step *step = &self.steps[i]
+        step.kind = given[0]
+        if step.kind == WG_PYTHON:
+            self.python[i] = given[1]
+        elif step.kind == WG_NUMBERS:
+            step.code = <const wg_code *>self.keep(given[1], np.int32)
+            step.work = given[2]
+        elif step.kind == WG_COPY:
+            _, step.array, step.source, step.size = given
+            step.work = step.size / 16.0
+        elif step.kind == WG_PACK:
+            step.array = given[1]
+            step.offsets = <const int32_t *>self.keep(given[2], np.int32)
+            step.slots = <const int32_t *>self.keep(given[3], np.int32)
+            step.size = len(given[2])
+            step.work = step.size
+        else:
+            _, code, dims, strides, walk, number, fill, sums, step.first, step.chunks = given
+            step.code, step.count = <const wg_code *>self.keep(code, np.int32), len(code)
+            step.ndim, step.shape = len(dims), <const Py_ssize_t *>self.keep(dims, np.intp)
+            step.strides = <const Py_ssize_t *>self.keep(strides, np.intp)
+            step.walks, step.walk = len(walk), <const int32_t *>self.keep(walk, np.int32)
+            step.numbers, step.number = len(number), <const int32_t *>self.keep(number, np.int32)
+            step.fills, step.fill = len(fill), <const int32_t *>self.keep(fill, np.int32)
+            step.sums, step.sum = len(sums), <const int32_t *>self.keep(sums, np.int32)
+            step.work = <double>step.count * math.prod(dims)
+        return 0
+
+    # ------------------------------------------------------------------------------------------ workspaces
+
+    cdef Workspace new_space(self):
+        cdef Workspace w = Workspace.__new__(Workspace)
+        cdef Root root
+        cdef Py_ssize_t i
+        w.kept = []
+        w.objects = [None] * len(self.roots)
+        w.bottom = <char **>PyMem_RawCalloc(len(self.roots) + 1, sizeof(char *))
+        w.space.where = <char **>PyMem_RawCalloc(self.arrays + 1, sizeof(char *))
+        w.space.chunk = <double **>PyMem_RawCalloc(self.pointers + 1, sizeof(double *))
+        w.space.slots = w.doubles(self.numbers.shape[0])
+        memcpy(w.space.slots, &self.numbers[0], self.numbers.shape[0] * sizeof(double))
+        w.space.scratch = w.doubles(self.chunks * WG_CHUNK)
+        w.space.ones = w.doubles(WG_CHUNK)
+        for i in range(WG_CHUNK):
+            w.space.ones[i] = 1.0
+        w.space.sums = w.doubles(self.sums)
+        w.space.index = <Py_ssize_t *>w.doubles(self.axes)
+        w.space.loops = self.loops
+        w.space.partial = <wg_partial_loop>times_partial
+        w.memory = <char *>w.doubles(self.memory // sizeof(double) + 8)
+        for root in self.roots:
+            if root.kind == WORK:
+                put_root(w, root, w.memory + root.place)
+            elif root.kind == CONSTANT:
+                array = self.constants[root.which]
+                if not fits(array, root.layout):
+                    array = copied(array, root.layout)
+                w.objects[root.number] = array
+                put_root(w, root, bytes_of(array) - root.layout.low)
+        return w
+
+    # ------------------------------------------------------------------------------------------ runs
+
+    def run(self, inputs, out=None):
+        """Outputs of the given inputs: new arrays and NumPy scalars, or written into those of `out` that are arrays."""
+        result = self.attempt(inputs, out)
+        if type(result) is int:
+            expected, place = self.guards[result][:2]
+            raise GuardError(f"{place}: the recorded path needs {expected!r} here")
+        return result
+
+    def attempt(self, inputs, out=None):
+        """The same; the number of the guard that failed in place of the outputs, if one does."""
+        cdef Workspace w = self.spaces.pop() if self.spaces else self.new_space()
+        cdef Root root
+        try:
+            return self.run_in(w, inputs, out)
+        finally:
+            for root in self.roots:
+                if root.kind != CONSTANT:
+                    w.objects[root.number] = None
+            self.spaces.append(w)
+
+    cdef object run_in(self, Workspace w, inputs, out):
+        cdef Value value
+        cdef Root root
+        cdef Py_ssize_t i = 0, j
+        cdef int32_t failed = -1
+        if len(inputs) != len(self.inputs):
+            raise ValueError(f"{len(inputs)} inputs for a program of {len(self.inputs)}")
+        for j, x in enumerate(inputs):
+            if self.inputs[j] is not None:
+                set_input(w, self.inputs[j], x, j)
+        for j, value in enumerate(self.outputs):
+            if not value.is_number and value.root.kind == FRESH and value.is_handed_over:
+                root = value.root
+                given = out[j] if out is not None else None
+                if given is None or not self.may_write(w, given, root):
+                    given = new_array(root.layout)
+                w.objects[root.number] = given
+                put_root(w, root, bytes_of(given) - root.layout.low)
+        while True:
+            if self.work[i] > LONG:
+                with nogil:
+                    i = wg_run(self.steps, i, self.count, &w.space, &failed)
+            else:
+                i = wg_run(self.steps, i, self.count, &w.space, &failed)
+            if failed >= 0:
+                return failed
+            if i == self.count:
+                break
+            failed = self.run_python(w, self.python[i])
+            if failed >= 0:
+                return failed
+            i += 1
+        cdef list results = [self.result(w, value) for value in self.outputs]
+        if out is not None:
+            for j in range(len(results)):
+                if out[j] is not None and out[j] is not results[j]:
+                    out[j][...] = results[j]
+                    results[j] = out[j]
+        return results
+
+    cdef bint may_write(self, Workspace w, given, Root root) except -1:
+        """May an output be computed right into this array?"""
+        cdef Root other
+        cdef char *low
+        if not isinstance(given, np.ndarray) or not fits(given, root.layout) or not given.flags.writeable:
+            return False
+        low = bytes_of(given) - root.layout.low
+        for other in self.roots:
+            if other.kind in (GIVEN, CONSTANT) or (other.kind == FRESH and other.which < root.which):
+                if low < w.bottom[other.number] + other.layout.span and w.bottom[other.number] < low + root.layout.span:
+                    return False
+        return True
+
+    cdef object result(self, Workspace w, Value value):
+        if value.is_number:
+            return number(w, value)
+        if value.is_handed_over:
+            return w.objects[value.root.number]
+        return copied(array_at(w.space.where[value.where], value.layout, w), value.layout)
+
+    cdef int run_python(self, Workspace w, PythonStep step) except -2:
+        """A step of Python; the number of its guard if that failed, else -1."""
+        cdef list values = [operand(w, value) for value in step.operands]
+        if step.op == Op.GUARD:
+            return -1 if agrees(values[0], step.expected) else step.guard
+        if step.op == Op.PLACE:
+            array_at(w.space.where[step.y.where], step.y.layout, w)[...] = values[0]
+        elif step.op == Op.PACK:
+            array_at(w.space.where[step.y.where], step.y.layout, w)[step.args[0]] = values
+        else:
+            arguments = filled(step.args, values)
+            del values
+            if step.kwargs is None:
+                y = step.compute(*arguments)
+            else:
+                y = step.compute(*arguments, **step.kwargs)
+            del arguments
+            if step.y.is_number:
+                w.space.slots[step.y.where] = y
+            else:
+                self.set_result(w, step, y)
+        return -1
+
+    cdef int set_result(self, Workspace w, PythonStep step, y) except -1:
+        """Keep what a call returned; a copy if anyone else could see or change it."""
+        cdef Layout layout = step.y.layout
+        cdef Root root = step.y.root
+        cdef cnp.ndarray array
+        if np.shape(y) != layout.shape or np.asarray(y).dtype != layout.dtype:
+            raise GuardError(f"{step.compute!r} returned {np.asarray(y).dtype} of shape {np.shape(y)}; "
+                             f"the recorded path needs {layout.dtype} of shape {layout.shape}")
+        # two references: the caller's and this function's argument
+        if (type(y) is np.ndarray and fits(y, layout) and cnp.PyArray_CHKFLAGS(y, cnp.NPY_ARRAY_OWNDATA)
+                and cnp.PyArray_ISWRITEABLE(y) and Py_REFCNT(y) <= 2):
+            array = y
+        else:
+            array = copied(y, layout)
+        w.objects[root.number] = array
+        put_root(w, root, bytes_of(array) - layout.low)
+        return 0
+
+
+cdef int put_root(Workspace w, Root root, char *bottom) except -1:
+    """Say where a root lies, and with it all arrays there."""
+    w.bottom[root.number] = bottom
+    for array, first in root.arrays:
+        w.space.where[<int>array] = bottom + <Py_ssize_t>first
+    return 0
+
+
+cdef int set_input(Workspace w, Value value, x, Py_ssize_t j) except -1:
+    cdef cnp.ndarray array
+    if value.is_number:
+        w.space.slots[value.where] = x
+        return 0
+    if not isinstance(x, np.ndarray) or not fits(x, value.layout):
+        if np.shape(x) != value.layout.shape:
+            raise ValueError(f"input {j} has shape {np.shape(x)}, the program was recorded for {value.layout.shape}")
+        x = copied(x, value.layout)
+    array = x
+    w.objects[value.root.number] = array
+    return put_root(w, value.root, bytes_of(array) - value.layout.low)
+
+
+cdef object number(Workspace w, Value value):
+    """A number for Python."""
+    cdef double x = w.space.slots[value.where]
+    cdef char truth = x != 0.0
+    return PyArray_Scalar(&truth, BOOL, None) if value.is_truth else PyArray_Scalar(&x, FLOAT, None)
+
+
+cdef object operand(Workspace w, Value value):
+    """A value for Python; elements of other types are NumPy scalars there."""
+    if value.is_number:
+        return number(w, value)
+    owner = w.objects[value.root.number]
+    if owner is None or not value.is_whole:
+        owner = array_at(w.space.where[value.where], value.layout, w if owner is None else owner)
+    return owner[()] if value.layout.ndim == 0 and value.layout.kind == OTHER else owner
+
+
+cdef bint agrees(value, expected):
+    """Is an array, or a number of another type, what a guard expects? NaN agrees with NaN."""
+    value, expected = np.asarray(value), np.asarray(expected)
+    if value.shape != expected.shape:
+        return False
+    return bool(np.all((value == expected) | ((value != value) & (expected != expected))))
+
+
+def row_values(int opcode, a, b):
+    """Values of one row of ``kernels.h`` as vector steps compute them."""
+    cdef cnp.ndarray x = np.ascontiguousarray(a, float)
+    cdef cnp.ndarray z = np.ascontiguousarray(b, float)
+    cdef cnp.ndarray y = np.empty(x.size)
+    wg_values(opcode, x.size, <double *>cnp.PyArray_DATA(x), <double *>cnp.PyArray_DATA(z),
+              <double *>cnp.PyArray_DATA(y))
+    return y
