@@ -5,7 +5,6 @@ import functools
 import gc
 import inspect
 import pickle
-import sys
 import threading
 import types
 import warnings
@@ -18,15 +17,6 @@ import replica
 import wengert as wg
 from helpers import assert_same_bits
 from scenarios import TABLE
-
-try:
-    import wengert.program.record
-except ModuleNotFoundError:  # programs are not built in: f takes their place
-    sys.modules["wengert.program.record"] = replica
-    import wengert.program
-
-    wengert.program.record = replica
-
 from wengert.program import compile as module
 from wengert.program.capture import NotReplayable, capture
 
