@@ -4,6 +4,7 @@ import copy
 import functools
 import gc
 import inspect
+import math
 import pickle
 import threading
 import types
@@ -19,6 +20,7 @@ from helpers import assert_same_bits
 from scenarios import TABLE
 from wengert.program import compile as module
 from wengert.program.capture import NotReplayable, capture
+from wengert.program.leaves import fill, key_of
 
 
 @pytest.fixture(autouse=True)
@@ -483,6 +485,57 @@ def test_complex_values_that_cannot_be_recorded(monkeypatch):
     g = compiled(lambda u: u * 2)
     assert [g(1j), g(1.0), g(2j), g(2.0)] == [2j, 2.0, 4j, 4.0]
     assert g._recordings == 2
+
+
+def strict(f, args, kwargs, reading, exact):
+    """A replica of what can be recorded: f is run on traced leaves too."""
+    leaves = []
+    key_of((args, kwargs), leaves, [])
+    n = len(leaves)
+    leaves += reading.leaves
+
+    def run(inputs):
+        operands = reading.operands(inputs.values(), leaves)
+        args_, kwargs_ = fill((args, kwargs), iter(operands[:n]))
+        return reading.bound(operands[n:])(*args_, **kwargs_)
+
+    wg.vjp(run, dict(enumerate(leaves)))
+    return replica.Replica(f, args, kwargs, reading, exact)
+
+
+NEEDS_PLAIN = {
+    "math": (lambda u: u * math.exp(scale), set_global("scale", 3.0), (x,), 2),
+    "math and an array": (lambda u: u * math.exp(scale) + table, lambda: table.__setitem__(0, 7.0), (x,), 1),
+    "float of an element": (lambda u: u * float(table[0]), lambda: table.__setitem__(0, 7.0), (x,), 2),
+    "float of an element, and a number": (
+        lambda u: u * float(table[1]) * scale, set_global("scale", 3.0), (x,), 2),
+    "math of an argument": (lambda u, k: u * math.exp(k) * scale, set_global("scale", 3.0), (x, 2.0), 2),
+}
+
+
+@pytest.mark.parametrize("name", NEEDS_PLAIN)
+def test_numbers_that_are_needed_plain_are_part_of_the_key(name, unchanged, monkeypatch):
+    monkeypatch.setattr(module.record, "trace", strict)
+    f, change, args, paths = NEEDS_PLAIN[name]
+    g = compiled(f)
+    for _ in range(3):
+        np.testing.assert_array_equal(g(*args), f(*args))
+    assert g.paths == 1
+    change()
+    for _ in range(3):
+        np.testing.assert_array_equal(g(*args), f(*args))
+    assert g.paths == paths
+    if len(args) == 2:
+        for k in (1.0, 5.0, 1.0):
+            np.testing.assert_array_equal(g(x, k), f(x, k))
+
+
+def test_what_cannot_be_recorded_says_so(monkeypatch):
+    monkeypatch.setattr(module.record, "trace", strict)
+    with pytest.raises(wg.TracedValueError, match="sin"):
+        wg.compile(lambda u: math.sin(u[0]) * scale)(x)
+    with pytest.raises(wg.UnsupportedFunctionError, match="histogram"):
+        wg.compile(lambda u: np.histogram(u * scale)[0])(x)
 
 
 # ---- rechecks

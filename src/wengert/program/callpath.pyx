@@ -130,6 +130,7 @@ cdef enum:
     MOST_AXES = 8
 
 cdef frozenset constants = frozenset([int, bool, str, bytes, type(None)])
+cdef frozenset numbers = constants.union([float, float64])
 
 
 @cython.final
@@ -165,7 +166,7 @@ cdef class Template:
         if self.form == IDENTITY:
             return x is self.value
         if self.form == CONSTANT:
-            return x is self.value or (kind is type(self.value) and x == self.value)
+            return is_same(x, self.value)
         if self.form == SCALAR:
             if kind is not self.value:
                 return False
@@ -230,17 +231,18 @@ cdef class Path:
 cdef class Route:
     """The way of one call, for others like it.
 
-    `live` are the places of inputs, `static` those of values that are part of the key.
+    `live` are the places of inputs, `static` those of values that are part of the key; `pinned` are leaves that are
+    so too, with their numbers.
     """
 
     cdef Surroundings around
     cdef Path path
     cdef object run, restore
     cdef tuple names
-    cdef list arguments, live, static, places, fixed
+    cdef list arguments, live, static, places, fixed, pinned
 
     @staticmethod
-    def of(Path path, Surroundings around, tuple args, dict kwargs, list live, list static):
+    def of(Path path, Surroundings around, tuple args, dict kwargs, list live, list static, list pinned):
         """The route of a call that took `path`, or None where one has no template."""
         cdef Route route = Route.__new__(Route)
         route.path, route.around = path, around
@@ -249,7 +251,8 @@ cdef class Route:
         route.arguments = [template_of(x) for x in (*args, *kwargs.values())]
         route.places, route.live = live, [template_of((<Place>place).read()) for place in live]
         route.fixed, route.static = static, [(<Place>place).read() for place in static]
-        is_plain = constants.union([float]).issuperset(map(type, route.static))
+        route.pinned = pinned
+        is_plain = numbers.issuperset(map(type, [*route.static, *[leaf for _, leaf in pinned]]))
         return None if None in route.arguments or None in route.live or not is_plain else route
 
     cdef bint fits(self, tuple args, dict kwargs, list leaves) except -1:
@@ -273,10 +276,16 @@ cdef class Route:
             if not (<Template>self.live[i]).take((<Place>self.places[i]).read(), leaves):
                 return False
         for i in range(len(self.fixed)):
-            x = (<Place>self.fixed[i]).read()
-            if x is not self.static[i] and (type(x) is not type(self.static[i]) or x != self.static[i]):
+            if not is_same((<Place>self.fixed[i]).read(), self.static[i]):
+                return False
+        for i, x in self.pinned:
+            if not is_same(leaves[i], x):
                 return False
         return True
+
+
+cdef bint is_same(x, known) except -1:
+    return x is known or (type(x) is type(known) and x == known)
 
 
 cdef class Caller:

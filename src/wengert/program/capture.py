@@ -396,12 +396,20 @@ class Reading:
         Floats, complex numbers and arrays of them: inputs of a program.
     key : tuple
         All else.
+    frozen : frozenset of int
+        Numbers of the leaves, those of the arguments first, whose values f needs as they are, for ``math.exp`` or
+        a function in C: they are part of the key too.
     """
 
-    __slots__ = ("captures", "key", "leaves", "values")
+    __slots__ = ("captures", "frozen", "key", "leaves", "values")
 
     def __init__(self, captures, values, leaves, key):
         self.captures, self.values, self.leaves, self.key = captures, values, leaves, key
+        self.frozen: frozenset = frozenset()
+
+    def operands(self, inputs: Iterable, leaves: Iterable) -> list:
+        """What f is given for all leaves, those of the arguments first: inputs, or the values as they are."""
+        return [leaf if i in self.frozen else x for i, (x, leaf) in enumerate(zip(inputs, leaves))]
 
     def bound(self, operands: Iterable) -> Any:
         """`f` as it runs with operands in the place of `leaves`.

@@ -24,7 +24,14 @@ import numpy as np
 
 from wengert.core.levels import running
 from wengert.core.rebind import rebound
-from wengert.errors import ComplexValueError, GuardError, ReplayMismatchError, StaleProgramError
+from wengert.errors import (
+    ComplexValueError,
+    GuardError,
+    ReplayMismatchError,
+    StaleProgramError,
+    TracedValueError,
+    UnsupportedFunctionError,
+)
 from wengert.program import record
 from wengert.program.agreement import difference
 from wengert.program.callpath import Caller, Path, Route
@@ -55,12 +62,17 @@ _CHANCES = 3
 _ULPS = 512
 
 
+_NONE: frozenset = frozenset()
+_COMPLEX = object()
+
+
 class _Table:
-    __slots__ = ("captures", "paths", "plain")
+    __slots__ = ("captures", "frozen", "paths", "plain")
 
     def __init__(self, captures):
         self.captures = captures
         self.paths: dict[Any, tuple[Path, ...]] = {}
+        self.frozen: dict[Any, frozenset] = {}  # leaves that are part of the key after all
         self.plain: dict[Any, bool] = {}  # keys whose values no program can have
 
 
@@ -178,24 +190,30 @@ class Compiled(Caller):
     def _read(self, others):
         """The table for the functions and objects among the arguments, and what f reads now."""
         key = tuple(map(Same, others))
-        table = self._tables.get(key)
+        table = known = self._tables.get(key)
         reading = table.captures.read() if table else None
         if reading is None:
             if self._is_spent():
                 return None, None
             table = _Table(capture(self.f, others))
-            reading = table.captures.read()
             with self._lock:
-                _put(self._tables, key, table, _TABLES)
+                if self._tables.get(key) is known:
+                    _put(self._tables, key, table, _TABLES)
+                else:  # another thread has looked meanwhile
+                    table = self._tables.setdefault(key, table)
+            reading = table.captures.read()
             if table.captures.effect:
                 self._give_up(table.captures.effect)
         return None if self._eager or reading is None else table, reading
 
     def _run(self, table, key, reading, args, kwargs, leaves, failed):
         """The result of the first path whose guards hold, or of a new one."""
+        n = len(leaves)
         leaves += reading.leaves
         while True:
-            paths = table.paths.get(key, ())
+            reading.frozen = frozen = table.frozen.get(key, _NONE)
+            full = (key, *[np.asarray(leaves[i]).tobytes() for i in frozen]) if frozen else key
+            paths = table.paths.get(full, ())
             for path in paths:
                 if path is failed:
                     continue
@@ -206,43 +224,62 @@ class Compiled(Caller):
                 self._replays += 1
                 path.calls += 1
                 if path is not paths[0]:
-                    self._prefer(table, key, path)
+                    self._prefer(table, full, path)
                 y = _restored(path.program, y)
                 number = path.calls + 1  # the recording was the first
                 if number >= path.due:
                     path.due = self._next_due(number)
                     return self._checked(y, reading, args, kwargs, leaves)
+                pinned = [(i, leaves[i]) for i in frozen]
                 captures = table.captures
-                self._route = Route.of(path, captures.around, args, kwargs, captures.live, captures.static)
+                self._route = Route.of(path, captures.around, args, kwargs, captures.live, captures.static, pinned)
                 return y
             with self._lock:
-                if table.paths.get(key, ()) is not paths:  # another thread has recorded meanwhile
-                    continue
-                program = None
+                if table.frozen.get(key, _NONE) is not frozen or table.paths.get(full, ()) is not paths:
+                    continue  # another thread has recorded meanwhile
                 if key not in table.plain:
-                    try:
-                        program = self._trace(reading, args, kwargs)
-                    except ComplexValueError:
+                    found = self._trace(reading, args, kwargs, leaves, n)
+                    if found is _COMPLEX:
                         _put(table.plain, key, True, _KEYS)
-                if program is not None:
-                    y = self._first(program, leaves)
-                    path = Path(program, self._next_due(1))
-                    _put(table.paths, key, (path, *paths[: _PATHS - 1]), _KEYS)
-                    return y
+                    elif found is not None:
+                        y = self._first(found, leaves)
+                        if reading.frozen is not frozen:
+                            _put(table.frozen, key, reading.frozen, _KEYS)
+                            full, paths = (key, *[np.asarray(leaves[i]).tobytes() for i in reading.frozen]), ()
+                        _put(table.paths, full, (Path(found, self._next_due(1)), *paths[: _PATHS - 1]), _KEYS)
+                        return y
             return self.f(*args, **kwargs)
 
-    def _trace(self, reading, args, kwargs):
-        """A new program, or None where f is to run as it is."""
+    def _trace(self, reading, args, kwargs, leaves, n):
+        """A new program; None where f is to run as it is, `_COMPLEX` if for this key always."""
         if self._is_spent():
             return None
         self._recordings += 1
-        try:
-            return record.trace(self.f, args, kwargs, reading, self.exact)
-        except NotReplayable as reason:
-            self._refusals += 1
-            if self._refusals == _CHANCES:
-                self._give_up(str(reason))
-            return None
+        known, errors = reading.frozen, []
+        for frozen in (known, *self._choices(args, leaves, n)):
+            if known.issubset(frozen):
+                reading.frozen = known if frozen == known else frozen
+                try:
+                    return record.trace(self.f, args, kwargs, reading, self.exact)
+                except NotReplayable as reason:
+                    self._refusals += 1
+                    if self._refusals == _CHANCES:
+                        self._give_up(str(reason))
+                    return None
+                except ComplexValueError:
+                    return _COMPLEX
+                except (TracedValueError, UnsupportedFunctionError) as error:
+                    errors.append(error)
+        raise errors[0]
+
+    def _choices(self, args, leaves, n):
+        """What may be frozen for code that takes no traced values: what f reads, then numbers that it is given."""
+        is_number = [not isinstance(leaf, np.ndarray) for leaf in leaves]
+        read = frozenset(range(n, len(leaves)))
+        choices = [frozenset(i for i in read if is_number[i]), read]
+        if not isinstance(self.f, Operator):
+            choices.append(read.union(i for i in range(n) if is_number[i]))
+        return [choice for i, choice in enumerate(choices) if choice and choice not in choices[:i]]
 
     def _is_spent(self):
         """Have there been so many recordings for so few replays that another does not pay?"""
