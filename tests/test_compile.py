@@ -375,6 +375,10 @@ CALLS = [
     ((x, None), (x, 0.0), 2),
     ((types.SimpleNamespace(a=1.0),), (types.SimpleNamespace(a=2.0),), 1),
     ((slice(0, 2),), (slice(0, 3),), 2),
+    (({1: 1.0},), ({True: 1.0},), 2),
+    ((np.array(1.0),), (np.float64(1.0),), 2),
+    ((np.int32(1),), (np.int64(1),), 2),
+    ((np.sin,), (np.cos,), 2),
 ]  # fmt: skip
 
 
@@ -398,7 +402,7 @@ def test_calls_in_any_order():
             got = g(*pool[k])
             for one, expected in zip(got, pool[k]):
                 np.testing.assert_equal(one, expected)
-                assert type(one) is type(expected) or isinstance(expected, (float, complex))
+                assert type(one) is type(expected) or isinstance(expected, (float, complex, np.ufunc))
 
 
 def test_keywords_and_defaults():
@@ -411,8 +415,12 @@ def test_keywords_and_defaults():
     assert g.paths == 4
 
 
+class Quantity(float):
+    pass
+
+
 @pytest.mark.parametrize("argument", [np.ma.masked_array([1.0], [True]), np.array([1.0], dtype=object),
-                                      np.longdouble(2.0), iter([1.0, 2.0])])  # fmt: skip
+                                      np.longdouble(2.0), iter([1.0, 2.0]), Quantity(2.0)])  # fmt: skip
 def test_other_arguments_run_f(argument):
     g = compiled(lambda u: u)
     assert g(argument) is argument
@@ -683,6 +691,14 @@ def test_effects_on_objects():
         with pytest.warns(UserWarning, match="sets the attribute 'n' of a Counter"):
             assert [g(u) for u in range(5)] == [0, 1, 2, 3, 4]
         assert counter.n == 5
+
+
+def test_signs_of_zero_are_told_apart(monkeypatch, unchanged):
+    monkeypatch.setattr(module.record, "trace", strict)
+    g = compiled(lambda u: u * math.copysign(1.0, scale))
+    for value in (0.0, 0.0, 0.0, -0.0, -0.0, -0.0, 0.0):
+        globals()["scale"] = value
+        assert g(1.0) == math.copysign(1.0, value)
 
 
 class Lazy:

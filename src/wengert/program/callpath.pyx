@@ -194,6 +194,8 @@ cdef Template template_of(x):
         t.form = NUMBER
     elif kind in constants:
         t.form, t.value = CONSTANT, x
+    elif kind is dict and not all([type(name) is str for name in x]):  # 1 and True are equal
+        return None
     elif kind is list or kind is tuple or kind is dict:
         t.form = MAPPING if kind is dict else SEQUENCE
         t.value = list(x) if kind is dict else kind
@@ -285,7 +287,10 @@ cdef class Route:
 
 
 cdef bint is_same(x, known) except -1:
-    return x is known or (type(x) is type(known) and x == known)
+    """The same constant; zeros of either sign are not."""
+    if x is known or type(x) is not type(known):
+        return x is known
+    return x.hex() == known.hex() if isinstance(x, float) else x == known
 
 
 cdef class Caller:

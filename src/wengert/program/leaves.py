@@ -86,7 +86,7 @@ def _key_of_slice(value, leaves, others):
 
 def _key_of_other(value, leaves, others):
     kind = type(value)
-    if isinstance(value, (np.ndarray, np.generic)):  # traced values answer so too
+    if isinstance(value, (np.ndarray, np.generic, float, complex)):  # traced values answer so too
         raise UnsupportedValue(f"a {kind.__module__}.{kind.__qualname__}")
     if hasattr(kind, "__next__"):
         raise UnsupportedValue(f"an iterator ({kind.__qualname__}), which each call would use up")
