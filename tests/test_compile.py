@@ -1047,6 +1047,13 @@ def test_compiled_derivatives_are_explained():
     assert repr(explained) == repr(wg.explain(wg.jacobian(np.sin), x))
 
 
+def test_a_derivative_held_by_a_class_is_no_method():
+    class Problem:
+        slope = wg.grad(wg.compile(lambda u: u**2))
+
+    assert Problem().slope(3.0) == 6.0
+
+
 def test_out_and_fun():
     J = wg.jacobian(wg.compile(lambda u: u**2))
     out = np.empty((3, 3))

@@ -115,8 +115,8 @@ class Compiled(Caller):
         return getattr(self.f, name)
 
     def __get__(self, owner, cls=None):
-        """As a method, one compiled function for each object."""
-        if owner is None:
+        """As a method, one compiled function for each object; of plain functions only, like these."""
+        if owner is None or type(self.f) is not types.FunctionType:
             return self
         found = self._methods.get(id(owner))
         if found is None:
