@@ -293,6 +293,18 @@ def test_changes_in_any_order(unchanged):
         np.testing.assert_array_equal(g(x), f(x), err_msg=names[k])
 
 
+def test_long_chains_of_objects_are_looked_into_for_a_while():
+    chain = last = Model()
+    for _ in range(5000):
+        last.next = Model()
+        last = last.next
+    g = compiled(lambda u: u * chain.next.next.rate)
+    assert g(1.0) == 2.0
+    chain.next.next.rate = 5.0
+    assert g(1.0) == 5.0
+    assert g.paths == 1
+
+
 def test_operands_are_seen_in_every_place(unchanged):
     """The copy that is recorded takes all numbers from the operands; the originals stay."""
     def f(u):

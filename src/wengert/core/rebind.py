@@ -61,7 +61,7 @@ from wengert.core.follow import (
 )
 from wengert.core.rename import BUILTINS, TooWide, alias_of, chain, forget, private, read, rename
 
-__all__ = ["Plan", "Proxy", "home_of", "make_twin", "rebound", "register"]
+__all__ = ["Plan", "Proxy", "make_twin", "rebound", "register"]
 
 _OWN = __name__.partition(".")[0]
 _PINNED = 256  # plans that may keep their own key alive

@@ -32,6 +32,7 @@ from wengert.transforms.dense import Operator
 __all__ = ["Captures", "NotReplayable", "Reading", "capture"]
 
 _MAKING = {"__init__", "__new__", "__post_init__"}
+_REACH = 100  # objects looked into
 _DYNAMIC = {"getattr", "vars", "__dict__", "attrgetter", "__getattribute__", "eval", "exec"}
 
 
@@ -156,18 +157,19 @@ class _Scan:
     def enter_class(self, cls):
         if cls is object or not cls.__flags__ & 1 << 9:  # not made by a class statement
             return
-        space = vars(cls)
+        space, is_followed = vars(cls), id(cls) in self.followed
         for name, value in space.items():
             is_special = name.startswith("__") and type(value) is types.FunctionType and name not in _MAKING
-            if name in self.mentioned or is_special:
+            if name in self.mentioned or (is_special and is_followed):
                 self.look(space, name, owner=cls)
-        self.sizes[id(cls)] = space, len(space)
+        if is_followed:
+            self.sizes[id(cls)] = space, len(space)
         for base in cls.__bases__:
             self.enter(base)
 
     def enter_object(self, value):
         kind = type(value)
-        if not kind.__flags__ & 1 << 9:
+        if not kind.__flags__ & 1 << 9 or len(self.objects) == _REACH:
             return
         try:
             space = object.__getattribute__(value, "__dict__")
