@@ -7,6 +7,7 @@ Functions and objects count by identity.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,18 +24,23 @@ class UnsupportedValue(Exception):
 
 
 class Same:
-    """Equal around the same object only."""
+    """Equal around the same object only; a bound method, made anew by each access, is the same of the same object."""
 
-    __slots__ = ("value",)
+    __slots__ = ("parts", "value")
 
     def __init__(self, value):
         self.value = value
+        self.parts = (value.__func__, value.__self__) if type(value) is types.MethodType else (value,)
 
     def __eq__(self, other):
-        return type(other) is Same and self.value is other.value
+        return (
+            type(other) is Same
+            and len(self.parts) == len(other.parts)
+            and all(mine is its for mine, its in zip(self.parts, other.parts))
+        )
 
     def __hash__(self):
-        return id(self.value)
+        return hash(tuple(map(id, self.parts)))
 
 
 def key_of(value: Any, leaves: list, others: list) -> Any:
@@ -80,7 +86,7 @@ def _key_of_slice(value, leaves, others):
 
 def _key_of_other(value, leaves, others):
     kind = type(value)
-    if isinstance(value, (np.ndarray, np.generic)):  # traced values answer so too
+    if isinstance(value, (np.ndarray, np.generic, float, complex)):  # traced values answer so too
         raise UnsupportedValue(f"a {kind.__module__}.{kind.__qualname__}")
     if hasattr(kind, "__next__"):
         raise UnsupportedValue(f"an iterator ({kind.__qualname__}), which each call would use up")
@@ -132,43 +138,45 @@ def _count(value, found=0):
     return found
 
 
-def contents_key(value: Any) -> Any:
+def contents_key(value: Any, others: list) -> Any:
     """Key of a value whose leaves are compared by their bytes."""
     leaves: list = []
-    key = key_of(value, leaves, [])
+    key = key_of(value, leaves, others)
     return key, *[np.asarray(leaf).tobytes() for leaf in leaves]
 
 
 def fill(value: Any, operands: Iterator) -> Any:
-    """The same value with its leaves, in the order of `key_of`, replaced by operands."""
+    """The same value, containers copied, with its leaves, in the order of `key_of`, replaced by operands."""
+
+    def leaf(x):
+        is_leaf = type(x) in _SCALARS or (type(x) is np.ndarray and x.dtype.char in "dfDF" and x.dtype.isnative)
+        return next(operands) if is_leaf else x
+
+    return mapped(value, leaf)
+
+
+def mapped(value: Any, change: Callable) -> Any:
+    """The same value, containers copied, with all that is in them replaced by what a function gives for it."""
     kind = type(value)
-    if kind is np.ndarray:
-        return next(operands) if value.dtype.char in "dfDF" and value.dtype.isnative else value
-    if kind in _SCALARS:
-        return next(operands)
     if kind in (list, tuple):
-        items, restore = value, kind
-    elif kind in _KEYS and kind is not dict:
-        return value
-    else:
-        found = children_of(value) if kind is dict or not isinstance(value, dict) else None
-        if found is None:
-            return value
-        items, restore = found
-    new = [fill(item, operands) for item in items]
-    return value if all(map(_is, new, items)) else restore(new)
+        return kind([mapped(item, change) for item in value])
+    if kind is dict:
+        return {name: mapped(item, change) for name, item in value.items()}
+    found = None if kind in _KEYS or isinstance(value, dict) else children_of(value)
+    return change(value) if found is None else found[1]([mapped(item, change) for item in found[0]])
 
 
 _SCALARS = frozenset((float, np.float64, complex, np.complex128, np.float32, np.complex64))
 
 
-def _is(a, b):
-    return a is b
-
-
 def form_of(value: Any) -> Any:
-    """The objects in a container, by identity: what a write into it changes."""
-    if type(value) in _CONTAINERS:
-        items = [*value, *value.values()] if type(value) is dict else value
-        return id(value), *[form_of(item) for item in items]
-    return id(value)
+    """What is in a container, by identity: what a write into it changes."""
+    kind = type(value)
+    if kind is dict:
+        items = [*value, *value.values()]
+    elif kind in (list, tuple):
+        items = value
+    else:
+        found = None if kind in _KEYS or isinstance(value, dict) else children_of(value)
+        items = () if found is None else found[0]
+    return id(value), *[form_of(item) for item in items]
