@@ -586,6 +586,7 @@ def test_threads_and_a_call_of_the_machine_itself_share_no_memory():
 # ---- random programs
 
 UNARY = ["negative", "sin", "cos", "tanh", "arctan", "square", "scipy.special.expit", "scipy.special.erf", "absolute"]
+MOVES = ["unary", "pair", "number", "view", "flip", "place", "pack", "load", "sum", "where"]
 PAIRS = ["add", "subtract", "multiply", "maximum", "minimum", "hypot"]
 
 
@@ -605,35 +606,38 @@ def test_random_programs_in_exact_mode_have_the_bits_of_numpy(data):
         return found[data.draw(st.integers(0, len(found) - 1))] if found else None
 
     for _ in range(data.draw(st.integers(1, 25), "instructions")):
-        move = data.draw(st.sampled_from(["unary", "pair", "number", "view", "place", "pack", "load", "sum", "where"]))
+        move = data.draw(st.sampled_from(MOVES))
         kind = data.draw(st.sampled_from([(n,), (n - 1,), (2, 3), ()]))
         one = pick(kind)
         if one is None:
             continue
         i, x = one
-        type_ = listing.rows[i][4]
+        type_ = listing.kind(*kind) if kind else FLOAT
+        if move in ("load", "view", "place", "pack") and (kind == () or not x.size or x.strides[-1] < 0):
+            continue
         if move == "unary":
             name = data.draw(st.sampled_from(UNARY))
-            made.append((listing.add(name, i, type=type_), resolved(name)(x)))
+            made.append((listing.add(name, i, type=type_), np.array(resolved(name)(x), order="C")[()]))
         elif move in ("pair", "number"):
             name = data.draw(st.sampled_from(PAIRS))
             j, y = pick(kind if move == "pair" else ())
             if data.draw(st.booleans()) and kind == ():
                 i, x, j, y = j, y, i, x
-            made.append((listing.add(name, i, j, type=type_), resolved(name)(x, y)))
+            made.append((listing.add(name, i, j, type=type_), np.array(resolved(name)(x, y), order="C")[()]))
         elif move == "where":
             j, y = pick(kind)
-            if kind == ():
-                mask = listing.add(Op.LESS, i, j, type=BOOL)
-            else:
-                mask = listing.add(Op.LESS, i, j, type=listing.kind(*kind, dtype=bool))
-            made.append((listing.add(Op.SELECT, mask, j, i, type=type_), np.where(x < y, y, x)[()]))
-        elif move == "load" and kind != ():
-            k = data.draw(st.integers(0, max(0, x.size - 1)))
-            if x.size:
-                made.append((listing.add(Op.LOAD, i, k), x.ravel()[k]))
+            mask = listing.add(Op.LESS, i, j, type=listing.kind(*kind, dtype=bool) if kind else BOOL)
+            made.append((listing.add(Op.SELECT, mask, j, i, type=type_), np.where(x < y, y, x).copy()[()]))
         elif move == "sum" and kind != ():
             made.append((listing.add(Op.SUM, i), np.add.reduce(x, axis=None)))
+        elif move == "flip" and kind != () and x.size:
+            copy = listing.place(listing.pack(-1, [], [], type_), 0, kind, None, i)
+            back = tuple(-step for step in np.empty(kind).strides)
+            flipped = x.copy()[tuple(slice(None, None, -1) for _ in kind)]
+            made.append((listing.view(copy, 8 * (x.size - 1), kind, back), flipped))
+        elif move == "load":
+            k = data.draw(st.integers(0, x.size - 1))
+            made.append((listing.add(Op.LOAD, i, k), x.ravel()[k]))
         elif move == "view" and kind == (n,):
             shift = data.draw(st.integers(0, 1))
             made.append((listing.view(i, 8 * shift, (n - 1,), (8,)), x[shift : n - 1 + shift]))
@@ -643,7 +647,7 @@ def test_random_programs_in_exact_mode_have_the_bits_of_numpy(data):
             new = x.copy()
             new[shift : n - 1 + shift] = y
             made.append((listing.place(i, 8 * shift, (n - 1,), (8,), j), new))
-        elif move == "pack" and kind != () and x.size:
+        elif move == "pack":
             places = data.draw(st.lists(st.integers(0, x.size - 1), max_size=3, unique=True))
             chosen = [pick(()) for _ in places]
             new = x.copy()

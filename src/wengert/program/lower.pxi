@@ -301,8 +301,15 @@ cdef class Lowering:
             if not self.is_number(u) and (self.layout(u).kind == OTHER or self.layout(u).shape != layout.shape):
                 return False
         if self.in_loop(op, False):
-            return op != WG_POW and self.has_loop(op)
+            # a chunk has its elements in order; loops may round differently where they run backwards
+            return op != WG_POW and self.has_loop(op) and not (self.exact and self.runs_backwards(operands))
         return True
+
+    cdef bint runs_backwards(self, list operands):
+        for u in operands:
+            if not self.is_number(u) and (self.layout(u).low > 0):
+                return True
+        return False
 
     # ------------------------------------------------------------------------------------------ schedule
 

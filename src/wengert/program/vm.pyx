@@ -5,7 +5,7 @@
 Built once, it runs any number of times, in any number of threads at once: what a run needs lies in a workspace, and
 those that are not in use wait on a stack.
 Only calls and guards on arrays need Python; the steps between them are loops in C, and long ones let other threads run.
-Nothing but the outputs is allocated by a run.
+A run allocates nothing but the outputs and what calls return; a call must not keep or change its operands.
 """
 
 cimport cython
