@@ -300,12 +300,20 @@ def strong(cotangent, partial):
     So a branch that ``np.where`` did not take contributes nothing, even where its partial is infinite.
     All other elements stay the product, whose derivatives are not zero where a factor is.
     """
+    recorded = record_strong(cotangent, partial)
+    if recorded is not None:
+        return recorded
     with np.errstate(invalid="ignore", over="ignore"):
         product = np.multiply(cotangent, partial)
         spoiled = np.isnan(product)
         if spoiled.any():  # only those are replaced: a product that is 0 may have a derivative that is not
             product = np.where(spoiled & (np.equal(cotangent, 0) | np.equal(partial, 0)), 0, product)
     return product
+
+
+def record_strong(cotangent, partial):
+    """The product as one entry of its own, where it is recorded to be replayed; None elsewhere (set by the core)."""
+    return None
 
 
 def strong_matmul(a, b):

@@ -944,6 +944,16 @@ def _no_rule(fun, row) -> str:
     )
 
 
+def _record_strong(cotangent, partial):
+    if not var.may_record() or var.recording_level((cotangent, partial)) is None:
+        return None
+    return apply(_strong_row, registry.strong, (cotangent, partial), {})
+
+
+_strong_row = registry.Primitive(
+    registry.strong, "elementwise", partials=(lambda y, g, p: p, lambda y, g, p: g), curvature="cross"
+)
+registry.record_strong = _record_strong
 var.set_dispatch(sys.modules[__name__])
 
 from wengert.core import tangents, watch  # noqa: E402, F401  (found by var.pyx; they need what stands above)

@@ -29,6 +29,7 @@ from wengert.program.opcodes cimport *
 from wengert.core import dispatch
 from wengert.program.calls import Call, Operand
 from wengert.program.rows import getitem_row, placed, placed_row
+from wengert.registry import strong
 
 cnp.import_array()
 
@@ -40,6 +41,8 @@ cdef dict FLAGS = {
     np.less: LESS, np.less_equal: LESS_EQUAL, np.greater: GREATER, np.greater_equal: GREATER_EQUAL, np.equal: EQUAL,
     np.not_equal: NOT_EQUAL, np.logical_not: NOT, np.logical_and: AND, np.logical_or: OR, np.isnan: ISNAN,
 }
+cdef tuple NEVER = (1 << 62, 1 << 62)
+
 #: what ``array ** c`` computes for some exponents
 cdef dict POWERS = {
     c: (<Kernel>kernels[ufunc]).opcode
@@ -68,6 +71,7 @@ cdef class Definitions:
     cdef dict memories              # by identity of the buffer: (buffer, memory)
     cdef list numbered              # those of the tape's numbered buffers, None: not met yet
     cdef int32_t *of_slot
+    cdef bint silent                # in a passive block: results carry no derivative
 
     def __cinit__(self, Tape tape):
         self.tape = tape
@@ -168,7 +172,7 @@ cdef class Definitions:
         cdef Memory memory = self.memory(buffer, view)
         cdef int32_t source, value
         shape, strides = layout(view)
-        source = self.stored(node)
+        source = self.quiet(self.stored(node))
         if node.key is not None:
             value = self.call(placed, placed_row, (Operand(0), node.key, Operand(1)), {},
                               [self.read(buffer, view), source], view)
@@ -196,6 +200,10 @@ cdef class Definitions:
             position, item, buffer, view, slot = node.sources[0]
             return self.of_slot[<int32_t>slot] if buffer is None else self.read(buffer, view)
         return self.plain(node.saved)       # the tape is rolled back: what it put there
+
+    cdef int32_t quiet(self, int32_t value) except -1:
+        """A value as a passive block gives it."""
+        return emit(self.code, STOP, value, -1, -1, self.code.kinds[value]) if self.silent else value
 
     # ------------------------------------------------------------------------------------------ constants
 
@@ -236,9 +244,14 @@ cdef class Definitions:
                 node = tape.nodes[tape.entries.a[i]]
                 if node is not None and (<Node>node).kind == NodeKind.STORE:
                     swap(<Node>node)
+        ranges = iter(tape.passive or ())
+        first, last = next(ranges, NEVER)
         try:
             for i in range(tape.n):
                 done = i
+                while i >= last:
+                    first, last = next(ranges, NEVER)
+                self.silent = first <= i
                 self.entry(i)
                 done = i + 1
         finally:
@@ -255,10 +268,10 @@ cdef class Definitions:
             if node is not None:
                 self.node(node, i)
         elif op == WG_LOAD:
-            self.of_slot[i] = self.element(self.scalars(a), b)
+            self.of_slot[i] = self.quiet(self.element(self.scalars(a), b))
         elif op == WG_STORE:
             memory = self.scalars(tape.entries.a[i + 1])
-            memory.elements[b] = self.of_slot[a] if a >= 0 else self.code.constant(tape.entries.v[i])
+            memory.elements[b] = self.quiet(self.of_slot[a]) if a >= 0 else self.code.constant(tape.entries.v[i])
             memory.changed.append(b)
             wg_swap(&tape.entries, i)
         elif op != WG_TARGET and op != WG_INPUT:
@@ -270,6 +283,7 @@ cdef class Definitions:
                                        self.code.constant(tape.entries.constants[a]) if op == base + 2 else self.of_slot[a],
                                        self.code.constant(tape.entries.constants[b]) if op == base + 1 else self.of_slot[b],
                                        -1, SCALAR)
+            self.of_slot[i] = self.quiet(self.of_slot[i])
         return 0
 
     cdef int node(self, Node node, Py_ssize_t i) except -1:
@@ -277,9 +291,9 @@ cdef class Definitions:
             self.write(node)
             swap(node)
         elif node.kind == NodeKind.ELEMENTWISE:
-            self.define(node.out, node.y, self.elementwise(node))
+            self.define(node.out, node.y, self.quiet(self.elementwise(node)))
         elif node.kind == NodeKind.SUM:
-            self.of_slot[i] = emit(self.code, SUM, self.read(node.abuf, node.a), -1, -1, SCALAR)
+            self.of_slot[i] = self.quiet(emit(self.code, SUM, self.read(node.abuf, node.a), -1, -1, SCALAR))
         elif node.kind == NodeKind.GUARD:
             self.guard(node)
         elif node.kind == NodeKind.GATHER:
@@ -289,6 +303,7 @@ cdef class Definitions:
         return 0
 
     cdef int result(self, Node node, Py_ssize_t i, int32_t value) except -1:
+        value = self.quiet(value)
         if node.out is None:
             self.of_slot[i] = value
         else:
@@ -336,6 +351,10 @@ cdef class Definitions:
             else:
                 args[position] = [*args[position]]
                 args[position][item] = operand
+        if fun is strong:
+            found = self.product(args, values, node)
+            if found >= 0:
+                return found
         if fun in FLAGS and not node.kwargs:
             found = self.flag(<int>FLAGS[fun], args, values, node.y)
             if found >= 0:
@@ -353,6 +372,19 @@ cdef class Definitions:
             elif position:
                 key = Operand(len(values) - 1)
         return self.call(operator.getitem, getitem_row, (Operand(0), key), {}, values, node.y)
+
+    cdef int32_t product(self, list args, list values, Node node) except -2:
+        """A product with strong zero by its instruction; -1 if its operands are not of one shape."""
+        shape = () if node.y is None else (<object>node.y).shape
+        found = []
+        for x in args:
+            dtype, given = (self.code.types[self.code.kinds[<int32_t>values[x.position]]][:2] if type(x) is Operand
+                            else (np.asarray(x).dtype, np.shape(x)))
+            if dtype != np.float64 or given not in ((), shape):
+                return -1
+            found.append(values[x.position] if type(x) is Operand else self.plain(x))
+        kind = SCALAR if node.y is None else self.code.type_of((np.dtype(float), *layout(node.y)))
+        return emit(self.code, STRONG, found[0], found[1], -1, kind)
 
     cdef int32_t flag(self, int op, list args, list values, cnp.ndarray y) except -2:
         """A comparison by an instruction of its own; -1 if its operands are not of one shape."""

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from wengert.program import derive, passes
-from wengert.program.evaluate import outputs
 from wengert.program.leaves import key_of
 from wengert.program.listing import printed
+from wengert.program.vm import Machine
 
 #: of the pickled form; another one is refused with what to do
 VERSION = 1
@@ -26,13 +26,14 @@ class Form:
 
     def __init__(self, args: tuple, kwargs: dict):
         self.leaves: list = []
+        self.others: list = []
         self.counts = []
         parts = []
         for x in args:
             before = len(self.leaves)
-            parts.append(key_of(x, self.leaves, []))
+            parts.append(key_of(x, self.leaves, self.others))
             self.counts.append(len(self.leaves) - before)
-        self.keywords = tuple(sorted((name, key_of(x, self.leaves, [])) for name, x in kwargs.items()))
+        self.keywords = tuple(sorted((name, key_of(x, self.leaves, self.others)) for name, x in kwargs.items()))
         self.key = (tuple(parts), self.keywords)
 
     def with_argument(self, position: int, x) -> Form:
@@ -99,11 +100,13 @@ class Program:
 
     def run(self, leaves: list) -> list:
         """Outputs at the leaves of the arguments and of what is captured."""
-        return outputs(self._lowered(), leaves)
+        return self.machine.run(leaves)
 
-    def _lowered(self):
+    @property
+    def machine(self) -> Machine:
+        """What runs the list, made at the first call."""
         if self._machine is None:
-            self._machine = passes.lowered(self._listing)
+            self._machine = Machine(passes.lowered(self._listing), self._exact)
         return self._machine
 
     def restore(self, found: list) -> Any:
@@ -165,6 +168,17 @@ class Program:
         made._form = self._form.with_argument(1, direction)
         made._example.insert(number, direction)
         return made
+
+    def hvp(self, argnums: int = 0) -> Program:
+        """Program of ``(x, v, *args)`` that gives the product of the Hessian with `v`."""
+        return self._made(("hvp", argnums), self._hvp, argnums)
+
+    def _hvp(self, argnums):
+        made = self.grad(argnums)._jvp(argnums)
+        made._listing.outputs = made._listing.outputs[1:]
+        made._listing = passes.simplified(made._listing)
+        made._result = _ONE
+        return made.with_name(f"hvp({self._name})")
 
     def jacobian(self, argnums: int = 0) -> Program:
         """Program of the Jacobian in one argument, of shape ``y.shape + x.shape``."""

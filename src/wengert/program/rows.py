@@ -57,7 +57,7 @@ def _placed_value(ybar, y, base, key, value):
     return summed_to(taken, np.shape(value))
 
 
-placed_row = registry.structural(placed, _placed_base, None, _placed_value)
+placed_row = registry.Primitive(placed, "structural", vjps={0: _placed_base, 2: _placed_value})
 
 
 def _taken(ybar, y, x, key):
@@ -65,7 +65,7 @@ def _taken(ybar, y, x, key):
     return np.reshape(scattered(ybar, where, np.size(x)), np.shape(x))
 
 
-getitem_row = registry.structural(operator.getitem, _taken)
+getitem_row = registry.Primitive(operator.getitem, "structural", vjps={0: _taken})
 
 
 def pullback(call, wanted, ybar, y, *operands):

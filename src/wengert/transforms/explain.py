@@ -109,12 +109,11 @@ def explain(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = N
     if hasattr(type(f), "__wengert__"):  # compiled: a function, or a derivative
         f = f.f
     known = f if isinstance(f, (Derivative, JVP, VJP)) else Jacobian(f)
-    derivative = known if isinstance(known, Derivative) else known._recorder
-    run = derivative._record((x, *args), kwargs or {})
+    run = known._record((x, *args), kwargs or {})
     try:
         inputs, outputs = [leaf.shape for leaf in run.inputs], [shape_of(y) for y in run.outputs]
         n, m = sum(map(math.prod, inputs)), sum(map(math.prod, outputs))
-        if known is derivative:
+        if isinstance(known, Derivative):
             known._parts(run)
         if known.word in _FIXED:
             mode, sweeps, reason = _FIXED[known.word]
