@@ -835,3 +835,11 @@ def test_a_value_of_an_ended_derivative_is_an_error(f):
     with pytest.raises(wg.LevelError):
         wg.jacobian(lambda x: f(x, kept), 5.0)
     assert_rounding(pullback(1.0), 6.0)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize(("of_x", "of_y"), [("f4", "f8"), ("f8", "f4")])
+def test_a_jacobian_has_the_type_of_the_variables(mode, of_x, of_y):
+    J = wg.jacobian(lambda x: x.astype(of_y) ** 2, np.array([1.0, 2.0], of_x), mode=mode)
+    np.testing.assert_array_equal(J, [[2.0, 0.0], [0.0, 4.0]])
+    assert J.dtype == of_x

@@ -1014,3 +1014,36 @@ def test_shuffling_rows_by_compiled_code_is_refused_and_says_what_to_write():
 
     with pytest.warns(UserWarning, match="shuffling"), pytest.raises(wg.TracedValueError, match="permutation"):
         wg.jacobian(f, np.arange(8.0))
+
+
+@pytest.mark.parametrize("chunk", [None, 1, 3])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 9, 13])
+def test_rows_of_scalar_code_at_every_width(n, chunk):
+    """Each result depends on few elements, one on all, and one store is overwritten."""
+
+    def f(x):
+        y = np.zeros(n + 1)
+        y[0] = 7.0 * x[0]
+        for i in range(n):
+            y[i] = x[i] * x[n - 1 - i]
+        for i in range(n):
+            y[n] = y[n] + 3.0 * y[i]
+        return y
+
+    x = np.linspace(0.5, 2.0, n)
+    expected = np.zeros((n + 1, n))
+    for i in range(n):
+        expected[i, i] += x[n - 1 - i]
+        expected[i, n - 1 - i] += x[i]
+    expected[n] = 3.0 * expected[:n].sum(axis=0)
+    found = wg.jacobian(f, mode="reverse", chunk=chunk)(x)
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
+
+
+def test_zero_is_strong_within_a_row():
+    def f(x):
+        s = np.sqrt(x[0])
+        return [s * x[1], s * x[2], x[1]]
+
+    found = wg.jacobian(f, mode="reverse")(np.array([0.0, 1.0, 0.0]))
+    assert found.tolist() == [[np.inf, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]

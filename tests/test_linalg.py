@@ -250,14 +250,59 @@ def test_tangents_of_the_vectors_of_equal_eigenvalues_are_nan_and_no_others():
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_tangents_of_the_vectors_of_a_null_space_are_nan_and_no_others(full):
+def test_the_vectors_of_a_null_space_have_no_tangents_and_all_others_do(full):
     """Those of a singular value of 0 are of it, though the rank may stay."""
     a, t = np.outer([1.0, 2.0], [1.0, 2.0, 3.0, 4.0]), np.outer([1.0, 2.0], [1.0, 0.0, 0.0, 0.0])
-    _, dv = wg.jvp(lambda a: np.linalg.svd(a, full).Vh, a, t)
+    _, dv = wg.jvp(lambda a: np.linalg.svd(a, full).Vh[0], a, t)
     v = np.array([1.0, 2.0, 3.0, 4.0]) / np.sqrt(30)
     along = (t[0] - v * (v @ t[0])) / np.sqrt(30)
-    np.testing.assert_allclose(dv[0] * np.sign(np.linalg.svd(a).Vh[0, 0]), along, rtol=1e-12)
-    assert np.isnan(dv[1:]).all()
+    np.testing.assert_allclose(dv * np.sign(np.linalg.svd(a).Vh[0, 0]), along, rtol=1e-12)
+    with pytest.raises(NonSmoothError, match="or for those of a null space"):
+        wg.jvp(lambda a: np.linalg.svd(a, full).Vh[1], a, t)
+
+
+V = random(4, 4, seed=3)
+FORWARD = {
+    "jvp": lambda f, a: wg.jvp(f, a, V)[1],
+    "two directions": lambda f, a: wg.jvp(f, a, np.stack([V, Q]))[1][0],
+    "jacobian": lambda f, a: np.sum(wg.jacobian(f, a, mode="forward") * V),
+    "columns of a list": lambda f, a: np.sum(wg.jacobian(lambda a: [f(a), 1.0], a, mode="forward")[0] * V),
+    "linearize": lambda f, a: (wg.linearize(f, a)[1] @ V.ravel())[0],
+    "inside of another": lambda f, a: wg.derivative(lambda t: wg.jvp(f, a, t * V)[1], 1.0),
+    "of a number": lambda f, a: wg.derivative(lambda t: f(a + t * V), 0.0),
+}
+
+
+@pytest.mark.parametrize("along", FORWARD.values(), ids=FORWARD)
+@pytest.mark.parametrize("name", ["eigh", "svd"])
+def test_forward_mode_refuses_the_vectors_of_equal_values_and_gives_all_else(name, along):
+    values, vectors = (0, 1) if name == "eigh" else (1, 0)
+    decomposed = getattr(np.linalg, name)
+    for f in (
+        lambda a: decomposed(a)[values][0] ** 2,
+        lambda a: np.sum(decomposed(a)[values] ** 3),
+        lambda a: decomposed(a)[vectors][1, 3] ** 2,
+    ):
+        np.testing.assert_allclose(along(f, PAIR), np.sum(wg.grad(f, PAIR) * V), rtol=1e-9)
+    with pytest.raises(NonSmoothError, match=rf"numpy.linalg.{name} has no derivative here: .*(eigvalsh|svdvals)"):
+        along(lambda a: decomposed(a)[vectors][1, 1] ** 2, PAIR)
+
+
+@pytest.mark.parametrize("mode", ["mixed", "forward", "reverse"])
+def test_second_derivatives_at_equal_eigenvalues_are_right_or_refused(mode):
+    f = lambda a: np.linalg.eigvalsh(a)[0]
+    step = 1e-4
+    slope = lambda h: wg.grad(f, PAIR + h * (V + V.T))
+    second = np.tensordot(wg.hessian(f, PAIR, mode=mode), V + V.T)
+    np.testing.assert_allclose(second, (slope(step) - slope(-step)) / (2 * step), rtol=1e-5, atol=1e-7)
+    for values in (np.linalg.eigvalsh, np.linalg.svdvals):
+        with pytest.raises(NonSmoothError, match=r"numpy.linalg.(eigh|svd) has no derivative here"):
+            wg.hessian(lambda a: np.sum(values(a) ** 2), PAIR, mode=mode)
+
+
+def test_a_nan_of_another_function_is_not_laid_to_vectors():
+    f = lambda a: np.linalg.eigh(a)[1][0, 1] * np.nan
+    assert np.isnan(wg.jvp(f, np.diag([1.0, 2.0]), np.ones((2, 2)))[1])
 
 
 def test_the_vectors_of_a_null_space_have_a_derivative_only_as_a_space():

@@ -1087,3 +1087,27 @@ def test_values_that_are_kept_do_not_grow_either():
         wg.grad(leaking)(X)
     gc.collect()
     assert len(gc.get_objects()) - before < 20
+
+
+@pytest.mark.parametrize("inner", [wg.grad, wg.derivative, lambda f: lambda t: wg.jvp(f, t, 1.0)[1]])
+@pytest.mark.parametrize("outer", [wg.grad, wg.derivative])
+def test_an_array_that_four_levels_write_to(outer, inner):
+    """The levels around remember where it was theirs, after the inner ones have ended."""
+
+    def f(x):
+        def g(t):
+            v = np.zeros(3)
+            v[0] = x[3] * x[0]
+            y = np.sin(v[:1])
+            v[0] *= x[2]
+            v[1] = t * x[1]
+            v[2] = y[0] * v[0]
+            return t**3 * v[1] * v[2]
+
+        return outer(inner(g))(1.0)
+
+    direct = lambda x: 12 * x[1] * x[2] * np.sin(x[3] * x[0]) * x[3] * x[0]
+    x = np.array([0.3, 0.5, -0.2, 0.7])
+    for modes in (("reverse", "reverse"), ("forward", "reverse"), ("reverse", "forward")):
+        H = wg.jacobian(wg.jacobian(f, mode=modes[0]), x, mode=modes[1])
+        np.testing.assert_allclose(H, wg.hessian(direct, x), rtol=1e-12, atol=1e-15)

@@ -1196,7 +1196,7 @@ def test_other_builtins_and_surprises_leave_the_function_alone(monkeypatch):
     def fail(self, root):
         raise RuntimeError("dictionary changed size during iteration")
 
-    monkeypatch.setattr(rebind._Plan, "__init__", fail)
+    monkeypatch.setattr(rebind.Plan, "__init__", fail)
     f = eval("lambda: np.zeros(1)", globals())
     assert rebound(f) is f
 

@@ -134,6 +134,47 @@ def test_closed_forms(name):
     assert_rounding(wg.hvp(f, X, X), exact(X) @ X, scale=10.0)
 
 
+def overwritten(x):
+    y = np.exp(TALL @ x)
+    z = y * y
+    y[2:5] = z[1:4]
+    y *= 2.0
+    return np.sum(y * z)
+
+
+TALL = np.random.default_rng(2).normal(size=(12, 10))
+LAYERS = {
+    "log-likelihood": lambda x: np.sum(np.log1p(np.exp(-(TALL @ x)))) + 0.5 * np.sum(x * x),
+    "an array and what is made of it": lambda x: (lambda s: np.sum(s * (1.0 - s) / (2.0 + s * s)))(np.tanh(TALL @ x)),
+    "parts of an array": lambda x: (lambda y: np.sum(y[1:] * y[:-1] ** 2) + y[3])(np.exp(TALL @ x)),
+    "an array written into": overwritten,
+    "an array of several axes": lambda x: np.sum(np.mean(np.sin(TALL @ x).reshape(3, 4) ** 2, axis=1) ** 3),
+    "two arrays": lambda x: np.sum(np.exp(TALL @ x) * np.cos(TALL[::-1] @ x) + np.exp(TALL @ x)),
+    "a number times an array": lambda x: np.sum(x[0] * np.exp(-(TALL @ x)) * np.sum(x)),
+    "products one after the other": lambda x: np.sum(np.sin(TALL.T @ -np.sin(TALL @ x)) ** 2),
+    "linear steps": lambda x: (lambda u: np.sum(np.exp(np.negative(-u)) + (u - 1.0) * 3.0))(TALL @ x),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_many_directions_through_elementwise_steps(name):
+    f = LAYERS[name]
+    x = np.random.default_rng(3).normal(size=10) / 4
+    expected = wg.jacobian(wg.grad(f), x, mode="reverse")
+    for chunk in (None, 9, 4):
+        assert_rounding(wg.hessian(f, x, chunk=chunk), expected, scale=np.abs(expected).max())
+
+
+def test_a_branch_not_taken_in_many_directions():
+    def f(x):
+        y = np.eye(10) @ x
+        return np.sum(np.where(y > 0, np.sqrt(np.negative(-y)), 0.0))
+
+    x = np.arange(10.0)
+    curvature = np.append(0.0, -0.25 * x[1:] ** -1.5)
+    assert_rounding(wg.hessian(f, x), np.diag(curvature))
+
+
 def squared(f, *args):
     """A number that depends on everything that f returns."""
 
@@ -569,3 +610,19 @@ def test_directions_that_cross_in_a_long_loop():
         exact = central_differences(wg.grad(f), X)
         np.testing.assert_allclose(H, exact, rtol=1e-6, atol=1e-6 * np.abs(exact).max())
         assert_rounding(H, wg.hessian(f, X))
+
+
+@pytest.mark.parametrize("mode", ["mixed", "forward", "reverse"])
+def test_a_primitive_that_has_a_rule_for_tangents_alone(mode):
+    sine = wg.primitive(lambda x: np.sin(x), jvp=lambda t, y, x: t * np.cos(x))
+    x = np.array([0.5, 1.0, 2.0])
+    f = lambda sin: lambda x: np.sum(sin(sin(x)) * x[0])
+    np.testing.assert_allclose(wg.hessian(f(sine), x, mode=mode), wg.hessian(f(np.sin), x), rtol=1e-13)
+    np.testing.assert_allclose(wg.hvp(f(sine), x, x), wg.hvp(f(np.sin), x, x), rtol=1e-13)
+
+
+@pytest.mark.parametrize("op", [wg.grad, wg.derivative, wg.hessian])
+def test_a_rule_that_returns_a_tangent_of_another_shape_is_told(op):
+    wrong = wg.primitive(lambda x: np.sin(x), jvp=lambda t, y, x: np.ones(7))
+    with pytest.raises(ValueError, match=r"a tangent of shape \(7,\) for a result of shape \(\)"):
+        op(wrong, 1.0)

@@ -232,3 +232,16 @@ def test_a_strong_product_is_differentiated_as_a_product_beside_a_nan():
     """Only what is not a number is replaced by 0: the slope of c p at p = 0 is c."""
     c, p = np.array([2.0, 0.0, 1.0]), np.array([0.0, inf, 3.0])
     np.testing.assert_array_equal(wg.grad(lambda p: np.sum(strong(c, p)))(p), [2.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("modes", [(a, b) for a in ("forward", "reverse") for b in ("forward", "reverse")])
+@pytest.mark.parametrize(
+    ("exponent", "xx", "xy"),
+    [(0.25, -inf, -inf), (0.5, -inf, -inf), (1.0, 0.0, -inf), (1.5, inf, 0.0), (2.0, 2.0, 0.0), (3.0, 0.0, 0.0)],
+)
+def test_second_derivatives_of_a_power_of_zero(exponent, xx, xy, modes):
+    first, second = modes
+    for f in (lambda u: u[0] ** u[1], lambda u: np.sum(np.power(u[:1], u[1:]))):
+        found = wg.jacobian(wg.jacobian(f, mode=first), [0.0, exponent], mode=second)
+        np.testing.assert_array_equal(found, [[xx, xy], [xy, 0.0]])
+        np.testing.assert_array_equal(wg.hessian(f, [0.0, exponent], mode=first), [[xx, xy], [xy, 0.0]])

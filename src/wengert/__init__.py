@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from wengert.api import (
+        clear_caches,
+        compile,
         derivative,
         grad,
         gradient,
@@ -25,13 +27,15 @@ if TYPE_CHECKING:
         vjp,
     )
     from wengert.core.levels import passive
-    from wengert.core.tape import clear_caches
     from wengert.debug import detect_nan, probe
     from wengert.errors import (
         ComplexValueError,
+        GuardError,
         LevelError,
         MutatedInputWarning,
         NonSmoothError,
+        ReplayMismatchError,
+        StaleProgramError,
         TracedValueError,
         UnsupportedFunctionError,
     )
@@ -56,29 +60,37 @@ _HOMES = {
     "vjp": "api",
     "stop_gradient": "api",
     "primitive": "api",
+    "compile": "api",
+    "clear_caches": "api",
     "passive": "core.levels",
-    "clear_caches": "core.tape",
     "compare": "testing",
     "detect_nan": "debug",
     "probe": "debug",
     "explain": "transforms.explain",
     "ComplexValueError": "errors",
+    "GuardError": "errors",
     "LevelError": "errors",
     "MutatedInputWarning": "errors",
     "NonSmoothError": "errors",
+    "ReplayMismatchError": "errors",
+    "StaleProgramError": "errors",
     "TracedValueError": "errors",
     "UnsupportedFunctionError": "errors",
 }
 
 __all__ = [
     "ComplexValueError",
+    "GuardError",
     "LevelError",
     "MutatedInputWarning",
     "NonSmoothError",
+    "ReplayMismatchError",
+    "StaleProgramError",
     "TracedValueError",
     "UnsupportedFunctionError",
     "clear_caches",
     "compare",
+    "compile",
     "derivative",
     "detect_nan",
     "explain",

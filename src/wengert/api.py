@@ -6,10 +6,12 @@ Arguments are settled here; the work is done in `transforms/`.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
-from wengert.containers import plain_copy
+from wengert.containers import stopped
+from wengert.core import tape
 from wengert.transforms import custom
 from wengert.transforms.dense import JVP, VJP, Elementwise, Gradient, Jacobian
 from wengert.transforms.second import HVP, Hessian, Linearize
@@ -32,6 +34,12 @@ def _apply(derivative, x, args, kwargs):
             raise TypeError(f"{derivative!r}: args and kwargs go with a point x; the callable takes them when called")
         return derivative
     return derivative(x, *args, **(kwargs or {}))
+
+
+def _operator(cls, f, *options):
+    """The operator on `f`; a compiled `f` gives a compiled one."""
+    compiled = getattr(f, "__wengert__", None)
+    return cls(f, *options) if compiled is None else compiled(cls, options)
 
 
 def grad(
@@ -101,7 +109,7 @@ def grad(
     >>> wg.grad(lambda x: np.sum(x**2), [1.0, 2.0])
     array([2., 4.])
     """
-    return _apply(Gradient(f, argnums, value, has_aux, holomorphic), x, args, kwargs)
+    return _apply(_operator(Gradient, f, argnums, value, has_aux, holomorphic), x, args, kwargs)
 
 
 gradient = grad
@@ -137,7 +145,7 @@ def value_and_grad(
     >>> wg.value_and_grad(lambda x: np.sum(x**2), [1.0, 2.0])
     (np.float64(5.0), array([2., 4.]))
     """
-    return _apply(Gradient(f, argnums, True, has_aux), x, args, kwargs)
+    return _apply(_operator(Gradient, f, argnums, True, has_aux), x, args, kwargs)
 
 
 def jacobian(
@@ -215,7 +223,7 @@ def jacobian(
     array([[2., 0.],
            [1., 0.]])
     """
-    return _apply(Jacobian(f, argnums, value, has_aux, chunk, mode, holomorphic), x, args, kwargs)
+    return _apply(_operator(Jacobian, f, argnums, value, has_aux, chunk, mode, holomorphic), x, args, kwargs)
 
 
 jacfwd = functools.partial(jacobian, mode="forward")
@@ -277,7 +285,7 @@ def derivative(
     >>> wg.derivative(lambda x: x**3, [1.0, 2.0], order=2)
     array([ 6., 12.])
     """
-    return _apply(Elementwise(f, argnums, value, has_aux, order, holomorphic), x, args, kwargs)
+    return _apply(_operator(Elementwise, f, argnums, value, has_aux, order, holomorphic), x, args, kwargs)
 
 
 def jvp(
@@ -332,7 +340,7 @@ def jvp(
     >>> wg.jvp(lambda x: x**2, [1.0, 2.0, 3.0], [1.0, 0.0, 1.0])
     (array([1., 4., 9.]), array([2., 0., 6.]))
     """
-    derivative = JVP(f, argnums, has_aux)
+    derivative = _operator(JVP, f, argnums, has_aux)
     if x is _NOT_GIVEN:
         return _apply(derivative, x, args, kwargs)
     if v is _NOT_GIVEN:
@@ -388,7 +396,7 @@ def vjp(
     >>> pullback(np.array([1.0, 0.0, 1.0]))
     array([2., 0., 6.])
     """
-    return _apply(VJP(f, argnums, has_aux), x, args, kwargs)
+    return _apply(_operator(VJP, f, argnums, has_aux), x, args, kwargs)
 
 
 def hessian(
@@ -455,7 +463,7 @@ def hessian(
     array([[4., 2.],
            [2., 0.]])
     """
-    return _apply(Hessian(f, argnums, value, has_aux, chunk, mode), x, args, kwargs)
+    return _apply(_operator(Hessian, f, argnums, value, has_aux, chunk, mode), x, args, kwargs)
 
 
 def hvp(
@@ -510,7 +518,7 @@ def hvp(
     >>> wg.hvp(lambda x: np.sum(x**3), [1.0, 2.0], [1.0, 1.0])
     array([ 6., 12.])
     """
-    product = HVP(f, argnums)
+    product = _operator(HVP, f, argnums)
     if x is _NOT_GIVEN or v is _NOT_GIVEN:
         if x is not _NOT_GIVEN:
             raise TypeError(f"{product!r}: a point x goes with a vector v; hvp(f) takes both when called")
@@ -561,7 +569,7 @@ def linearize(
     >>> J @ np.array([1.0, 0.0, 1.0])
     array([2., 0., 6.])
     """
-    return _apply(Linearize(f, argnums), x, args, kwargs)
+    return _apply(_operator(Linearize, f, argnums), x, args, kwargs)
 
 
 def stop_gradient(x: Any) -> Any:
@@ -583,7 +591,7 @@ def stop_gradient(x: Any) -> Any:
     >>> wg.grad(lambda x: x * wg.stop_gradient(x), 3.0)
     np.float64(3.0)
     """
-    return plain_copy(x)
+    return stopped(x)
 
 
 def primitive(
@@ -629,3 +637,88 @@ def primitive(
     if f is None:
         return functools.partial(primitive, jvp=jvp, vjp=vjp)
     return custom.primitive(f, jvp, vjp)
+
+
+def compile(
+    f: Callable | None = None, *, exact: bool = False, recheck: str | int | None = "auto"
+) -> Callable:
+    """A function that is recorded when first called, and replayed without Python afterwards.
+
+    Derivatives of a compiled function are compiled: ``grad(compile(f))`` and ``compile(grad(f))`` are the same.
+
+    Parameters
+    ----------
+    f : callable
+        A function in NumPy code, a method, a callable object, or what ``grad(f)`` and the like return.
+        Left out, a decorator is returned.
+    exact : bool
+        Give the same bits as `f` itself. By default elementwise functions may differ by 4 units in the last place,
+        a sum of n terms by ``2 n eps`` times the sum of their magnitudes.
+    recheck : "auto", int or None
+        Run `f` itself too, and compare, at the 2nd, 4th, 8th, ... call of each recording, at every `recheck`-th call,
+        or never.
+
+    Returns
+    -------
+    callable
+        With the signature of `f`. Its ``paths`` is the number of recordings kept.
+
+    Raises
+    ------
+    StaleProgramError
+        By a call at which `f` itself gave another value: something has changed that is not looked for. The next call
+        is right.
+    ReplayMismatchError
+        If `f` gives another value than its recording though nothing has changed, as with random numbers.
+
+    Warns
+    -----
+    UserWarning
+        Once, when `f` runs as it is from now on: it writes what outlives the call, or nearly each call takes a
+        recording of its own.
+
+    Notes
+    -----
+    Floats, complex numbers and arrays of them, among the arguments and in what `f` reads, are inputs of the recording:
+    globals, variables of enclosing functions, defaults, attributes of the user's objects, modules of the user's, arrays
+    by reference, items of small lists and dicts. Integers, strings, flags, None and shapes are part of the key:
+    each combination is recorded once. A branch that depends on an input is guarded; each way taken is recorded once.
+
+    Not looked for are items of large containers and attributes of objects in them; `recheck` finds these.
+
+    A function that assigns globals or attributes, or appends to lists of others, runs as it is, since a replay would
+    not do so; a cache that it fills once does no harm. What it prints, writes to files or draws at random is that of
+    the recording.
+    Inside of a derivative, and for arguments of other kinds, such as masked arrays, `f` runs as it is.
+
+    Objects among the arguments are kept alive, up to 64 of them, until `clear_caches` is called.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> rate = 2.0
+    >>> @wg.compile
+    ... def f(x):
+    ...     return np.sum(x**2) * rate
+    >>> f(np.array([1.0, 2.0]))
+    np.float64(10.0)
+    >>> rate = 3.0
+    >>> wg.grad(f)(np.array([1.0, 2.0]))
+    array([ 6., 12.])
+    """
+    if f is None:
+        return functools.partial(compile, exact=exact, recheck=recheck)
+    from wengert.program.compile import Compiled  # only here, so that derivatives load no programs
+
+    return Compiled(f, exact, recheck)
+
+
+def clear_caches() -> None:
+    """Give the memory that wengert keeps for its next derivatives back to the system.
+
+    Compiled functions forget their recordings.
+    """
+    tape.clear_caches()
+    programs = sys.modules.get("wengert.program.compile")
+    for compiled in [*programs.alive] if programs else ():
+        compiled.clear()

@@ -200,6 +200,11 @@ def plain_copy(x: Any) -> Any:
     return _mapped(x, var.value_of)
 
 
+def stopped(x: Any) -> Any:
+    """A copy of `x` that carries no derivative: plain, but for a recording that is replayed."""
+    return _mapped(x, dispatch.stopped)
+
+
 def _mapped(x: Any, value_of: Callable[[Any], Any]) -> Any:
     """A copy of `x` with every operand replaced; plain arrays get memory of their own."""
     if var.is_var(x) or type(x) is np.ndarray:

@@ -84,17 +84,66 @@ class NonSmoothError(ValueError):
     """
 
 
+class GuardError(RuntimeError):
+    """A recorded program met an input for which its function takes another branch.
+
+    `wengert.compile` records the other branch instead of raising this.
+
+    Examples
+    --------
+    >>> import wengert as wg
+    >>> f = wg.compile(lambda x: x if x > 0 else -x)
+    >>> f(1.0), f(-2.0), f.paths        # one recording for each branch
+    (np.float64(1.0), np.float64(2.0), 2)
+    """
+
+
+class StaleProgramError(RuntimeError):
+    """Something that a compiled function reads has changed where it is not looked for at each call.
+
+    Found when the function itself was run beside its program; the program has been dropped, and the next call is
+    right.
+
+    Examples
+    --------
+    >>> import wengert as wg
+    >>> class Model:
+    ...     rate = 2.0
+    >>> models = {"first": [Model()]}        # numbers in objects in containers are not looked for
+    >>> f = wg.compile(lambda x: models["first"][0].rate * x)
+    >>> f(3.0)
+    np.float64(6.0)
+    >>> models["first"][0].rate = 5.0
+    >>> try:
+    ...     f(3.0)                           # compared at the 2nd, 4th, 8th ... call
+    ... except wg.StaleProgramError:
+    ...     print(f(3.0))
+    15.0
+    """
+
+
+class ReplayMismatchError(RuntimeError):
+    """A program, recorded just now, gives another value than its function.
+
+    The function gives another value at each call, or asks for the type of its argument and takes another way when
+    it is traced.
+
+    Examples
+    --------
+    >>> import wengert as wg
+    >>> f = wg.compile(lambda x: 2 * x if type(x).__module__ == "wengert.core.var" else x)
+    >>> try:
+    ...     f(1.0), f(1.0)               # compared at the 2nd, 4th, 8th ... call
+    ... except wg.ReplayMismatchError:
+    ...     print("ask isinstance(x, np.floating), not type(x)")
+    ask isinstance(x, np.floating), not type(x)
+    """
+
+
 class MutatedInputWarning(UserWarning):
     """The function wrote into its argument; the caller's array was left as it was.
 
     The function works on a traced copy of ``x``.
     Plain NumPy code would have changed the caller's array, which a derivative must not do.
     Copy the argument first (``x = x.copy()``) to say that the write is local.
-    """
-
-
-class GuardError(RuntimeError):
-    """A recorded program met a value that takes another path than the recorded one.
-
-    The message names the value that the path needs, and the line that asked for it.
     """

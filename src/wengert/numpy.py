@@ -34,6 +34,10 @@ def _creation(name):
 
     def create(*args, **kwargs):
         kwargs.pop("like", None)
+        if _var.may_record():
+            first = args[:1] if name.endswith("_like") else ()
+            args = first + tuple(map(_dispatch.observed_if_passive, args[len(first) :]))
+            kwargs = {key: _dispatch.observed_if_passive(value) for key, value in kwargs.items()}
         if _dispatch.holds_traced(args[1:] if name.endswith("_like") else args) or _dispatch.holds_traced(
             tuple(kwargs.values())
         ):
@@ -55,7 +59,7 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
         result = _np.full(shape, _dispatch.plain(fill_value), dtype, order)
         return _dispatch.clean(result) if _dispatch.is_tracing() else result
     if dtype is not None and _np.dtype(dtype).kind in "biu":  # truncated: locally constant
-        return _np.full(shape, _dispatch.plain(fill_value), dtype, order)
+        return _np.full(shape, _dispatch.observed(fill_value), dtype, order)
     fill_value = _dispatch.stacked(fill_value) if isinstance(fill_value, (list, tuple)) else fill_value
     out = _var.clean(_np.empty(shape, fill_value.dtype if dtype is None else dtype, order))
     out[...] = fill_value
@@ -66,7 +70,7 @@ def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, d
     """``numpy.full_like``, with a fill value that may be traced."""
     out = _np.empty_like(_dispatch.plain(a), dtype=dtype, order=order, shape=shape)
     if not _dispatch.holds_traced(fill_value) or out.dtype.kind in "biu":
-        out[...] = _dispatch.plain(fill_value)
+        out[...] = _dispatch.observed(fill_value)
         return _dispatch.clean(out) if _dispatch.is_tracing() else out
     out = _var.clean(out)
     out[...] = fill_value
@@ -150,7 +154,8 @@ def asfortranarray(a, dtype=None, *, like=None):
 def asarray_chkfinite(a, dtype=None, order=None):
     """``numpy.asarray_chkfinite``, whose argument may hold traced values."""
     result = asarray(a, dtype, order)
-    _np.asarray_chkfinite(_dispatch.plain(result))
+    if not _np.all(_np.isfinite(result)):
+        _np.asarray_chkfinite(_dispatch.plain(result))
     return result
 
 
@@ -160,13 +165,15 @@ def _taking_lists(fun):
     @_functools.wraps(fun)
     def call(*args, **kwargs):
         for argument in args:
-            if type(argument) in (list, tuple) and _dispatch.holds_traced(argument):
+            is_list = type(argument) in (list, tuple)
+            if _dispatch.holds_traced(argument) if is_list else chooses and _var.is_var(argument):
                 return _dispatch.function(fun, args, kwargs)
         result = fun(*args, **kwargs)
         if fresh and type(result) is _np.ndarray and _dispatch.is_tracing():
             return _dispatch.clean(result)
         return result
 
+    chooses = bool(_registry.rows[fun].choices)  # np.take does not ask its indices
     # their results are often filled in afterwards, so they may receive traced values
     fresh = fun.__name__ in ("copy", "tile", "repeat", "diag", "concatenate", "stack", "vstack", "hstack")
     return call

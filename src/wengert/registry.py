@@ -79,6 +79,9 @@ class Primitive:
         The most positional arguments that the rule understands.
     stacked : bool
         The pullbacks take a cotangent with leading axes.
+    undefined : str
+        Why tangents of the result may be NaN, though those of the operands are none: the text of the error that is
+        raised if such a NaN reaches the derivative. Empty: NaN is a number like any other.
     curvature : str
         ``"full"``, ``"cross"`` (only mixed second derivatives) or ``"none"`` (linear); the default is the safe one.
     domain : tuple
@@ -88,11 +91,20 @@ class Primitive:
         operand; functions by position, as in `jvps`, where they are not; None or False if they are refused.
     reason : str
         ``refuse`` only: why there is no derivative and what to write instead.
+    static : bool
+        ``constant`` only: the result depends on shapes and dtypes alone.
+    choices : frozenset
+        Positions of integers and masks that choose among values, and never change the shape of the result:
+        in a recording they may be computed from the inputs.
+    fits : callable or None
+        Whether that is so for these ``(*args, **kwargs)``.
     """
 
     __slots__ = (
+        "choices",
         "curvature",
         "domain",
+        "fits",
         "fun",
         "jvps",
         "keywords",
@@ -105,6 +117,8 @@ class Primitive:
         "reason",
         "sequence",
         "stacked",
+        "static",
+        "undefined",
         "variadic",
         "vjps",
     )
@@ -119,11 +133,15 @@ class Primitive:
         self.variadic = columns.get("variadic")
         self.sequence = columns.get("sequence", False)
         self.stacked = columns.get("stacked", False)
+        self.undefined = columns.get("undefined", "")
         self.curvature = columns.get("curvature", "full")
         self.domain = columns.get("domain", ())
         self.on_complex = columns.get("on_complex")
         self.reason = columns.get("reason", "")
         self.keywords, self.most = columns.get("signature", (None, None))
+        self.static = columns.get("static", False)
+        self.choices = frozenset()
+        self.fits = None
         self.opcode = 0
 
     def __repr__(self):
@@ -209,6 +227,7 @@ def structural(
     stacked: bool = False,
     curvature: str = "full",
     domain: tuple = (),
+    undefined: str = "",
 ) -> Primitive:
     """Declare a function by the pullback of each positional argument; None where one has no derivative.
 
@@ -231,6 +250,7 @@ def structural(
             stacked=stacked,
             curvature=curvature,
             domain=domain,
+            undefined=undefined,
             signature=signature,
         ),
     )
@@ -253,10 +273,19 @@ def composed(fun, body: Callable) -> Primitive:
     return _add(fun, Primitive(fun, "composed", variadic=body, signature=_signature(body, skip=0)))
 
 
-def constant(*funs) -> None:
-    """Declare functions that are locally constant: results are plain, derivatives zero."""
+def constant(*funs, static: bool = False) -> None:
+    """Declare functions that are locally constant: results are plain, derivatives zero.
+
+    `static`: they ask for shapes and dtypes alone.
+    """
     for fun in funs:
-        _add(fun, Primitive(fun, "constant", curvature="none"))
+        _add(fun, Primitive(fun, "constant", curvature="none", static=static))
+
+
+def choosing(fun, *positions: int, fits: Callable | None = None) -> None:
+    """Declare which arguments choose among values without changing the shape of the result (where `fits` says so)."""
+    rows[fun].choices = frozenset(positions)
+    rows[fun].fits = fits
 
 
 def refuse(fun, reason: str) -> None:

@@ -10,6 +10,8 @@ from functools import reduce
 
 import numpy as np
 
+from wengert.core.levels import recording
+from wengert.core.memory import empty
 from wengert.core.pullback import independent
 from wengert.core.tangents import argument, place, pullback, replaced, tangent
 from wengert.core.tape import Tape
@@ -59,7 +61,10 @@ def is_matmul(row, args):
 
 def is_matrix_product(row, args):
     """Is this a product of two matrices?"""
-    return row.fun in _PRODUCTS and all(isinstance(x, np.ndarray) and x.ndim == 2 for x in args[:2])
+    if row.fun not in _PRODUCTS:
+        return False
+    a, b = args[:2]
+    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.ndim == b.ndim == 2
 
 
 def push_matrices(args, positions, tangents):
@@ -90,18 +95,21 @@ def _sum_of_products(pairs):
     for a, b in pairs:
         part = _product(a, b)
         total = part if total is None else np.add(total, part, out=total)
-    if total is not None and np.isnan(np.vdot(total, total)):  # NaN if an element is
-        return reduce(np.add, [strong_matmul(a, b) for a, b in pairs])
+    if total is not None:
+        square = np.vdot(total, total)
+        if square != square:  # NaN if an element is
+            return reduce(np.add, [strong_matmul(a, b) for a, b in pairs])
     return total
 
 
 def _product(a, b):
     if a.shape[-1] == 1:  # columns times rows: slow in a library for products
         return a * b
-    if a.ndim == 2 or not a.flags.c_contiguous:
-        return np.matmul(a, b)
+    shape = (*(a.shape[:-2] or b.shape[:-2]), a.shape[-2], b.shape[-1])
+    out = empty(shape) if a.dtype == b.dtype == np.float64 else np.empty(shape, np.result_type(a, b))
+    if a.ndim == 2 or len(a) == 1 or not a.flags.c_contiguous:
+        return np.matmul(a, b, out=out)
     k, m, n = a.shape  # one product for all directions
-    out = np.empty((k, m, b.shape[-1]), np.result_type(a, b))
     np.matmul(a.reshape(k * m, n), b, out=out.reshape(k * m, b.shape[-1]))
     return out
 
@@ -141,10 +149,11 @@ def recorded_pullbacks(row, args, kwargs, operands, tangents, g, y, y_tangent):
     try:
         found = {}
         outputs = []
-        for position, item in operands:
-            if position not in found:
-                found[position] = pullback(row, position, g, y, args, kwargs)
-            outputs.append(found[position] if item < 0 else found[position][item])
+        with recording(tape):  # a rule may take a derivative itself: inside of this one
+            for position, item in operands:
+                if position not in found:
+                    found[position] = pullback(row, position, g, y, args, kwargs)
+                outputs.append(found[position] if item < 0 else found[position][item])
     except BaseException:
         tape.close()
         raise

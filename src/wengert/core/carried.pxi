@@ -167,6 +167,8 @@ cdef object forward_call(Level level, row, args, kwargs, operands, y, index_map)
     t = dispatch.tangents.tangent(row, level.k, args, kwargs, sources, y, index_map)
     if y.dtype.kind == "f" and t.dtype.kind == "c":
         raise dispatch.no_complex_rule(row)
+    if row.undefined and dispatch.is_undefined([y, *[source[2] for source in sources]], t):
+        level.doubtful = row
     return with_tangents(level, y, t)
 
 
@@ -198,7 +200,8 @@ cdef object gather_carried(ArrayVar x, cnp.ndarray view, object key, object y):
     cdef Level level = x.buffer.level
     cdef ArrayVar source = array_var(x.buffer, view)
     if level.depth > 0:
-        y = lower(source, level)[key]
+        below = lower(source, level)
+        y = (clean(below) if type(below) is ndarray and holds_var(key) else below)[key]
     if level.kind == NESTED:
         return level.recorder.gather(x.buffer, view, key, y)
     t = tangents_of(source)

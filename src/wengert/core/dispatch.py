@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import os
 import sys
 
@@ -16,13 +17,14 @@ import numpy as np
 
 from wengert import registry
 from wengert.core import levels, var
-from wengert.errors import ComplexValueError, TracedValueError, UnsupportedFunctionError
+from wengert.errors import ComplexValueError, NonSmoothError, TracedValueError, UnsupportedFunctionError
 
 #: functions that make arrays, by the NumPy function they replace (filled by `wengert.numpy`)
 creation: dict = {}
 
-#: the row of ``x[...]`` with an advanced index
+#: the row of ``x[...]`` with an advanced index, and that of calls whose result carries no derivative
 getitem_row = registry.Primitive("indexing", "rearrangement")
+constant_row = registry.Primitive("a constant", "constant")
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -31,6 +33,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 plain = var.plain
+observed = var.observed
 holds_var = var.holds_var
 holds_traced = var.holds_traced
 
@@ -75,12 +78,12 @@ def _dtype(x):
 # ------------------------------------------------------------------------------------------ ufuncs
 
 
-def operate(fun, operator, left, right):
+def operate(fun, compute, left, right):
     """An operator without a kernel, such as ``%`` or ``@``."""
     for x in (left, right):
         if not (var.is_var(x) or isinstance(x, (np.ndarray, np.generic, list, tuple, int, float, complex))):
             return NotImplemented
-    return ufunc(fun, "__call__", (left, right), {}, operator)
+    return ufunc(fun, "__call__", (left, right), {}, compute)
 
 
 def ufunc(fun, method, inputs, kwargs, compute=None):
@@ -93,6 +96,8 @@ def ufunc(fun, method, inputs, kwargs, compute=None):
         left, right = inputs
         return function(fun, (np.reshape(left, np.shape(left) + (1,) * np.ndim(right)), right), {})
     target = registry.ufunc_methods.get((fun, method))
+    if target is None and _all_passive((inputs, tuple(kwargs.values()))):
+        return record_constant(constant_row, inputs, kwargs, getattr(fun, method))
     if target is None:
         raise UnsupportedFunctionError(
             f"numpy.{fun.__name__}.{method} has no derivative rule{_at()}: write it with numpy.sum, numpy.prod, "
@@ -128,7 +133,16 @@ def function(fun, args, kwargs, compute=None):
         return _on_constants(fun, args, kwargs, compute)
     row = registry.lookup(fun)
     if row is None or row.kind == "refuse":
+        if _all_passive((args, tuple(kwargs.values()))):
+            return clean(fun(*observed(args), **_observed_keywords(kwargs)))
         raise UnsupportedFunctionError(_no_rule(fun, row))
+    recording = var.may_record() and var.recording_level((args, tuple(kwargs.values()))) is not None
+    if recording:
+        if fun is np.where and len(args) == 1:
+            return function(np.nonzero, args, kwargs)
+        args, kwargs = _as_the_rule_takes_them(row, fun, args, kwargs)
+        if not holds_traced(args) and not holds_traced(tuple(kwargs.values())):
+            return _on_constants(fun, args, kwargs, compute)
     if row.kind == "view" and not kwargs and var.is_traced(args[0]) and not var.is_scalar(args[0]):
         y = fun(var.value_of(args[0]), *args[1:])
         if type(y) is np.ndarray and var.shares_memory(args[0], y):
@@ -144,6 +158,8 @@ def function(fun, args, kwargs, compute=None):
     if row.kind == "constant":
         if row.on_complex is False and holds_complex(args):
             raise no_complex_rule(row)
+        if recording and not row.static:
+            return record_constant(row, args, kwargs, compute or fun)
         return clean((compute or fun)(*plain(args), **_plain_keywords(kwargs)))
     if holds_traced(tuple(kwargs.values())):
         args, kwargs = _positional(fun, args, kwargs)
@@ -166,8 +182,8 @@ def apply(row, fun, args, kwargs, compute=None):
     _check_complex(level, row, operands, y)
     if level.depth and levels.is_watched():
         watch.check_value(row, values, y)
-    if row.kind in ("view", "rearrangement"):
-        return _rearranged(level, row, args, kwargs, operands, y)
+    if row.kind in ("view", "rearrangement") and any(i not in row.choices for i, _, _ in operands):
+        return _rearranged(level, row, args, values, kwargs, operands, y)
     if not isinstance(y, (np.ndarray, np.generic)):
         raise UnsupportedFunctionError(
             f"{row.name} returned {type(y).__name__}{_at()}; its rule knows a single array only"
@@ -177,7 +193,7 @@ def apply(row, fun, args, kwargs, compute=None):
         return shared
     own = {item if row.kind == "custom" else i for i, item, _ in operands if item < 0 or row.kind == "custom"}
     saved = tuple(a if i in own else _kept_operand(level, _number(row, i, a, y)) for i, a in enumerate(values))
-    return var.record(level, row, saved, kwargs, operands, y)
+    return var.record(level, row, saved, kwargs, operands, y, None, compute or fun)
 
 
 def holds_complex(x) -> bool:
@@ -214,7 +230,7 @@ def _number(row, i, a, y):
         return a
     if isinstance(a, (np.ndarray, np.generic)) and a.dtype.kind not in "biu":
         return a
-    return np.asarray(a).astype(y.dtype)[()]
+    return a.astype(y.dtype) if var.is_var(a) else np.asarray(a).astype(y.dtype)[()]
 
 
 def _on_constants(fun, args, kwargs, compute):
@@ -258,7 +274,7 @@ def _into(out, fun, args, kwargs, compute):
         if not holds_traced(args) and not holds_traced(tuple(kwargs.values())):
             return (compute or fun)(*plain(args), **_plain_keywords(kwargs), out=out)
         raise TracedValueError(assignment_message(f"out= of {registry.dotted_name(fun)}"))
-    where = plain(kwargs.pop("where", True))
+    where = kwargs.pop("where", True)
     if where is True:
         result = function(fun, args, kwargs, compute)
     elif isinstance(fun, np.ufunc) and fun.signature is None:
@@ -352,9 +368,9 @@ def _check_call(row, args, kwargs, operands):
     if row.kind == "elementwise":
         if kwargs:
             raise UnsupportedFunctionError(_not_understood(row, sorted(kwargs)))
-        unknown = [i for i, _, _ in operands if i >= len(row.partials) or row.partials[i] is None]
+        unknown = [(i, x) for i, _, x in operands if i >= len(row.partials) or row.partials[i] is None]
     elif row.kind in ("view", "rearrangement"):
-        unknown = [i for i, _, _ in operands if i != 0]
+        unknown = [(i, x) for i, _, x in operands if i != 0]
     else:
         if row.keywords is not None and not row.keywords.issuperset(kwargs):
             raise UnsupportedFunctionError(_not_understood(row, sorted(set(kwargs) - row.keywords)))
@@ -362,9 +378,11 @@ def _check_call(row, args, kwargs, operands):
             raise UnsupportedFunctionError(
                 f"{row.name} was called with {len(args)} positional arguments, its rule knows {row.most}{_at()}"
             )
-        unknown = [i for i, _, _ in operands if row.variadic is None and i not in row.vjps]
+        unknown = [(i, x) for i, _, x in operands if row.variadic is None and i not in row.vjps]
         if _signature(row.fun) is None:  # a clean array that no rule knows could be an out= given by position
-            unknown += [i for i, a in enumerate(args) if var.is_var(a) and row.variadic is None and i not in row.vjps]
+            rest = [(i, x) for i, x in enumerate(args) if var.is_var(x)]
+            unknown += [(i, x) for i, x in rest if row.variadic is None and i not in row.vjps]
+    unknown = [i for i, x in unknown if not var.is_passive(x)]
     if unknown:
         raise UnsupportedFunctionError(
             f"{row.name} has no derivative with respect to argument {unknown[0]} (counted from 0){_at()}: "
@@ -389,9 +407,12 @@ def _shared_view(y, operands):
     return None
 
 
-def _rearranged(level, row, args, kwargs, operands, y):
+def _rearranged(level, row, args, lowered, kwargs, operands, y):
     """A result whose elements are elements of the operands: a view records nothing, a copy records where from."""
     values = [plain(a) if i == 0 else kept(plain(a)) for i, a in enumerate(args)]
+    for i in row.choices:
+        if level.depth and i < len(args) and var.is_traced(lowered[i]):
+            values[i] = np.copy(lowered[i])  # on the recording tape around
     if isinstance(y, (list, tuple)):
         parts = [_rearranged_part(level, row, args, values, kwargs, operands, part, j) for j, part in enumerate(y)]
         return parts if isinstance(y, list) else _like_tuple(y, parts)
@@ -415,13 +436,15 @@ def _rearranged_part(level, row, args, values, kwargs, operands, y, part):
     if shared is not None:
         return shared
 
+    moved = [operand for operand in operands if operand[0] not in row.choices]
+
     def index_map(node):
         """Where each element of the result came from: 1, 2, ... in the order of the operands, 0 for nowhere."""
         start = 1
         numbered = list(values)
         if row.sequence and not var.is_var(args[0]):
             numbered[0] = [np.zeros(np.shape(item), dtype=np.intp) for item in values[0]]
-        for i, j, x in operands:
+        for i, j, x in moved:
             value = np.asarray(var.value_of(x))
             numbers = _numbered(value, start)
             start += value.size
@@ -429,10 +452,136 @@ def _rearranged_part(level, row, args, values, kwargs, operands, y, part):
                 numbered[i] = numbers
             else:
                 numbered[i][j] = numbers
-        found = row.fun(*numbered, **kwargs)
+        if holds_var(numbered):  # np.take does not ask its indices
+            found = function(row.fun, tuple(numbered), dict(kwargs))
+        else:
+            found = row.fun(*numbered, **kwargs)
         return found if part is None else found[part]
 
-    return var.record(level, row, (), {}, operands, y, index_map)
+    if not level.recording:
+        return var.record(level, row, (), {}, operands, y, index_map)
+    compute = row.fun if part is None else Part(row.fun, part)
+    return var.record(level, row, tuple(values), kwargs, operands, y, index_map, compute)
+
+
+class Part:
+    """One of the arrays that a function returns."""
+
+    def __init__(self, fun, number):
+        self.fun = fun
+        self.number = number
+
+    def __call__(self, *args, **kwargs):
+        return self.fun(*args, **kwargs)[self.number]
+
+    def __repr__(self):
+        return f"{registry.dotted_name(self.fun)}[{self.number}]"
+
+
+# ------------------------------------------------------------------------------------------ recordings to be replayed
+
+_COMPARISONS = (
+    (np.less, operator.lt),
+    (np.less_equal, operator.le),
+    (np.equal, operator.eq),
+    (np.not_equal, operator.ne),
+    (np.greater, operator.gt),
+    (np.greater_equal, operator.ge),
+)
+
+
+@functools.cache
+def comparison(op):
+    """Row, function and operator of a comparison, numbered as CPython numbers them."""
+    fun, compute = _COMPARISONS[op]
+    return registry.lookup(fun), fun, compute
+
+
+#: functions of which even the shape of the result depends on values: on which elements are other than 0
+_PLACES = frozenset({np.nonzero, np.flatnonzero, np.argwhere})
+
+
+def record_constant(row, args, kwargs, compute):
+    """A call whose result carries no derivative, on a recording tape: an entry like any other.
+
+    Python objects that it returns leave a guard.
+    """
+    if row.fun in _PLACES:
+        mask = observed(np.not_equal(args[0], 0))
+        return compute(mask, *observed(args[1:]), **_observed_keywords(kwargs))
+    if row.fun is None:
+        kwargs = _observed_keywords(kwargs)
+    elif holds_traced(tuple(kwargs.values())):
+        args, kwargs = _positional(row.fun, args, kwargs)
+    args = [_flat_list(a) for a in var.grounded(tuple(args))]
+    operands = []
+    for i, a in enumerate(args):
+        operands += [(i, j, x) for j, x in enumerate(a) if var.is_traced(x)] if isinstance(a, list) else []
+        operands += [(i, -1, a)] if var.is_traced(a) else []
+    values = plain(tuple(args))
+    kwargs = _plain_keywords(kwargs)
+    y = compute(*values, **kwargs)
+    if not isinstance(y, (np.ndarray, np.generic, bool, int, float)):
+        observed(args)
+        return y
+    level = var.innermost([x for _, _, x in operands])
+    saved = tuple(a if var.is_traced(args[i]) else _kept_operand(level, a) for i, a in enumerate(values))
+    found = var.record(level, row, saved, kwargs, operands, np.asarray(y)[()] if _is_python(y) else y, None, compute)
+    return type(y)(observed(found)) if _is_python(y) else found
+
+
+def _is_python(y):
+    return not isinstance(y, (np.ndarray, np.generic))
+
+
+def _flat_list(a):
+    """A list in which no lists hold operands."""
+    if not isinstance(a, (list, tuple)) or not holds_traced(a):
+        return a
+    return [stacked(item) if isinstance(item, (list, tuple)) and holds_traced(item) else item for item in a]
+
+
+def _all_passive(x) -> bool:
+    """On a recording tape: does nothing in `x` carry a derivative?"""
+    if var.recording_level(x) is None:
+        return False
+    return all(var.is_passive(item) for item in _leaves(x) if var.is_traced(item))
+
+
+def _as_the_rule_takes_them(row, fun, args, kwargs):
+    """Operands without derivative stay where the rule can take them; elsewhere Python code observes them."""
+    if row.kind in ("constant", "composed", "custom") or row.variadic is not None:
+        return args, kwargs
+    if row.kind == "elementwise":
+        taken = range(len(row.partials))
+    else:
+        fits = row.fits is None or row.fits(*args, **kwargs)
+        taken = {0} if row.kind in ("view", "rearrangement") else set(row.vjps)
+        taken = taken | row.choices if fits else taken
+    names = {parameter.name: i for i, parameter in enumerate(_signature(fun) or ())}
+    names.update(registry.positions.get(fun, {}))
+    args = tuple(a if i in taken else observed_if_passive(a) for i, a in enumerate(args))
+    return args, {name: a if names.get(name) in taken else observed_if_passive(a) for name, a in kwargs.items()}
+
+
+def observed_if_passive(x):
+    return observed(x) if holds_traced(x) and _all_passive(x) else x
+
+
+def _observed_keywords(kwargs):
+    return {name: observed(value) for name, value in kwargs.items()}
+
+
+def stopped(x):
+    """The value of an operand without its derivative: plain, or on a recording tape what changes from call to call."""
+    if var.recording_level(x) is None:
+        return var.value_of(x)
+    return record_constant(constant_row, (x,), {}, unchanged)
+
+
+def unchanged(x):
+    """The same value, in memory of its own."""
+    return x.copy(order="K") if isinstance(x, np.ndarray) else x
 
 
 # ------------------------------------------------------------------------------------------ attributes and methods
@@ -458,6 +607,10 @@ WAYS_OUT = frozenset(
 )
 
 
+#: methods that change the array: of a copy that would be lost
+_IN_PLACE = frozenset("sort partition put resize byteswap setfield setflags".split())
+
+
 def array_attribute(x, name):
     """Attribute of a traced or clean array that has no slot of its own."""
     value = var.value_of(x)
@@ -475,6 +628,8 @@ def array_attribute(x, name):
         raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
     if not var.is_traced(x):
         return getattr(np.asarray(x), name)
+    if name not in _IN_PLACE and var.is_passive(x):
+        return getattr(observed(x), name)
     if name in WAYS_OUT:
         raise TracedValueError(
             f"ndarray.{name} would lose the derivative of a traced array{_at()}: "
@@ -496,14 +651,20 @@ def scalar_attribute(x, name):
         method = _ARRAY_METHODS[name]
         return lambda *args, **kwargs: method(x, *args, **kwargs)
     value = var.value_of(x)
-    if name in ("is_integer", "nbytes", "itemsize", "strides", "flags", "device"):
+    if name in METADATA:
+        return getattr(value, name)
+    if name == "is_integer":
+        if var.recording_level(x):
+            return lambda: record_constant(constant_row, (x,), {}, operator.methodcaller(name))
         return getattr(value, name)
     if name == "imag":
         return np.float64(0.0)
     if name == "mT":
         return getattr(value, name)
-    if name.startswith("__") or not hasattr(np.float64, name):
-        raise AttributeError(f"'numpy.float64' object has no attribute {name!r}")
+    if name.startswith("__") or not hasattr(value, name):
+        raise AttributeError(f"'numpy.{type(value).__name__}' object has no attribute {name!r}")
+    if var.is_passive(x):
+        return getattr(observed(x), name)
     if name in WAYS_OUT:
         raise TracedValueError(
             f"float64.{name} would lose the derivative of a traced value{_at()}: "
@@ -534,16 +695,23 @@ def _astype(x, dtype, order="K", casting="unsafe", subok=True, copy=True):
         raise dtype_error(_astype_row, dtype, None)
     if value.dtype.kind == "c" and dtype.kind not in "cb" and var.is_traced(x):
         raise TracedValueError(f"numpy.ndarray.astype would drop the imaginary part{_at()}: take x.real first")
-    converted = value.astype(dtype)
-    if dtype.kind not in "fc" or not var.is_traced(x):
-        return clean(converted)
-    if dtype == value.dtype:
+    if dtype == value.dtype and var.is_traced(x):
         return function(np.copy, (x,), {}) if copy and not var.is_scalar(x) else x
+    if (dtype.kind not in "fc" or value.dtype.kind in "biu") and var.recording_level(x):
+        return record_constant(constant_row, (x, dtype), {}, converted)
+    y = value.astype(dtype)
+    if dtype.kind not in "fc" or not var.is_traced(x):
+        return clean(y)
     level = var.level_of(x)
     below = var.lower(x, level)
-    converted = below.astype(dtype) if var.is_var(below) else converted
-    _check_complex(level, _astype_row, [], converted)
-    return var.record(level, _astype_row, (below, dtype), {}, [(0, -1, x)], converted)
+    y = below.astype(dtype) if var.is_var(below) else y
+    _check_complex(level, _astype_row, [], y)
+    return var.record(level, _astype_row, (below, dtype), {}, [(0, -1, x)], y, None, converted)
+
+
+def converted(x, dtype):
+    """The method astype as a function."""
+    return x.astype(dtype)
 
 
 _astype_row = registry.Primitive(
@@ -573,8 +741,8 @@ def _fill(x, value):
 
 
 def _item(x, *index):
-    if not var.is_traced(x):
-        return var.value_of(x).item(*index)
+    if not var.is_traced(x) or var.is_passive(x):
+        return observed(x).item(*index)
     raise TracedValueError(
         f"item() of a traced value would lose its derivative{_at()}: use the value as it is, or x[index], "
         "or wengert.stop_gradient(value) where a constant is meant"
@@ -582,13 +750,15 @@ def _item(x, *index):
 
 
 def _tolist(x):
-    if not var.is_traced(x):
-        return var.value_of(x).tolist()
+    if not var.is_traced(x) or var.is_passive(x):
+        return observed(x).tolist()
     return [_tolist(item) if np.ndim(item) else item for item in x]
 
 
 def _view(x, *args, **kwargs):
     if args or kwargs:
+        if var.is_passive(x):
+            return observed(x).view(*args, **kwargs)
         raise UnsupportedFunctionError(f"ndarray.view with another dtype has no derivative{_at()}: use astype")
     return var.view_of(x, var.value_of(x).view())
 
@@ -731,6 +901,17 @@ def dtype_error(row, dtype, level) -> TracedValueError:
         f"{what}, and complex values have derivatives in forward mode only: use wengert.jvp, wengert.derivative, or "
         "wengert.jacobian, which also gives the gradient of a real function; or write it with pairs of real numbers"
     )
+
+
+def is_undefined(given, found):
+    """Did a rule find no tangents where it was given numbers? Then it says so by NaN."""
+    return np.isnan(var.plain(found)).any() and not any(np.isnan(var.plain(x)).any() for x in given)
+
+
+def check_defined(row, found):
+    """Raise if the derivative `found` has a NaN for tangents that `row` has not; None if all rows had theirs."""
+    if row is not None and np.isnan(var.plain(found)).any():
+        raise NonSmoothError(f"{row.name} has no derivative here: {row.undefined}")
 
 
 def no_complex_rule(row) -> UnsupportedFunctionError:

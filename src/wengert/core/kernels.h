@@ -129,12 +129,16 @@ static inline double wg_arctanh_second(double a) {
 
 /* -t (1 - t) / (1 + t)**3 with t = exp(-|a|) and the sign of a; 1 - t by its series where it would cancel */
 static inline double wg_expit_second(double a) {
-    const double x = fabs(a), t = exp(-x);
-    double d = 1.0 - x * (1.0 / 15); /* (1 - t) / x, written out because a loop would not be vectorised */
-#define WG_STEP(m) d = 1.0 - d * x * (1.0 / m);
-    WG_STEP(14) WG_STEP(13) WG_STEP(12) WG_STEP(11) WG_STEP(10) WG_STEP(9) WG_STEP(8)
-    WG_STEP(7) WG_STEP(6) WG_STEP(5) WG_STEP(4) WG_STEP(3) WG_STEP(2)
-#undef WG_STEP
+    const double x = fabs(a), q = x * x, t = exp(-x);
+    /* (1 - t) / x, its even and its odd powers side by side, written out because a loop would not be vectorised */
+    double odd = 1.0 / 87178291200, even = 1.0 / 1307674368000, d;
+    odd = 1.0 / 479001600 + q * odd, even = 1.0 / 6227020800 + q * even;
+    odd = 1.0 / 3628800 + q * odd, even = 1.0 / 39916800 + q * even;
+    odd = 1.0 / 40320 + q * odd, even = 1.0 / 362880 + q * even;
+    odd = 1.0 / 720 + q * odd, even = 1.0 / 5040 + q * even;
+    odd = 1.0 / 24 + q * odd, even = 1.0 / 120 + q * even;
+    odd = 0.5 + q * odd, even = 1.0 / 6 + q * even;
+    d = 1.0 + q * even - x * odd;
     d = x < 0.5 ? x * d : 1.0 - t;
     return copysign(t * d / ((1.0 + t) * (1.0 + t) * (1.0 + t)), -a);
 }
@@ -191,9 +195,9 @@ static inline double wg_sign(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 :
     R(SUBTRACT, "subtract", CHEAP, a - b, 0, 0, 1.0, -1.0, 0.0, 0.0, 0.0)                                             \
     R(MULTIPLY, "multiply", CHEAP, a * b, WG_B, WG_A, b, a, 0.0, 1.0, 0.0)                                            \
     R(DIVIDE, "divide", CHEAP, a / b, WG_B, WG_B | WG_Y, 1.0 / b, -y / b, 0.0, -1.0 / b / b, 2.0 * (y / b) / b)       \
-    R(POW, "", COSTLY, pow(a, b), WG_A | WG_B | WG_Y, WG_A | WG_Y,                                                    \
+    R(POW, "", COSTLY, pow(a, b), WG_A | WG_B | WG_Y, WG_A | WG_B | WG_Y,                                                \
        wg_pow_a(a, b, y), wg_pow_b(a, y), wg_pow_aa(a, b, y), wg_pow_ab(a, b, y), wg_pow_bb(a, y))                    \
-    R(POWER, "power", COSTLY, pow(a, b), WG_A | WG_B | WG_Y, WG_A | WG_Y,                                             \
+    R(POWER, "power", COSTLY, pow(a, b), WG_A | WG_B | WG_Y, WG_A | WG_B | WG_Y,                                         \
        wg_pow_a(a, b, y), wg_pow_b(a, y), wg_pow_aa(a, b, y), wg_pow_ab(a, b, y), wg_pow_bb(a, y))                    \
     R(HYPOT, "hypot", CHEAP, hypot(a, b), WG_A | WG_B | WG_Y, WG_A | WG_B | WG_Y,                                     \
        y == 0.0 ? 0.0 : a / y, y == 0.0 ? 0.0 : b / y,                                                                \

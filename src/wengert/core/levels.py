@@ -36,6 +36,11 @@ def outside() -> Iterator[None]:
         running.reset(token)
 
 
+def is_recording() -> bool:
+    """Is what runs here recorded in order to be replayed?"""
+    return any(recorder.level.recording for recorder in running.get() if type(recorder) is not Watch)
+
+
 class Watch:
     """Stands among the running derivatives where `wengert.detect_nan` was entered.
 

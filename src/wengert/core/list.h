@@ -10,8 +10,10 @@
 /* Loops over arrays are compiled for several instruction sets and chosen at run time, where the platform can. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #define WG_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#define WG_ROW_CLONES __attribute__((target_clones("avx2", "default"))) /* of short loops */
 #else
 #define WG_CLONES
+#define WG_ROW_CLONES
 #endif
 
 /* For what must become part of its caller, which is compiled for another instruction set or for a fixed k. */

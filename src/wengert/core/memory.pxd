@@ -27,8 +27,10 @@ cdef class Level:                       # which derivative a value belongs to
     cdef int kind
     cdef readonly bint live             # of the other kinds: has not ended
     cdef readonly bint silent           # inside a passive block
+    cdef readonly bint recording        # its operations, or those around it, are recorded to be replayed
     cdef readonly int depth             # number of derivatives around this one
     cdef readonly Py_ssize_t k          # of a forward level: directions
+    cdef readonly object doubtful       # of a forward level: a row that had no tangents somewhere, and gave NaN
     cdef object recorder                # of a nested level: its list, until it ends
 
 
@@ -51,6 +53,7 @@ cdef cnp.ndarray outline(cnp.ndarray array)     # shape, strides and address of 
 
 cdef bint same_shape(cnp.ndarray x, cnp.ndarray y)
 cdef cnp.ndarray view_at(char *data, object owner, cnp.ndarray like, Py_ssize_t k, Py_ssize_t span)
+cdef bint owns_memory(cnp.ndarray x)            # no other array refers to it
 cdef cnp.ndarray kept(cnp.ndarray x)            # a copy, from the pool
 cdef cnp.ndarray same_layout(cnp.ndarray x)     # a copy with the same strides
 

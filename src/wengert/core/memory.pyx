@@ -11,8 +11,10 @@ cimport cython
 cimport numpy as cnp
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from cpython.object cimport PyObject, PyTypeObject
-from cpython.ref cimport Py_INCREF
+from cpython.ref cimport Py_INCREF, Py_REFCNT
 from libc.string cimport memcpy, memset
+
+from wengert.core import levels
 
 cnp.import_array()
 
@@ -133,6 +135,7 @@ cdef class Level:
         self.depth = depth
         self.k = k
         self.recorder = recorder
+        self.recording = depth > 0 and levels.is_recording()
         self.live = True
 
     def pause(self):
@@ -246,6 +249,14 @@ cdef bint one_place_each(cnp.ndarray x):
                 return False
             reach = stride * size
     return True
+
+
+cdef bint owns_memory(cnp.ndarray x):
+    """Is there no other array with this memory, of NumPy's or from the pool?"""
+    if cnp.PyArray_CHKFLAGS(x, cnp.NPY_ARRAY_OWNDATA):
+        return True
+    base = cnp.get_array_base(x)
+    return type(base) is Block and Py_REFCNT(base) == 2       # the array's reference, and this one
 
 
 cdef cnp.ndarray kept(cnp.ndarray x):

@@ -38,6 +38,7 @@ cdef class Entry:
     cdef object y                   # the result, as the level around sees it
     cdef object key                 # index of a gather or a write; map of a rearrangement
     cdef object index_map
+    cdef Buffer under               # of a write: where it is for the level around, whatever level writes there next
     cdef object saved               # what a write overwrote
     cdef object won                 # of the writes to repeated places, those that stayed
     cdef object place               # in a watched list: where in f the call stands
@@ -145,6 +146,7 @@ cdef class List:
         """Write into a view (or at an advanced index of it), keeping what it overwrites."""
         cdef Entry entry = Entry.__new__(Entry)
         cdef Buffer under = <Buffer>buffer.under
+        entry.under = under
         entry.out = buffer
         entry.view = view
         entry.key = key
@@ -316,7 +318,8 @@ cdef class List:
 def index_of(Entry entry):
     """Where each element at an index comes from, counted from 1."""
     view = entry.sources[0][3]
-    return np.arange(1, np.size(view) + 1).reshape(np.shape(view))[entry.key]
+    places = np.arange(1, np.size(view) + 1).reshape(np.shape(view))
+    return (var.clean(places) if var.holds_var(entry.key) else places)[entry.key]
 
 
 cdef object place_of(Buffer under, cnp.ndarray view, key):
@@ -327,9 +330,8 @@ cdef object place_of(Buffer under, cnp.ndarray view, key):
 
 cdef swap(Entry entry):
     """Exchange what a write wrote with what it overwrote: a write of the level around."""
-    cdef Buffer under = <Buffer>entry.out.under
-    other = np.copy(place_of(under, entry.view, entry.key))
-    store(under, entry.view, entry.key, entry.saved)
+    other = np.copy(place_of(entry.under, entry.view, entry.key))
+    store(entry.under, entry.view, entry.key, entry.saved)
     entry.saved = other
 
 

@@ -3,26 +3,27 @@
 """From a function's arguments to its outputs and back: what the transforms ask of one recording."""
 
 cimport numpy as cnp
+from cpython.contextvars cimport PyContextVar_Reset, PyContextVar_Set, get_value
+from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
 import numpy as np
 
-from wengert.core.levels import running
+from wengert.core import levels
 from wengert.core.memory cimport (
     FORWARD, Buffer, Level, is_double, is_vector, kept, new_buffer, same_layout, same_shape, view_at,
 )
-from wengert.core.tape cimport WG_INPUT, Tape, push
+from wengert.core.tape cimport WG_INPUT, Tape, push, wg_in_groups, wg_range, wg_whole, wg_widen
 from wengert.core.var cimport (
     ArrayVar, ScalarDual, ScalarVar, array_var, clean, dual_array, is_var, level_of, mixed_message, scalar,
-    scalar_list,
-    tangents_of, with_tangents,
+    scalar_list, tangents_of, with_tangents,
 )
 
 from wengert.errors import LevelError
 
 cnp.import_array()
 
-cdef object float64 = np.float64, ndarray = np.ndarray
+cdef object float64 = np.float64, ndarray = np.ndarray, running = levels.running
 
 
 def independent(recorder, value):
@@ -39,6 +40,8 @@ def independent(recorder, value):
     buffer = new_buffer(array, tape.level)
     buffer.owner = array
     tape.roots.append(buffer)
+    if tape.recording and array.dtype.kind == "f":
+        tape.active.add(buffer)
     x = array_var(buffer, array)
     x.scalar = not isinstance(value, ndarray)
     return x
@@ -163,12 +166,14 @@ def pull_back(recorder, list inputs, list outputs, cotangents, Py_ssize_t k, bin
     `cotangents` holds one array an output (None: no contribution), or is a pair ``(first, last)``: then the seeds
     are the rows `first` to `last` of the identity over all elements of the outputs.
     """
-    cdef list found = []
-    cdef Py_ssize_t offset = 0
-    cdef Tape tape
     if type(recorder) is not Tape:
         return recorder.pull_back(inputs, outputs, cotangents, k, stacked, consume)
-    tape = <Tape>recorder
+    return pull_tape(<Tape>recorder, inputs, outputs, cotangents, k, stacked, consume)
+
+
+cdef list pull_tape(Tape tape, list inputs, list outputs, cotangents, Py_ssize_t k, bint stacked, bint consume):
+    cdef list found = []
+    cdef Py_ssize_t offset = 0
     tape.begin(k, stacked)
     try:
         for i, y in enumerate(outputs):
@@ -205,12 +210,12 @@ cdef Py_ssize_t seed_rows(Tape tape, object y, Py_ssize_t offset, Py_ssize_t fir
     cdef cnp.ndarray v
     if type(y) is ScalarVar:
         if first <= offset < first + k:
-            tape.adjoint[(<ScalarVar>y).slot * k + offset - first] += 1.0
+            seed_unit(tape, (<ScalarVar>y).slot, offset - first)
         return offset + 1
     if type(y) is list or type(y) is tuple:             # of scalars, standing for an array
         for x in y:
             if type(x) is ScalarVar and first <= offset < first + k:
-                tape.adjoint[(<ScalarVar>x).slot * k + offset - first] += 1.0
+                seed_unit(tape, (<ScalarVar>x).slot, offset - first)
             offset += 1
         return offset
     size = np.size(y) if type(y) is not ArrayVar else cnp.PyArray_SIZE((<ArrayVar>y).v)
@@ -233,6 +238,17 @@ cdef Py_ssize_t seed_rows(Tape tape, object y, Py_ssize_t offset, Py_ssize_t fir
     return offset + size
 
 
+cdef inline int seed_unit(Tape tape, int32_t slot, Py_ssize_t j) except -1:
+    """Add 1 in direction j to the adjoint of a slot."""
+    cdef double *row = tape.adjoint + slot * tape.width
+    cdef wg_range unit
+    if tape.k > 1:
+        unit.low, unit.high = <int32_t>j, <int32_t>(j + 1)
+        wg_widen(row, &tape.ranges[slot], wg_in_groups(unit))
+    row[j] += 1.0
+    return 0
+
+
 cdef object adjoint_of(Tape tape, object x):
     """Adjoint of an input, in memory of its own."""
     cdef ArrayVar v
@@ -242,7 +258,8 @@ cdef object adjoint_of(Tape tape, object x):
         if not tape.stacked:
             return float64(tape.adjoint[(<ScalarVar>x).slot])
         adjoint = <cnp.ndarray>cnp.PyArray_EMPTY(1, &k, cnp.NPY_DOUBLE, 0)
-        memcpy(cnp.PyArray_DATA(adjoint), tape.adjoint + (<ScalarVar>x).slot * k, k * sizeof(double))
+        memcpy(cnp.PyArray_DATA(adjoint), wg_whole(tape.adjoint, tape.ranges, (<ScalarVar>x).slot, tape.width),
+               k * sizeof(double))
         return adjoint
     v = <ArrayVar>x
     adjoint = tape.adjoint_view(v.buffer, v.v)   # shares the shadow, which the sweep gives up
@@ -262,7 +279,7 @@ def quick(call, str name, tuple args, dict kwargs, Py_ssize_t position, Py_ssize
     cdef Tape tape
     cdef ArrayVar v
     cdef cnp.ndarray x
-    if not 0 <= position < len(args) or type(args[position]) is not ndarray or running.get():
+    if not 0 <= position < len(args) or type(args[position]) is not ndarray or get_value(running):
         return None
     x = <cnp.ndarray>args[position]
     if not is_double(x) or (n >= 0 and cnp.PyArray_SIZE(x) != n):
@@ -270,14 +287,14 @@ def quick(call, str name, tuple args, dict kwargs, Py_ssize_t position, Py_ssize
     tape = Tape.__new__(Tape, name)
     v = <ArrayVar>independent(tape, x)
     traced = (v,) if len(args) == 1 else (*args[:position], v, *args[position + 1:])
-    token = running.set((tape,))
+    token = PyContextVar_Set(running, (tape,))
     try:
-        y = call(*traced, **kwargs)
+        y = call(*traced, **kwargs) if kwargs else call(*traced)
     except BaseException:
         tape.close()
         raise
     finally:
-        running.reset(token)
+        PyContextVar_Reset(running, token)
     size = size_of_line(tape, y)
     if size < 0 or v.buffer.written or (m >= 0 and size != m) or (m == 0) != (type(y) is ScalarVar):
         return tape, v, y
@@ -285,9 +302,9 @@ def quick(call, str name, tuple args, dict kwargs, Py_ssize_t position, Py_ssize
         if m < 0 and not accept(cnp.PyArray_SIZE(x), size, tape.n + tape.elements):
             return tape, v, y
         if m == 0:
-            found = pull_back(tape, [v], [y], [1.0], 1, False, True)
+            found = pull_tape(tape, [v], [y], [1.0], 1, False, True)
         else:
-            found = pull_back(tape, [v], [y], (0, size), size, True, True)
+            found = pull_tape(tape, [v], [y], (0, size), size, True, True)
     except BaseException:
         tape.close()
         raise
@@ -321,22 +338,22 @@ def quick_push(call, str name, tuple args, dict kwargs, v):
     cdef ArrayVar x
     cdef Buffer buffer
     cdef cnp.ndarray at, y
-    if type(args[0]) is not ndarray or type(v) is not ndarray or running.get():
+    if type(args[0]) is not ndarray or type(v) is not ndarray or get_value(running):
         return None
     at = <cnp.ndarray>args[0]
     if not is_vector(at) or not is_vector(<cnp.ndarray>v) or not same_shape(at, <cnp.ndarray>v):
         return None
     level = Level(name, 0, 1)
     x = dual_array(level, kept(at), kept(<cnp.ndarray>v))
-    token = running.set((level,))
+    token = PyContextVar_Set(running, (level,))
     try:
         found = call(x, *args[1:], **kwargs)
     except BaseException:
         level.close()
         raise
     finally:
-        running.reset(token)
-    if not x.buffer.written:
+        PyContextVar_Reset(running, token)
+    if not x.buffer.written and level.doubtful is None:
         if type(found) is ScalarDual and (<ScalarDual>found).level is level:
             level.close()
             return float64((<ScalarDual>found).v), float64((<ScalarDual>found).t[0])

@@ -61,13 +61,13 @@ from wengert.core.follow import (
 )
 from wengert.core.rename import BUILTINS, TooWide, alias_of, chain, forget, private, read, rename
 
-__all__ = ["rebound", "register"]
+__all__ = ["Plan", "Proxy", "make_twin", "rebound", "register"]
 
 _OWN = __name__.partition(".")[0]
 _PINNED = 256  # plans that may keep their own key alive
 _REACH = 100  # objects met in one plan, beyond which attributes of objects are not followed
 
-_plans = {}  # id(function, class or object) -> _Plan
+_plans = {}  # id(function, class or object) -> Plan
 _twins = weakref.WeakValueDictionary()  # id(class) -> its twin
 _pinned = collections.deque()
 _lock = threading.RLock()
@@ -98,7 +98,7 @@ class _AbstractTwinType(_TwinType, abc.ABCMeta):
     pass
 
 
-def _make_twin(cls, bases, **body):
+def make_twin(cls, bases, **body):
     body |= {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
     body |= {"__class__": property(lambda self: cls), "_wengert_original": cls}  # `self.__class__ is Model`
     kind = _TwinType if type(cls) is type else _AbstractTwinType
@@ -135,7 +135,7 @@ class _Attribute:
         del twin.__dict__[self.name]
 
 
-class _Proxy(types.ModuleType):
+class Proxy(types.ModuleType):
     """A user's module as renamed code sees it: reads and writes are the module's, functions come rebound."""
 
     __slots__ = ("_wengert_of",)
@@ -155,13 +155,13 @@ class _Proxy(types.ModuleType):
         delattr(_of.__get__(self)[0], name)
 
 
-_of = _Proxy._wengert_of
+_of = Proxy._wengert_of
 
 
 # Plans ------------------------------------------------------------------------------------------------------
 
 
-class _Plan:
+class Plan:
     """How a function runs, or a class or an object is replaced: what was looked at, and what becomes of it.
 
     `changed` maps the id of each object to be replaced to its renamed code (functions), its twin (classes)
@@ -173,24 +173,16 @@ class _Plan:
     """
 
     __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "fixed", "holders",
-                 "kinds", "loose", "methods", "orders", "recipes", "refs", "run", "sizes")  # fmt: skip
+                 "is_plain", "kinds", "loose", "methods", "orders", "recipes", "refs", "run", "sizes")  # fmt: skip
+
+    twins = _twins
 
     def __init__(self, root):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
         self.copies, self.copy = {}, None
         nodes, objects = self.explore(root)
         self.watch(root, nodes, objects)
-        for value in nodes:
-            if type(value) is types.FunctionType and id(value) in self.changed:
-                self.rename(value)
-        fresh, memo = [], {}
-        classes = [value for value in nodes if isinstance(value, type)]
-        for cls in classes:
-            self.twin_class(cls, fresh)
-        for cls in fresh:  # all twins exist now, so that methods may hold instances of any
-            self.fill(cls, memo)
-        for alias in self.aliases:
-            BUILTINS[alias.name] = self.build(alias.ref(), memo)
+        classes = self.make(nodes, {})
         self.run = self.changed.get(id(root))
         is_lasting = type(root) is not types.FunctionType or is_module_namespace(root.__globals__)
         if self.run and self.code:
@@ -203,6 +195,21 @@ class _Plan:
             _pinned.append(id(root))
             while len(_pinned) > _PINNED:
                 _plans.pop(_pinned.popleft(), None)
+
+    def make(self, nodes, memo):
+        """Rename the code of functions, make the twins of classes, and fill the aliases; gives the classes."""
+        for value in nodes:
+            if type(value) is types.FunctionType and id(value) in self.changed:
+                self.rename(value)
+        fresh = []
+        classes = [value for value in nodes if isinstance(value, type)]
+        for cls in classes:
+            self.twin_class(cls, fresh)
+        for cls in fresh:  # all twins exist now, so that methods may hold instances of any
+            self.fill(cls, memo)
+        for alias in self.aliases:
+            BUILTINS[alias.name] = self.build(alias.ref(), memo)
+        return classes
 
     def explore(self, root):
         """All objects reached from `root`; those that reach a registered one are entered in `changed`."""
@@ -223,10 +230,10 @@ class _Plan:
             nodes.append(value)
 
         if type(root) is not types.FunctionType or can_copy(root):
-            enter(root, None)
+            enter(root, home_of(root))
         for value in nodes:
             key, home = id(value), homes[id(value)]
-            if type(value) is types.FunctionType and self.imports(value):
+            if self.is_seed(value):
                 seeds.append(key)
             parts = parts_of(value)
             if len(objects) > _REACH and key in objects:
@@ -249,6 +256,14 @@ class _Plan:
             if key in self.changed:  # what it holds is replaced: it needs a twin, whatever its class
                 self.changed.setdefault(id(type(value)), True)
         return nodes, objects
+
+    def is_seed(self, value):
+        """Is `value` to be replaced whatever it reaches?"""
+        return type(value) is types.FunctionType and bool(self.imports(value))
+
+    def is_replaced(self, space, name, value):
+        """Does a name of this namespace, which holds `value`, yield something else?"""
+        return id(value) in REGISTERED or id(value) in self.changed
 
     @staticmethod
     def imports(f):
@@ -310,6 +325,7 @@ class _Plan:
         bases = {base for cls in sizes for base in cls.__mro__[1:]}
         self.orders = tuple((cls, cls.__mro__) for cls in sizes if cls not in bases)
         self.holders = tuple(holders)
+        self.is_plain = not (codes or sizes or self.orders or self.cells or holders or self.loose)
 
     def holds(self, root):
         """Whether all is as it was looked at."""
@@ -319,6 +335,10 @@ class _Plan:
         for get, name, kind in self.kinds:
             if type(get(name)) is not kind:
                 return False
+        return self.is_plain or self.rest_holds(root)
+
+    def rest_holds(self, root):
+        """The same of what most functions have none of."""
         for f, code, defaults in self.codes:
             if f.__code__ is not code or f.__defaults__ is not defaults:
                 return False
@@ -349,33 +369,39 @@ class _Plan:
                 return False
         return True
 
-    def rename(self, f):
-        """Enter f's renamed code, or that it stays as it is."""
-        held, names, sources = f.__globals__, {}, set()
-        known, imports, aliases = read(f.__code__), self.imports(f), []
+    def renaming(self, f):
+        """What is renamed in f's code: the arguments of `rename`, and the aliases among the new names."""
+        held, names, sources, aliases = f.__globals__, {}, set(), []
 
         def stand_in(name, value):
-            alias = alias_of(value, name)
+            alias = self.alias(value, name)
             aliases.append(alias)
             names[name] = alias.name
             if isinstance(value, (type, types.ModuleType)):
                 sources.add(name)
 
-        for name in known.names:
+        for name in read(f.__code__).names:
             value = held[name] if name in held else BUILTINS.get(name)
             if id(value) in REGISTERED:
                 names[name] = REGISTERED[id(value)][2]
             elif id(value) in self.changed:
                 stand_in(name, value)
-        for name, _, _, value in steps_of(f):
-            if name not in names and (id(value) in REGISTERED or id(value) in self.changed):
+        for name, module, attribute, value in steps_of(f):
+            if name not in names and self.is_replaced(vars(module), attribute, value):
                 self.changed[id(held[name])] = True
                 stand_in(name, held[name])
-        key = (names, sources, imports)
+        return (names, sources, self.imports(f)), aliases
+
+    alias = staticmethod(alias_of)
+
+    def rename(self, f):
+        """Enter f's renamed code, or that it stays as it is."""
+        known = read(f.__code__)
+        key, aliases = self.renaming(f)
         if known.latest[0] != key:
             try:
                 # The aliases stay with a module's code, so that fresh functions of one lambda use the same.
-                kept = aliases if is_module_namespace(held) else []
+                kept = aliases if is_module_namespace(f.__globals__) else []
                 known.latest = (key, rename(f.__code__, *key), kept)
             except TooWide:
                 known.latest = (key, None, [])
@@ -400,10 +426,10 @@ class _Plan:
         for name, value in self.replaced_methods(cls):
             codes = [self.changed.get(id(part)) for part in parts_of(value)]
             recipe.append((name, id(value), self.changed[id(value)], codes))
-        twin = _twins.get(id(cls))
+        twin = self.twins.get(id(cls))
         if twin is None or twin._wengert_recipe != recipe:
             try:
-                twin = _make_twin(cls, bases, _wengert_recipe=recipe, _wengert_leaves={})
+                twin = make_twin(cls, bases, _wengert_recipe=recipe, _wengert_leaves={})
             except TypeError:  # bases that cannot be ordered
                 del self.changed[id(cls)]
                 return
@@ -424,7 +450,7 @@ class _Plan:
             type.__setattr__(self.changed[id(cls)], name, method)
             if type(method) is functools.cached_property:
                 method.__set_name__(cls, name)
-        _twins[id(cls)] = self.changed[id(cls)]
+        self.twins[id(cls)] = self.changed[id(cls)]
 
     def build(self, value, memo):
         """The replacement of `value`, or `value`; `memo` closes cycles through cells and attributes."""
@@ -451,12 +477,16 @@ class _Plan:
         if kind in WRAPPERS and kind is not LRU:
             return kind(*(self.build(part, memo) for part in parts_of(value)))
         if kind is types.ModuleType:
-            return _Proxy(value)
+            return self.proxy(value, memo)
         if isinstance(value, type):
             return new if isinstance(new, type) else value
         if kind is LRU or py_func_of(value):
             return self.build(parts_of(value)[0], memo)
         return self.twin(value, memo)
+
+    def proxy(self, module, memo):
+        """What stands for a module of the user's."""
+        return Proxy(module)
 
     def twin(self, value, memo):
         """The twin of an object, or the object."""
@@ -489,8 +519,12 @@ class _Plan:
         for name in dress:
             setattr(copy, name, getattr(f, name))
         for k in swaps:
-            cells[k].cell_contents = self.build(f.__closure__[k].cell_contents, memo)
+            cells[k].cell_contents = self.content(f.__closure__[k], memo)
         return copy
+
+    def content(self, cell, memo):
+        """What a replaced cell holds."""
+        return self.build(cell.cell_contents, memo)
 
     def recipe(self, f):
         """Indices of the cells of f to be replaced, and the attributes that its code alone does not give."""
@@ -536,7 +570,7 @@ def _leaf(twin, names):
     leaf = twin._wengert_leaves.get(names)
     if leaf is None:
         body = {name: _Attribute(name) for name in names}
-        leaf = _make_twin(twin._wengert_original, [twin], __slots__=("_wengert_held",), **body)
+        leaf = make_twin(twin._wengert_original, [twin], __slots__=("_wengert_held",), **body)
         for attribute in body.values():
             attribute.leaf = leaf
         twin._wengert_leaves[names] = leaf
@@ -593,6 +627,12 @@ def rebound(f):
     return plan.copy_function(f, plan.run, {})
 
 
+def home_of(f):
+    """Where what is reached from `f` by its arguments is at home; `is_followed` takes it."""
+    f = f.func if type(f) is functools.partial else f
+    return place_of(getattr(f, "__module__", None)), getattr(f, "__globals__", None)
+
+
 def _import_alias(dotted, form):
     """Private name of the module that an import of `dotted` in this form should give, or None."""
     # A submodule not loaded yet is loaded by the statement itself, so that must stay.
@@ -608,7 +648,7 @@ def _bind(root):
     """A new plan for `root`, or None where something surprises us."""
     with _lock:
         try:
-            plan = _plans[id(root)] = _Plan(root)
+            plan = _plans[id(root)] = Plan(root)
         except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
             plan = _plans.pop(id(root), None) and None
     return plan
@@ -651,7 +691,7 @@ def _rebound_object(f):
             method = plan.methods[func] = getattr(type(twin), name)
         return types.MethodType(method, twin)
     if kind is functools.partial:
-        home = place_of(getattr(f.func, "__module__", None)), getattr(f.func, "__globals__", None)
+        home = home_of(f)
         args = [_replaced(arg, home) for arg in f.args]
         return kind(rebound(f.func), *args, **{k: _replaced(arg, home) for k, arg in f.keywords.items()})
     if kind is staticmethod:
@@ -677,7 +717,7 @@ def _replaced(value, home):
     if id(value) in REGISTERED:
         return REGISTERED[id(value)][1]
     if is_kin(value, home[0]):
-        return _Proxy(value)
+        return Proxy(value)
     if isinstance(value, type) or not is_followed(value, home):
         return value
     if type(value) in (types.FunctionType, *WRAPPERS):

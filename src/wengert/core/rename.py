@@ -19,7 +19,7 @@ import sys
 import types
 import weakref
 
-__all__ = ["BUILTINS", "KNOWN", "TooWide", "alias_of", "chain", "forget", "private", "read", "rename"]
+__all__ = ["BUILTINS", "KNOWN", "Alias", "TooWide", "alias_of", "chain", "forget", "private", "read", "rename"]
 
 BUILTINS = vars(builtins)
 # 3.15 packs flags into IMPORT_NAME's argument; a bytecode we have not read is left alone.
@@ -158,20 +158,22 @@ class Code:
     """What a code object and those nested in it do with names, and its latest renamed copy.
 
     `names` are read as globals, `paths` the attributes read from them as (name, attribute, ...); `assigned`
-    and `written` are the globals and the free variables assigned; `imports` are pairs (dotted name, form).
+    and `written` are the globals and the free variables assigned; `imports` are pairs (dotted name, form);
+    `mentioned` are all names, those of attributes among them.
     """
 
-    __slots__ = ("assigned", "imports", "latest", "names", "paths", "ref", "written")
+    __slots__ = ("assigned", "imports", "latest", "mentioned", "names", "paths", "ref", "written")
 
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
-        self.paths, self.latest = set(), (None, None)
+        self.paths, self.mentioned, self.latest = set(), set(), (None, None)
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
         self.read(code)
         self.names -= self.assigned
         self.paths = [path for path in self.paths if path[0] in self.names]
 
     def read(self, code):
+        self.mentioned.update(code.co_names)
         instructions = _decode(code)
         for k, (_, op, arg, _) in enumerate(instructions):
             if op == _LOAD_GLOBAL or op in _LOADS:

@@ -5,19 +5,11 @@
  *   second_a  += second_i * pa + adjoint_i * (paa * tangent_a + pab * tangent_b)
  *
  * `second` is the tangent of the adjoint. Strong zero holds in every product: see sweep.h.
- * A slot of scalar code depends on few directions. Its row of k numbers is kept with the range of those that may
- * differ from 0, and holds nothing outside: neither memory nor time is spent on the others.
  */
 #ifndef WENGERT_SECOND_H
 #define WENGERT_SECOND_H
 
-#include <string.h>
-
-#include "list.h"
-
-typedef struct {
-    int32_t low, high; /* directions; empty where low >= high */
-} wg_range;
+#include "rows.h"
 
 typedef struct {
     double *adjoint;                        /* of slot i: one number */
@@ -28,44 +20,6 @@ typedef struct {
 } wg_second;
 
 #define WG_NOT_UNIT PTRDIFF_MIN
-
-/* Widen a range to take in another; what is new in the row becomes 0. */
-WG_INLINE void wg_widen(double *row, wg_range *r, wg_range other) {
-    if (r->low >= r->high) *r = (wg_range){other.low, other.low};
-    for (; r->low > other.low; r->low--) row[r->low - 1] = 0.0;
-    for (; r->high < other.high; r->high++) row[r->high] = 0.0;
-}
-
-/* y += p * x */
-WG_INLINE void wg_add_row(double *restrict y, wg_range *ry, const double *restrict x, wg_range rx, double p,
-                          const ptrdiff_t k) {
-    int32_t j;
-    if (k == 1) {
-        if (x[0] != 0.0 && p != 0.0) y[0] += p * x[0];
-        return;
-    }
-    if (p == 0.0 || rx.low >= rx.high) return;
-    wg_widen(y, ry, rx);
-    if (isfinite(p))
-        for (j = rx.low; j < rx.high; j++) y[j] += p * x[j];
-    else
-        for (j = rx.low; j < rx.high; j++)
-            if (x[j] != 0.0) y[j] += p * x[j];
-}
-
-WG_INLINE wg_range wg_trimmed(const double *row, ptrdiff_t k) {
-    wg_range r = {0, (int32_t)k};
-    if (k == 1) return r;
-    while (r.low < r.high && row[r.low] == 0.0) r.low++;
-    while (r.high > r.low && row[r.high - 1] == 0.0) r.high--;
-    return r;
-}
-
-/* A row as plain numbers, zeros included, for those who do not look at its range. */
-static inline double *wg_whole(double *rows, wg_range *ranges, ptrdiff_t i, ptrdiff_t k) {
-    if (k > 1) wg_widen(rows + i * k, ranges + i, (wg_range){0, (int32_t)k});
-    return rows + i * k;
-}
 
 /* An entry's operands that are slots (or -1), and its partials in them. */
 typedef struct {
@@ -142,8 +96,8 @@ WG_INLINE ptrdiff_t wg_tangents_k(const wg_list *t, const wg_second *s, ptrdiff_
             wg_swap(t, i);
         } else {
             const wg_entry e = wg_read(t, i, 1);
-            if (e.ia >= 0) wg_add_row(row, s->tangents + i, s->tangent + e.ia * k, s->tangents[e.ia], e.pa, k);
-            if (e.ib >= 0) wg_add_row(row, s->tangents + i, s->tangent + e.ib * k, s->tangents[e.ib], e.pb, k);
+            if (e.ia >= 0) wg_add_row(row, s->tangents + i, s->tangent + e.ia * k, s->tangents[e.ia], e.pa, k, 1);
+            if (e.ib >= 0) wg_add_row(row, s->tangents + i, s->tangent + e.ib * k, s->tangents[e.ib], e.pb, k, 1);
         }
     }
     return n;
@@ -172,7 +126,7 @@ WG_INLINE ptrdiff_t wg_seconds_k(const wg_list *t, const wg_second *s, ptrdiff_t
             }
             if (ia >= 0) {
                 s->adjoint[ia] += *shadow;
-                wg_add_row(s->second + ia * k, s->seconds + ia, row, wg_trimmed(row, k), 1.0, k);
+                wg_add_row(s->second + ia * k, s->seconds + ia, row, wg_trimmed(row, k), 1.0, k, 1);
             }
             *shadow = 0.0;
             wg_swap(t, i);
@@ -195,11 +149,11 @@ WG_INLINE ptrdiff_t wg_seconds_k(const wg_list *t, const wg_second *s, ptrdiff_t
     if (slot >= 0) {                                                                                              \
         double *to = s->second + slot * k;                                                                        \
         wg_range *of = s->seconds + slot;                                                                         \
-        wg_add_row(to, of, row, range, p, k);                                                                     \
+        wg_add_row(to, of, row, range, p, k, 1);                                                                   \
         if (g != 0.0) {                                                                                           \
             if (p != 0.0) s->adjoint[slot] += g * p;                                                              \
-            if (p_own != 0.0) wg_add_row(to, of, s->tangent + slot * k, s->tangents[slot], g * p_own, k);         \
-            if (p_mixed != 0.0) wg_add_row(to, of, s->tangent + other * k, s->tangents[other], g * p_mixed, k);   \
+            if (p_own != 0.0) wg_add_row(to, of, s->tangent + slot * k, s->tangents[slot], g * p_own, k, 1);         \
+            if (p_mixed != 0.0) wg_add_row(to, of, s->tangent + other * k, s->tangents[other], g * p_mixed, k, 1);   \
         }                                                                                                         \
     }
             WG_BACK(e.ia, e.pa, e.paa, e.ib, e.pab)
@@ -368,17 +322,29 @@ WG_CLONES static void wg_combine(ptrdiff_t k, ptrdiff_t n, const wg_term *terms,
         }
 }
 
-/* Sum of n elements in each of k directions, added to a row. */
-WG_CLONES static void wg_add_sums(ptrdiff_t k, ptrdiff_t n, const double *x, ptrdiff_t x_step, double *row) {
+/* Sum of n elements, times factors p if there are any, in each of k directions, added to a row. */
+WG_CLONES static void wg_add_sums(ptrdiff_t k, ptrdiff_t n, const double *x, ptrdiff_t x_step, const double *p,
+                                  double *row) {
     ptrdiff_t i, j, m;
-    for (j = 0; j < k; j++, x += x_step) {
-        double part[8] = {0.0}, sum = 0.0;
-        for (i = 0; i + 8 <= n; i += 8)
-            for (m = 0; m < 8; m++) part[m] += x[i + m];
-        for (; i < n; i++) sum += x[i];
-        for (m = 0; m < 8; m++) sum += part[m];
-        row[j] += sum;
+#define WG_SUMS(element)                                       \
+    for (j = 0; j < k; j++, x += x_step) {                     \
+        double part[8] = {0.0}, sum = 0.0;                     \
+        for (i = 0; i + 8 <= n; i += 8)                        \
+            for (m = 0; m < 8; m++) part[m] += element(i + m); \
+        for (; i < n; i++) sum += element(i);                  \
+        for (m = 0; m < 8; m++) sum += part[m];                \
+        row[j] += sum;                                         \
     }
+#define WG_PLAIN(e) x[e]
+#define WG_WEIGHTED(e) (((x[e] == 0.0) | (p[e] == 0.0)) ? 0.0 : x[e] * p[e])
+    if (p) {
+        WG_SUMS(WG_WEIGHTED)
+    } else {
+        WG_SUMS(WG_PLAIN)
+    }
+#undef WG_SUMS
+#undef WG_PLAIN
+#undef WG_WEIGHTED
 }
 
 #endif

@@ -20,26 +20,24 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
-from wengert.core.memory cimport Block, Buffer, is_vector, same_shape, take, view_at
+from wengert.core.memory cimport Block, Buffer, is_vector, owns_memory, same_shape, take, view_at
 from wengert.core.pullback cimport adjoint_of, seed
 from wengert.core.tape cimport (
     CALL, ELEMENTWISE, GATHER, REARRANGE, STORE, SUM, WG_A, WG_ADD, WG_B, WG_MULTIPLY, WG_Y, Node, Tape,
-    product, swap, wg_list,
+    product, swap, wg_list, wg_range, wg_whole,
 )
 from wengert.core.var cimport ArrayVar, ScalarVar
 
 from wengert.core.calls import (
     is_matmul, is_matrix_product, pull_cross, pull_matrices, push_matrices, recorded_pullbacks, tangent_of_call,
 )
+from wengert.core.dispatch import check_defined, is_undefined
 from wengert.core.tape import kernel_rows
 from wengert.registry import strong
 
 cnp.import_array()
 
 cdef extern from "second.h" nogil:
-    ctypedef struct wg_range:
-        int32_t low, high
-
     ctypedef struct wg_second:
         double *adjoint
         double *tangent
@@ -61,7 +59,6 @@ cdef extern from "second.h" nogil:
     enum:
         WG_PA, WG_PB, WG_PAA, WG_PAB, WG_PBB
 
-    double *wg_whole(double *rows, wg_range *ranges, Py_ssize_t i, Py_ssize_t k)
     wg_range wg_trimmed(const double *row, Py_ssize_t k)
     Py_ssize_t wg_tangents(const wg_list *t, const wg_second *s, Py_ssize_t i, Py_ssize_t n, Py_ssize_t k)
     Py_ssize_t wg_seconds(const wg_list *t, const wg_second *s, Py_ssize_t i, Py_ssize_t stop, Py_ssize_t k)
@@ -73,7 +70,7 @@ cdef extern from "second.h" nogil:
     bint wg_is_costly(int op)
     void wg_combine(Py_ssize_t k, Py_ssize_t n, const wg_term *terms, int count, int add, double *out,
                     Py_ssize_t out_step)
-    void wg_add_sums(Py_ssize_t k, Py_ssize_t n, const double *x, Py_ssize_t x_step, double *row)
+    void wg_add_sums(Py_ssize_t k, Py_ssize_t n, const double *x, Py_ssize_t x_step, const double *p, double *row)
 
 
 cdef int reads[256][5]                  # what each column of a row reads: WG_A | WG_B | WG_Y
@@ -93,6 +90,9 @@ cdef class Jet:
     """What a second-order sweep knows of a buffer: k directions of its span each; None is 0."""
     cdef Block tangent
     cdef Block second               # tangent of the adjoint
+    # numbers, one an element, by which tangent and second, memory shared with others then, are to be multiplied
+    # in all directions alike; None is 1
+    cdef Block weights, second_weights
     cdef Block slope_a, slope_b     # partials of the elementwise entry that made it, where they are costly
     cdef Py_ssize_t unit            # element e moves in direction e - unit alone, or WG_NOT_UNIT
 
@@ -126,6 +126,7 @@ cdef class Second:
     cdef Py_ssize_t position        # the writes of the entries below are in force
     cdef bint swept                 # the backward sweep reached the first entry
     cdef dict overwritten           # tangents that array stores overwrote, by entry
+    cdef object doubtful            # a row that gave NaN for tangents it has not, or None
     cdef set spare                  # inputs whose adjoints nothing reads: only their seconds are asked for
 
     # ------------------------------------------------------------------------------------------ begin, end
@@ -257,12 +258,28 @@ cdef class Second:
             jet = <Jet>buffer.jet
             if jet is None or jet.tangent is None:
                 return None
+            if jet.weights is not None:
+                jet.tangent = self.product_of(buffer, jet.tangent, jet.weights)
+                jet.weights = None
             return view_at(jet.tangent.data + (<char *>cnp.PyArray_DATA(view) - buffer.low), jet.tangent, view,
                            self.k, buffer.span)
         if not self.is_moving(slot):
             return None
         return cnp.PyArray_SimpleNewFromData(1, &k, cnp.NPY_DOUBLE,
                                              wg_whole(self.rows.tangent, self.rows.tangents, slot, self.k))
+
+    cdef Block product_of(self, Buffer buffer, Block shared, Block weights):
+        """Tangents or seconds of a buffer in memory of its own."""
+        cdef Block block = take(max(1, self.k * buffer.span))
+        cdef wg_term term = whole_term(<double *>shared.data, step(buffer), <double *>weights.data)
+        wg_combine(self.k, step(buffer), &term, 1, False, <double *>block.data, step(buffer))
+        return block
+
+    cdef int own_second(self, Buffer buffer, Jet jet) except -1:
+        if jet.second_weights is not None:
+            jet.second = self.product_of(buffer, jet.second, jet.second_weights)
+            jet.second_weights = None
+        return 0
 
     cdef object unit_columns(self, Node node):
         """Tangents of a matrix times an input whose tangents are unit vectors: columns of the matrix. Else None."""
@@ -319,8 +336,8 @@ cdef class Second:
         if (buffer.id >= 0 or type(tangent) is not np.ndarray or not is_vector(<cnp.ndarray>tangent)
                 or not is_vector(view) or np.shape(tangent) != (self.k, *np.shape(view))
                 or <Py_ssize_t>cnp.PyArray_NBYTES(view) != buffer.span
-                or not is_lent and not cnp.PyArray_CHKFLAGS(
-                    <cnp.ndarray>tangent, cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE)):
+                or not is_lent and not (cnp.PyArray_ISWRITEABLE(<cnp.ndarray>tangent)
+                                        and owns_memory(<cnp.ndarray>tangent))):
             return False
         block = Block.__new__(Block)
         block.data = <char *>cnp.PyArray_DATA(<cnp.ndarray>tangent)
@@ -355,6 +372,8 @@ cdef class Second:
                 t = tangent_of_call(node.row, node.args, node.kwargs, operands_of(node), tangents, y)
             if t is None:
                 return 0
+            if node.row.undefined and is_undefined([y, *[given for given in tangents if given is not None]], t):
+                self.doubtful = node.row
         return self.put(node.out, node.y, <int32_t>i, t)
 
     cdef object rearranged(self, Node node, list tangents):
@@ -376,7 +395,8 @@ cdef class Second:
             t = self.tangent_of(node.abuf, node.a, -1)
             return self.put(None, None, <int32_t>i, t.sum(axis=tuple(range(1, t.ndim))))
         memset(row, 0, self.k * sizeof(double))
-        wg_add_sums(self.k, cnp.PyArray_SIZE(node.a), doubles(jet.tangent, node.abuf, node.a), step(node.abuf), row)
+        wg_add_sums(self.k, cnp.PyArray_SIZE(node.a), doubles(jet.tangent, node.abuf, node.a), step(node.abuf),
+                    doubles(jet.weights, node.abuf, node.a), row)
         self.rows.tangents[i] = wg_trimmed(row, self.k)
         return 0
 
@@ -498,7 +518,7 @@ cdef class Second:
                 return count
             term.x = doubles(jet.tangent, buffer, view_of(node, side))
             term.x_step = step(buffer)
-            term.p = f.p
+            term.p = self.weighted(doubles(jet.weights, buffer, view_of(node, side)), f, o)
             term.c = &f.c
             term.c_step = 0
             return count + 1
@@ -517,8 +537,47 @@ cdef class Second:
             term.x = ones
         return count + 1
 
+    cdef const double *weighted(self, const double *weights, Factor *f, Operands *o):
+        """The vector of a factor, times weights if there are any (not NULL); NULL where it stays a number."""
+        cdef wg_term term
+        cdef double *w
+        if weights == NULL:
+            return f.p
+        if f.p == NULL and f.c == 1.0:
+            return weights
+        w = o.scratch + o.used * o.n
+        o.used += 1
+        term = times_factor(weights, 0, f)
+        wg_combine(1, o.n, &term, 1, False, w, 0)
+        return w
+
+    cdef Block shared_of(self, Node node, wg_term *terms, int count):
+        """The memory of which all terms are multiples, element by element and in all directions alike, or None.
+
+        Their sum then is that memory and one vector of weights: many directions wait until somebody reads them.
+        """
+        cdef Buffer buffer
+        cdef Jet jet = <Jet>node.out.jet
+        cdef int m, side
+        if self.k < MANY:
+            return None
+        for m in range(count):
+            if terms[m].x != terms[0].x or terms[m].x_step == 0:
+                return None
+        if jet is not None and jet.second_weights is not None and <double *>jet.second.data == terms[0].x:
+            return jet.second
+        for side in range(2):
+            buffer = buffer_of(node, side)
+            jet = None if buffer is None else <Jet>buffer.jet
+            if (jet is not None and jet.tangent is not None and <double *>jet.tangent.data == terms[0].x
+                    and not buffer.written and is_whole(buffer, view_of(node, side))):
+                return jet.tangent
+        return None
+
     cdef int push_elementwise(self, Node node) except -1:
         """Tangent of the result: the sum of partial times tangent."""
+        cdef Jet jet
+        cdef Block shared
         cdef Operands o
         cdef Factor factors[2]
         cdef wg_term terms[2]
@@ -534,8 +593,16 @@ cdef class Second:
             if self.has_tangent(node, side):
                 self.find_slope(node, side, &o, &factors[side])
                 count = self.add_term(node, side, &o, &factors[side], terms, count)
-        if count:
+        if not count:
+            return 0
+        shared = self.shared_of(node, terms, count) if is_whole(node.out, node.y) else None
+        if shared is None:
             wg_combine(self.k, o.n, terms, count, False, <double *>self.fresh(node.out), step(node.out))
+            return 0
+        jet = jet_of(node.out)
+        jet.tangent = shared
+        jet.weights = take(max(1, node.out.span))
+        add_weights(o.n, terms, count, False, <double *>jet.weights.data)
         return 0
 
     cdef bint has_tangent(self, Node node, int side) except -1:
@@ -612,11 +679,13 @@ cdef class Second:
             self.find_slope(node, side, &o, &first[side])
             if dual is not None and not first[side].is_zero:
                 terms[0] = times_factor(doubles(dual, node.out, node.y), step(node.out), &first[side])
+                terms[0].p = self.weighted(doubles(jet.second_weights, node.out, node.y), &first[side], &o)
                 count = 1
             count = self.add_term(node, side, &o, &second[2 if side else 0], terms, count)
             count = self.add_term(node, 1 - side, &o, &second[1], terms, count)
             if count:
-                self.add_terms(node, side, &o, terms, count, is_last and dual is not None and not first[side].is_zero)
+                self.add_terms(node, side, &o, terms, count, is_last and dual is not None
+                               and jet.second_weights is None and not first[side].is_zero)
         if g != NULL:       # last of all: it was read so far, and may now give its memory
             for side in range(1, -1, -1):
                 if has_operand(node, side) and not first[side].is_zero:
@@ -635,7 +704,7 @@ cdef class Second:
         if buffer is None:
             w = o.scratch + o.used * o.n
             wg_combine(1, o.n, &term, 1, False, w, 0)
-            wg_add_sums(1, o.n, w, 0, self.rows.adjoint + slot_of(node, side))
+            wg_add_sums(1, o.n, w, 0, NULL, self.rows.adjoint + slot_of(node, side))
             return 0
         give = give and buffer.span == node.out.span
         add = self.tape.target(buffer, view_of(node, side), node.out.shadow if give else None, &adjoint)
@@ -650,16 +719,26 @@ cdef class Second:
         cdef Buffer buffer = buffer_of(node, side)
         cdef cnp.ndarray view = view_of(node, side)
         cdef int32_t slot = slot_of(node, side)
-        cdef Block block
+        cdef Block block, shared
         cdef Jet jet
         cdef bint is_fresh
         if buffer is None:
             block = take(max(1, self.k * o.n) * sizeof(double))
             wg_combine(self.k, o.n, terms, count, False, <double *>block.data, o.n)
-            wg_add_sums(self.k, o.n, <double *>block.data, o.n,
+            wg_add_sums(self.k, o.n, <double *>block.data, o.n, NULL,
                         wg_whole(self.rows.second, self.rows.seconds, slot, self.k))
             return 0
         jet = jet_of(buffer)
+        if is_whole(buffer, view) and (jet.second is None or jet.second_weights is not None):
+            shared = self.shared_of(node, terms, count)
+            if shared is not None and (jet.second is None or jet.second.data == shared.data):
+                is_fresh = jet.second is None
+                if is_fresh:
+                    jet.second = shared
+                    jet.second_weights = take(max(1, buffer.span))
+                add_weights(o.n, terms, count, not is_fresh, <double *>jet.second_weights.data)
+                return 0
+        self.own_second(buffer, jet)
         is_fresh = (jet.second is None and <char *>cnp.PyArray_DATA(view) == buffer.low
                     and buffer.span == <Py_ssize_t>cnp.PyArray_NBYTES(view))
         if is_fresh and give and buffer.span == node.out.span:
@@ -705,20 +784,22 @@ cdef class Second:
 
     cdef object second_of(self, Node node):
         """Second of an array result, with a leading axis of length k."""
-        cdef Block second = (<Jet>node.out.jet).second
-        return view_at(<char *>doubles(second, node.out, node.y), second, node.y, self.k, node.out.span)
+        cdef Jet jet = <Jet>node.out.jet
+        self.own_second(node.out, jet)
+        return view_at(<char *>doubles(jet.second, node.out, node.y), jet.second, node.y, self.k, node.out.span)
 
     cdef int enter(self, list buffers) except -1:
         """Let the tape work on the seconds: k directions, in the memory that these buffers have for them."""
-        self.tape.k = self.k
+        self.tape.k = self.tape.width = self.k
         self.tape.stacked = True
         self.tape.spare = None
         self.tape.adjoint = self.rows.second
+        self.tape.ranges = self.rows.seconds
         self.exchange(buffers)
         return 0
 
     cdef int leave(self, list buffers) except -1:
-        self.tape.k = 1
+        self.tape.k = self.tape.width = 1
         self.tape.stacked = False
         self.tape.spare = self.spare
         self.tape.adjoint = self.rows.adjoint
@@ -730,6 +811,7 @@ cdef class Second:
         cdef Jet jet
         for buffer in buffers:
             jet = jet_of(buffer)
+            self.own_second(buffer, jet)
             buffer.shadow, jet.second = jet.second, buffer.shadow
             if buffer.id >= 0:
                 self.tape.entries.shadow[buffer.id] = NULL if buffer.shadow is None else buffer.shadow.data
@@ -740,8 +822,6 @@ cdef class Second:
                         bint owned=False) except -1:
         """Add to the second of an operand, summing over the axes that broadcasting made."""
         cdef list buffers = [] if buffer is None else [buffer]
-        if buffer is None:
-            wg_whole(self.rows.second, self.rows.seconds, slot, self.k)
         self.enter(buffers)
         self.tape.accumulate(buffer, view, slot, total, owned)
         return self.leave(buffers)
@@ -775,12 +855,8 @@ cdef class Second:
     cdef int pull_linear(self, Node node, Py_ssize_t i) except -1:
         """What the tape does with an adjoint, done with the second."""
         cdef list buffers = buffers_of(node)
-        cdef tuple source
         if node.out is None:
             wg_whole(self.rows.second, self.rows.seconds, i, self.k)
-        for source in node.sources or ():
-            if source[2] is None:
-                wg_whole(self.rows.second, self.rows.seconds, source[4], self.k)
         self.enter(buffers)
         if node.kind == STORE:
             self.tape.move_adjoint(node)
@@ -846,6 +922,12 @@ cdef class Second:
 
     # ------------------------------------------------------------------------------------------ seeds and results
 
+    cdef list checked(self, list found):
+        """Results, none of which is the NaN of a rule without tangents."""
+        for t in found:
+            check_defined(self.doubtful, t)
+        return found
+
     cdef int seed_tangents(self, list inputs, object tangents) except -1:
         """`tangents`: one array an input, or ``(first, last)`` for rows of the identity over all their elements."""
         cdef Py_ssize_t first
@@ -899,9 +981,6 @@ cdef class Second:
     cdef list second_of_inputs(self, list inputs):
         """Second of each input, with a leading axis of length k."""
         cdef list buffers = [(<ArrayVar>x).buffer for x in inputs if type(x) is ArrayVar]
-        for x in inputs:
-            if type(x) is ScalarVar:
-                wg_whole(self.rows.second, self.rows.seconds, (<ScalarVar>x).slot, self.k)
         self.enter(buffers)
         found = [adjoint_of(self.tape, x) for x in inputs]
         self.leave(buffers)
@@ -910,7 +989,8 @@ cdef class Second:
 
 cdef enum:
     PIECE = 1000000         # entries
-    VECTORS = 16            # at most: partials, weights and constants of one elementwise entry
+    VECTORS = 24            # at most: partials, weights and constants of one elementwise entry
+    MANY = 8                # directions
 
 
 cdef inline Jet jet_of(Buffer buffer):
@@ -927,8 +1007,8 @@ cdef inline bint is_whole(Buffer buffer, cnp.ndarray view):
 
 
 cdef inline double *doubles(Block block, Buffer buffer, cnp.ndarray view):
-    """Where a view lies in memory of its buffer's layout."""
-    return <double *>(block.data + (<char *>cnp.PyArray_DATA(view) - buffer.low))
+    """Where a view lies in memory of its buffer's layout; NULL without such memory."""
+    return NULL if block is None else <double *>(block.data + (<char *>cnp.PyArray_DATA(view) - buffer.low))
 
 
 cdef inline Py_ssize_t step(Buffer buffer):
@@ -936,14 +1016,29 @@ cdef inline Py_ssize_t step(Buffer buffer):
     return buffer.span // <Py_ssize_t>sizeof(double)
 
 
-cdef inline wg_term times_factor(const double *x, Py_ssize_t x_step, Factor *f) noexcept:
+cdef inline wg_term whole_term(const double *x, Py_ssize_t x_step, const double *p) noexcept:
     cdef wg_term term
     term.x = x
     term.x_step = x_step
-    term.p = f.p
-    term.c = &f.c
+    term.p = p
+    term.c = NULL
     term.c_step = 0
     return term
+
+
+cdef inline wg_term times_factor(const double *x, Py_ssize_t x_step, Factor *f) noexcept:
+    cdef wg_term term = whole_term(x, x_step, f.p)
+    term.c = &f.c
+    return term
+
+
+cdef void add_weights(Py_ssize_t n, const wg_term *terms, int count, bint add, double *out) noexcept:
+    """out (+)= the sum of the factors of the terms."""
+    cdef int m
+    cdef Py_ssize_t i
+    for m in range(count):
+        for i in range(n):
+            out[i] = (out[i] if add or m else 0.0) + (terms[m].c[0] if terms[m].p == NULL else terms[m].p[i])
 
 
 cdef inline Buffer buffer_of(Node node, int side):
@@ -977,10 +1072,10 @@ cdef list operands_of(Node node):
 
 cdef object aligned(object t, int ndim):
     """Tangents of an operand with fewer axes than the result, as they broadcast behind the axis of directions."""
-    shape = np.shape(t)
+    shape = t.shape
     if len(shape) == ndim + 1:
         return t
-    return np.reshape(t, shape[:1] + (1,) * (ndim + 1 - len(shape)) + shape[1:])
+    return t.reshape(shape[:1] + (1,) * (ndim + 1 - len(shape)) + shape[1:])
 
 
 cdef bint any_given(list items):
@@ -1020,7 +1115,7 @@ def push_forward(Tape tape, list inputs, list outputs, tangents, Py_ssize_t k):
     try:
         sweep.seed_tangents(inputs, tangents)
         sweep.forward()
-        return [sweep.tangent_of_output(y) for y in outputs]
+        return sweep.checked([sweep.tangent_of_output(y) for y in outputs])
     finally:
         sweep.end()
 
@@ -1038,7 +1133,7 @@ def hessian_products(Tape tape, list inputs, output, tangents, Py_ssize_t k):
         seed(tape, output, 1.0)
         sweep.spare_adjoints(inputs)
         sweep.backward()
-        return sweep.second_of_inputs(inputs)
+        return sweep.checked(sweep.second_of_inputs(inputs))
     finally:
         sweep.end()
 

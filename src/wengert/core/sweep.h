@@ -7,52 +7,51 @@
 #ifndef WENGERT_SWEEP_H
 #define WENGERT_SWEEP_H
 
-#include "list.h"
-
-/* adjoint += g * p for k directions; p is not 0 */
-static inline void wg_add(double *restrict adjoint, const double *restrict g, double p, ptrdiff_t k) {
-    ptrdiff_t j;
-    if (k == 1)
-        adjoint[0] += g[0] * p; /* neither is 0: the caller looked */
-    else if (isfinite(p))
-        for (j = 0; j < k; j++) adjoint[j] += g[j] * p;
-    else
-        for (j = 0; j < k; j++)
-            if (g[j] != 0.0) adjoint[j] += g[j] * p;
-}
+#include "rows.h"
 
 /* Sweep entries below `i` down to `stop`, or to an array entry, whose index is returned (`stop - 1` if none). */
-static inline ptrdiff_t wg_sweep_k(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint, const ptrdiff_t k) {
+WG_INLINE ptrdiff_t wg_sweep_k(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint, wg_range *ranges,
+                               const ptrdiff_t k, const ptrdiff_t width) {
+    wg_range range = {0, 1};
     while (--i >= stop) {
         const uint8_t op = t->op[i];
         const int32_t ia = t->a[i], ib = t->b[i];
-        const double *g = adjoint + i * k, y = t->v[i];
+        double *g = adjoint + i * width;
+        const double y = t->v[i];
         double a, b, p;
         ptrdiff_t j;
         if (op == WG_NODE) return i;
         if (op == WG_STORE) {
             double *shadow = (double *)t->shadow[t->a[i + 1]] + ib;
             const ptrdiff_t step = t->span[t->a[i + 1]] / (ptrdiff_t)sizeof(double);
+            if (k == 1 && ia >= 0) adjoint[ia] += *shadow;
             for (j = 0; j < k; j++) {
-                if (ia >= 0) adjoint[ia * k + j] += shadow[j * step];
+                if (k != 1) g[j] = shadow[j * step]; /* the row of a store is free */
                 shadow[j * step] = 0.0;
+            }
+            if (k != 1 && ia >= 0) {
+                for (; j < width; j++) g[j] = 0.0;
+                range = wg_in_groups(wg_trimmed(g, k));
+                wg_add_row(adjoint + ia * width, ranges + ia, g, range, 1.0, k, WG_GROUP);
             }
             wg_swap(t, i);
             continue;
         }
-        for (j = 0; j < k && g[j] == 0.0; j++) {
-        }
-        if (j == k) continue;
+        if (k != 1) range = ranges[i];
+        if (k == 1 ? g[0] == 0.0 : range.low >= range.high) continue;
         switch (op) {
         case WG_LOAD: {
             double *shadow = (double *)t->shadow[ia] + ib;
             const ptrdiff_t step = t->span[ia] / (ptrdiff_t)sizeof(double);
-            for (j = 0; j < k; j++) shadow[j * step] += g[j];
+            for (j = range.low; j < range.high && j < k; j++) shadow[j * step] += g[j];
             break;
         }
-#define WG_PUSH(slot, partial)                                       \
-    p = (partial);                                                   \
-    if (p != 0.0) wg_add(adjoint + (ptrdiff_t)(slot) * k, g, p, k);
+#define WG_PUSH(slot, partial)                                                                      \
+    p = (partial);                                                                                  \
+    if (k != 1)                                                                                     \
+        wg_add_row(adjoint + (ptrdiff_t)(slot) * width, ranges + (slot), g, range, p, k, WG_GROUP); \
+    else if (p != 0.0) /* nor is g */                                                               \
+        adjoint[slot] += *g * p;
 #define R(NAME, name, cost, value, ua, pa, ...) \
     case WG_##NAME:                      \
         a = t->v[ia], (void)a;           \
@@ -78,13 +77,16 @@ static inline ptrdiff_t wg_sweep_k(const wg_list *t, ptrdiff_t i, ptrdiff_t stop
     return stop - 1;
 }
 
-WG_CLONES static ptrdiff_t wg_sweep_many(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint,
-                                         ptrdiff_t k) {
-    return wg_sweep_k(t, i, stop, adjoint, k);
+WG_ROW_CLONES static ptrdiff_t wg_sweep_many(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint,
+                                             wg_range *ranges, ptrdiff_t k, ptrdiff_t width) {
+    return wg_sweep_k(t, i, stop, adjoint, ranges, k, width);
 }
 
-static ptrdiff_t wg_sweep(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint, ptrdiff_t k) {
-    return k == 1 ? wg_sweep_k(t, i, stop, adjoint, 1) : wg_sweep_many(t, i, stop, adjoint, k);
+/* With k = 1 there are no ranges; else a row is as wide as whole groups. */
+static ptrdiff_t wg_sweep(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint, wg_range *ranges,
+                          ptrdiff_t k, ptrdiff_t width) {
+    return k == 1 ? wg_sweep_k(t, i, stop, adjoint, ranges, 1, 1)
+                  : wg_sweep_many(t, i, stop, adjoint, ranges, k, width);
 }
 
 /* Roll the writes forward again from entry `i`, up to an array entry, whose index is returned (n if none). */

@@ -26,8 +26,20 @@ cdef extern from "list.h" nogil:
         WG_MULTIPLY, WG_MULTIPLY_VC, WG_DIVIDE, WG_DIVIDE_VC, WG_DIVIDE_CV
         WG_POW, WG_POW_VC, WG_POW_CV
 
+cdef extern from "rows.h" nogil:
+    ctypedef struct wg_range:
+        int32_t low, high
+
+    enum:
+        WG_GROUP
+
+    void wg_widen(double *row, wg_range *r, wg_range other)
+    wg_range wg_in_groups(wg_range r)
+    double *wg_whole(double *rows, wg_range *ranges, Py_ssize_t i, Py_ssize_t k)
+
 
 cdef str ended_message(Level level)
+cdef int recordings                     # number of recording tapes that are open
 
 
 cdef class Node:                        # an array entry: one primitive, its operands and its result
@@ -44,8 +56,10 @@ cdef class Node:                        # an array entry: one primitive, its ope
     cdef tuple args                     # any other call: plain arguments,
     cdef dict kwargs
     cdef list sources                   # and which of them are traced: (position, item, buffer, view, slot)
-    cdef object key                     # index of a gather or a store; the map of a rearrangement
-    cdef object saved                   # what a store overwrote
+    cdef object key                     # index of a gather or a store; the map of a rearrangement; caller of a guard
+    cdef object saved                   # what a store overwrote; the plain value that a guard let out
+    # on a recording tape:
+    cdef object compute                 # of a call: what gives y; operator.pow where an array was raised by **
 
 
 cdef struct Recent:                     # an element that was loaded: of which buffer, into which slot
@@ -63,17 +77,26 @@ cdef class Tape:
     cdef list roots                     # buffers that no node made: inputs, and clean ones written to
     cdef Py_ssize_t buffers_capacity
     cdef readonly Level level
+    cdef readonly bint recording        # to be replayed: discrete values are entries, plain ones leave guards
+    cdef readonly list passive          # of a recording tape: ranges of entries whose results carry no derivative
+    cdef set active                     # and what carries one: buffers, slots up to entry `analysed`
+    cdef bytearray active_slots
     cdef bint has_stores
     cdef Recent recent[64]              # elements loaded lately, by offset
     cdef int32_t version                # of the memory of all buffers; a write makes a new one
-    cdef double *adjoint                # of slot i: k directions (during a sweep)
+    cdef double *adjoint                # of slot i: a row of k directions (during a sweep),
+    cdef wg_range *ranges               # and which of them may differ from 0; unused with k = 1
     cdef Block adjoint_block
-    cdef Py_ssize_t k                   # directions of the running sweep
+    cdef Py_ssize_t k                   # directions of the running sweep,
+    cdef Py_ssize_t width               # rounded up to whole groups: length of a row
     cdef bint stacked                   # cotangents carry a leading axis of length k
     cdef bint swept                     # the sweep reached the first entry
     cdef set spare                      # buffers whose adjoint nobody asks for and nothing reads, or None
     cdef object quiet                   # the errstate of a sweep that has called a rule, or None
 
+    cdef bint is_active(self, Buffer buffer, int32_t slot) except -1
+    cdef int analyse(self) except -1
+    cdef bint has_active_operand(self, Node node) except -1
     cdef int grow(self) except -1
     cdef int32_t grow_constants(self) except -1
     cdef int32_t number(self, Buffer buffer, cnp.ndarray owner) except -1
@@ -97,6 +120,7 @@ cdef class Tape:
     cdef int end(self) except -1
     cdef int reuse(self) except -1
     cdef int free(self) noexcept
+    cdef int stop_recording(self) noexcept
     cdef int hush(self) except -1
     cdef int drop_shadow(self, Buffer buffer) except -1
     cdef (bint, int) numbers(self, Node node, cnp.ndarray y, double *an, double *bn,
@@ -164,4 +188,4 @@ cdef inline int32_t constant(Tape tape, double c) except -1:
 
 
 cpdef enum NodeKind:
-    ELEMENTWISE, SUM, CALL, GATHER, REARRANGE, STORE
+    ELEMENTWISE, SUM, CALL, GATHER, REARRANGE, STORE, GUARD

@@ -30,7 +30,9 @@ from libc.string cimport memcmp, memset
 
 import numpy as np
 
-from wengert.core.memory cimport Block, Buffer, Level, POOLED, empty_pool, is_vector, kept, same_shape, take, view_at
+from wengert.core.memory cimport (
+    POOLED, Block, Buffer, Level, empty_pool, is_vector, kept, owns_memory, same_shape, take, view_at,
+)
 
 from wengert.core import levels
 from wengert.errors import LevelError
@@ -49,7 +51,8 @@ cdef extern from "sweep.h" nogil:
 
     const wg_row wg_rows[]
 
-    Py_ssize_t wg_sweep(const wg_list *t, Py_ssize_t i, Py_ssize_t stop, double *adjoint, Py_ssize_t k)
+    Py_ssize_t wg_sweep(const wg_list *t, Py_ssize_t i, Py_ssize_t stop, double *adjoint, wg_range *ranges,
+                        Py_ssize_t k, Py_ssize_t width)
     Py_ssize_t wg_roll_forward(const wg_list *t, Py_ssize_t i, Py_ssize_t n)
     void wg_pull_vv(int op, int side, int add, Py_ssize_t n, const double *g, const double *a, const double *b,
                     const double *y, double *adjoint)
@@ -107,9 +110,16 @@ cdef int free_arrays(wg_list *entries) noexcept:
 cdef class Tape:
     """A Wengert list with its values: recorded once, swept any number of times."""
 
-    def __cinit__(self, str name="a derivative"):
+    def __cinit__(self, str name="a derivative", bint recording=False):
+        global recordings
         self.level = Level.__new__(Level)
         self.level.name = name
+        self.level.recording = self.recording = recording
+        if recording:
+            recordings += 1
+            self.passive = []
+            self.active = set()
+            self.active_slots = bytearray()
         self.level.tape = <PyObject *>self
         self.nodes = []
         self.buffers = []
@@ -121,7 +131,14 @@ cdef class Tape:
     def __dealloc__(self):
         if self.level is not None:
             self.level.tape = NULL
+        self.stop_recording()
         self.free()
+
+    cdef int stop_recording(self) noexcept:
+        global recordings
+        recordings -= self.recording
+        self.recording = False
+        return 0
 
     cdef int reuse(self) except -1:
         """Take over the arrays of the tape that was closed last, or make new ones."""
@@ -151,10 +168,16 @@ cdef class Tape:
     def close(self):
         """End the derivative: its values become plain constants of the past, its memory is freed."""
         self.level.tape = NULL
-        self.nodes = []
+        if self.recording:
+            self.level.recording = False
+            self.stop_recording()
+        self.active = None
+        if self.nodes:
+            self.nodes = []
+        if self.kept:
+            self.kept = {}
         self.buffers = []
         self.roots = []
-        self.kept = {}
         self.free()
 
     @property
@@ -225,6 +248,9 @@ cdef class Tape:
         cdef Py_ssize_t i
         cdef Node node
         self.version += 1       # elements loaded inside are loaded again outside
+        if self.recording:      # they change from call to call
+            self.passive.append((start, self.n))
+            return
         for i in range(start, self.n):
             if self.entries.op[i] == WG_STORE:
                 self.entries.a[i] = -1
@@ -239,18 +265,82 @@ cdef class Tape:
             elif self.entries.op[i] != WG_TARGET:
                 self.entries.op[i] = WG_INPUT
 
+    # ------------------------------------------------------------------------------------------ activity
+
+    cdef bint is_active(self, Buffer buffer, int32_t slot) except -1:
+        """Does a value of a recording tape carry a derivative? Where none does, Python code may have its number."""
+        self.analyse()
+        return buffer in self.active if buffer is not None else self.active_slots[slot]
+
+    cdef int analyse(self) except -1:
+        """Carry on to the last entry: active are the inputs, and what was computed from something active."""
+        cdef Py_ssize_t i, first = len(self.active_slots)
+        cdef int op, form
+        cdef int32_t a, b
+        cdef bint active
+        cdef Node node
+        cdef bytearray slots = self.active_slots
+        slots.extend(bytes(self.n - first))
+        for i in range(first, self.n):
+            op, a, b = self.entries.op[i], self.entries.a[i], self.entries.b[i]
+            if op == WG_INPUT:
+                active = True
+            elif op == WG_LOAD:
+                active = self.buffers[a] in self.active
+            elif op == WG_TARGET:
+                active = False
+            elif op == WG_STORE:
+                active = a >= 0 and slots[a]
+            elif op == WG_NODE:
+                active = self.has_active_operand(<Node>self.nodes[a])
+            else:
+                form = 1 if op < WG_ADD else (op - WG_ADD) % 3      # 0: two operands, 1: only a, 2: only b
+                active = (form != 2 and slots[a]) or (form != 1 and slots[b])
+            if not active or in_ranges(i, self.passive):
+                continue
+            if op == WG_STORE:
+                self.active.add(self.buffers[self.entries.a[i + 1]])
+                continue
+            node = <Node>self.nodes[a] if op == WG_NODE else None
+            if node is not None and node.out is not None:
+                self.active.add(node.out)
+            else:
+                slots[i] = True
+        return 0
+
+    cdef bint has_active_operand(self, Node node) except -1:
+        if node.kind == GUARD or (node.row is not None and node.row.kind == "constant"):
+            return False
+        if node.kind == ELEMENTWISE or node.kind == SUM:
+            for buffer, slot in ((node.abuf, node.aslot), (node.bbuf, node.bslot)):
+                if buffer in self.active or (slot >= 0 and self.active_slots[slot]):
+                    return True
+            return False
+        for _, _, buffer, _, slot in node.sources:
+            if buffer in self.active or (slot >= 0 and self.active_slots[slot]):
+                return True
+        return False
+
     # ------------------------------------------------------------------------------------------ sweeps
 
     cdef int begin(self, Py_ssize_t k, bint stacked) except -1:
         """Make the adjoints of all slots and of the buffers with scalar entries, all zero."""
-        cdef Py_ssize_t size = max(1, self.n * k) * sizeof(double)
+        cdef Py_ssize_t width = 1 if k == 1 else (k + WG_GROUP - 1) // WG_GROUP * WG_GROUP
+        cdef Py_ssize_t rows = self.n * width * sizeof(double), ranges = self.n * sizeof(wg_range) if k != 1 else 0
         cdef Buffer buffer
+        if self.recording:
+            raise LevelError(f"{self.level.name} is recorded to be replayed, not to be swept")
         self.k = k
+        self.width = width
         self.stacked = stacked
         self.swept = False
-        self.adjoint_block = take(size)
+        self.adjoint_block = take(max(1, rows + ranges))
         self.adjoint = <double *>self.adjoint_block.data
-        memset(self.adjoint, 0, size)
+        self.ranges = <wg_range *>(self.adjoint_block.data + rows)
+        if k == 1:
+            memset(self.adjoint, 0, rows)
+        else:                           # longer rows are written before they are read
+            memset(self.ranges, 0, ranges)
         for buffer in self.buffers:
             self.shadow_of(buffer)
         return 0
@@ -305,9 +395,9 @@ cdef class Tape:
                 stop = max(0, i - 1000000)          # between the pieces: has someone pressed Ctrl-C?
                 if i - stop > 10000:
                     with nogil:
-                        i = wg_sweep(&self.entries, i, stop, self.adjoint, self.k)
+                        i = wg_sweep(&self.entries, i, stop, self.adjoint, self.ranges, self.k, self.width)
                 else:
-                    i = wg_sweep(&self.entries, i, stop, self.adjoint, self.k)
+                    i = wg_sweep(&self.entries, i, stop, self.adjoint, self.ranges, self.k, self.width)
                 undone = max(i + 1, stop)
                 PyErr_CheckSignals()
                 if i >= stop:
@@ -359,6 +449,7 @@ cdef class Tape:
         """
         cdef cnp.ndarray target, total
         cdef Py_ssize_t j
+        cdef double *row
         cdef int d, lead = 1 if self.stacked else 0, ndim
         self.hush()
         if buffer is None:
@@ -366,8 +457,9 @@ cdef class Tape:
             if cnp.PyArray_NDIM(total) > lead:
                 total = <cnp.ndarray>np.asarray(total.sum(axis=tuple(range(lead, cnp.PyArray_NDIM(total)))))
             total = <cnp.ndarray>np.ravel(total)
+            row = wg_whole(self.adjoint, self.ranges, slot, self.width)
             for j in range(self.k):
-                self.adjoint[slot * self.k + j] += (<double *>cnp.PyArray_DATA(total))[
+                row[j] += (<double *>cnp.PyArray_DATA(total))[
                     j if cnp.PyArray_SIZE(total) > 1 else 0]
             return 0
         total = <cnp.ndarray>np.asarray(cotangent)
@@ -400,7 +492,7 @@ cdef class Tape:
         if (buffer.shadow is not None or buffer.id >= 0 or not is_vector(total) or not is_vector(view)
                 or <char *>cnp.PyArray_DATA(view) != buffer.low
                 or <Py_ssize_t>cnp.PyArray_NBYTES(view) != buffer.span
-                or not cnp.PyArray_CHKFLAGS(total, cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE)
+                or not cnp.PyArray_ISWRITEABLE(total) or not owns_memory(total)
                 or cnp.PyArray_NDIM(total) != cnp.PyArray_NDIM(view) + lead
                 or (lead and cnp.PyArray_DIM(total, 0) != self.k)):
             return False
@@ -415,11 +507,13 @@ cdef class Tape:
     cdef int pull(self, Node node, Py_ssize_t i) except -1:
         """Reverse one array entry; the adjoint of its result is dead afterwards."""
         cdef Py_ssize_t j
+        cdef double *row
         if node.kind == STORE:
             return self.pull_store(node)
         if node.out is None:
+            row = wg_whole(self.adjoint, self.ranges, i, self.width)
             for j in range(self.k):
-                if self.adjoint[i * self.k + j] != 0.0:
+                if row[j] != 0.0:
                     break
             else:
                 return 0
@@ -441,7 +535,7 @@ cdef class Tape:
             return self.adjoint_view(node.out, node.y)
         if not self.stacked:
             return np.float64(self.adjoint[i])
-        return cnp.PyArray_SimpleNewFromData(1, &k, cnp.NPY_DOUBLE, self.adjoint + i * self.k)
+        return cnp.PyArray_SimpleNewFromData(1, &k, cnp.NPY_DOUBLE, self.adjoint + i * self.width)
 
     cdef int pull_elementwise(self, Node node, Py_ssize_t i) except -1:
         """adjoint of operand += cotangent * partial, by a kernel where the layout allows."""
@@ -528,7 +622,7 @@ cdef class Tape:
                 self.cotangent_of(node, i), (self.k,) + (1,) * cnp.PyArray_NDIM(node.a) if self.stacked else ()))
         add = self.target(node.abuf, node.a, None, &adjoint)
         for j in range(self.k):
-            wg_add_number(add, n, self.adjoint[i * self.k + j], <double *>(adjoint + j * node.abuf.span))
+            wg_add_number(add, n, self.adjoint[i * self.width + j], <double *>(adjoint + j * node.abuf.span))
         return 0
 
     cdef (bint, int) numbers(self, Node node, cnp.ndarray y, double *an, double *bn,
@@ -682,6 +776,13 @@ cdef class Tape:
         return 0
 
 
+cdef bint in_ranges(Py_ssize_t i, list ranges) except -1:
+    for start, stop in ranges:
+        if start <= i < stop:
+            return True
+    return False
+
+
 cdef int times_partial(int form, int op, int side, bint add, Py_ssize_t n, const double *g, const double *a,
                        const double *b, const double *y, double *out) noexcept nogil:
     if form == VECTORS:
@@ -811,3 +912,73 @@ def kernel_partials(int opcode, double a, double b, double y):
 
 
 kernel_rows()
+
+
+# ---------------------------------------------------------------------------------------------- a list, as data
+
+def entries(Tape tape):
+    """What is on a tape, one dict an entry: its kind, operands, result, and what belongs to the kind.
+
+    An operand or result is the number of a slot, ``(buffer, offset, shape, strides, dtype)`` with the buffer's
+    number in this listing, or ``("number", c)``; `memory` of the first entry holds the bytes of the buffers as they
+    are now.
+    """
+    cdef Py_ssize_t i
+    cdef int op
+    cdef int32_t a, b
+    cdef Node node
+    cdef list found = []
+    seen = {}
+    for i in range(tape.n):
+        op, a, b = tape.entries.op[i], tape.entries.a[i], tape.entries.b[i]
+        entry = {"kind": "SCALAR", "opcode": op, "result": i, "value": tape.entries.v[i]}
+        if op == WG_INPUT:
+            entry["kind"] = "INPUT"
+        elif op == WG_LOAD:
+            entry.update(kind="LOAD", operands=[element_of(tape, seen, a, b)])
+        elif op == WG_STORE:
+            entry.update(kind="STORE", result=element_of(tape, seen, tape.entries.a[i + 1], b), key=None,
+                         operands=[a] if a >= 0 else [], saved=tape.entries.v[i])
+        elif op == WG_TARGET:
+            entry["kind"] = "TARGET"
+        elif op == WG_NODE:
+            node = <Node>tape.nodes[a]
+            entry.update(listed_node(seen, node, i))
+        else:
+            form = 1 if op < WG_ADD else (op - WG_ADD) % 3
+            entry["operands"] = ([a if form != 2 else ("number", tape.entries.constants[a])]
+                                 + ([] if op < WG_ADD else [b if form != 1 else ("number", tape.entries.constants[b])]))
+        found.append(entry)
+    if found:
+        found[0]["memory"] = [bytes_of(buffer) for buffer in seen]
+    return found
+
+
+cdef dict listed_node(dict seen, Node node, Py_ssize_t i):
+    entry = {"kind": NodeKind(node.kind).name, "row": node.row, "opcode": node.opcode, "args": node.args,
+             "kwargs": node.kwargs, "compute": node.compute, "key": node.key, "saved": node.saved}
+    if node.out is not None:
+        entry["result"] = place_of_view(seen, node.out, node.y)
+    if node.kind == ELEMENTWISE or node.kind == SUM:
+        sides = [(node.abuf, node.a, node.aslot, node.ac)]
+        if node.kind == ELEMENTWISE and node.opcode >= WG_ADD:
+            sides.append((node.bbuf, node.b, node.bslot, node.bc))
+        entry["operands"] = [place_of_view(seen, buffer, view) if buffer is not None else slot if slot >= 0
+                             else ("number", c if view is None else view) for buffer, view, slot, c in sides]
+    else:
+        entry["operands"] = [(position, item, place_of_view(seen, buffer, view) if buffer is not None else slot)
+                             for position, item, buffer, view, slot in node.sources]
+    return entry
+
+
+cdef tuple place_of_view(dict seen, Buffer buffer, cnp.ndarray view):
+    return (seen.setdefault(buffer, len(seen)), <char *>cnp.PyArray_DATA(view) - buffer.low, (<object>view).shape,
+            (<object>view).strides, (<object>view).dtype)
+
+
+cdef bytes bytes_of(Buffer buffer):
+    return buffer.low[:buffer.span]
+
+
+cdef tuple element_of(Tape tape, dict seen, int32_t buffer, int32_t offset):
+    return seen.setdefault(tape.buffers[buffer], len(seen)), 8 * offset, (), (), np.dtype(np.float64)

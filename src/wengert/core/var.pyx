@@ -258,29 +258,35 @@ cdef class ScalarVar:
         return other // self, other % self
 
     def __richcmp__(self, other, int op):
+        if self.tape.recording:
+            return compare_recorded(self, other, op)
         return compare_scalar(self.v, other, op)
 
     def __hash__(self):
+        if is_passive(self):
+            return hash(observed(self))
         raise TracedValueError(dispatch.hash_message("scalar"))
 
     def __bool__(self):
-        return self.v != 0.0
+        return as_bool(self) if self.tape.recording else self.v != 0.0
 
     # piecewise constant: a plain result
 
     def __int__(self):
-        return int(self.v)
+        return int(whole(self, np.trunc) if self.tape.recording else self.v)
 
     def __trunc__(self):
-        return int(self.v)
+        return int(self)
 
     def __floor__(self):
-        return operator.index(int(np.floor(self.v)))
+        return int(whole(self, np.floor))
 
     def __ceil__(self):
-        return operator.index(int(np.ceil(self.v)))
+        return int(whole(self, np.ceil))
 
     def __round__(self, digits=None):
+        if self.tape.recording:
+            return rounded(self, digits)
         return round(float64(self.v), digits)
 
     # ways out, on which the derivative would be lost
@@ -288,6 +294,8 @@ cdef class ScalarVar:
     def __float__(self):
         if scalar_has_ended(self):
             return self.v
+        if is_passive(self):
+            return float(observed(self))
         raise TracedValueError(dispatch.float_message())
 
     def __complex__(self):
@@ -296,9 +304,13 @@ cdef class ScalarVar:
     def __array__(self, dtype=None, copy=None):
         if scalar_has_ended(self):
             return np.array(self.v, dtype=dtype)
+        if is_passive(self):
+            return np.array(observed(self), dtype=dtype)
         raise TracedValueError(dispatch.array_message())
 
     def __reduce__(self):
+        if is_passive(self):
+            return observed(self).__reduce__()
         raise TracedValueError("a traced value cannot be pickled: pass wengert.stop_gradient(value)")
 
     def __copy__(self):
@@ -310,13 +322,13 @@ cdef class ScalarVar:
     # what np.float64 has besides
 
     def __repr__(self):
-        return repr(float64(self.v))
+        return repr(observed(self))
 
     def __str__(self):
-        return str(float64(self.v))
+        return str(observed(self))
 
     def __format__(self, spec):
-        return format(float64(self.v), spec)
+        return format(observed(self), spec)
 
     def __getitem__(self, key):
         if key == () or key is Ellipsis:
@@ -483,7 +495,7 @@ cdef object result(Tape tape, Node node, object y):
         return scalar(tape, tape.add_node(node, y), y)
     if not isinstance(y, (ndarray, np.generic)):
         raise TracedValueError(f"{dispatch.name_of(node.row)} returned {type(y).__name__} where an array was expected")
-    if y.dtype.kind != "f":
+    if y.dtype.kind != "f" and not (tape.recording and is_constant_there(tape, node, y.dtype)):
         raise dispatch.dtype_error(node.row, y.dtype, tape.level)
     scalar_like = not isinstance(y, ndarray)
     array = <cnp.ndarray>np.asarray(y)
@@ -625,7 +637,7 @@ cdef inline object binary_any(Kernel u, object left, object right, bint is_opera
     return record_binary(u, &l, &r, u.array_value(array_of(&l), array_of(&r), l.c, r.c, l.strong or r.strong))
 
 
-cdef object record_binary(Kernel u, Side *l, Side *r, object y):
+cdef object record_binary(Kernel u, Side *l, Side *r, object y, object compute=None):
     cdef Node node = Node.__new__(Node)
     cdef Tape tape
     cdef cnp.ndarray a = array_of(l), b = array_of(r)
@@ -633,6 +645,9 @@ cdef object record_binary(Kernel u, Side *l, Side *r, object y):
     if l.tape != NULL and r.tape != NULL and l.tape != r.tape:
         raise LevelError(mixed_message((<Tape>l.tape).level, (<Tape>r.tape).level))
     tape = <Tape>(l.tape if l.tape != NULL else r.tape)
+    if tape.recording:                  # constants are kept, whether a partial reads them or not
+        reads |= (0 if l.tape != NULL else WG_A) | (0 if r.tape != NULL else WG_B)
+        node.compute = compute
     node.kind = ELEMENTWISE
     node.opcode = u.opcode
     node.row = u.row()
@@ -693,7 +708,7 @@ cdef object power(object left, object right):
         return dispatch.ufunc(np.power, "__call__", (left, right), {}, operator.pow)
     if l.tape == r.tape == NULL:
         return dispatch.clean(value_of_side(&l) ** value_of_side(&r))
-    return record_binary(u_power, &l, &r, value_of_side(&l) ** value_of_side(&r))
+    return record_binary(u_power, &l, &r, value_of_side(&l) ** value_of_side(&r), operator.pow)
 
 
 cdef object power_of_scalars(object left, object right):
@@ -735,7 +750,7 @@ cdef bint is_basic(object key):
 
 cdef inline bint is_basic_part(object k):
     return (PyLong_CheckExact(k) or type(k) is slice or k is None or k is Ellipsis
-            or isinstance(k, np.integer))
+            or (type(k) is not ArrayVar and isinstance(k, np.integer)))
 
 
 cdef object stored_key(object key):
@@ -852,11 +867,63 @@ cdef class ArrayVar:
     def __rdivmod__(self, other):
         return other // self, other % self
 
+    def __and__(self, other):
+        return dispatch.operate(np.bitwise_and, operator.and_, self, other)
+
+    def __rand__(self, other):
+        return dispatch.operate(np.bitwise_and, operator.and_, other, self)
+
+    def __iand__(self, other):
+        return in_place(self, self.__and__(other))
+
+    def __or__(self, other):
+        return dispatch.operate(np.bitwise_or, operator.or_, self, other)
+
+    def __ror__(self, other):
+        return dispatch.operate(np.bitwise_or, operator.or_, other, self)
+
+    def __ior__(self, other):
+        return in_place(self, self.__or__(other))
+
+    def __xor__(self, other):
+        return dispatch.operate(np.bitwise_xor, operator.xor, self, other)
+
+    def __rxor__(self, other):
+        return dispatch.operate(np.bitwise_xor, operator.xor, other, self)
+
+    def __ixor__(self, other):
+        return in_place(self, self.__xor__(other))
+
+    def __lshift__(self, other):
+        return dispatch.operate(np.left_shift, operator.lshift, self, other)
+
+    def __rlshift__(self, other):
+        return dispatch.operate(np.left_shift, operator.lshift, other, self)
+
+    def __ilshift__(self, other):
+        return in_place(self, self.__lshift__(other))
+
+    def __rshift__(self, other):
+        return dispatch.operate(np.right_shift, operator.rshift, self, other)
+
+    def __rrshift__(self, other):
+        return dispatch.operate(np.right_shift, operator.rshift, other, self)
+
+    def __irshift__(self, other):
+        return in_place(self, self.__rshift__(other))
+
+    def __invert__(self):
+        return dispatch.function(np.invert, (self,), {}, operator.invert)
+
     def __richcmp__(self, other, int op):
+        if recordings:
+            return compare_recorded(self, other, op)
         return compare(self.v, plain(other), op)
 
     def __hash__(self):
         if self.scalar:
+            if is_passive(self):
+                return hash(observed(self))
             raise TracedValueError(dispatch.hash_message("scalar"))
         raise TypeError("unhashable type: 'numpy.ndarray'")
 
@@ -868,9 +935,13 @@ cdef class ArrayVar:
     def __iter__(self):
         if cnp.PyArray_NDIM(self.v) == 0:
             raise TypeError("iteration over a 0-d array")
+        if recordings and is_discrete(self):
+            return iter(observed(self))
         return PySeqIter_New(self)
 
     def __contains__(self, item):
+        if recordings:
+            return bool(np.any(self == item))
         return plain(item) in self.v
 
     def __getitem__(self, key):
@@ -937,32 +1008,41 @@ cdef class ArrayVar:
     def __float__(self):
         if not is_live(self.buffer):
             return float(self.v)
+        if is_passive(self):
+            return float(observed(self))
         raise TracedValueError(dispatch.float_message())
 
     def __complex__(self):
         return complex(self.v) if not is_live(self.buffer) else complex(float(self))
 
+    def __index__(self):
+        if self.v.dtype.kind not in "iu" or cnp.PyArray_NDIM(self.v) > 0:
+            raise TypeError("only integer scalar arrays can be converted to a scalar index")
+        return operator.index(observed(self))
+
     def __int__(self):
-        return int(self.v)
+        return int(whole(self, np.trunc))
 
     def __round__(self, digits=None):
-        return round(value_of(self), digits)
+        return rounded(self, digits)
 
     def __trunc__(self):
-        return int(self.v)
+        return int(self)
 
     def __floor__(self):
-        return int(np.floor(self.v))
+        return int(whole(self, np.floor))
 
     def __ceil__(self):
-        return int(np.ceil(self.v))
+        return int(whole(self, np.ceil))
 
     def __bool__(self):
-        return bool(self.v)
+        return as_bool(self) if recordings else bool(self.v)
 
     def __reduce__(self):
         if not is_live(self.buffer):
             return self.v.__reduce__()
+        if is_passive(self):
+            return observed(self).__reduce__()
         raise TracedValueError("a traced array cannot be pickled: pass wengert.stop_gradient(array)")
 
     def __copy__(self):
@@ -974,12 +1054,14 @@ cdef class ArrayVar:
     # -- what an ndarray has besides
 
     def __repr__(self):
-        return repr(self.v)
+        return repr(observed(self) if recordings else self.v)
 
     def __str__(self):
-        return str(self.v)
+        return str(observed(self) if recordings else self.v)
 
     def __format__(self, spec):
+        if recordings:
+            return format(observed(self)[()], spec)
         return format(self.v[()] if self.v.ndim == 0 else self.v, spec)
 
     def __array_ufunc__(self, ufunc, method, x0, x1=None, *rest, out=None, where=True, **kwargs):
@@ -1163,6 +1245,8 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
             raise TracedValueError(dispatch.complex_store_message(view.dtype))
     if level is not None and level.kind != REVERSE:
         return store_carried(level, buffer, view, key, value)
+    if recordings and view.dtype.kind in "biu" and np.ndim(value) and is_traced(value) and not is_passive(value):
+        raise TracedValueError(dispatch.assignment_message(f"an array of {view.dtype}"))
     if type(value) is ScalarVar:
         source_tape = (<ScalarVar>value).tape
         source = (0, -1, None, None, (<ScalarVar>value).slot)
@@ -1231,6 +1315,8 @@ cdef object get_item(ArrayVar x, object key):
             return scalar(tape, load(tape, tape.number(x.buffer, view), offset, y), y)
         key = ()
     else:
+        if recordings and holds_var(key):
+            return get_recorded(x, key)
         tape = tape_of(x.buffer)
         view = x.v
         key = stored_key(key)
@@ -1252,6 +1338,10 @@ cdef int set_item(ArrayVar x, object key, object value) except -1:
     cdef cnp.ndarray view
     if x.scalar:
         raise TypeError(f"'{type(x.v[()]).__name__}' object does not support item assignment")
+    if recordings and holds_var(key):
+        if is_mask(key) and np.shape(key) == np.shape(x) and np.ndim(value) == 0:
+            return store(x.buffer, x.v, None, np.where(key, value, x))
+        key = observed(key)
     if not is_basic(key):
         return store(x.buffer, x.v, stored_key(key), value)
     y = x.v[key]
@@ -1282,6 +1372,8 @@ cdef object hand_out(ArrayVar x, object dtype, object copy):
     """The ndarray of a clean array, which is then marked: NumPy or C code may keep it."""
     if is_live(x.buffer):
         settle(x.buffer)            # its own error if it has ended
+        if is_passive(x):
+            return np.array(observed(x), dtype=dtype)
         raise TracedValueError(dispatch.array_message())
     if copy or (dtype is not None and dtype != x.v.dtype):
         return np.array(x.v, dtype=dtype, copy=True)
@@ -1486,12 +1578,13 @@ def constant_copy(Level level not None, x):
     return x if level.kind == FORWARD else x.copy(order="K")
 
 
-def record(Level level not None, row, tuple args, dict kwargs, list operands, y, index_map=None):
+def record(Level level not None, row, tuple args, dict kwargs, list operands, y, index_map=None, compute=None):
     """The result of a call as an operand of `level`: an entry is appended, or its tangents are computed.
 
     `operands` are ``(position, item, operand)``, those of `level`; `args` the arguments and `y` the result as the
     level around sees them.
     `index_map` says for a rearrangement, when called with the entry, where each element of the result came from.
+    `compute`, of `args` and `kwargs`, gives `y` again: for a list that is replayed.
     """
     cdef Node node
     cdef list sources = []
@@ -1511,9 +1604,11 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
     node.kwargs = kwargs
     node.sources = sources
     node.saved = index_map
+    node.compute = compute
     node.aslot = node.bslot = -1
     return result(<Tape>level.tape, node, y)
 
 
+include "recorded.pxi"
 include "dual.pxi"
 include "carried.pxi"

@@ -36,6 +36,10 @@ class Call:
         self.operands = operands
         self.row = row
 
+    def on(self, operands):
+        """The same call of other values."""
+        return Call(self.compute, self.args, self.kwargs, operands, self.row)
+
     def __repr__(self):
         name = getattr(self.compute, "__qualname__", None) or getattr(self.compute, "__name__", repr(self.compute))
         given = [repr(value) for value in self.args] + [f"{key}={value!r}" for key, value in self.kwargs.items()]

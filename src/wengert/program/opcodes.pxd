@@ -28,4 +28,5 @@ cpdef enum Op:
     SUM                 # a: np.add.reduce of all elements
     CALL                # a: index in calls
     GUARD               # a: value, b: index in guards: (expected plain value, place)
+    STOP                # a: the value itself, whose derivative is zero
     OPS

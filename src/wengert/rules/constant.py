@@ -22,7 +22,8 @@ constant(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_
 constant(np.logical_and, np.logical_or, np.logical_xor, np.logical_not)
 constant(np.isnan, np.isinf, np.isfinite, np.isnat, np.signbit, np.isposinf, np.isneginf)
 constant(np.isclose, np.allclose, np.array_equal, np.array_equiv, np.isin, np.any, np.all)
-constant(np.iscomplex, np.isreal, np.iscomplexobj, np.isrealobj, np.isscalar)
+constant(np.iscomplex, np.isreal)
+constant(np.iscomplexobj, np.isrealobj, np.isscalar, static=True)
 
 # ---- integers: functions that no real operand reaches
 
@@ -37,10 +38,10 @@ constant(np.linalg.matrix_rank)
 
 # ---- shapes, dtypes, memory, text
 
-constant(np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.min_scalar_type, np.common_type)
-constant(np.may_share_memory, np.shares_memory, np.einsum_path)
-constant(np.tril_indices_from, np.triu_indices_from, np.diag_indices_from)
-constant(np.array_repr, np.array_str, np.array2string)
+constant(np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.common_type, static=True)
+constant(np.may_share_memory, np.shares_memory, np.einsum_path, static=True)
+constant(np.tril_indices_from, np.triu_indices_from, np.diag_indices_from, static=True)
+constant(np.min_scalar_type, np.array_repr, np.array_str, np.array2string)
 
 # ---- no derivative
 

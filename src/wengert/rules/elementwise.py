@@ -60,10 +60,13 @@ def power_wrt_base(y, a, b):
 
     For b < 1/2 the exponent b - 1 is rounded, and a large or small `a` turns its last bit into hundreds of
     ulp: the part that was lost is put back to first order.
-    Both branches depend on the exponent alone, and spare x**2 four passes over the array.
+    The branches spare x**2 some passes over the array.
     """
     exponent = b - 1.0
-    slope = b * a**exponent
+    factor = b
+    if np.any((b > 0) & (b < 1) & (a == 0)):  # infinite, and so are its derivatives: no difference of infinities
+        factor = np.where((b > 0) & (b < 1) & (a == 0), 1.0, b)
+    slope = factor * a**exponent
     lost = b - (exponent + 1.0)
     if np.any(lost != 0):
         correction = lost * np.log(a)  # not finite where a <= 0 or infinite: nothing to correct there
@@ -74,8 +77,14 @@ def power_wrt_base(y, a, b):
 
 
 def power_wrt_exponent(y, a, b):
-    """a^b log(a), and 0 where a^b is 0, whatever the logarithm."""
-    return np.where(y == 0, 0.0, y * np.log(a))
+    """a^b log(a), and 0 where a^b is 0, whatever the logarithm.
+
+    For b <= 1 it falls there with an infinite slope in `a`, as -sqrt(a^b) does.
+    """
+    zero = 0.0
+    if np.any((y == 0) & (b <= 1)):
+        zero = np.where((y == 0) & (b <= 1), -np.sqrt(np.where(y == 0, y, 0.0)), 0.0)
+    return np.where(y == 0, zero, y * np.log(a))
 
 
 elementwise(np.power, power_wrt_base, power_wrt_exponent, domain=(POSITIVE, ANY))

@@ -11,9 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import constant, linear, rearrangement, strong, structural, view
+from wengert.registry import choosing, constant, linear, rearrangement, strong, structural, view
 from wengert.rules.broadcasting import (
     aligned,
+    elements,
     fetch,
     from_end,
     front,
@@ -38,6 +39,8 @@ if hasattr(np, "unstack"):  # NumPy 2.1
 # ---- rearrangements
 
 rearrangement(np.copy, np.roll, np.tile, np.repeat, np.resize, np.delete, np.take, np.take_along_axis)
+choosing(np.take, 1)
+choosing(np.take_along_axis, 1)
 rearrangement(np.tril, np.triu, np.diag, np.diagflat)
 rearrangement(np.vstack, np.hstack, np.dstack, np.column_stack, sequence=True)
 
@@ -174,7 +177,7 @@ def sorted_places(a, axis):
     """Where each of the sorted elements was, numbered from 1."""
     order = np.argsort(a, axis=axis, kind="stable")
     if axis is None:
-        return np.ravel(numbers(a))[order]
+        return elements(np.ravel(numbers(a)), order)
     return np.take_along_axis(numbers(a), order, axis)
 
 
@@ -315,7 +318,7 @@ structural(
     np.full_like, None, full_like_wrt_value, jvp=(None, push_full_like), stacked=True, curvature="none"
 )
 structural(np.full, None, full_wrt_value, jvp=(None, push_full), stacked=True, curvature="none")
-constant(np.zeros_like, np.ones_like, np.empty_like)
+constant(np.zeros_like, np.ones_like, np.empty_like, static=True)
 
 # ---- counting with weights: the transpose of picking by index
 
@@ -331,6 +334,8 @@ def push_bincount(t, y, x, weights=None, minlength=0):
 structural(
     np.bincount, None, bincount_wrt_weights, jvp=(None, push_bincount), stacked=True, curvature="none"
 )
+
+choosing(np.bincount, 0, fits=lambda x, weights=None, minlength=0: np.all(np.less(x, minlength)))
 
 # ---- change of dtype
 

@@ -1,7 +1,8 @@
 """Eigenvalues of symmetric matrices, singular values, and what is made of them: pseudo-inverse, least squares.
 
 The vectors of equal eigenvalues or singular values may be turned among each other, and so may those of a null space.
-Results that such a turn changes have no derivative, and the pullback says so; a tangent of such vectors is NaN.
+Results that such a turn changes have no derivative, and the pullback says so; a tangent of such vectors is NaN, and
+the engine says so if it reaches the derivative: that of the other vectors and of all values is right.
 That each vector may have either sign is no matter: a derivative never flips one.
 """
 
@@ -51,17 +52,32 @@ def is_more_than_noise(z, vbar):
     return np.abs(z) > rounding(vbar) * size(vbar, (-2, -1))
 
 
-def check_turns(name, values, is_equal, dbar, inner, vbar):
+def values_alone(name, values):
+    """What to write where no vectors are wanted."""
+    return f"Of {values} alone take numpy.linalg.{'eigvalsh' if name == 'eigh' else 'svdvals'}"
+
+
+def undefined(name, values):
+    """Why tangents of vectors may be missing."""
+    rest = ", or for those of a null space" if name == "svd" else ""
+    return (
+        f"the result depends on which vectors are taken for {values} that are equal to rounding{rest}. "
+        f"{values_alone(name, values)}; what no such choice changes may have a derivative in reverse mode"
+    )
+
+
+def check_turns(name, values, is_equal, dbar, inner, vbar, of_values):
     """Refuse cotangents of equal values and their vectors that have no derivative.
 
     A turn of the vectors i and j changes the result by the skew part of ``inner[i, j]``.
     What no turn changes is a projector, which has a derivative, or a matrix function V f(d) V^T, of which the
     part f'(d) was lost in the difference f(d_j) - f(d_i): of a projector the values have no cotangent.
+    With `of_values` the vectors serve the derivative of values that are computed elsewhere, and so is theirs.
     """
     if not np.any(is_equal):
         return
     own = np.diagonal(inner, axis1=-2, axis2=-1)
-    is_fixed = np.equal(dbar, 0) & is_more_than_noise(own[..., None], vbar)[..., 0]
+    is_fixed = (not of_values) & np.equal(dbar, 0) & is_more_than_noise(own[..., None], vbar)[..., 0]
     is_projector = np.equal(dbar, 0)[..., None, :] & is_fixed[..., :, None]
     is_projector = is_projector | np.swapaxes(is_projector, -1, -2)
     apart = np.abs(dbar[..., None, :] - dbar[..., :, None])
@@ -73,8 +89,7 @@ def check_turns(name, values, is_equal, dbar, inner, vbar):
             name,
             f"two of the {values} are equal to rounding, and the result is none of those that do not depend on which "
             f"vectors are taken for them: the sum of the {values}, and the projector v @ v.T on all their vectors, "
-            f"nothing else of the {values}. Of {values} alone take numpy.linalg."
-            f"{'eigvalsh' if name == 'eigh' else 'svdvals'}",
+            f"nothing else of the {values}. {values_alone(name, values)}",
         )
 
 
@@ -88,22 +103,22 @@ def eigh_shapes(a):
 
 
 @offered
-def packed_eigh(a, UPLO):
+def packed_eigh(a, UPLO, of_values=False):
     return packed(*np.linalg.eigh(a, UPLO))
 
 
-def eigh_wrt_matrix(ybar, y, a, UPLO):
+def eigh_wrt_matrix(ybar, y, a, UPLO, of_values=False):
     """V (diag(wbar) + F * skew(V^T Vbar)) V^T, F_ij = 1 / (w_j - w_i): symmetric, as NumPy reads one triangle only."""
     w, v = unpacked(y, *eigh_shapes(a))
     wbar, vbar = unpacked(ybar, *eigh_shapes(a))
     inner = strong_matmul(transposed(v), vbar)
     gap, is_equal = gaps(w)
-    check_turns("eigh", "eigenvalues", is_equal, wbar, inner, vbar)
+    check_turns("eigh", "eigenvalues", is_equal, wbar, inner, vbar, of_values)
     middle = on_diagonal(wbar) + divided(skew(inner), gap, is_equal)
     return strong_matmul(v, strong_matmul(middle, transposed(v)))
 
 
-def eigh_along_matrix(t, y, a, UPLO):
+def eigh_along_matrix(t, y, a, UPLO, of_values=False):
     w, v = unpacked(y, *eigh_shapes(a))
     inner = strong_matmul(transposed(v), strong_matmul(symmetric(t), v))
     gap, is_equal = gaps(w)
@@ -113,14 +128,19 @@ def eigh_along_matrix(t, y, a, UPLO):
     return flattened(leading(t, a), dw, strong_matmul(v, turn))
 
 
+def eigenvectors(a, UPLO):
+    """Those of eigenvalues that `eigvalsh` computes."""
+    return unpacked(packed_eigh(a, UPLO, True), *eigh_shapes(a))[1]
+
+
 def eigvalsh_wrt_matrix(ybar, y, a, UPLO="L"):
     """v v^T of each; of equal ones that of the vectors that NumPy finds."""
-    v = np.linalg.eigh(a, UPLO)[1]
+    v = eigenvectors(a, UPLO)
     return strong_matmul(strong(v, ybar[..., None, :]), transposed(v))
 
 
 def eigvalsh_along_matrix(t, y, a, UPLO="L"):
-    v = np.linalg.eigh(a, UPLO)[1]
+    v = eigenvectors(a, UPLO)
     return np.sum(strong(v, strong_matmul(symmetric(t), v)), axis=-2)
 
 
@@ -129,7 +149,9 @@ def _eigh(a, UPLO="L"):
     return EighResult(*unpacked(packed_eigh(a, UPLO), *eigh_shapes(a)))
 
 
-structural(packed_eigh, eigh_wrt_matrix, jvp=(eigh_along_matrix,), stacked=True)
+structural(
+    packed_eigh, eigh_wrt_matrix, jvp=(eigh_along_matrix,), stacked=True, undefined=undefined("eigh", "eigenvalues")
+).name = "numpy.linalg.eigh"
 structural(np.linalg.eigvalsh, eigvalsh_wrt_matrix, jvp=(eigvalsh_along_matrix,), stacked=True)
 composed(np.linalg.eigh, _eigh)
 
@@ -145,7 +167,7 @@ def svd_shapes(a, full_matrices):
 
 
 @offered
-def packed_svd(a, full_matrices):
+def packed_svd(a, full_matrices, of_values=False):
     return packed(*np.linalg.svd(a, full_matrices))
 
 
@@ -187,7 +209,7 @@ def inverted(s):
     return np.where(is_null(s), 0, 1 / np.where(is_null(s), 1, s))
 
 
-def svd_wrt_matrix(ybar, y, a, full_matrices):
+def svd_wrt_matrix(ybar, y, a, full_matrices, of_values=False):
     """Of the pairs of vectors, and of what leaves their space.
 
     With P = U^T dA V, the turns of U and V are X / (s_j - s_i) +- Y / (s_i + s_j) of its symmetric part X and its
@@ -198,7 +220,7 @@ def svd_wrt_matrix(ybar, y, a, full_matrices):
     left, right = strong_matmul(transposed(u), ubar), strong_matmul(transposed(v), vbar)
     gap, is_equal, total, is_zero = svd_gaps(s)
     both = np.concatenate([ubar, vbar], axis=-2)
-    check_turns("svd", "singular values", is_equal, sbar, left + right, both)
+    check_turns("svd", "singular values", is_equal, sbar, left + right, both, of_values)
     if np.any(is_zero & is_more_than_noise(skew(left - right), both)):
         refuse_point("svd", "two singular values are 0, and the result depends on which vectors are taken for them")
     middle = on_diagonal(sbar) + divided(skew(left + right), gap, is_equal)
@@ -210,7 +232,7 @@ def svd_wrt_matrix(ybar, y, a, full_matrices):
     return z if beyond is None else z + strong_matmul(u, transposed(beyond))
 
 
-def svd_along_matrix(t, y, a, full_matrices):
+def svd_along_matrix(t, y, a, full_matrices, of_values=False):
     u, s, v, u0, v0 = svd_parts(y, a, full_matrices)
     tv, tu = strong_matmul(t, v), strong_matmul(transposed(t), u)
     inner = strong_matmul(transposed(u), tv)
@@ -241,13 +263,19 @@ def vectors_along(s, u, null, turn, g, inner):
     return np.concatenate([du, follow if count == 1 else np.nan * follow], axis=-1)
 
 
+def singular_vectors(x):
+    """Those of singular values that `svdvals` computes."""
+    u, _, vh = unpacked(packed_svd(x, False, True), *svd_shapes(x, False))
+    return u, vh
+
+
 def svdvals_wrt_matrix(ybar, y, x):
-    u, _, vh = np.linalg.svd(x, full_matrices=False)
+    u, vh = singular_vectors(x)
     return strong_matmul(strong(u, ybar[..., None, :]), vh)
 
 
 def svdvals_along_matrix(t, y, x):
-    u, _, vh = np.linalg.svd(x, full_matrices=False)
+    u, vh = singular_vectors(x)
     return np.sum(strong(u, strong_matmul(t, transposed(vh))), axis=-2)
 
 
@@ -258,7 +286,9 @@ def _svd(a, full_matrices=True, compute_uv=True):
     return SVDResult(*unpacked(packed_svd(a, bool(full_matrices)), *svd_shapes(a, full_matrices)))
 
 
-structural(packed_svd, svd_wrt_matrix, jvp=(svd_along_matrix,), stacked=True)
+structural(
+    packed_svd, svd_wrt_matrix, jvp=(svd_along_matrix,), stacked=True, undefined=undefined("svd", "singular values")
+).name = "numpy.linalg.svd"
 structural(np.linalg.svdvals, svdvals_wrt_matrix, jvp=(svdvals_along_matrix,), stacked=True)
 composed(np.linalg.svd, _svd)
 

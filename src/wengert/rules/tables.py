@@ -8,7 +8,7 @@ import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong, strong_matmul, structural
-from wengert.rules.broadcasting import aligned, gathered, leading, unbroadcast
+from wengert.rules.broadcasting import aligned, elements, gathered, leading, unbroadcast
 from wengert.rules.composed import as_array, of_dtype
 
 # ---- interpolation between the points of a table
@@ -24,14 +24,14 @@ def beyond(x, xp):
 def intervals(x, xp):
     """Number of the interval that holds each x, how far into it x lies, and whether it is beyond an end."""
     i = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, max(len(xp) - 2, 0))
-    width = xp[i + 1] - xp[i] if len(xp) > 1 else np.ones(np.shape(x))
-    return i, np.where(width > 0, (x - xp[i]) / width, 0.0), width, *beyond(x, xp)
+    width = elements(xp, i + 1) - elements(xp, i) if len(xp) > 1 else np.ones(np.shape(x))
+    return i, np.where(width > 0, (x - elements(xp, i)) / width, 0.0), width, *beyond(x, xp)
 
 
 def slopes(x, xp, fp):
     """Slope of the polygon at each x; 0 beyond the ends."""
     i, _, width, before, after = intervals(x, xp)
-    rise = fp[i + 1] - fp[i] if len(xp) > 1 else np.zeros(np.shape(x))
+    rise = elements(fp, i + 1) - elements(fp, i) if len(xp) > 1 else np.zeros(np.shape(x))
     return np.where(before | after, 0.0, np.where(np.isnan(x), np.nan, rise / width))
 
 

@@ -81,16 +81,21 @@ def _by_direction(f, jvp):
         found = []
         for j in range(len(tangents[0])):
             t = tuple(tangent[j] for tangent in tangents)
-            dy = jvp(t[0] if len(args) == 1 else t, y, *args, **kwargs)
-            if np.shape(dy) != np.shape(y):
-                raise ValueError(
-                    f"the rule of {registry.dotted_name(f)} returned a tangent of shape {np.shape(dy)} "
-                    f"for a result of shape {np.shape(y)}"
-                )
-            found.append(dy)
+            found.append(_tangent(f, jvp, t, y, args, kwargs))
         return np.stack(found)
 
     return push
+
+
+def _tangent(f, jvp, t, y, args, kwargs):
+    """The rule, in one direction."""
+    dy = jvp(t[0] if len(args) == 1 else t, y, *args, **kwargs)
+    if np.shape(dy) != np.shape(y):
+        raise ValueError(
+            f"the rule of {registry.dotted_name(f)} returned a tangent of shape {np.shape(dy)} "
+            f"for a result of shape {np.shape(y)}"
+        )
+    return dy
 
 
 def _transpose_of(f, jvp):
@@ -108,7 +113,7 @@ def _one_cotangent(f, jvp, i, ybar, y, args, kwargs):
 
     def tangent(t):
         given = tuple(t if j == i else np.zeros(np.shape(x)) for j, x in enumerate(args))
-        return jvp(given[0] if len(args) == 1 else given, y, *args, **kwargs)
+        return _tangent(f, jvp, given, y, args, kwargs)
 
     ybar = np.reshape(ybar, (1, *np.shape(ybar)))
     values = (ybar, y, args, tuple(kwargs.values()))

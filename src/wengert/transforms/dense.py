@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import ComplexInputError, plain_copy
+from wengert.core.dispatch import check_defined
 from wengert.core.levels import running
 from wengert.core.pullback import carried, carried_identity, columns, pull_back, quick, quick_push
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced, plain
-from wengert.errors import ComplexValueError
+from wengert.errors import ComplexValueError, NonSmoothError
 from wengert.transforms.analytic import (
     WIDEST_COMPLEX,
     check_analytic,
@@ -441,14 +442,14 @@ class Jacobian(Derivative):
         k = min(self.chunk or WIDEST, n)
         if n <= k:
             kept = push(self.f, args, kwargs, positions, self.has_aux, self.name, n, _Identity(0))
-            kept.matrices = [columns(kept.level, y) for y in kept.outputs]
+            kept.matrices = self._columns(kept)
         else:
             kept = None
             parts = []
             for first in range(0, n, k):
                 width = min(k, n - first)
                 run = push(self.f, args, kwargs, positions, self.has_aux, self.name, width, _Identity(first))
-                parts.append([columns(run.level, y) for y in run.outputs])
+                parts.append(self._columns(run))
                 if kept is None:
                     kept = run
                 else:
@@ -458,6 +459,16 @@ class Jacobian(Derivative):
         runs = (-(-n // k) if k else 1) + bool(recorded)
         self.plan = Plan("forward", n, self._m, runs, 0, k, self._reason("forward") + recorded)
         return kept
+
+    def _columns(self, run):
+        found = [columns(run.level, y) for y in run.outputs]
+        try:
+            for matrix in found:
+                check_defined(run.level.doubtful, matrix)
+        except NonSmoothError:
+            run.close()
+            raise
+        return found
 
     def _push_complex(self, args, kwargs):
         """Columns of an analytic function."""
@@ -498,7 +509,7 @@ class Jacobian(Derivative):
     def _from_columns(self, run, shapes):
         """Blocks, from a matrix for each output whose columns are all elements of the inputs."""
         if len(shapes) == len(run.inputs) == 1 and run.restore_output is None and run.restore_inputs is None:
-            (matrix,) = run.matrices
+            matrix = _of_type(run.matrices[0], run.inputs[0].dtype)
             shape = shapes[0] + run.inputs[0].shape
             matrix = matrix if matrix.shape == shape else np.reshape(matrix, shape)
             return matrix if self._single else (matrix,)
@@ -508,9 +519,7 @@ class Jacobian(Derivative):
             first = 0
             for x in run.inputs:
                 last = first + math.prod(x.shape)
-                part = matrix[:, first:last]
-                if not holds_traced(part):
-                    part = np.ascontiguousarray(part, dtype=part.dtype if part.dtype.kind == "c" else x.dtype)
+                part = _of_type(matrix[:, first:last], x.dtype)
                 lines.append(np.reshape(part, (np.shape(matrix)[0], *x.shape)))
                 first = last
             blocks.append(self._block(run, lines, shape))
@@ -540,6 +549,13 @@ class Jacobian(Derivative):
             rows = [np.reshape(row, shape + row.shape[1:]) for row in rows]
         rows = [row if row.ndim else row[()] for row in rows]      # as a function of numbers would give
         return assemble_inputs(run, rows, self._single)
+
+
+def _of_type(matrix, dtype):
+    """A matrix in C order, of the type of the variables unless it is complex or traced."""
+    if holds_traced(matrix):
+        return matrix
+    return np.ascontiguousarray(matrix, dtype=matrix.dtype if matrix.dtype.kind == "c" else dtype)
 
 
 class VJP(Operator):
@@ -590,6 +606,8 @@ class JVP(Operator):
             run = push(self.f, args, kwargs, positions, self.has_aux, self.name, max(1, k), directions, True)
         try:
             found = [np.copy(tangents(run, y)) for y in run.outputs]
+            for t in found:
+                check_defined(run.level.doubtful, t)
             found = [t[:k] for t in found] if is_stacked else [t[0] for t in found]
             dy = run.restore_output(found) if run.restore_output else found[0]
             return (run.value(), dy, run.aux) if self.has_aux else (run.value(), dy)
@@ -669,6 +687,7 @@ class Elementwise(Derivative):
 
     def _checked(self, run, y):
         t = tangents(run, y)
+        check_defined(run.level.doubtful, t)
         (x,) = run.inputs
         if self.holomorphic:
             check_analytic(self.name, np.reshape(t[0], (-1, 1)), np.reshape(t[-1], (-1, 1)))

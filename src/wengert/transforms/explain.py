@@ -106,6 +106,8 @@ def explain(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = N
       list    1 entry, 41 bytes
       costs   forward 1.8, reverse 1.75 evaluations of f, by the table
     """
+    if hasattr(type(f), "__wengert__"):  # compiled: a function, or a derivative
+        f = f.f
     known = f if isinstance(f, (Derivative, JVP, VJP)) else Jacobian(f)
     derivative = known if isinstance(known, Derivative) else known._recorder
     run = derivative._record((x, *args), kwargs or {})

@@ -1,0 +1,207 @@
+# What differs on a recording tape: values that carry no derivative stay traced, since they change from call to call,
+# and a number that Python code gets to see leaves a guard, so that a replay notices when it would be another one.
+
+cpdef bint may_record() noexcept:
+    """Is a recording tape open, in whatever thread?"""
+    return recordings > 0
+
+
+cpdef Level recording_level(x):
+    """The innermost level of the operands in nested lists and tuples if what happens there is recorded, else None."""
+    cdef Level level
+    if not recordings:
+        return None
+    level = innermost(x)
+    return level if level is not None and level.recording else None
+
+
+cpdef object grounded(x):
+    """`x` as the outermost level sees it: operands of a recording tape, or plain values; lists are searched."""
+    cdef Level level = innermost(x)
+    while level is not None and level.depth > 0:
+        x = lower(x, level)
+        level = innermost(x)
+    return x
+
+
+cpdef object observed(x):
+    """The plain value for Python code: the one way out of a recording tape, on which each operand leaves a guard."""
+    if is_var(x):
+        return leave_guard(grounded(x)) if is_recorded(x) else value_of(x)
+    if (type(x) is list or type(x) is tuple) and holds_var(x):
+        return type(x)([observed(item) for item in x])
+    return x
+
+
+cdef bint is_recorded(object x):
+    """Is this an operand of a recording tape, or of a derivative inside of it?"""
+    if not recordings:
+        return False
+    if type(x) is ScalarVar:
+        return (<ScalarVar>x).tape.recording
+    return type(x) is ArrayVar and (<ArrayVar>x).buffer.level is not None and (<ArrayVar>x).buffer.level.recording
+
+
+cdef object leave_guard(object x):
+    """A copy of the value of an operand of an outermost level; on a recording tape it is compared at replay."""
+    cdef Level level = level_of(x)
+    cdef Node node
+    value = value_of(x)
+    if level is None:           # a constant there
+        return value
+    if isinstance(value, ndarray):
+        value = value.copy()
+    node = Node.__new__(Node)
+    node.kind = GUARD
+    node.sources = [source_of(0, -1, x)]
+    node.saved = value
+    node.key = dispatch.caller()
+    node.aslot = node.bslot = -1
+    (<Tape>level.tape).add_node(node, 0.0)
+    return value.copy() if isinstance(value, ndarray) else value
+
+
+cdef tuple source_of(position, item, x):
+    """An operand of a tape as an entry refers to it."""
+    if type(x) is ScalarVar:
+        return position, item, None, None, (<ScalarVar>x).slot
+    return position, item, (<ArrayVar>x).buffer, (<ArrayVar>x).v, -1
+
+
+# ---- what carries no derivative
+
+cdef bint is_discrete(ArrayVar x):
+    """Does an operand hold integers or bools?"""
+    return (cnp.PyArray_ISINTEGER(x.v) or cnp.PyArray_ISBOOL(x.v)) and is_live(x.buffer)
+
+
+cpdef bint is_passive(x):
+    """Is this a value of a recording tape that carries no derivative?"""
+    cdef Level level
+    if not recordings or not is_var(x):
+        return False
+    level = level_of(x)
+    if level is None or not level.recording or level.kind != REVERSE:
+        return False
+    if type(x) is ScalarVar:
+        return not (<ScalarVar>x).tape.is_active(None, (<ScalarVar>x).slot)
+    return is_discrete(<ArrayVar>x) or not (<Tape>level.tape).is_active((<ArrayVar>x).buffer, -1)
+
+
+cdef bint is_constant_there(Tape tape, Node node, dtype):
+    """May the result of an entry be of a dtype that carries no derivative?"""
+    if dtype.kind not in "biu":
+        return False
+    if node.row is not None and node.row.kind == "constant":
+        return True
+    tape.analyse()
+    return not tape.has_active_operand(node)
+
+
+cdef bint is_mask(object x):
+    return type(x) is ArrayVar and cnp.PyArray_ISBOOL((<ArrayVar>x).v) and not (<ArrayVar>x).scalar
+
+
+# ---- comparisons, numbers
+
+cdef object compare_recorded(object left, object right, int op):
+    """A comparison, the answer an operand; where types alone decide, a plain one."""
+    cdef ScalarVar x, z
+    cdef Node node
+    cdef double b
+    row, fun, compute = dispatch.comparison(op)
+    if type(left) is ScalarVar:
+        x = <ScalarVar>left
+        node = Node.__new__(Node)
+        if type(right) is ScalarVar and (<ScalarVar>right).tape is x.tape:
+            z = <ScalarVar>right
+            node.sources = [(0, -1, None, None, x.slot), (1, -1, None, None, z.slot)]
+            node.args = (float64(x.v), float64(z.v))
+        elif number(right, &b):
+            node.sources = [(0, -1, None, None, x.slot)]
+            node.args = (float64(x.v), right)
+        if node.args is not None:
+            node.kind = CALL
+            node.row = row
+            node.compute = compute
+            node.kwargs = {}
+            node.aslot = node.bslot = -1
+            return result(x.tape, node, compute(*node.args))
+    if is_var(right) or isinstance(right, (ndarray, np.generic, int, float, complex, list, tuple)):
+        return dispatch.function(fun, (left, right), {}, compute)
+    return compare(value_of(left), right, op)
+
+
+cdef object as_bool(object x):
+    """bool(x): of a number, whether it is other than 0."""
+    if type(x) is ArrayVar:
+        if cnp.PyArray_SIZE((<ArrayVar>x).v) != 1:
+            return bool(value_of(x))        # NumPy's error
+        if cnp.PyArray_ISBOOL((<ArrayVar>x).v):
+            return bool(observed(x))
+    return bool(observed(x != 0))
+
+
+cdef object whole(object x, object fun):
+    """A plain number without fraction."""
+    if type(x) is ArrayVar and is_discrete(<ArrayVar>x):
+        return observed(x)
+    return observed(dispatch.function(fun, (x,), {})) if recordings and is_traced(x) else fun(value_of(x))
+
+
+cdef object rounded(object x, object digits):
+    """round(x): to a plain integer; with a number of digits it is no discrete value for Python yet."""
+    if not (recordings and is_traced(x)):
+        return round(value_of(x), digits)
+    return int(whole(x, np.rint)) if digits is None else dispatch.function(np.round, (x, digits), {}, round)
+
+
+# ---- indices
+
+cdef object get_recorded(ArrayVar x, object key):
+    """Elements at an index that holds operands: arrays of integers stay traced, all else is observed."""
+    cdef Tape tape
+    cdef Node node
+    if type(key) is tuple:
+        key = tuple([index_part(part) for part in key])
+    else:
+        key = index_part(key)
+    if not holds_var(key):
+        return get_item(x, key)
+    if x.buffer.level is not None and x.buffer.level.kind != REVERSE:
+        key = tuple([copied(part) for part in key]) if type(key) is tuple else copied(key)
+        return gather_carried(x, x.v, key, x.v[stored_key(plain(key))])
+    node = Node.__new__(Node)
+    node.aslot = node.bslot = -1
+    node.row = dispatch.getitem_row
+    node.key = stored_key(plain(key))
+    node.sources = []
+    tape = tape_of(x.buffer)
+    parts = enumerate(key) if type(key) is tuple else [(-1, key)]
+    node.sources = [source_of(1, i, part) for i, part in parts if type(part) is ArrayVar]
+    y = x.v[node.key]
+    if tape is not None:
+        node.kind = GATHER
+        node.sources.insert(0, source_of(0, -1, x))
+    else:
+        tape = <Tape>recording_level(key).tape
+        node.kind = CALL
+        node.row = dispatch.constant_row
+        node.args = (x.v.copy(), node.key)
+        node.kwargs = {}
+        node.compute = operator.getitem
+    return result(tape, node, y)
+
+
+cdef object index_part(object part):
+    """An index array of integers as it is on the tape; anything else as a plain value."""
+    part = grounded(part)
+    if type(part) is ArrayVar and np.ndim(part) and cnp.PyArray_ISINTEGER((<ArrayVar>part).v):
+        return part if is_live((<ArrayVar>part).buffer) else value_of(part)
+    if type(part) is slice:
+        return slice(observed(part.start), observed(part.stop), observed(part.step))
+    return observed(part) if holds_var(part) and (not is_traced(part) or is_passive(part)) else part
+
+
+cdef object copied(object part):
+    return np.copy(part) if type(part) is ArrayVar else part

@@ -1,0 +1,33 @@
+"""How far two results are apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wengert.containers import children_of
+
+
+def difference(got: Any, expected: Any) -> float:
+    """Largest difference of two results, in units in the last place of the largest magnitude; inf if of other form."""
+    one, other = _leaves_of(got), _leaves_of(expected)
+    return max(map(_distance, one, other), default=0.0) if len(one) == len(other) else np.inf
+
+
+def _leaves_of(y):
+    found = (list(y), None) if type(y) in (list, tuple) else children_of(y)
+    return [y] if found is None else [leaf for item in found[0] for leaf in _leaves_of(item)]
+
+
+def _distance(got, expected):
+    a, b = np.asarray(got), np.asarray(expected)
+    if a.shape != b.shape or a.dtype != b.dtype or b.dtype.kind not in "fc":
+        return 0.0 if np.array_equal(a, b) and a.dtype == b.dtype else np.inf
+    differ = ~((a == b) | (np.isnan(a) & np.isnan(b)))
+    if not differ.any():
+        return 0.0
+    scale = np.max(np.abs(b), where=np.isfinite(b), initial=0.0)
+    if not (np.isfinite(a) & np.isfinite(b))[differ].all() or scale == 0:
+        return np.inf
+    return float(np.max(np.abs(a - b)[differ]) / scale / np.finfo(b.dtype).eps)

@@ -1,0 +1,331 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""The way of a call to its program, in C: what f reads from outside is looked at, a call like the last goes straight.
+
+Data
+    Place          where something is read: a name, a cell, an item
+    Surroundings   what is compared at each call: places with what they held, code of functions, kinds of objects
+    Template       what a value must be like to take the same program again
+    Path, Route    a program and how often it ran; the templates of the last call, and its path
+
+A route is no more than a shortcut: what does not fit is left to the table of keys.
+"""
+
+cimport cython
+cimport numpy as cnp
+from cpython.contextvars cimport PyContextVar_Get
+from cpython.object cimport PyObject, Py_TYPE
+from cpython.ref cimport Py_DECREF
+from cpython.tuple cimport PyTuple_GET_SIZE
+from libc.string cimport memcmp
+
+import types
+
+import numpy as np
+
+from wengert.core.levels import running
+from wengert.errors import GuardError
+from wengert.program.leaves import key_of
+
+cnp.import_array()
+
+cdef extern from "Python.h":
+    PyObject *PyDict_GetItemWithError(object d, object key) except? NULL
+    PyObject *PyCell_GET(object cell)
+    PyObject *PyFunction_GetCode(object f)
+    PyObject *PyFunction_GetDefaults(object f)
+    PyObject *PyFunction_GetKwDefaults(object f)
+
+
+class _Absent:
+    def __repr__(self):
+        return "absent"
+
+
+ABSENT = _Absent()
+cdef object absent = ABSENT, Cell = types.CellType, float64 = np.float64
+
+cdef enum Holder:
+    DICT, CELL, OTHER
+
+
+@cython.final
+cdef class Place:
+    """Where data or functions are held: the item `name` of a dict, tuple or the like, a cell, or what ``get()`` gives.
+
+    `key` tells places apart: the id of the holder, or of `owner` in its stead, and the name.
+    """
+
+    cdef readonly object key
+    cdef object holder, name, get
+    cdef Holder way
+
+    def __init__(self, holder, name=None, get=None, owner=None):
+        self.holder, self.name, self.get = holder, name, get
+        self.key = id(holder if owner is None else owner), name
+        self.way = DICT if type(holder) is dict else CELL if type(holder) is Cell else OTHER
+
+    cpdef object read(self):
+        """What is held now, or `ABSENT`."""
+        cdef PyObject *found
+        if self.way == DICT:
+            found = PyDict_GetItemWithError(self.holder, self.name)
+        elif self.way == CELL:
+            found = PyCell_GET(self.holder)
+        elif self.get is not None:
+            return self.get()
+        else:
+            try:
+                return self.holder[self.name]
+            except KeyError:
+                return absent
+        return absent if found == NULL else <object>found
+
+
+@cython.final
+cdef class Surroundings:
+    """What is compared at each call.
+
+    `watched` are pairs (place, what it held), `functions` tuples (function, code, defaults, defaults of keywords),
+    `sizes` pairs (namespace, length), `objects` tuples (object, its class, its ``__dict__`` or None).
+    """
+
+    cdef list watched, functions, sizes, objects
+
+    def __init__(self, watched, functions, sizes, objects):
+        self.watched, self.functions, self.sizes, self.objects = watched, functions, sizes, objects
+
+    cpdef bint hold(self) except -1:
+        """Is all as it was?"""
+        cdef tuple each
+        for each in self.watched:
+            if (<Place>each[0]).read() is not each[1]:
+                return False
+        for each in self.functions:
+            f = <PyObject *>each[0]
+            if PyFunction_GetCode(<object>f) != <PyObject *>each[1]:
+                return False
+            if held(PyFunction_GetDefaults(<object>f)) is not each[2]:
+                return False
+            if held(PyFunction_GetKwDefaults(<object>f)) is not each[3]:
+                return False
+        for each in self.sizes:
+            if len(each[0]) != <Py_ssize_t>each[1]:
+                return False
+        for each in self.objects:
+            if <PyObject *>Py_TYPE(each[0]) != <PyObject *>each[1]:
+                return False
+            if each[2] is not None and each[0].__dict__ is not each[2]:
+                return False
+        return True
+
+
+cdef inline object held(PyObject *found):
+    return None if found == NULL else <object>found
+
+
+cdef enum Form:
+    NUMBER, SCALAR, ARRAY, CONSTANT, IDENTITY, SEQUENCE, MAPPING
+
+cdef enum:
+    MOST_AXES = 8
+
+cdef frozenset constants = frozenset([int, bool, str, bytes, type(None)])
+cdef frozenset numbers = constants.union([float, float64])
+
+
+@cython.final
+cdef class Template:
+    """What a value must be like to take the same program again; see `wengert.program.leaves.key_of`."""
+
+    cdef Form form
+    cdef object value  # a constant, a type, or keys
+    cdef int typenum, ndim
+    cdef cnp.npy_intp[MOST_AXES] shape, strides
+    cdef list parts
+
+    cdef bint take(self, object x, list leaves) except -1:
+        """Does a value fit?  Its leaves are appended."""
+        cdef Py_ssize_t i
+        if self.form == ARRAY:
+            if not cnp.PyArray_CheckExact(x) or cnp.PyArray_TYPE(x) != self.typenum or cnp.PyArray_NDIM(x) != self.ndim:
+                return False
+            if memcmp(cnp.PyArray_DIMS(x), self.shape, self.ndim * sizeof(cnp.npy_intp)) != 0:
+                return False
+            if memcmp(cnp.PyArray_STRIDES(x), self.strides, self.ndim * sizeof(cnp.npy_intp)) != 0:
+                return False
+            if cnp.PyArray_ISBYTESWAPPED(x):
+                return False
+            leaves.append(x)
+            return True
+        kind = type(x)
+        if self.form == NUMBER:
+            if kind is not float and kind is not float64:
+                return False
+            leaves.append(x)
+            return True
+        if self.form == IDENTITY:
+            return x is self.value
+        if self.form == CONSTANT:
+            return is_same(x, self.value)
+        if self.form == SCALAR:
+            if kind is not self.value:
+                return False
+            leaves.append(x)
+            return True
+        if self.form == MAPPING:
+            if kind is not dict or list(x) != self.value:
+                return False
+            x = list(x.values())
+        elif kind is not self.value or len(x) != len(self.parts):
+            return False
+        for i, item in enumerate(x):
+            if not (<Template>self.parts[i]).take(item, leaves):
+                return False
+        return True
+
+
+cdef Template template_of(x):
+    """The template of a value; None for values that are left to the table."""
+    cdef Template t = Template.__new__(Template)
+    cdef list leaves = [], others = []
+    cdef int i
+    kind = type(x)
+    if kind is float or kind is float64:
+        t.form = NUMBER
+    elif kind in constants:
+        t.form, t.value = CONSTANT, x
+    elif kind is dict and not all([type(name) is str for name in x]):  # 1 and True are equal
+        return None
+    elif kind is list or kind is tuple or kind is dict:
+        t.form = MAPPING if kind is dict else SEQUENCE
+        t.value = list(x) if kind is dict else kind
+        t.parts = [template_of(item) for item in (x.values() if kind is dict else x)]
+        return None if None in t.parts else t
+    else:
+        key_of(x, leaves, others)
+        if len(others) == 1 and others[0] is x:
+            t.form, t.value = IDENTITY, x
+        elif len(leaves) != 1 or leaves[0] is not x:
+            return None
+        elif kind is not np.ndarray:
+            t.form, t.value = SCALAR, kind
+        elif cnp.PyArray_NDIM(x) > MOST_AXES:
+            return None
+        else:
+            t.form, t.typenum, t.ndim = ARRAY, cnp.PyArray_TYPE(x), cnp.PyArray_NDIM(x)
+            for i in range(t.ndim):
+                t.shape[i], t.strides[i] = cnp.PyArray_DIMS(x)[i], cnp.PyArray_STRIDES(x)[i]
+    return t
+
+
+@cython.final
+cdef class Path:
+    """A program, how often it was replayed, and the number of the call at which it is compared with f."""
+
+    cdef readonly object program
+    cdef public Py_ssize_t calls, due
+
+    def __init__(self, program, Py_ssize_t due):
+        self.program, self.due = program, due
+
+
+@cython.final
+cdef class Route:
+    """The way of one call, for others like it.
+
+    `live` are the places of inputs, `static` those of values that are part of the key; `pinned` are leaves that are
+    so too, with their numbers.
+    """
+
+    cdef Surroundings around
+    cdef Path path
+    cdef object run, restore
+    cdef tuple names
+    cdef list arguments, live, static, places, fixed, pinned
+
+    @staticmethod
+    def of(Path path, Surroundings around, tuple args, dict kwargs, list live, list static, list pinned):
+        """The route of a call that took `path`, or None where one has no template."""
+        cdef Route route = Route.__new__(Route)
+        route.path, route.around = path, around
+        route.run, route.restore = path.program.run, path.program.restore
+        route.names = tuple(kwargs)
+        route.arguments = [template_of(x) for x in (*args, *kwargs.values())]
+        route.places, route.live = live, [template_of((<Place>place).read()) for place in live]
+        route.fixed, route.static = static, [(<Place>place).read() for place in static]
+        route.pinned = pinned
+        is_plain = numbers.issuperset(map(type, [*route.static, *[leaf for _, leaf in pinned]]))
+        return None if None in route.arguments or None in route.live or not is_plain else route
+
+    cdef bint fits(self, tuple args, dict kwargs, list leaves) except -1:
+        cdef Py_ssize_t i = 0
+        if PyTuple_GET_SIZE(args) + len(kwargs) != len(self.arguments) or len(kwargs) != len(self.names):
+            return False
+        if kwargs and tuple(kwargs) != self.names:
+            return False
+        if not self.around.hold():
+            return False
+        for x in args:
+            if not (<Template>self.arguments[i]).take(x, leaves):
+                return False
+            i += 1
+        if kwargs:
+            for x in kwargs.values():
+                if not (<Template>self.arguments[i]).take(x, leaves):
+                    return False
+                i += 1
+        for i in range(len(self.places)):
+            if not (<Template>self.live[i]).take((<Place>self.places[i]).read(), leaves):
+                return False
+        for i in range(len(self.fixed)):
+            if not is_same((<Place>self.fixed[i]).read(), self.static[i]):
+                return False
+        for i, x in self.pinned:
+            if not is_same(leaves[i], x):
+                return False
+        return True
+
+
+cdef bint is_same(x, known) except -1:
+    """The same constant; zeros of either sign are not."""
+    if x is known or type(x) is not type(known):
+        return x is known
+    return x.hex() == known.hex() if isinstance(x, float) else x == known
+
+
+cdef class Caller:
+    """A callable that tries the route of its last call first, and otherwise leaves the call to ``_call``.
+
+    That is given the arguments, and the path that was tried in vain.
+    """
+
+    cdef public Route _route
+    cdef public Py_ssize_t _replays
+
+    def __call__(self, *args, **kwargs):
+        cdef Route route = self._route
+        cdef list leaves
+        failed = None
+        if route is not None and not is_running():
+            leaves = []
+            # A call that is compared with f takes the long way.
+            if route.path.calls + 2 < route.path.due and route.fits(args, kwargs, leaves):
+                try:
+                    y = route.run(leaves)
+                except GuardError:
+                    failed = route.path
+                else:
+                    route.path.calls += 1
+                    self._replays += 1
+                    return y[0] if route.restore is None else route.restore(y)
+        return self._call(args, kwargs, failed)
+
+
+cdef bint is_running() except -1:
+    """Is there a derivative around?"""
+    cdef PyObject *found = NULL
+    cdef bint is_one
+    PyContextVar_Get(running, NULL, &found)
+    is_one = PyTuple_GET_SIZE(<object>found) > 0
+    Py_DECREF(<object>found)
+    return is_one

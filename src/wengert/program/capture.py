@@ -1,0 +1,496 @@
+"""What a function reads from outside, and the function with operands in the place of that.
+
+Idea.  `capture` walks over what the rebinding of code follows: functions by global names and cells, methods by
+attributes, modules of the user's.  Each *place* it finds that holds data (a number, an array, a small container) is
+read at every call; what holds functions, classes and objects is compared by identity, and a change makes it look
+anew.  While recording, f runs as a copy in which the places yield operands: names are renamed to private ones, cells
+and defaults copied, attributes are descriptors of a twin.  A place that no copy can reach is compared by value
+instead: a change of it is another key.
+
+Invariants
+- The user's objects are only read, by any number of threads at once.
+- A value that a copy of f reads while recording is that which was read for the key.
+
+Given up.  Not seen: items of large containers, attributes of objects in them, what functions of other packages read,
+files, random numbers.  A function that assigns globals, or cells and attributes of others, is not to be replayed.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from wengert.core.follow import WRAPPERS, is_kin, parts_of, place_of, py_func_of, steps_of
+from wengert.core.rebind import Plan, Proxy, make_twin, rebound
+from wengert.core.rename import BUILTINS, Alias, TooWide, private, read, rename
+from wengert.program.callpath import ABSENT, Place, Surroundings
+from wengert.program.leaves import Same, UnsupportedValue, contents_key, fill, form_of, is_data, key_of, mapped
+from wengert.transforms.dense import Operator
+
+__all__ = ["Captures", "NotReplayable", "Reading", "capture"]
+
+_MAKING = {"__init__", "__new__", "__post_init__"}
+_REACH = 100  # objects looked into
+_DYNAMIC = {"getattr", "vars", "__dict__", "attrgetter", "__getattribute__", "eval", "exec"}
+
+
+class NotReplayable(BaseException):
+    """f cannot be replayed: it writes a global, say; the message says why, and what to write instead.
+
+    No `Exception`, for a function must not catch it.
+    """
+
+
+def _effect(what):
+    return f"{what}, which a replay would leave out; return the value instead"
+
+
+# Places -----------------------------------------------------------------------------------------------------
+
+
+def _places_of(value):
+    """All places in which a function, partial or object may hold data, as keys."""
+    kind = type(value)
+    if kind is types.FunctionType:
+        held = id(value.__globals__)
+        yield from ((held, name) for name in read(value.__code__).names)
+        yield from ((id(cell), None) for cell in value.__closure__ or ())
+        yield from ((id(value.__defaults__), i) for i in range(len(value.__defaults__ or ())))
+        yield from ((id(value.__kwdefaults__), name) for name in value.__kwdefaults__ or ())
+        yield from ((id(vars(module)), name) for _, module, name, _ in steps_of(value))
+    elif kind is functools.partial:
+        yield from ((id(value.args), i) for i in range(len(value.args)))
+        yield from ((id(value.keywords), name) for name in value.keywords)
+    elif not isinstance(value, type) and kind not in WRAPPERS:
+        space = getattr(value, "__dict__", ())
+        yield from ((id(space), name) for name in space)
+
+
+class _Scan:
+    """What is reached from a function by names, cells, attributes: places with data, and what is compared."""
+
+    def __init__(self, root, nodes):
+        self.followed = {*map(id, nodes)}
+        self.mentioned, self.effect = set(), None
+        while True:  # each attribute that code mentions may be a method, with code of its own
+            known = len(self.mentioned)
+            self.places, self.watched, self.sizes = {}, {}, {}
+            self.functions, self.objects, self.seen = [], [], set()
+            self.enter(root)
+            if len(self.mentioned) == known:
+                break
+
+    def enter(self, value):
+        if id(value) in self.seen:
+            return
+        self.seen.add(id(value))
+        kind = type(value)
+        if kind is types.FunctionType:
+            self.enter_function(value)
+        elif kind is functools.partial:
+            self.enter(value.func)
+            for i in range(len(value.args)):
+                self.look(value.args, i)
+            for name in value.keywords:
+                self.look(value.keywords, name)
+        elif isinstance(value, Operator) or hasattr(kind, "__wengert__"):
+            self.enter(value.f)
+        elif isinstance(value, type):
+            self.enter_class(value)
+        elif kind in WRAPPERS or py_func_of(value):
+            for part in parts_of(value):
+                self.enter(part)
+        elif not isinstance(value, types.ModuleType):
+            self.enter_object(value)
+
+    def look(self, holder, name=None, **more):
+        """Note what a place holds."""
+        place = Place(holder, name, **more)
+        value = place.read()
+        if value is not ABSENT and id(value) not in self.followed and is_data(value):
+            self.places[place.key] = place
+        else:
+            self.watched[place.key] = place, value
+            if id(value) in self.followed or not isinstance(value, types.FunctionType):
+                self.enter(value)
+
+    def enter_function(self, f):
+        info, space = read(f.__code__), f.__globals__
+        self.mentioned |= info.mentioned
+        self.functions.append((f, f.__code__, f.__defaults__, f.__kwdefaults__))
+        written = info.written.intersection(f.__code__.co_freevars)
+        for name in (*info.assigned, *written):
+            word = "global" if name in info.assigned else "nonlocal"
+            self.effect = _effect(f"{f.__qualname__} assigns the {word} {name!r}")
+        for name in sorted(info.names):
+            self.look(space, name)
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
+            if name not in written:
+                self.look(cell)
+        for i in range(len(f.__defaults__ or ())):
+            self.look(f.__defaults__, i)
+        for name in f.__kwdefaults__ or ():
+            self.look(f.__kwdefaults__, name)
+        for first, *path in info.paths:
+            self.walk(space.get(first), path)
+        self.attributes(vars(f))
+
+    def walk(self, value, path):
+        """Note what is read through modules."""
+        for name in path:
+            if type(value) is not types.ModuleType:
+                break
+            if not is_kin(value, place_of(value.__name__)):  # NumPy, or a module of ours
+                break
+            self.look(vars(value), name)
+            value = vars(value).get(name)
+
+    def attributes(self, space):
+        """Note the attributes in a namespace that code mentions, and how many there are."""
+        names = space if self.mentioned & _DYNAMIC else self.mentioned.intersection(space)
+        for name in sorted(names):
+            self.look(space, name)
+        self.sizes[id(space)] = space, len(space)
+
+    def enter_class(self, cls):
+        if cls is object or not cls.__flags__ & 1 << 9:  # not made by a class statement
+            return
+        space, is_followed = vars(cls), id(cls) in self.followed
+        for name, value in space.items():
+            is_special = name.startswith("__") and type(value) is types.FunctionType and name not in _MAKING
+            if name in self.mentioned or (is_special and is_followed):
+                self.look(space, name, owner=cls)
+        if is_followed:
+            self.sizes[id(cls)] = space, len(space)
+        for base in cls.__bases__:
+            self.enter(base)
+
+    def enter_object(self, value):
+        kind = type(value)
+        if not kind.__flags__ & 1 << 9 or len(self.objects) == _REACH:
+            return
+        try:
+            space = object.__getattribute__(value, "__dict__")
+        except AttributeError:
+            space = None
+        self.objects.append((value, kind, space))
+        if space is not None:
+            self.attributes(space)
+        for base in kind.__mro__:
+            for name, member in vars(base).items():
+                if type(member) is types.MemberDescriptorType and name in self.mentioned:
+                    self.look(value, name, get=functools.partial(getattr, value, name, ABSENT))
+        self.enter(kind)
+
+
+# Copies that read operands ----------------------------------------------------------------------------------
+
+
+class _Held:
+    """An attribute that yields what was given for it."""
+
+    value = None
+
+    def __get__(self, owner, cls):
+        return self if owner is None else self.value
+
+    def __set__(self, owner, value):  # makes it precede the attribute itself; see `_refuse`
+        raise AttributeError
+
+
+def _refuse(self, name, *value):
+    raise NotReplayable(_effect(f"it sets the attribute {name!r} of a {self.__class__.__name__}"))
+
+
+class _Module(Proxy):
+    """A user's module whose attributes are replaced."""
+
+    __slots__ = ("_wengert_swaps",)
+
+    def __getattribute__(self, name):
+        swaps = _swaps.__get__(self)
+        return swaps[name] if name in swaps else Proxy.__getattribute__(self, name)
+
+    def __setattr__(self, name, value):
+        raise NotReplayable(_effect(f"it sets {name!r} of a module"))
+
+    __delattr__ = __setattr__
+
+
+_swaps = _Module._wengert_swaps
+
+
+class _Copies(Plan):
+    """A plan by which the places in `operands` yield these, used once and kept nowhere."""
+
+    def __init__(self, root, operands):
+        self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
+        self.copies, self.twins = {}, {}
+        self.operands, self.used, self.names, self.own = operands, set(), {}, {}
+        self.spaces: list = []  # of twins, with what they held at first
+        self.root = root
+        memo: dict = {}
+        self.nodes, _ = self.explore(root)
+        try:
+            self.make(self.nodes, memo)
+        except TooWide:
+            raise NotReplayable("it has too many names") from None
+        self.run = self.build(root, memo)
+
+    def __del__(self, pop=BUILTINS.pop):
+        for name in self.names.values():
+            pop(name, None)
+
+    def is_seed(self, value):
+        return super().is_seed(value) or not self.operands.keys().isdisjoint(_places_of(value))
+
+    def is_replaced(self, space, name, value):
+        return (id(space), name) in self.operands or super().is_replaced(space, name, value)
+
+    def taken(self, key):
+        self.used.add(key)
+        return self.operands[key]
+
+    def alias(self, value, name):
+        return self.own.setdefault(id(value), Alias(value, name))
+
+    def renaming(self, f):
+        (names, sources, imports), aliases = super().renaming(f)
+        for name in read(f.__code__).names:
+            key = id(f.__globals__), name
+            if key in self.operands:
+                if key not in self.names:
+                    self.names[key] = private(name)
+                    BUILTINS[self.names[key]] = self.taken(key)
+                names[name] = self.names[key]
+        for first, module, _, _ in steps_of(f):
+            if first in names:
+                self.changed[id(module)] = True
+        return (names, sources, imports), aliases
+
+    def rename(self, f):
+        key, aliases = self.renaming(f)
+        self.aliases += aliases
+        self.changed[id(f)] = rename(f.__code__, *key)
+
+    def recipe(self, f):
+        swaps, dress = super().recipe(f)
+        bound = {k for k, cell in enumerate(f.__closure__ or ()) if (id(cell), None) in self.operands}
+        self.recipes[id(f)] = recipe = sorted(bound.union(swaps)), dress
+        return recipe
+
+    def content(self, cell, memo):
+        key = id(cell), None
+        return self.taken(key) if key in self.operands else super().content(cell, memo)
+
+    def copy_function(self, f, code, memo):
+        copy = super().copy_function(f, code, memo)
+        if f.__defaults__:
+            copy.__defaults__ = tuple(self.items(f.__defaults__, enumerate(f.__defaults__)))
+        if f.__kwdefaults__:
+            copy.__kwdefaults__ = dict(zip(f.__kwdefaults__, self.items(f.__kwdefaults__, f.__kwdefaults__.items())))
+        return copy
+
+    def items(self, holder, items):
+        keys = ((id(holder), name, value) for name, value in items)
+        return [self.taken((key, name)) if (key, name) in self.operands else value for key, name, value in keys]
+
+    def build(self, value, memo):
+        if type(value) is not functools.partial or id(value) not in self.changed:
+            return super().build(value, memo)
+        args = [self.build(arg, memo) for arg in self.items(value.args, enumerate(value.args))]
+        words = [self.build(arg, memo) for arg in self.items(value.keywords, value.keywords.items())]
+        return functools.partial(self.build(value.func, memo), *args, **dict(zip(value.keywords, words)))
+
+    def proxy(self, module, memo):
+        new = memo[id(module)] = _Module(module)
+        swaps: dict = {}
+        _swaps.__set__(new, swaps)
+        for name, value in vars(module).items():
+            if (id(vars(module)), name) in self.operands:
+                swaps[name] = self.taken((id(vars(module)), name))
+            elif id(value) in self.changed:
+                swaps[name] = self.build(value, memo)
+        return new
+
+    def twin(self, value, memo):
+        cls = self.changed.get(id(type(value)))
+        if not isinstance(cls, type):
+            return value
+        space = vars(value)
+        names = [n for n, v in space.items() if (id(space), n) in self.operands or id(v) in self.changed]
+        names = [n for n in names if not _is_ruled(type(value), n)]
+        held = {name: _Held() for name in names}
+        leaf = make_twin(cls._wengert_original, [cls], **held, __setattr__=_refuse, __delattr__=_refuse)
+        twin = memo[id(value)] = object.__new__(leaf)
+        object.__setattr__(twin, "__dict__", own := dict(space))  # of its own: it may come to hold traced values
+        self.spaces.append((own, dict(space)))
+        for name in names:
+            key = id(space), name
+            held[name].value = self.taken(key) if key in self.operands else self.build(space[name], memo)
+        return twin
+
+
+def _is_ruled(cls, name):
+    found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+    return hasattr(type(found), "__set__")
+
+
+# The interface ----------------------------------------------------------------------------------------------
+
+
+class Captures:
+    """What `f`, and the objects it is given, read from outside.
+
+    Attributes
+    ----------
+    effect : str or None
+        Why f cannot be replayed, where its code tells.
+    """
+
+    def __init__(self, f: Callable, others: Iterable = ()):
+        self.f = f
+        self.others = tuple(others)
+        self.root = root = _root_of(f, self.others)
+        self.effect = None
+        self.live, self.static, self.around = [], [], Surroundings([], [], [], [])
+        try:
+            self.look(root)
+        except NotReplayable as reason:
+            self.effect = str(reason)
+        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            self.effect = f"what it reads cannot be made out ({type(error).__name__}: {error})"
+
+    def look(self, root):
+        scan = _Scan(root, _Copies(root, {}).nodes)
+        self.effect = scan.effect
+        used = _Copies(root, {key: place.read() for key, place in scan.places.items()}).used
+        self.live = [place for key, place in scan.places.items() if key in used]
+        self.static = [place for key, place in scan.places.items() if key not in used]
+        self.around = Surroundings([*scan.watched.values()], scan.functions, [*scan.sizes.values()], scan.objects)
+
+    def read(self) -> Reading | None:
+        """What the places hold now; None if `f` is to be looked at anew."""
+        if not self.around.hold():
+            return None
+        leaves: list = []
+        others: list = []
+        values = [place.read() for place in self.live]
+        fixed = [place.read() for place in self.static]
+        try:
+            key = tuple([key_of(value, leaves, others) for value in values])
+            static = tuple([contents_key(value, others) for value in fixed])
+        except UnsupportedValue:
+            return None
+        if others and not all(map(is_data, (*values, *fixed))):
+            return None
+        return Reading(self, values, leaves, (key, static))
+
+
+class Reading:
+    """What a function reads from outside, at one moment.
+
+    Attributes
+    ----------
+    leaves : list
+        Floats, complex numbers and arrays of them: inputs of a program.
+    key : tuple
+        All else.
+    frozen : frozenset of int
+        Numbers of the leaves, those of the arguments first, whose values f needs as they are, for ``math.exp`` or
+        a function in C: they are part of the key too.
+    """
+
+    __slots__ = ("captures", "frozen", "key", "leaves", "values")
+
+    def __init__(self, captures, values, leaves, key):
+        self.captures, self.values, self.leaves, self.key = captures, values, leaves, key
+        self.frozen: frozenset = frozenset()
+
+    def operands(self, inputs: Iterable, leaves: Iterable) -> list:
+        """What f is given for all leaves, those of the arguments first: inputs, or the values as they are."""
+        return [leaf if i in self.frozen else x for i, (x, leaf) in enumerate(zip(inputs, leaves))]
+
+    def bound(self, operands: Iterable) -> Any:
+        """`f` as it runs with operands in the place of `leaves`.
+
+        Parameters
+        ----------
+        operands : iterable
+            One for each of `leaves`, in their order.
+
+        Returns
+        -------
+        callable
+            Called as `f`, NumPy's names replaced too; for an operator such as ``wengert.grad(g)`` the same operator on
+            a copy of `g`.  Raises `NotReplayable` when it writes what outlives the call.
+        """
+        captures = self.captures
+        operands = iter(operands)
+        new = [fill(value, operands) for value in self.values]
+        copies = _Copies(captures.root, {place.key: value for place, value in zip(captures.live, new)})
+        return _around(captures.f, _Run(captures, copies, new))
+
+
+class _Run:
+    """A callable that runs a copy of f."""
+
+    def __init__(self, captures, copies, new):
+        self.__name__ = self.__qualname__ = getattr(captures.f, "__qualname__", type(captures.f).__name__)
+        self._copies = copies  # keeps private names alive
+        self._new = new
+        self._f, self._swaps = copies.run, {}
+        if captures.others:
+            self._f, others = copies.run.func, copies.run.args
+            self._swaps = {Same(old): other for old, other in zip(captures.others, others) if old is not other}
+        if self._f is captures.root:
+            self._f = rebound(captures.root)
+
+    def __call__(self, *args, **kwargs):
+        if self._swaps:
+            args, kwargs = mapped((args, kwargs), lambda x: self._swaps.get(Same(x), x))
+        lent = (*self._new, *args, *kwargs.values())
+        forms = [*map(form_of, lent)]
+        y = self._f(*args, **kwargs)
+        for space, held in self._copies.spaces:
+            if space.keys() != held.keys() or any(space[name] is not held[name] for name in held):
+                raise NotReplayable(_effect("it sets attributes of an object that it did not make"))
+        if [*map(form_of, lent)] != forms:
+            raise NotReplayable(_effect("it changes a list, a dict or the like that it did not make"))
+        return y
+
+
+def _root_of(f, others):
+    """What is walked over and copied: the function inside of operators, with the objects it is given."""
+    while isinstance(f, Operator):
+        f = f.f
+    if type(f) is staticmethod:
+        f = f.__func__
+    is_plain = type(f) is types.FunctionType or type(f) in WRAPPERS
+    if not is_plain:
+        call = next((vars(base)["__call__"] for base in type(f).__mro__ if "__call__" in vars(base)), None)
+        is_plain = type(call) is types.FunctionType
+        f = types.MethodType(call, f) if is_plain else f
+    return f if is_plain and not others else functools.partial(f, *others)
+
+
+def _around(f, run):
+    """`run`, inside of the operators that `f` is made of."""
+    if not isinstance(f, Operator):
+        return run
+    cls, (inner, *options) = f.__reduce__()
+    return cls(_around(inner, run), *options)
+
+
+def capture(f: Callable, others: Iterable = ()) -> Captures:
+    """Look at what a function reads from outside: see `Captures`.
+
+    Parameters
+    ----------
+    f : callable
+    others : iterable
+        Functions and objects that it is called with: what they read counts too.
+    """
+    return Captures(f, others)

@@ -1,0 +1,394 @@
+"""Functions recorded at first use and replayed: one program for each key and each path through the code.
+
+Data
+    Compiled   f, and a table for each set of functions and objects that it is called with
+    _Table     what f reads from outside; recordings by key, the most recently used path first
+
+A call reads the leaves of its arguments and captured values; all else is the key.  The paths of the key are tried
+until none of the guards of one fails; otherwise f is recorded anew.  Only recording takes a lock.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import threading
+import types
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wengert.core.levels import running
+from wengert.core.rebind import rebound
+from wengert.errors import (
+    ComplexValueError,
+    GuardError,
+    ReplayMismatchError,
+    StaleProgramError,
+    TracedValueError,
+    UnsupportedFunctionError,
+)
+from wengert.program import record
+from wengert.program.agreement import difference
+from wengert.program.callpath import Caller, Path, Route
+from wengert.program.capture import NotReplayable, capture
+from wengert.program.leaves import Same, UnsupportedValue, fill, key_of
+from wengert.transforms.dense import VJP, Derivative, Operator
+from wengert.transforms.second import Linearize
+
+__all__ = ["Compiled", "alive"]
+
+#: all compiled functions, for `wengert.clear_caches`
+alive: weakref.WeakSet = weakref.WeakSet()
+
+#: a recording takes about as long as so many calls of f: one for so many replays pays
+_WORTH = 16
+
+#: recordings beyond that
+_CREDIT = 32
+
+#: what is kept: objects among the arguments, keys for each, paths for each
+_TABLES = _KEYS = 64
+_PATHS = 16
+
+#: times that f may write what outlives the call, as an object does that fills a cache of its own
+_CHANCES = 3
+
+#: difference of a replay and f, in units in the last place of the largest magnitude, at which f is looked at anew
+_ULPS = 512
+
+
+_NONE: frozenset = frozenset()
+_COMPLEX = object()
+
+
+class _Table:
+    __slots__ = ("captures", "frozen", "paths", "plain")
+
+    def __init__(self, captures):
+        self.captures = captures
+        self.paths: dict[Any, tuple[Path, ...]] = {}
+        self.frozen: dict[Any, frozenset] = {}  # leaves that are part of the key after all
+        self.plain: dict[Any, bool] = {}  # keys whose values no program can have
+
+
+class Compiled(Caller):
+    """What `wengert.compile` returns: see there."""
+
+    def __init__(self, f: Callable, exact: bool = False, recheck: str | int | None = "auto"):
+        if isinstance(f, Compiled):
+            f = f.f
+        if not callable(f):
+            raise TypeError(f"compile: expected a function, got {type(f).__name__}")
+        if inspect.isgeneratorfunction(f) or inspect.iscoroutinefunction(f):
+            raise TypeError(f"compile: {_name_of(f)} does not return a value when called: it has yield or await")
+        is_count = isinstance(recheck, (int, np.integer)) and not isinstance(recheck, bool) and recheck > 0
+        if not (recheck is None or recheck == "auto" or is_count):
+            raise ValueError(f"compile: recheck is 'auto', a number of calls, or None, not {recheck!r}")
+        self.f = f
+        self.exact = bool(exact)
+        self.recheck = recheck
+        self._name = _name_of(f)
+        self._lock = threading.RLock()
+        self._tables: dict[Any, _Table] = {}
+        self._methods: dict[int, Compiled] = {}
+        self._recordings = self._refusals = 0
+        self._eager: str | None = None  # why f runs as it is from now on
+        self._warned = False
+        functools.update_wrapper(self, f, updated=())
+        alive.add(self)
+
+    # -- what it is
+
+    def __repr__(self):
+        options = ", exact=True" if self.exact else ""
+        options += "" if self.recheck == "auto" else f", recheck={self.recheck}"
+        return f"compile({self.f if isinstance(self.f, Operator) else self._name}{options})"
+
+    def __getattr__(self, name):
+        if name == "f" or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.f, name)
+
+    def __get__(self, owner, cls=None):
+        """As a method, one compiled function for each object; of plain functions only, like these."""
+        if owner is None or type(self.f) is not types.FunctionType:
+            return self
+        found = self._methods.get(id(owner))
+        if found is None:
+            with self._lock:
+                found = Compiled(types.MethodType(self.f, owner), self.exact, self.recheck)
+                _put(self._methods, id(owner), found, _TABLES)
+        return found
+
+    def __reduce__(self):
+        place: Any = sys.modules.get(getattr(self, "__module__", None))
+        name = getattr(self, "__qualname__", "")
+        for part in name.split("."):
+            place = getattr(place, part, None)
+        return name if place is self else (Compiled, (self.f, self.exact, self.recheck))
+
+    def __wengert__(self, operator: type, options: tuple) -> Callable:
+        """The operator on f, compiled; pullbacks and linear operators, which are recordings themselves, are not."""
+        made = operator(self.f, *options)
+        return made if operator in (VJP, Linearize) else Compiled(made, self.exact, self.recheck)
+
+    @property
+    def py_func(self):
+        """The function itself, by which compiled functions are followed."""
+        if type(self.f) is not types.FunctionType:
+            raise AttributeError("py_func")
+        return self.f
+
+    @property
+    def fun(self) -> Compiled:
+        """Of a derivative: the function that it is the derivative of, compiled."""
+        if not isinstance(self.f, Derivative):
+            raise AttributeError("fun")
+        return Compiled(self.f.f, self.exact, self.recheck)
+
+    @property
+    def paths(self) -> int:
+        """Number of recordings kept."""
+        return sum(len(paths) for table in [*self._tables.values()] for paths in [*table.paths.values()])
+
+    def clear(self) -> None:
+        """Forget all recordings."""
+        with self._lock:
+            self._tables, self._methods, self._route = {}, {}, None
+
+    # -- calls
+
+    def _call(self, args, kwargs, failed):
+        if running.get():
+            return rebound(self.f)(*args, **kwargs)
+        if self._eager:
+            return self.f(*args, **kwargs)
+        out = kwargs.pop("out", None) if isinstance(self.f, Derivative) else None
+        leaves: list = []
+        others: list = []
+        try:
+            key = key_of(args, leaves, others)
+            if kwargs:
+                key = key, key_of(kwargs, leaves, others)
+            table, reading = self._read(others)
+        except (UnsupportedValue, RecursionError):
+            table = None
+        if table is None:
+            y = self.f(*args, **kwargs)
+        else:
+            y = self._run(table, (key, reading.key), reading, args, kwargs, leaves, failed)
+        if out is None:
+            return y
+        out[...] = y
+        return out
+
+    def _read(self, others):
+        """The table for the functions and objects among the arguments, and what f reads now."""
+        key = tuple(map(Same, others))
+        table = known = self._tables.get(key)
+        reading = table.captures.read() if table else None
+        if reading is None:
+            if self._is_spent():
+                return None, None
+            table = _Table(capture(self.f, others))
+            with self._lock:
+                if self._tables.get(key) is known:
+                    _put(self._tables, key, table, _TABLES)
+                else:  # another thread has looked meanwhile
+                    table = self._tables.setdefault(key, table)
+            reading = table.captures.read()
+            if table.captures.effect:
+                self._give_up(table.captures.effect)
+        return None if self._eager or reading is None else table, reading
+
+    def _run(self, table, key, reading, args, kwargs, leaves, failed):
+        """The result of the first path whose guards hold, or of a new one."""
+        n = len(leaves)
+        leaves += reading.leaves
+        while True:
+            reading.frozen = frozen = table.frozen.get(key, _NONE)
+            full = (key, *[np.asarray(leaves[i]).tobytes() for i in frozen]) if frozen else key
+            paths = table.paths.get(full, ())
+            for path in paths:
+                if path is failed:
+                    continue
+                try:
+                    y = path.program.run(leaves)
+                except GuardError:
+                    continue
+                self._replays += 1
+                path.calls += 1
+                if path is not paths[0]:
+                    self._prefer(table, full, path)
+                y = _restored(path.program, y)
+                number = path.calls + 1  # the recording was the first
+                if number >= path.due:
+                    path.due = self._next_due(number)
+                    return self._checked(y, reading, args, kwargs, leaves)
+                pinned = [(i, leaves[i]) for i in frozen]
+                captures = table.captures
+                self._route = Route.of(path, captures.around, args, kwargs, captures.live, captures.static, pinned)
+                return y
+            with self._lock:
+                if table.frozen.get(key, _NONE) is not frozen or table.paths.get(full, ()) is not paths:
+                    continue  # another thread has recorded meanwhile
+                if key not in table.plain:
+                    found = self._trace(reading, args, kwargs, leaves, n)
+                    if found is _COMPLEX:
+                        _put(table.plain, key, True, _KEYS)
+                    elif found is not None:
+                        y = self._first(found, leaves)
+                        if reading.frozen is not frozen:
+                            _put(table.frozen, key, reading.frozen, _KEYS)
+                            full, paths = (key, *[np.asarray(leaves[i]).tobytes() for i in reading.frozen]), ()
+                        _put(table.paths, full, (Path(found, self._next_due(1)), *paths[: _PATHS - 1]), _KEYS)
+                        return y
+            return self.f(*args, **kwargs)
+
+    def _trace(self, reading, args, kwargs, leaves, n):
+        """A new program; None where f is to run as it is, `_COMPLEX` if for this key always."""
+        if self._is_spent():
+            return None
+        self._recordings += 1
+        known, errors = reading.frozen, []
+        for frozen in (known, *self._choices(args, leaves, n)):
+            if known.issubset(frozen):
+                reading.frozen = known if frozen == known else frozen
+                try:
+                    return record.trace(self.f, args, kwargs, reading, self.exact)
+                except NotReplayable as reason:
+                    self._refusals += 1
+                    if self._refusals == _CHANCES:
+                        self._give_up(str(reason))
+                    return None
+                except ComplexValueError:
+                    return _COMPLEX
+                except (TracedValueError, UnsupportedFunctionError) as error:
+                    errors.append(error)
+        raise errors[0]
+
+    def _choices(self, args, leaves, n):
+        """What may be frozen for code that takes no traced values: what f reads, then numbers that it is given."""
+        is_number = [not isinstance(leaf, np.ndarray) for leaf in leaves]
+        read = frozenset(range(n, len(leaves)))
+        choices = [frozenset(i for i in read if is_number[i]), read]
+        if not isinstance(self.f, Operator):
+            choices.append(read.union(i for i in range(n) if is_number[i]))
+        return [choice for i, choice in enumerate(choices) if choice and choice not in choices[:i]]
+
+    def _is_spent(self):
+        """Have there been so many recordings for so few replays that another does not pay?"""
+        if self._recordings < _CREDIT + self._replays // _WORTH:
+            return False
+        if not self._warned:
+            self._warned = True
+            self._warn(
+                f"{self._recordings} recordings for {self._replays} replays: further cases run as they are. "
+                "Each value of an integer, a string or a flag, each shape, each function or object among the arguments "
+                "and each way through the branches takes a recording of its own: pass what varies as float, and write "
+                "numpy.where for branches"
+            )
+        return True
+
+    def _first(self, program, leaves):
+        """The result of a program at the point at which it was recorded."""
+        try:
+            return _restored(program, program.run(leaves))
+        except GuardError as error:
+            raise ReplayMismatchError(
+                f"{self!r}: replayed at the point of its recording, {self._name} takes another branch: it does not "
+                "depend on its arguments alone (random numbers, a clock, a file?)"
+            ) from error
+
+    def _prefer(self, table, key, path):
+        """Try this path first from now on."""
+        with self._lock:
+            paths = table.paths.get(key, ())
+            if path in paths:
+                table.paths[key] = (path, *[other for other in paths if other is not path])
+
+    def _next_due(self, number):
+        """The next call after this one that is compared with f."""
+        if self.recheck == "auto":
+            return 1 << number.bit_length()
+        return sys.maxsize if self.recheck is None else number + self.recheck - number % self.recheck
+
+    def _give_up(self, reason):
+        """Run f as it is from now on."""
+        self._eager, self._route = reason, None
+        self._warn(f"{reason}: {self._name} runs as it is from now on")
+
+    def _warn(self, text):
+        warnings.warn(f"{self!r}: {text}", UserWarning, stacklevel=_stacklevel())
+
+    # -- comparison with f
+
+    def _checked(self, y, reading, args, kwargs, leaves):
+        """The result, compared with that of f."""
+        arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
+        before = [leaf.copy() for leaf in arrays]
+        expected = self._plain(args, kwargs, leaves)
+        if any(map(difference, arrays, before)):
+            self._give_up("it writes into an array that it was given; copy it first")
+            return expected
+        is_exact = self.exact and not isinstance(self.f, Operator)
+        if difference(y, expected) <= (0 if is_exact else _ULPS):
+            return y
+        # Something has changed, or f amplifies rounding: a program recorded now differs from the old one, or not.
+        with self._lock:
+            again = self._first(record.trace(self.f, args, kwargs, reading, self.exact), leaves)
+            if difference(again, y):
+                self._tables, self._route = {}, None
+                raise StaleProgramError(
+                    f"{self!r}: {self._name} now gives another value than its recording: something it reads has "
+                    "changed that is not looked for at each call, such as an item of a large container or an attribute "
+                    "of an object in one, or it draws random numbers. Pass it as an argument or hold it in a global or "
+                    "an attribute; recheck=1 compares at each call. The recordings have been dropped, the next call is "
+                    "right"
+                )
+            exact = again if is_exact else self._first(record.trace(self.f, args, kwargs, reading, True), leaves)
+        if difference(exact, expected) > max(0 if is_exact else _ULPS, 1000 * difference(exact, y)):
+            raise ReplayMismatchError(
+                f"{self!r}: {self._name}, run as it is, gives another value than a recording made at the same point. "
+                "Does it ask for the type of a value, or is it not a function of its arguments alone?"
+            )
+        return y
+
+    def _plain(self, args, kwargs, leaves):
+        """f itself; its numbers are NumPy's, as in a recording."""
+        args, kwargs = fill((args, kwargs), iter([_as_numpy(leaf) for leaf in leaves]))
+        return self.f(*args, **kwargs)
+
+
+def _restored(program, y):
+    """What f returns, of its leaves; a single one is that itself."""
+    return y[0] if program.restore is None else program.restore(y)
+
+
+def _as_numpy(leaf):
+    return leaf if isinstance(leaf, (np.ndarray, np.generic)) else np.asarray(leaf)[()]
+
+
+def _put(table, key, value, most):
+    """Add an entry; the oldest goes where there are too many."""
+    table.pop(key, None)
+    while len(table) >= most:
+        table.pop(next(iter(table)))
+    table[key] = value
+
+
+def _stacklevel():
+    """How far up the first frame outside of this package is."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("wengert."):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _name_of(f):
+    return getattr(f, "__qualname__", None) or getattr(f, "__name__", None) or repr(f)

@@ -1,0 +1,430 @@
+# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""From a tape to a list of instructions: every write in place becomes the definition of a new value.
+
+The entries are gone through in order, with the memory as it was when each was made.
+What a buffer holds is known at every moment: a value, and those of its elements that are numbers of the list, so that
+an element which was stored is not loaded again.
+"""
+
+cimport cython
+cimport numpy as cnp
+from libc.stdint cimport int32_t
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.string cimport memset
+
+import operator
+
+import numpy as np
+
+from wengert.core.kernel cimport Kernel, kernels
+from wengert.core.memory cimport Buffer
+from wengert.core.tape cimport (
+    Node, NodeKind, Tape, swap, wg_list, WG_ADD, WG_INPUT, WG_LOAD, WG_NODE, WG_STORE, WG_TARGET,
+)
+from wengert.core.var cimport ArrayVar, ScalarVar, is_var
+from wengert.program.listing cimport FLAG, SCALAR, Listing, contiguous_or, emit
+from wengert.program.opcodes cimport *
+
+from wengert.core import dispatch
+from wengert.program.calls import Call, Operand
+from wengert.program.rows import getitem_row, placed, placed_row
+
+cnp.import_array()
+
+cdef extern from "sweep.h" nogil:
+    void wg_swap(const wg_list *t, Py_ssize_t i)
+
+#: comparisons and the like that have an instruction of their own, for numbers and for arrays of one shape
+cdef dict FLAGS = {
+    np.less: LESS, np.less_equal: LESS_EQUAL, np.greater: GREATER, np.greater_equal: GREATER_EQUAL, np.equal: EQUAL,
+    np.not_equal: NOT_EQUAL, np.logical_not: NOT, np.logical_and: AND, np.logical_or: OR, np.isnan: ISNAN,
+}
+#: what ``array ** c`` computes for some exponents
+cdef dict POWERS = {
+    c: (<Kernel>kernels[ufunc]).opcode
+    for c, ufunc in ((-1.0, np.reciprocal), (0.5, np.sqrt), (1.0, np.positive), (2.0, np.square))
+}
+
+
+@cython.final
+cdef class Memory:
+    """What a buffer holds, as values of the list."""
+
+    cdef int32_t value              # all of it, -1: nothing yet
+    cdef object dtype
+    cdef tuple shape, strides       # of the value; strides are None for C order
+    cdef Py_ssize_t first           # where its first element lies, in bytes from the lowest address
+    cdef int32_t[::1] elements      # values of single elements, by offset; -1: not known
+    cdef list changed               # offsets of those that `value` does not hold
+
+
+@cython.final
+cdef class Definitions:
+    """One way through a tape."""
+
+    cdef Tape tape
+    cdef Listing code
+    cdef dict memories              # by identity of the buffer: (buffer, memory)
+    cdef list numbered              # those of the tape's numbered buffers, None: not met yet
+    cdef int32_t *of_slot
+
+    def __cinit__(self, Tape tape):
+        self.tape = tape
+        self.code = Listing()
+        self.memories = {}
+        self.numbered = [None] * len(tape.buffers)
+        self.of_slot = <int32_t *>PyMem_Malloc(max(1, tape.n) * sizeof(int32_t))
+        if self.of_slot == NULL:
+            raise MemoryError()
+        memset(self.of_slot, 0xff, tape.n * sizeof(int32_t))
+
+    def __dealloc__(self):
+        PyMem_Free(self.of_slot)
+
+    # ------------------------------------------------------------------------------------------ memory
+
+    cdef Memory memory(self, Buffer buffer, cnp.ndarray view):
+        """What is in a buffer; one that no entry made was a constant when it was first written to."""
+        cdef Memory memory
+        found = self.memories.get(id(buffer))
+        if found is not None:
+            return <Memory>found[1]
+        memory = self.remember(buffer, -1, (<object>view).dtype, (buffer.span // cnp.PyArray_ITEMSIZE(view),), None, 0)
+        content = np.array(bytes_at(buffer.low, buffer.span).view((<object>view).dtype))
+        if content.dtype.kind == "f" and not content.view(np.uint8).any():
+            memory.value = self.filled(content.dtype, content.shape, 0.0)
+        else:
+            memory.value = self.constant_array(content)
+        return memory
+
+    cdef Memory remember(self, Buffer buffer, int32_t value, dtype, shape, strides, Py_ssize_t first):
+        """From here on a buffer holds a value of this layout."""
+        cdef Memory memory
+        found = self.memories.get(id(buffer))
+        memory = Memory.__new__(Memory) if found is None else <Memory>found[1]
+        memory.value = value
+        memory.dtype = dtype
+        memory.shape = shape
+        memory.strides = strides
+        memory.first = first
+        memory.changed = []
+        memory.elements = None
+        self.memories[id(buffer)] = (buffer, memory)
+        return memory
+
+    cdef int32_t define(self, Buffer buffer, cnp.ndarray view, int32_t value) except -1:
+        """A buffer was made, or overwritten as a whole: it holds this value, of the shape of the view."""
+        shape, strides = layout(view)
+        self.remember(buffer, value, (<object>view).dtype, shape, strides,
+                      <char *>cnp.PyArray_DATA(view) - buffer.low)
+        return value
+
+    cdef int32_t whole(self, Memory memory) except -1:
+        """The value of all of it, in which the elements written one by one are put."""
+        cdef int32_t[::1] elements
+        if memory.changed:
+            offsets = np.array(sorted(set(memory.changed)), dtype=np.int32)
+            elements = memory.elements
+            self.code.packs.append((offsets, np.asarray(elements)[offsets]))
+            base = -1 if len(offsets) == elements.shape[0] else memory.value
+            memory.value = emit(self.code, PACK, base, len(self.code.packs) - 1, -1,
+                                self.code.type_of((memory.dtype, memory.shape, memory.strides)))
+            memory.changed = []
+        return memory.value
+
+    cdef int32_t read(self, Buffer buffer, cnp.ndarray view) except -1:
+        """The value of a view as it is now."""
+        cdef Memory memory = self.memory(buffer, view)
+        cdef int32_t value = self.whole(memory)
+        cdef Py_ssize_t offset = <char *>cnp.PyArray_DATA(view) - buffer.low
+        shape, strides = layout(view)
+        if offset == memory.first and shape == memory.shape and strides == memory.strides:
+            return value
+        return self.code.view(value, (offset, shape, (<object>view).strides), (<object>view).dtype)
+
+    cdef Memory scalars(self, int32_t number):
+        """What is in a buffer whose elements take part in scalar entries."""
+        cdef Memory memory = <Memory>self.numbered[number]
+        cdef Buffer buffer
+        if memory is None:
+            buffer = <Buffer>self.tape.buffers[number]
+            memory = self.numbered[number] = self.memory(buffer, buffer.owner)
+        if memory.elements is None:
+            memory.elements = np.full((<Buffer>self.tape.buffers[number]).span // sizeof(double), -1, dtype=np.int32)
+        return memory
+
+    cdef int32_t element(self, Memory memory, Py_ssize_t offset) except -1:
+        """The value of one element."""
+        cdef int32_t value = memory.elements[offset]
+        if value < 0:
+            value = memory.elements[offset] = emit(self.code, LOAD, self.whole(memory), <int32_t>offset, -1, SCALAR)
+        return value
+
+    cdef int write(self, Node node) except -1:
+        """An assignment to a view, or to an advanced index of it."""
+        cdef Buffer buffer = node.out
+        cdef cnp.ndarray view = node.y
+        cdef Memory memory = self.memory(buffer, view)
+        cdef int32_t source, value
+        shape, strides = layout(view)
+        source = self.stored(node)
+        if node.key is not None:
+            value = self.call(placed, placed_row, (Operand(0), node.key, Operand(1)), {},
+                              [self.read(buffer, view), source], view)
+        else:
+            value = source
+        whole = (<Py_ssize_t>cnp.PyArray_NBYTES(view) == buffer.span)
+        if whole and node.key is None and self.code.types[self.code.kinds[value]] == (memory.dtype, shape, strides):
+            self.define(buffer, view, value)
+            return 0
+        base = -1 if whole else self.whole(memory)
+        index = self.code.entry(self.code.views, "view", (<char *>cnp.PyArray_DATA(view) - buffer.low, shape,
+                                                          (<object>view).strides))
+        if whole:
+            memory.shape, memory.strides = shape, strides
+            memory.first = <char *>cnp.PyArray_DATA(view) - buffer.low
+        memory.value = emit(self.code, PLACE, base, index, value,
+                            self.code.type_of((memory.dtype, memory.shape, memory.strides)))
+        memory.elements = None
+        memory.changed = []
+        return 0
+
+    cdef int32_t stored(self, Node node) except -1:
+        """The value that an assignment wrote."""
+        if node.sources:
+            position, item, buffer, view, slot = node.sources[0]
+            return self.of_slot[<int32_t>slot] if buffer is None else self.read(buffer, view)
+        return self.plain(node.saved)       # the tape is rolled back: what it put there
+
+    # ------------------------------------------------------------------------------------------ constants
+
+    cdef int32_t constant_array(self, content) except -1:
+        self.code.arrays.append(content)
+        return emit(self.code, ARRAY, len(self.code.arrays) - 1, -1, -1,
+                    self.code.type_of((content.dtype, *layout(content))))
+
+    cdef int32_t filled(self, dtype, shape, double c) except -1:
+        """An array of one number."""
+        strides = np.ndarray(shape, dtype, np.empty(1, dtype), 0, (0,) * len(shape)).strides
+        steps = tuple(np.cumprod([dtype.itemsize, *shape[:0:-1]])[::-1].tolist()) if shape else strides
+        index = self.code.entry(self.code.views, "view", (0, shape, steps))
+        return emit(self.code, PLACE, -1, index, self.code.constant(c), self.code.type_of((dtype, shape, None)))
+
+    cdef int32_t plain(self, x) except -1:
+        """The value of a constant."""
+        if type(x) is float or type(x) is np.float64 or type(x) is int:
+            return self.code.constant(x)
+        x = np.asarray(x)
+        if x.ndim == 0 and x.dtype == np.float64:
+            return self.code.constant(x[()])
+        if x.size and x.dtype == np.float64 and (x == x.flat[0]).all() and not np.signbit(x).any():
+            return self.filled(x.dtype, x.shape, x.flat[0])
+        return self.constant_array(x.copy(order="K"))
+
+    # ------------------------------------------------------------------------------------------ entries
+
+    def run(self):
+        """Go through the entries; the memory is as it was, whatever happens."""
+        cdef Tape tape = self.tape
+        cdef Py_ssize_t i
+        cdef Py_ssize_t done = 0
+        for i in range(tape.n - 1, -1, -1):
+            if tape.entries.op[i] == WG_STORE:
+                wg_swap(&tape.entries, i)
+            elif tape.entries.op[i] == WG_NODE:
+                node = tape.nodes[tape.entries.a[i]]
+                if node is not None and (<Node>node).kind == NodeKind.STORE:
+                    swap(<Node>node)
+        try:
+            for i in range(tape.n):
+                done = i
+                self.entry(i)
+                done = i + 1
+        finally:
+            tape.roll_forward(done)
+
+    cdef int entry(self, Py_ssize_t i) except -1:
+        cdef Tape tape = self.tape
+        cdef int op = tape.entries.op[i], base
+        cdef int32_t a = tape.entries.a[i], b = tape.entries.b[i]
+        cdef Node node
+        cdef Memory memory
+        if op == WG_NODE:
+            node = tape.nodes[a]
+            if node is not None:
+                self.node(node, i)
+        elif op == WG_LOAD:
+            self.of_slot[i] = self.element(self.scalars(a), b)
+        elif op == WG_STORE:
+            memory = self.scalars(tape.entries.a[i + 1])
+            memory.elements[b] = self.of_slot[a] if a >= 0 else self.code.constant(tape.entries.v[i])
+            memory.changed.append(b)
+            wg_swap(&tape.entries, i)
+        elif op != WG_TARGET and op != WG_INPUT:
+            if op < WG_ADD:
+                self.of_slot[i] = emit(self.code, op, self.of_slot[a], -1, -1, SCALAR)
+            else:
+                base = op - (op - WG_ADD) % 3
+                self.of_slot[i] = emit(self.code, base,
+                                       self.code.constant(tape.entries.constants[a]) if op == base + 2 else self.of_slot[a],
+                                       self.code.constant(tape.entries.constants[b]) if op == base + 1 else self.of_slot[b],
+                                       -1, SCALAR)
+        return 0
+
+    cdef int node(self, Node node, Py_ssize_t i) except -1:
+        if node.kind == NodeKind.STORE:
+            self.write(node)
+            swap(node)
+        elif node.kind == NodeKind.ELEMENTWISE:
+            self.define(node.out, node.y, self.elementwise(node))
+        elif node.kind == NodeKind.SUM:
+            self.of_slot[i] = emit(self.code, SUM, self.read(node.abuf, node.a), -1, -1, SCALAR)
+        elif node.kind == NodeKind.GUARD:
+            self.guard(node)
+        elif node.kind == NodeKind.GATHER:
+            self.result(node, i, self.gathered(node))
+        else:
+            self.result(node, i, self.called(node))
+        return 0
+
+    cdef int result(self, Node node, Py_ssize_t i, int32_t value) except -1:
+        if node.out is None:
+            self.of_slot[i] = value
+        else:
+            self.define(node.out, node.y, value)
+        return 0
+
+    cdef int32_t side(self, Buffer buffer, cnp.ndarray view, int32_t slot, double c) except -1:
+        """One operand of an elementwise entry."""
+        if buffer is not None:
+            return self.read(buffer, view)
+        if slot >= 0:
+            return self.of_slot[slot]
+        return self.code.constant(c) if view is None else self.plain(view)
+
+    cdef int32_t elementwise(self, Node node) except -1:
+        cdef int op = node.opcode
+        cdef int32_t a = self.side(node.abuf, node.a, node.aslot, node.ac), b = -1
+        shape, strides = layout(node.y)
+        if op >= WG_ADD:
+            b = self.side(node.bbuf, node.b, node.bslot, node.bc)
+            if node.compute is not None and node.b is None and node.bslot < 0:     # array ** number
+                if node.bc in POWERS:
+                    return emit(self.code, POWERS[node.bc], a, -1, -1, self.code.type_of((node.y.dtype, shape, strides)))
+                op = 0
+        for x in (node.a, node.b):
+            if x is not None and (<object>x).shape != shape:
+                op = 0
+        if op:
+            return emit(self.code, op, a, b, -1, self.code.type_of((node.y.dtype, shape, strides)))
+        args = (Operand(0),) if b < 0 else (Operand(0), Operand(1))
+        return self.call(node.compute or node.row.fun, node.row, args, {}, [a] if b < 0 else [a, b], node.y)
+
+    cdef int32_t called(self, Node node) except -1:
+        """A call, with the operands where its arguments were."""
+        cdef list values = []
+        cdef list args = list(node.args)
+        fun = node.row.fun
+        for position, item, buffer, view, slot in node.sources:
+            values.append(self.of_slot[<int32_t>slot] if buffer is None else self.read(buffer, view))
+            operand = Operand(len(values) - 1)
+            if node.row.kind == "custom":
+                args[item] = operand
+            elif item < 0:
+                args[position] = operand
+            else:
+                args[position] = [*args[position]]
+                args[position][item] = operand
+        if fun in FLAGS and not node.kwargs:
+            found = self.flag(<int>FLAGS[fun], args, values, node.y)
+            if found >= 0:
+                return found
+        return self.call(node.compute or fun, node.row, tuple(args), node.kwargs or {}, values, node.y)
+
+    cdef int32_t gathered(self, Node node) except -1:
+        """Elements at an index, in which there may be operands."""
+        cdef list values = []
+        key = node.key
+        for position, item, buffer, view, slot in node.sources:
+            values.append(self.of_slot[<int32_t>slot] if buffer is None else self.read(buffer, view))
+            if position and type(key) is tuple:
+                key = (*key[:item], Operand(len(values) - 1), *key[item + 1:])
+            elif position:
+                key = Operand(len(values) - 1)
+        return self.call(operator.getitem, getitem_row, (Operand(0), key), {}, values, node.y)
+
+    cdef int32_t flag(self, int op, list args, list values, cnp.ndarray y) except -2:
+        """A comparison by an instruction of its own; -1 if its operands are not of one shape."""
+        cdef list found = []
+        for x in args:
+            if type(x) is Operand:
+                dtype, shape, _ = self.code.types[self.code.kinds[<int32_t>values[x.position]]]
+            else:
+                dtype, shape = np.asarray(x).dtype, np.shape(x)
+            if dtype not in (np.float64, np.bool, np.intp) or shape not in ((), (<object>y).shape):
+                return -1
+            if type(x) is not Operand and dtype == np.intp and shape:
+                return -1
+            if type(x) is Operand and dtype == np.intp:
+                return -1
+            found.append(values[x.position] if type(x) is Operand else self.plain(x))
+        kind = FLAG if (<object>y).ndim == 0 else self.code.type_of((np.dtype(bool), *layout(y)))
+        return emit(self.code, op, found[0], found[1] if len(found) > 1 else -1, -1, kind)
+
+    cdef int32_t call(self, compute, row, args, kwargs, list values, y) except -1:
+        """An instruction that calls a function; `y` shows the type of its result, None stands for a number."""
+        self.code.calls.append(Call(compute, args, kwargs, values, row))
+        kind = SCALAR if y is None else self.code.type_of(((<object>y).dtype, *layout(y)))
+        return emit(self.code, CALL, len(self.code.calls) - 1, -1, -1, kind)
+
+    cdef int guard(self, Node node) except -1:
+        position, item, buffer, view, slot = node.sources[0]
+        value = self.of_slot[<int32_t>slot] if buffer is None else self.read(buffer, view)
+        place = dispatch.where(node.key)
+        emit(self.code, GUARD, value, len(self.code.guards), -1, SCALAR)
+        self.code.guards.append((node.saved, place))
+        return 0
+
+    # ------------------------------------------------------------------------------------------ ends
+
+    def take_input(self, x, number):
+        """Make the list's first values: the inputs, in order."""
+        cdef Buffer buffer
+        cdef int32_t value
+        if type(x) is ScalarVar:
+            value = self.of_slot[(<ScalarVar>x).slot] = emit(self.code, INPUT, number, -1, -1, SCALAR)
+            self.code.inputs.append(value)
+            return
+        buffer = (<ArrayVar>x).buffer
+        shape, strides = layout((<ArrayVar>x).v)
+        value = emit(self.code, INPUT, number, -1, -1, self.code.type_of(((<ArrayVar>x).v.dtype, shape, strides)))
+        self.define(buffer, (<ArrayVar>x).v, value)
+        self.code.inputs.append(value)
+
+    def output(self, y):
+        """The value of an output."""
+        if type(y) is ScalarVar:
+            return self.of_slot[(<ScalarVar>y).slot]
+        if type(y) is ArrayVar and (<ArrayVar>y).buffer.level is self.tape.level:
+            return self.read((<ArrayVar>y).buffer, (<ArrayVar>y).v)
+        if type(y) is list or type(y) is tuple:
+            values = [self.output(item) for item in y]
+            self.code.packs.append((np.arange(len(y), dtype=np.int32), np.array(values, dtype=np.int32)))
+            return emit(self.code, PACK, -1, len(self.code.packs) - 1, -1,
+                        self.code.type_of((np.dtype(float), (len(y),), None)))
+        return self.plain(dispatch.plain(y))
+
+    @property
+    def listing(self):
+        return self.code
+
+
+cdef bytes_at(char *low, Py_ssize_t span):
+    cdef cnp.npy_intp n = span
+    return <object>cnp.PyArray_SimpleNewFromData(1, &n, cnp.NPY_UINT8, low)
+
+
+cdef tuple layout(x):
+    """Shape and strides of an array, the strides None for C order."""
+    return x.shape, contiguous_or(x.strides, x.shape, x.dtype)

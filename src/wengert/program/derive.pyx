@@ -1,0 +1,690 @@
+# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The derivative of a list is a longer list: its own instructions, and after them those of one sweep.
+
+Elementwise instructions are differentiated here, with the partials of ``kernels.h`` as instructions of their own;
+everything else by the rows of the registry, which are run once on traced operands and whose recording is put in.
+An adjoint that is one number everywhere is kept as that number.
+"""
+
+cimport cython
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+import importlib
+import math
+
+import numpy as np
+
+from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_OPCODES, WG_SUBTRACT
+from wengert.program.listing cimport FLAG, SCALAR, Listing, contiguous_or, copied, emit, names
+from wengert.program.opcodes cimport *
+
+from wengert import registry
+from wengert.core.tape import kernel_rows
+from wengert.program import rows
+from wengert.program.evaluate import evaluated
+from wengert.program.listing import operands
+from wengert.program.passes import folded, live
+from wengert.program.tracing import listed
+
+cdef int reads[256][2]              # what the partial of a row in either operand reads: A 1, B 2, Y 4
+memset(reads, 0, sizeof(reads))
+for _, _opcode, _, _a, _b in kernel_rows():
+    reads[_opcode][0], reads[_opcode][1] = _a, _b
+
+
+cdef class Sweep:
+    """A list that is made longer by derivatives of its first `size` values."""
+
+    cdef Listing code
+    cdef Py_ssize_t size                # of the list that is differentiated: its values keep their names
+    cdef int32_t *found                 # adjoints or tangents of its values; -1: zero
+    cdef unsigned char *active          # does a value depend on what is differentiated in?
+    cdef object values                  # of the list at an example, made when a row is first run
+    cdef object example
+
+    def __cinit__(self, Listing code, example):
+        self.code = code.copy()
+        self.size = code.n
+        self.example = example
+        self.found = <int32_t *>PyMem_Malloc(max(1, code.n) * sizeof(int32_t))
+        self.active = <unsigned char *>PyMem_Malloc(max(1, code.n))
+        if self.found == NULL or self.active == NULL:
+            raise MemoryError()
+        self.clear()
+        memset(self.active, 0, code.n)
+
+    def __dealloc__(self):
+        PyMem_Free(self.found)
+        PyMem_Free(self.active)
+
+    cdef int32_t insert_input(self, Py_ssize_t number, int32_t kind) except -1:
+        """One more input, before that which had its number."""
+        cdef int32_t v
+        for v in self.code.inputs[number:]:
+            self.code.as_[v] += 1
+        v = emit(self.code, INPUT, number, -1, -1, kind)
+        self.code.inputs.insert(number, v)
+        self.example = [*self.example[:number], self.like(v), *self.example[number:]]
+        return v
+
+    cdef int clear(self) except -1:
+        """Begin a new sweep: everything is zero."""
+        memset(self.found, 0xff, self.size * sizeof(int32_t))
+        return 0
+
+    def mark(self, inputs):
+        """Find the values that depend on some inputs."""
+        cdef Py_ssize_t i
+        cdef int32_t v
+        cdef int32_t[::1] packed
+        cdef int op, columns
+        for v in inputs:
+            self.active[v] = 1
+        for i in range(self.size):
+            op = self.code.ops[i]
+            columns = names(op)
+            if op == GUARD or op == STOP or LESS <= op <= ISNAN:
+                continue
+            if ((columns & 1 and self.code.as_[i] >= 0 and self.active[self.code.as_[i]])
+                    or (columns & 2 and self.code.bs[i] >= 0 and self.active[self.code.bs[i]])
+                    or (columns & 4 and self.code.cs[i] >= 0 and self.active[self.code.cs[i]])):
+                self.active[i] = 1
+            elif op == PACK:
+                packed = self.code.packs[self.code.bs[i]][1]
+                for v in packed:
+                    if self.active[v]:
+                        self.active[i] = 1
+                        break
+            elif op == CALL and self.code.types[self.code.kinds[i]][0].kind == "f":
+                call = self.code.calls[self.code.as_[i]]
+                if call.row is None or call.row.kind != "constant":
+                    for v in call.operands:
+                        if self.active[v]:
+                            self.active[i] = 1
+
+    # ------------------------------------------------------------------------------------------ instructions
+
+    cdef int32_t binary(self, int op, int32_t a, int32_t b, int32_t kind) except -1:
+        """An elementwise instruction; of two numbers the result is a number."""
+        if self.code.kinds[a] <= FLAG and self.code.kinds[b] <= FLAG:
+            kind = SCALAR
+        return emit(self.code, op, a, b, -1, kind)
+
+    cdef int32_t packed(self, int32_t base, offsets, list values, int32_t kind) except -1:
+        self.code.packs.append((offsets, np.array(values, dtype=np.int32)))
+        return emit(self.code, PACK, base, len(self.code.packs) - 1, -1, kind)
+
+    cdef int32_t placed(self, int32_t base, tuple view, int32_t value, int32_t kind) except -1:
+        return emit(self.code, PLACE, base, self.code.entry(self.code.views, "view", view), value, kind)
+
+    cdef int32_t zeros(self, int32_t kind) except -1:
+        return self.placed(-1, whole_view(self.code.types[kind]), self.code.constant(0.0), kind)
+
+    cdef int32_t total(self, int32_t g, int32_t kind) except -1:
+        """The sum of an adjoint over an array of a type."""
+        if self.code.kinds[g] > FLAG:
+            return emit(self.code, SUM, g, -1, -1, SCALAR)
+        size = math.prod(self.code.types[kind][1])
+        return self.binary(WG_MULTIPLY, g, self.code.constant(size), SCALAR)
+
+    cdef list run(self, function, list values, list examples):
+        """The results of a function of some values, run on traced operands once; -1 for one that is zero."""
+        return self.inline(listed(function, examples, "a derivative"), values)
+
+    cdef object like(self, int32_t g):
+        """An example of a cotangent."""
+        dtype, shape, _ = self.code.types[self.code.kinds[g]]
+        return np.ones(shape, dtype) if shape else np.float64(1.0)
+
+    cdef int32_t laid_out(self, int32_t g, int32_t v) except -1:
+        """An adjoint with the layout of its value: a number is spread, another order of the axes copied."""
+        cdef int32_t kind = self.code.kinds[v]
+        if self.code.kinds[g] == kind:
+            return g
+        return self.placed(-1, whole_view(self.code.types[kind]), g, kind)
+
+    cdef int32_t select(self, int32_t mask, int32_t b, int32_t c, int32_t kind) except -1:
+        if self.code.kinds[mask] == FLAG and self.code.kinds[b] == SCALAR and self.code.kinds[c] == SCALAR:
+            kind = SCALAR
+        return emit(self.code, SELECT, mask, b, c, kind)
+
+    cdef int32_t strong(self, int32_t g, int32_t p, int32_t kind) except -1:
+        return self.binary(STRONG, g, p, kind)
+
+    cdef int32_t partial(self, int32_t i, int op, int side) except -1:
+        """The partial of an elementwise row in one operand."""
+        cdef int32_t a = self.code.as_[i], b = self.code.bs[i], y = i
+        cdef int wanted = read_by(op, side)
+        a = a if wanted & 1 else -1
+        b = b if wanted & 2 else -1
+        y = y if wanted & 4 else -1
+        kind = SCALAR
+        for x in (a, b, y):
+            if x >= 0 and self.code.kinds[<int32_t>x] > FLAG:
+                kind = self.code.kinds[i]
+        return emit(self.code, PARTIAL + 2 * op + side, a, b, y, kind)
+
+    cdef value(self, int32_t v):
+        """A value at the example."""
+        if self.values is None:
+            self.values = evaluated(self.code, self.example, self.size)
+        return self.values[v]
+
+    cdef list inline(self, Listing traced, list values):
+        """Append another list, with values of this one for its inputs; its outputs, as values of this one."""
+        cdef int32_t *of = <int32_t *>PyMem_Malloc(max(1, traced.n) * sizeof(int32_t))
+        cdef Py_ssize_t i
+        if of == NULL:
+            raise MemoryError()
+        try:
+            for i in range(traced.n):
+                if traced.ops[i] == INPUT:
+                    of[i] = values[traced.as_[i]]
+                else:
+                    of[i] = self.code.adopt(traced, i, of)
+            return [of[<int32_t>v] for v in traced.outputs]
+        finally:
+            PyMem_Free(of)
+
+
+@cython.final
+cdef class Reverse(Sweep):
+    """The adjoints of all values of a list."""
+
+    cdef dict elements                  # of arrays: adjoints of single elements, by offset
+
+    def __init__(self, code, example):
+        self.elements = {}
+
+    # ------------------------------------------------------------------------------------------ adjoints
+
+    cpdef int accumulate(self, int32_t v, int32_t g) except -1:
+        """Add to the adjoint of a value."""
+        if not self.active[v]:
+            return 0
+        if self.found[v] >= 0:
+            g = self.binary(WG_ADD, self.found[v], g, self.code.kinds[v])
+        self.found[v] = g
+        return 0
+
+    cdef int accumulate_element(self, int32_t v, int32_t offset, int32_t g) except -1:
+        if not self.active[v]:
+            return 0
+        elements = self.elements.get(v)
+        if elements is None:
+            elements = self.elements[v] = {}
+        found = elements.get(offset)
+        elements[offset] = g if found is None else self.binary(WG_ADD, found, g, SCALAR)
+        return 0
+
+    cpdef int32_t adjoint(self, int32_t v) except -2:
+        """The adjoint of a value as a whole; -1: zero."""
+        cdef int32_t g = self.found[v], part
+        elements = self.elements.pop(v, None)
+        if elements:
+            offsets = np.array(sorted(elements), dtype=np.int32)
+            part = self.packed(-1, offsets, [elements[offset] for offset in offsets.tolist()], self.code.kinds[v])
+            g = part if g < 0 else self.binary(WG_ADD, self.laid_out(g, v), part, self.code.kinds[v])
+            self.found[v] = g
+        return g
+
+    # ------------------------------------------------------------------------------------------ the sweep
+
+    def sweep(self):
+        """Carry the adjoints from the results to the operands, last instruction first."""
+        cdef Py_ssize_t i
+        for i in range(self.size - 1, -1, -1):
+            if self.active[i] and (self.found[i] >= 0 or i in self.elements):
+                self.pull(<int32_t>i)
+
+    cdef int pull(self, int32_t i) except -1:
+        cdef int op = self.code.ops[i]
+        cdef int32_t a = self.code.as_[i], b = self.code.bs[i], c = self.code.cs[i], kind = self.code.kinds[i], g
+        if op == PACK:
+            return self.pull_pack(i)
+        if op == INPUT:
+            return 0
+        g = self.adjoint(i)
+        if op < PARTIAL:
+            self.pull_operand(i, op, 0, a, g)
+            if op >= WG_ADD:
+                self.pull_operand(i, op, 1, b, g)
+        elif op == STRONG:
+            self.give(a, i, self.strong(g, b, kind))
+            self.give(b, i, self.strong(g, a, kind))
+        elif op == LOAD:
+            self.accumulate_element(a, b, g)
+        elif op == SUM:
+            self.accumulate(a, g)
+        elif op == SELECT:
+            zero = self.code.constant(0.0)
+            if self.active[b]:
+                self.give(b, i, self.select(a, g, zero, kind))
+            if self.active[c]:
+                self.give(c, i, self.select(a, zero, g, kind))
+        elif op == VIEW:
+            self.pull_view(a, b, self.laid_out(g, i))
+        elif op == PLACE:
+            self.pull_place(i, g)
+        elif op == CALL:
+            self.pull_call(i, g)
+        else:
+            raise NotImplementedError(f"the derivative of instruction {op}")
+        return 0
+
+    cdef int pull_operand(self, int32_t i, int op, int side, int32_t v, int32_t g) except -1:
+        """The share of one operand of an elementwise row."""
+        cdef int32_t p
+        if not self.active[v]:
+            return 0
+        if op == WG_ADD or (op == WG_SUBTRACT and side == 0):
+            return self.give(v, i, g)
+        if op == WG_NEGATIVE or op == WG_SUBTRACT:
+            return self.give(v, i, emit(self.code, WG_NEGATIVE, g, -1, -1, self.code.kinds[g]))
+        if op == WG_MULTIPLY:
+            return self.give(v, i, self.strong(g, self.code.as_[i] if side else self.code.bs[i], self.code.kinds[i]))
+        p = self.partial(i, op, side)
+        return self.give(v, i, self.strong(g, p, self.code.kinds[i]))
+
+    cdef int give(self, int32_t v, int32_t i, int32_t g) except -1:
+        """A share of the adjoint of an elementwise result: summed if the operand was one number for all elements."""
+        if not self.active[v]:
+            return 0
+        if self.code.kinds[v] <= FLAG and self.code.kinds[i] > FLAG:
+            g = self.total(g, self.code.kinds[i])
+        return self.accumulate(v, g)
+
+    cdef int pull_pack(self, int32_t i) except -1:
+        """Elements go back to the numbers they were, the rest to the array they replaced."""
+        cdef int32_t base = self.code.as_[i], whole = self.found[i], v, g
+        offsets, values = self.code.packs[self.code.bs[i]]
+        elements = self.elements.pop(i, {})
+        if whole >= 0:
+            whole = self.laid_out(whole, i)
+        for offset, v in zip(offsets.tolist(), values.tolist()):
+            found = elements.pop(offset, None)
+            if not self.active[v]:
+                continue
+            g = -1 if found is None else found
+            if whole >= 0:
+                part = emit(self.code, LOAD, whole, offset, -1, SCALAR)
+                g = part if g < 0 else self.binary(WG_ADD, part, g, SCALAR)
+            if g >= 0:
+                self.accumulate(v, g)
+        if base >= 0 and self.active[base]:
+            for offset, found in elements.items():
+                self.accumulate_element(base, offset, found)
+            if whole >= 0:
+                zero = self.code.constant(0.0)
+                self.accumulate(base, self.packed(whole, offsets, [zero] * len(offsets), self.code.kinds[i]))
+        return 0
+
+    cdef int pull_view(self, int32_t a, int32_t index, int32_t g) except -1:
+        """Elements go back to where they stand in the array."""
+        cdef int32_t kind = self.code.kinds[a]
+        dtype, shape, strides = self.code.types[kind]
+        view = self.code.views[index]
+        places = rows.places(view, dtype)
+        size = math.prod(shape)
+        if np.unique(places).size < places.size:
+            g, = self.run(lambda g: rows.scattered(g, places, size), [g], [self.like(g)])
+            return self.accumulate(a, self.code.view(g, whole_view(self.code.types[kind]), dtype))
+        return self.accumulate(a, self.placed(-1 if places.size == size else self.zeros(kind), view, g, kind))
+
+    cdef int pull_place(self, int32_t i, int32_t g) except -1:
+        cdef int32_t base = self.code.as_[i], index = self.code.bs[i], source = self.code.cs[i], part
+        cdef int32_t kind = self.code.kinds[i]
+        view = self.code.views[index]
+        dtype = self.code.types[kind][0]
+        if self.active[source]:
+            if self.code.kinds[g] <= FLAG:
+                part = g
+            else:
+                part = self.code.view(self.laid_out(g, i), view, dtype)
+            self.accumulate(source, self.summed_to(part, view[1], source))
+        if base >= 0 and self.active[base]:
+            self.accumulate(base, self.placed(self.laid_out(g, i), view, self.code.constant(0.0), kind))
+        return 0
+
+    cdef int32_t summed_to(self, int32_t g, shape, int32_t v) except -1:
+        """The adjoint of what was broadcast to a shape."""
+        cdef int32_t kind = self.code.kinds[v]
+        dtype, wanted, _ = self.code.types[kind]
+        if shape == wanted:
+            return g
+        if kind <= FLAG or not wanted:
+            if self.code.kinds[g] > FLAG:
+                return emit(self.code, SUM, g, -1, -1, SCALAR)
+            return self.binary(WG_MULTIPLY, g, self.code.constant(math.prod(shape)), SCALAR)
+        if self.code.kinds[g] <= FLAG:
+            factor = math.prod(shape) // max(1, math.prod(wanted))
+            return self.binary(WG_MULTIPLY, g, self.code.constant(factor), SCALAR)
+        return self.run(lambda g: rows.summed_to(g, wanted), [g], [self.like(g)])[0]
+
+    # ------------------------------------------------------------------------------------------ rows
+
+    cdef int pull_call(self, int32_t i, int32_t g) except -1:
+        """The pullback of a row, run on traced operands and put in."""
+        cdef int32_t v
+        call = self.code.calls[self.code.as_[i]]
+        g = self.laid_out(g, i)
+        wanted = [j for j, v in enumerate(call.operands) if self.active[v]]
+        found = self.run(lambda *operands: rows.pullback(call, wanted, *operands), [g, i, *call.operands],
+                         [self.like(g), self.value(i), *[self.value(v) for v in call.operands]])
+        for j, part in zip(wanted, found):
+            self.accumulate(call.operands[j], part)
+        return 0
+
+cdef tuple whole_view(type):
+    """All of an array of a type, as a view."""
+    dtype, shape, strides = type
+    if strides is None:
+        steps = []
+        step = dtype.itemsize
+        for n in reversed(shape):
+            steps.insert(0, step)
+            step *= n
+        return 0, shape, tuple(steps)
+    return sum([-(n - 1) * s for n, s in zip(shape, strides) if s < 0 and n > 0]), shape, strides
+
+
+@cython.final
+cdef class Forward(Sweep):
+    """The tangents of all values of a list in one direction."""
+
+    cpdef int give(self, int32_t v, int32_t t) except -1:
+        self.found[v] = t
+        return 0
+
+    cpdef int32_t tangent(self, int32_t v) except -2:
+        return self.found[v] if v < self.size else -1
+
+    def sweep(self):
+        """Carry the tangents from the operands to the results, first instruction first."""
+        cdef Py_ssize_t i
+        for i in range(self.size):
+            if self.active[i] and self.found[i] < 0:
+                self.found[i] = self.push(<int32_t>i)
+
+    cdef int32_t plus(self, int32_t s, int32_t t, int32_t kind) except -2:
+        """The sum of two tangents, either of which may be zero."""
+        if s < 0 or t < 0:
+            return max(s, t)
+        return self.binary(WG_ADD, s, t, kind)
+
+    cdef int32_t push(self, int32_t i) except -2:
+        """The tangent of one result; -1: zero."""
+        cdef int op = self.code.ops[i]
+        cdef int32_t a = self.code.as_[i], b = self.code.bs[i], c = self.code.cs[i], kind = self.code.kinds[i]
+        cdef int32_t t = self.found[a] if names(op) & 1 and a >= 0 else -1, s
+        if op < PARTIAL:
+            t = self.share(i, op, 0, a)
+            return t if op < WG_ADD else self.plus(t, self.share(i, op, 1, b), kind)
+        if op == STRONG:
+            t = -1 if t < 0 else self.strong(t, b, kind)
+            s = self.found[b]
+            return self.plus(t, -1 if s < 0 else self.strong(s, a, kind), kind)
+        if op == SELECT:
+            s, t = self.found[b], self.found[c]
+            if s < 0 and t < 0:
+                return -1
+            zero = self.code.constant(0.0)
+            return self.select(a, s if s >= 0 else zero, t if t >= 0 else zero, kind)
+        if op == PACK:
+            return self.push_pack(i)
+        if op == PLACE:
+            s = self.found[c]
+            if t < 0 and s < 0:
+                return -1
+            base = -1 if a < 0 else self.laid_out(t, a) if t >= 0 else self.zeros(kind)
+            return emit(self.code, PLACE, base, b, s if s >= 0 else self.code.constant(0.0), kind)
+        if op == CALL:
+            return self.push_call(i)
+        if op == INPUT or t < 0:
+            return -1
+        if op == LOAD:
+            return emit(self.code, LOAD, self.laid_out(t, a), b, -1, SCALAR)
+        if op == VIEW:
+            return t if self.code.kinds[t] <= FLAG else emit(self.code, VIEW, self.laid_out(t, a), b, -1, kind)
+        if op == SUM:
+            return self.total(t, self.code.kinds[a])
+        raise NotImplementedError(f"the derivative of instruction {op}")
+
+    cdef int32_t share(self, int32_t i, int op, int side, int32_t v) except -2:
+        """What one operand of an elementwise row contributes."""
+        cdef int32_t t = self.found[v]
+        if t < 0 or op == WG_ADD or (op == WG_SUBTRACT and side == 0):
+            return t
+        if op == WG_NEGATIVE or op == WG_SUBTRACT:
+            return emit(self.code, WG_NEGATIVE, t, -1, -1, self.code.kinds[t])
+        if op == WG_MULTIPLY:
+            return self.strong(t, self.code.as_[i] if side else self.code.bs[i], self.code.kinds[i])
+        return self.strong(t, self.partial(i, op, side), self.code.kinds[i])
+
+    cdef int32_t push_pack(self, int32_t i) except -2:
+        cdef int32_t base = self.code.as_[i], kind = self.code.kinds[i], v
+        offsets, values = self.code.packs[self.code.bs[i]]
+        found = [self.found[<int32_t>v] for v in values]
+        t = -1 if base < 0 else self.found[base]
+        if t >= 0:
+            zero = self.code.constant(0.0)
+            return self.packed(self.laid_out(t, base), offsets, [v if v >= 0 else zero for v in found], kind)
+        kept = [j for j, v in enumerate(found) if v >= 0]
+        return self.packed(-1, offsets[kept], [found[j] for j in kept], kind) if kept else -1
+
+    cdef int32_t push_call(self, int32_t i) except -2:
+        """The tangent by a row, run on traced operands and put in."""
+        cdef int32_t v
+        call = self.code.calls[self.code.as_[i]]
+        moved = [j for j, v in enumerate(call.operands) if self.found[v] >= 0]
+        if not moved:
+            return -1
+        directions = [self.laid_out(self.found[<int32_t>call.operands[j]], call.operands[j]) for j in moved]
+        count = len(moved)
+        t, = self.run(lambda *x: [rows.pushforward(call, moved, x[:count], x[count], x[count + 1:])],
+                      [*directions, i, *call.operands],
+                      [*[self.like(v) for v in directions], self.value(i), *[self.value(v) for v in call.operands]])
+        return t
+
+
+cdef int read_by(int op, int side) except -1:
+    """What a partial reads: by its row of ``kernels.h``, or by its rule, with which it is differentiated again."""
+    if reads[op][side] < 8:
+        reads[op][side] |= 8 | template_of(op, side)[1]
+    return reads[op][side]
+
+
+def pulled_back(Listing code, list seeds, list wrt, example):
+    """The list that gives the adjoints of some inputs.
+
+    `seeds` are pairs of an output and the number of the input that is its cotangent; None: it is 1.
+    """
+    cdef Reverse sweep = Reverse(code, example)
+    cdef Listing longer = sweep.code
+    cdef int32_t v, g
+    sweep.mark(wrt)
+    for v, seed in seeds:
+        g = longer.constant(1.0) if seed is None else sweep.insert_input(seed, longer.kinds[v])
+        if v < sweep.size:
+            sweep.accumulate(v, g)
+    sweep.sweep()
+    longer.outputs = []
+    for v in wrt:
+        g = sweep.adjoint(v)
+        longer.outputs.append(sweep.laid_out(g if g >= 0 else longer.constant(0.0), v))
+    return longer
+
+
+def pushed_forward(Listing code, list seeds, list results, example):
+    """The list that gives the tangents of some outputs.
+
+    `seeds` are pairs of an input and the number of the input that is its tangent.
+    """
+    cdef Forward sweep = Forward(code, example)
+    cdef Listing longer = sweep.code
+    cdef int32_t v, t
+    sweep.mark([v for v, _ in seeds])
+    for v, seed in seeds:
+        sweep.give(v, sweep.insert_input(seed, longer.kinds[v]))
+    sweep.sweep()
+    longer.outputs = []
+    for v in results:
+        t = sweep.tangent(v)
+        longer.outputs.append(sweep.laid_out(t if t >= 0 else longer.constant(0.0), v))
+    return longer
+
+
+def unrolled(Listing code, int32_t wrt, int32_t result, bint is_symmetric, Py_ssize_t most):
+    """The list that gives a Jacobian element by element, where f works on the elements of x one by one.
+
+    None where it does not, or where the list would have more than `most` instructions.
+    A symmetric one is computed on one side of the diagonal.
+    """
+    cdef Forward sweep
+    cdef Listing longer
+    cdef Py_ssize_t i, j, n
+    cdef int32_t v, t
+    cdef list offsets = [], values = []
+    cdef dict loads = {}
+    _, shape, strides = code.types[code.kinds[wrt]]
+    _, rows, row_strides = code.types[code.kinds[result]]
+    if strides is not None or row_strides is not None or not elementary(code, wrt, result):
+        return None
+    for i in range(code.n):
+        if code.ops[i] == LOAD and code.as_[i] == wrt:
+            loads.setdefault(code.bs[i], []).append(<int32_t>i)
+    n = math.prod(shape)
+    elements = code.packs[code.bs[result]] if code.ops[result] == PACK else (np.zeros(1, np.int32), [result])
+    sweep = Forward(code, None)
+    longer = sweep.code
+    sweep.mark([wrt])
+    one = longer.constant(1.0)
+    for j in range(n):
+        if shape and j not in loads:
+            continue
+        sweep.clear()
+        for v in loads[j] if shape else [wrt]:
+            sweep.found[v] = one
+        sweep.sweep()
+        for offset, v in zip(elements[0].tolist(), elements[1]):
+            t = sweep.found[v]
+            if t >= 0 and (not is_symmetric or offset <= j):
+                offsets.append(offset * n + j)
+                values.append(t)
+                if is_symmetric and offset < j:
+                    offsets.append(j * n + offset)
+                    values.append(t)
+        if longer.n > most:
+            return None
+    kind = longer.type_of((np.dtype(float), rows + shape, None))
+    if kind == SCALAR:
+        longer.outputs = [values[0] if values else longer.constant(0.0)]
+        return longer
+    order = np.argsort(offsets)
+    longer.outputs = [sweep.packed(-1, np.array(offsets, dtype=np.int32)[order], [values[k] for k in order], kind)]
+    return longer
+
+
+cdef bint elementary(Listing code, int32_t wrt, int32_t result) except -1:
+    """Is an input only read element by element, and do no arrays depend on it but the result?"""
+    cdef Py_ssize_t i
+    cdef Sweep sweep = Sweep(code, None)
+    sweep.mark([wrt])
+    for i in range(code.n):
+        if sweep.active[i] and code.kinds[i] > FLAG and i != wrt and i != result:
+            return False
+        if code.ops[i] == CALL and sweep.active[i]:
+            return False
+    if code.ops[result] == PACK:
+        return code.as_[result] < 0 or not sweep.active[code.as_[result]]
+    return code.kinds[result] == SCALAR
+
+
+# ---------------------------------------------------------------------------------------------- partials of partials
+
+cdef dict names_of = {opcode: name for name, opcode, *_ in kernel_rows()}
+
+
+def function_of(int op):
+    """The function that an opcode stands for."""
+    name = names_of[op]
+    if not name:
+        return np.power
+    module, _, function = name.rpartition(".")
+    return getattr(importlib.import_module(module or "numpy"), function)
+
+
+cdef dict templates = {}        # rules of elementwise rows, as lists: by opcode and side
+
+
+cdef tuple template_of(int op, int side):
+    """A partial by its rule as a list of instructions on a, b and y, and which of them it reads."""
+    cdef Listing code
+    found = templates.get((op, side))
+    if found is None:
+        row = registry.lookup(function_of(op))
+        rule = row.partials[side]
+        code = live(folded(listed(lambda a, b, y: [rule(y, a) if op < WG_ADD else rule(y, a, b)]
+                                  if callable(rule) else [np.float64(rule)],
+                                  [np.float64(0.75), np.float64(0.625), np.float64(0.5)], row.name)))
+        mask = 0
+        for i in range(code.n):
+            for v in operands(code, i):
+                if code.ops[<int32_t>v] == INPUT:
+                    mask |= 1 << code.as_[<int32_t>v]
+        for v in code.outputs:
+            if code.ops[<int32_t>v] == INPUT:
+                mask |= 1 << code.as_[<int32_t>v]
+        found = templates[op, side] = code, mask
+    return found
+
+
+def expanded(Listing code):
+    """The list with the rule of each partial in its place, so that it can be differentiated again."""
+    cdef Listing found = code.successor(), template
+    cdef Py_ssize_t i, j
+    cdef int op
+    cdef int32_t v
+    cdef int32_t *of = <int32_t *>PyMem_Malloc(max(1, code.n) * sizeof(int32_t))
+    if of == NULL:
+        raise MemoryError()
+    try:
+        for i in range(code.n):
+            op = code.ops[i]
+            if PARTIAL <= op < INPUT:
+                of[i] = instantiated(template_of((op - PARTIAL) // 2, (op - PARTIAL) % 2)[0], found, code.kinds[i],
+                                     [of[v] if v >= 0 else -1 for v in (code.as_[i], code.bs[i], code.cs[i])])
+            else:
+                of[i] = copied(code, i, of, found)
+        found.inputs = [of[<int32_t>v] for v in code.inputs]
+        found.outputs = [of[<int32_t>v] for v in code.outputs]
+    finally:
+        PyMem_Free(of)
+    return found
+
+
+cdef int32_t instantiated(Listing template, Listing target, int32_t kind, list values) except -1:
+    """Append a rule for operands that may be arrays: what depends on an array is one."""
+    cdef Py_ssize_t i
+    cdef int32_t v
+    cdef int32_t *of = <int32_t *>PyMem_Malloc(max(1, template.n) * sizeof(int32_t))
+    dtype, shape, strides = target.types[kind]
+    flags = target.type_of((np.dtype(bool), shape, None)) if shape else FLAG
+    if of == NULL:
+        raise MemoryError()
+    try:
+        for i in range(template.n):
+            if template.ops[i] == INPUT:
+                of[i] = values[template.as_[i]]
+                continue
+            v = of[i] = target.adopt(template, i, of)
+            for x in operands(target, v):
+                if target.kinds[<int32_t>x] > FLAG:
+                    target.kinds[v] = flags if template.types[template.kinds[i]][0] == bool else kind
+                    break
+        return of[<int32_t>template.outputs[0]]
+    finally:
+        PyMem_Free(of)

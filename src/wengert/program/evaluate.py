@@ -1,0 +1,144 @@
+"""The values of a list, one instruction after the other, by NumPy: slow, and plain to see."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from wengert.core.tape import kernel_partials, kernel_rows
+from wengert.errors import GuardError
+from wengert.program.opcodes import Op
+from wengert.program.rows import filled
+from wengert.registry import strong
+
+_UFUNCS = {opcode: name for name, opcode, *_ in kernel_rows()}
+_FLAGS = {
+    Op.LESS: np.less,
+    Op.LESS_EQUAL: np.less_equal,
+    Op.GREATER: np.greater,
+    Op.GREATER_EQUAL: np.greater_equal,
+    Op.EQUAL: np.equal,
+    Op.NOT_EQUAL: np.not_equal,
+    Op.NOT: np.logical_not,
+    Op.AND: np.logical_and,
+    Op.OR: np.logical_or,
+    Op.ISNAN: np.isnan,
+    Op.SELECT: np.where,
+    Op.STRONG: strong,
+    Op.SUM: np.sum,
+}
+
+
+def evaluated(code, inputs: list, count: int | None = None) -> list:
+    """The first `count` values of a list at some inputs; all of them by default.
+
+    Raises
+    ------
+    GuardError
+        If a value that f's path depended on is another one.
+    """
+    columns = zip(code.op.tolist(), code.a.tolist(), code.b.tolist(), code.c.tolist(), code.type.tolist())
+    values: list = []
+    with np.errstate(all="ignore"):
+        for op, a, b, c, kind in columns:
+            if len(values) == count:
+                break
+            values.append(_value(code, op, a, b, c, code.types[kind], values, inputs))
+    return values
+
+
+def outputs(code, inputs: list) -> list:
+    """The outputs of a list at some inputs."""
+    values = evaluated(code, inputs)
+    return [values[v] for v in code.outputs]
+
+
+def _value(code, op, a, b, c, kind, values, inputs):
+    dtype, shape, strides = kind
+    if op < Op.PARTIAL:
+        return _row(op)(*[values[v] for v in (a, b) if v >= 0])
+    if op < Op.INPUT:
+        opcode, side = divmod(op - Op.PARTIAL, 2)
+        given = [np.float64(0.0) if v < 0 else values[v] for v in (a, b, c)]
+        return np.vectorize(lambda a, b, y: kernel_partials(opcode, a, b, y)[side], otypes=[float])(*given)[()]
+    if op == Op.INPUT:
+        return inputs[a]
+    if op == Op.CONST:
+        return np.float64(code.constants[a]) if dtype == float else np.bool(code.constants[a])
+    if op == Op.ARRAY:
+        return code.arrays[a]
+    if op == Op.LOAD:
+        return _memory(values[a])[b]
+    if op == Op.VIEW:
+        return _view(values[a], code.views[b])
+    if op == Op.PACK:
+        found = _empty(kind) if a < 0 else _copied(values[a], kind)
+        if a < 0:
+            found[...] = 0.0
+        offsets, items = code.packs[b]
+        _memory(found)[offsets] = [values[v] for v in items.tolist()]
+        return found
+    if op == Op.PLACE:
+        found = _empty(kind) if a < 0 else _copied(values[a], kind)
+        _view(found, code.views[b])[...] = values[c]
+        return found
+    if op == Op.CALL:
+        call = code.calls[a]
+        operands = [values[v] for v in call.operands]
+        return call.compute(*[filled(argument, operands) for argument in call.args], **call.kwargs)
+    if op == Op.GUARD:
+        expected, place = code.guards[b]
+        if not np.array_equal(values[a], expected):
+            raise GuardError(f"{place}: {values[a]!r} where {expected!r} was recorded")
+        return None
+    if op == Op.STOP:
+        return values[a]
+    return _FLAGS[op](*[values[v] for v in (a, b, c) if v >= 0])
+
+
+def _row(op):
+    name = _UFUNCS[op]
+    if not name:
+        return operator.pow
+    if "." in name:
+        import scipy.special
+
+        return getattr(scipy.special, name.rpartition(".")[2])
+    return getattr(np, name)
+
+
+def _empty(kind):
+    """An array of a type."""
+    dtype, shape, strides = kind
+    if strides is None:
+        return np.empty(shape, dtype)
+    first = -sum((n - 1) * s for n, s in zip(shape, strides) if s < 0 and n > 0)
+    span = sum((n - 1) * abs(s) for n, s in zip(shape, strides) if n > 0) + dtype.itemsize
+    return np.ndarray(shape, dtype, np.empty(span, np.uint8), first, strides)
+
+
+def _copied(x, kind):
+    found = _empty(kind)
+    found[...] = x
+    return found
+
+
+def _memory(x):
+    """The memory of an array as a line of elements."""
+    low, high = np.lib.array_utils.byte_bounds(x)
+    return np.asarray(_Span(x, low, high - low)).view(x.dtype)
+
+
+class _Span:
+    """Bytes of an array from its lowest address on."""
+
+    def __init__(self, owner, low, size):
+        self.owner = owner
+        self.__array_interface__ = {"data": (low, False), "shape": (size,), "typestr": "|u1", "version": 3}
+
+
+def _view(x, view):
+    offset, shape, strides = view
+    memory = _memory(x)
+    return np.ndarray(shape, x.dtype, memory, offset, strides)

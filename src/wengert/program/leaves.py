@@ -1,0 +1,182 @@
+"""What a call depends on, taken apart: the numbers that are inputs of a program, and all else, which is its key.
+
+Floats, complex numbers and arrays of them are *leaves*: their values may differ from call to call.
+Integers, flags, strings, None and the form of containers are *static*: they are part of the key.
+Functions and objects count by identity.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from wengert.containers import children_of
+
+#: what one captured container may hold, so that it is looked through at each call
+_SMALL = 64
+
+
+class UnsupportedValue(Exception):
+    """A value that cannot be an input of a program; it says which."""
+
+
+class Same:
+    """Equal around the same object only; a bound method, made anew by each access, is the same of the same object."""
+
+    __slots__ = ("parts", "value")
+
+    def __init__(self, value):
+        self.value = value
+        self.parts = (value.__func__, value.__self__) if type(value) is types.MethodType else (value,)
+
+    def __eq__(self, other):
+        return (
+            type(other) is Same
+            and len(self.parts) == len(other.parts)
+            and all(mine is its for mine, its in zip(self.parts, other.parts))
+        )
+
+    def __hash__(self):
+        return hash(tuple(map(id, self.parts)))
+
+
+def key_of(value: Any, leaves: list, others: list) -> Any:
+    """Key of a value, hashable; its leaves are appended to `leaves`, functions and objects to `others`."""
+    find = _KEYS.get(type(value))
+    return _key_of_other(value, leaves, others) if find is None else find(value, leaves, others)
+
+
+def _key_of_array(value, leaves, others):
+    dtype = value.dtype
+    if dtype.char in "dfDF" and dtype.isnative:
+        leaves.append(value)
+        return dtype.char, value.shape, value.strides
+    if dtype.kind not in "biuSUmM":
+        raise UnsupportedValue(f"an array of dtype {dtype}")
+    return dtype.str, value.shape, value.strides, value.tobytes()
+
+
+def _key_of_scalar(char):
+    def key(value, leaves, others):
+        leaves.append(value)
+        return char
+
+    return key
+
+
+def _key_of_constant(value, leaves, others):
+    return type(value), value
+
+
+def _key_of_list(value, leaves, others):
+    return type(value), *[key_of(item, leaves, others) for item in value]
+
+
+def _key_of_dict(value, leaves, others):
+    parts = [(type(name), name, key_of(item, leaves, others)) for name, item in value.items()]
+    return dict, *parts
+
+
+def _key_of_slice(value, leaves, others):
+    return slice, *[key_of(part, leaves, others) for part in (value.start, value.stop, value.step)]
+
+
+def _key_of_other(value, leaves, others):
+    kind = type(value)
+    if isinstance(value, (np.ndarray, np.generic, float, complex)):  # traced values answer so too
+        raise UnsupportedValue(f"a {kind.__module__}.{kind.__qualname__}")
+    if hasattr(kind, "__next__"):
+        raise UnsupportedValue(f"an iterator ({kind.__qualname__}), which each call would use up")
+    found = children_of(value) if not isinstance(value, dict) else None
+    if found is None:
+        others.append(value)
+        return Same(value)
+    return kind, *getattr(value, "__dict__", ()), *[key_of(item, leaves, others) for item in found[0]]
+
+
+_KEYS: dict[type, Callable] = {
+    np.ndarray: _key_of_array,
+    **dict.fromkeys((float, np.float64), _key_of_scalar("d")),
+    **dict.fromkeys((complex, np.complex128), _key_of_scalar("D")),
+    np.float32: _key_of_scalar("f"),
+    np.complex64: _key_of_scalar("F"),
+    **dict.fromkeys((int, bool, str, bytes, range, type(None), type(...), np.bool_, np.str_), _key_of_constant),
+    **dict.fromkeys({np.dtype(char).type for char in np.typecodes["AllInteger"]}, _key_of_constant),
+    list: _key_of_list,
+    tuple: _key_of_list,
+    dict: _key_of_dict,
+    slice: _key_of_slice,
+}  # fmt: skip
+
+_CONTAINERS = (list, tuple, dict)
+
+
+def is_data(value: Any) -> bool:
+    """Is this captured value a number, a constant, an array, or a small container of such?"""
+    try:
+        leaves: list = []
+        others: list = []
+        if type(value) in _CONTAINERS and _count(value) > _SMALL:
+            return False
+        key_of(value, leaves, others)
+    except (UnsupportedValue, TypeError, RecursionError):  # TypeError: a key that cannot be hashed
+        return False
+    return type(value) in _KEYS or not others
+
+
+def _count(value, found=0):
+    """Items of nested containers, counted until there are too many."""
+    for item in value.values() if type(value) is dict else value:
+        found += 1
+        if found <= _SMALL and type(item) in _CONTAINERS:
+            found = _count(item, found)
+        if found > _SMALL:
+            break
+    return found
+
+
+def contents_key(value: Any, others: list) -> Any:
+    """Key of a value whose leaves are compared by their bytes."""
+    leaves: list = []
+    key = key_of(value, leaves, others)
+    return key, *[np.asarray(leaf).tobytes() for leaf in leaves]
+
+
+def fill(value: Any, operands: Iterator) -> Any:
+    """The same value, containers copied, with its leaves, in the order of `key_of`, replaced by operands."""
+
+    def leaf(x):
+        is_leaf = type(x) in _SCALARS or (type(x) is np.ndarray and x.dtype.char in "dfDF" and x.dtype.isnative)
+        return next(operands) if is_leaf else x
+
+    return mapped(value, leaf)
+
+
+def mapped(value: Any, change: Callable) -> Any:
+    """The same value, containers copied, with all that is in them replaced by what a function gives for it."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return kind([mapped(item, change) for item in value])
+    if kind is dict:
+        return {name: mapped(item, change) for name, item in value.items()}
+    found = None if kind in _KEYS or isinstance(value, dict) else children_of(value)
+    return change(value) if found is None else found[1]([mapped(item, change) for item in found[0]])
+
+
+_SCALARS = frozenset((float, np.float64, complex, np.complex128, np.float32, np.complex64))
+
+
+def form_of(value: Any) -> Any:
+    """What is in a container, by identity: what a write into it changes."""
+    kind = type(value)
+    if kind is dict:
+        items = [*value, *value.values()]
+    elif kind in (list, tuple):
+        items = value
+    else:
+        found = None if kind in _KEYS or isinstance(value, dict) else children_of(value)
+        items = () if found is None else found[0]
+    return id(value), *[form_of(item) for item in items]

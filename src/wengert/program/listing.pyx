@@ -1,0 +1,299 @@
+# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""A program as a list: instruction i defines value i, from values that stand before it.
+
+Nothing is written twice and nothing in place: an array into which a function wrote is one value before and another
+one after.
+So every pass over a list is a loop that appends to a new one, and a derivative is a longer list.
+
+A value is a number (a double in a slot of its own, or a bool) or an array, whose type says dtype, shape and strides.
+What does not fit into three columns lies in tables.
+"""
+
+cimport cython
+from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
+from libc.stdint cimport int16_t, int32_t
+
+import numpy as np
+
+from wengert.program.opcodes cimport *
+
+from wengert.core.tape import kernel_rows
+import wengert.program.opcodes as opcodes
+
+@cython.final
+cdef class Listing:
+    """Instructions in columns, and the tables that they point into."""
+
+    def __cinit__(self):
+        self.types = []
+        self.constants = []
+        self.arrays = []
+        self.calls = []
+        self.views = []
+        self.packs = []
+        self.guards = []
+        self.inputs = []
+        self.outputs = []
+        self.numbers = {}
+        self.type_of((np.dtype(float), (), None))
+        self.type_of((np.dtype(bool), (), "flag"))
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.ops)
+        PyMem_RawFree(self.as_)
+        PyMem_RawFree(self.bs)
+        PyMem_RawFree(self.cs)
+        PyMem_RawFree(self.kinds)
+
+    cdef int grow(self) except -1:
+        cdef Py_ssize_t capacity = max(64, 2 * self.capacity)
+        if capacity > 0x7fffffff:
+            raise MemoryError("a program of more than 2**30 instructions: record a part of it, or write loops with arrays")
+        self.ops = <int16_t *>PyMem_RawRealloc(self.ops, capacity * sizeof(int16_t))
+        self.as_ = <int32_t *>PyMem_RawRealloc(self.as_, capacity * sizeof(int32_t))
+        self.bs = <int32_t *>PyMem_RawRealloc(self.bs, capacity * sizeof(int32_t))
+        self.cs = <int32_t *>PyMem_RawRealloc(self.cs, capacity * sizeof(int32_t))
+        self.kinds = <int32_t *>PyMem_RawRealloc(self.kinds, capacity * sizeof(int32_t))
+        if not (self.ops and self.as_ and self.bs and self.cs and self.kinds):
+            raise MemoryError(f"no memory for a program of {capacity} instructions")
+        self.capacity = capacity
+        return 0
+
+    def successor(self):
+        """An empty list that shares the tables in which no values are named."""
+        cdef Listing code = Listing.__new__(Listing)
+        code.types = self.types
+        code.constants = self.constants
+        code.arrays = self.arrays
+        code.views = self.views
+        code.guards = self.guards
+        code.numbers = self.numbers
+        return code
+
+    cdef Listing copy(self):
+        """The same list, to be made longer."""
+        cdef Listing code = self.successor()
+        cdef Py_ssize_t i
+        code.calls = list(self.calls)
+        code.packs = list(self.packs)
+        code.inputs = list(self.inputs)
+        code.outputs = list(self.outputs)
+        for i in range(self.n):
+            emit(code, self.ops[i], self.as_[i], self.bs[i], self.cs[i], self.kinds[i])
+        return code
+
+    cdef int32_t adopt(self, Listing other, Py_ssize_t i, const int32_t *of) except -1:
+        """Append an instruction of a list with other tables, where its value v is ``of[v]``."""
+        cdef int32_t v = copied(other, i, of, self)
+        cdef int op = self.ops[v]
+        self.kinds[v] = self.type_of(other.types[other.kinds[i]])
+        if op == CONST:
+            flag = self.kinds[v]
+            self.n = v
+            self.constant(other.constants[other.as_[i]])
+            self.kinds[v] = flag
+        elif op == ARRAY:
+            self.arrays.append(other.arrays[other.as_[i]])
+            self.as_[v] = len(self.arrays) - 1
+        elif op == VIEW or op == PLACE:
+            self.bs[v] = self.entry(self.views, "view", other.views[other.bs[i]])
+        elif op == GUARD:
+            self.guards.append(other.guards[other.bs[i]])
+            self.bs[v] = len(self.guards) - 1
+        return v
+
+    # ------------------------------------------------------------------------------------------ tables
+
+    cdef int32_t entry(self, list table, str name, object key) except -1:
+        """Index of a table's entry; the same thing is not entered twice."""
+        found = self.numbers.get((name, key))
+        if found is None:
+            found = self.numbers[name, key] = len(table)
+            table.append(key)
+        return found
+
+    cdef int32_t type_of(self, tuple type) except -1:
+        return self.entry(self.types, "type", type)
+
+    cdef int32_t constant(self, double c) except -1:
+        """The value that is a constant number."""
+        key = ("constant", np.float64(c).tobytes())
+        found = self.numbers.get(key)
+        if found is None:
+            found = self.numbers[key] = len(self.constants)
+            self.constants.append(c)
+        return emit(self, CONST, found, -1, -1, SCALAR)
+
+    cdef int32_t view(self, int32_t a, tuple view, object dtype) except -1:
+        """A view of an array value: `view` is the offset in bytes from its lowest address, the shape, the strides."""
+        return emit(self, VIEW, a, self.entry(self.views, "view", view), -1,
+                    self.type_of((dtype, view[1], contiguous_or(view[2], view[1], dtype))))
+
+    # ------------------------------------------------------------------------------------------ columns
+
+    @property
+    def op(self):
+        return np.array(<int16_t[:self.n]>self.ops) if self.n else np.zeros(0, np.int16)
+
+    @property
+    def a(self):
+        return int_array(self.as_, self.n)
+
+    @property
+    def b(self):
+        return int_array(self.bs, self.n)
+
+    @property
+    def c(self):
+        return int_array(self.cs, self.n)
+
+    @property
+    def type(self):
+        return int_array(self.kinds, self.n)
+
+    def __len__(self):
+        return self.n
+
+    def __reduce__(self):
+        state = (self.op, self.a, self.b, self.c, self.type, self.types, self.constants, self.arrays, self.calls,
+                 self.views, self.packs, self.guards, self.inputs, self.outputs)
+        return restored, state
+
+
+def restored(op, a, b, c, type, types, constants, arrays, calls, views, packs, guards, inputs, outputs):
+    """A list from its columns and tables."""
+    cdef Listing code = Listing.__new__(Listing)
+    for kind in types:
+        code.type_of(kind)
+    for i in range(len(op)):
+        emit(code, op[i], a[i], b[i], c[i], type[i])
+    code.constants = constants
+    code.arrays = arrays
+    code.calls = calls
+    code.views = views
+    code.packs = packs
+    code.guards = guards
+    code.inputs = inputs
+    code.outputs = outputs
+    for table, name in ((views, "view"),):
+        code.numbers.update({(name, key): i for i, key in enumerate(table)})
+    code.numbers.update({("constant", np.float64(x).tobytes()): i for i, x in enumerate(constants)})
+    return code
+
+
+cdef int_array(int32_t *column, Py_ssize_t n):
+    return np.array(<int32_t[:n]>column) if n else np.zeros(0, np.int32)
+
+
+cdef tuple contiguous_or(strides, shape, dtype):
+    """The strides, or None where they are those of an array in C order."""
+    step = dtype.itemsize
+    for n, stride in zip(reversed(shape), reversed(strides)):
+        if n > 1 and stride != step:
+            return strides
+        step *= max(n, 1)
+    return None
+
+
+# ---------------------------------------------------------------------------------------------- operands
+
+def operands(Listing code, Py_ssize_t i):
+    """The values that instruction i reads."""
+    cdef int mask = names(code.ops[i])
+    found = [v for bit, v in ((1, code.as_[i]), (2, code.bs[i]), (4, code.cs[i])) if mask & bit and v >= 0]
+    if code.ops[i] == PACK:
+        found += code.packs[code.bs[i]][1].tolist()
+    elif code.ops[i] == CALL:
+        found += code.calls[code.as_[i]].operands
+    return found
+
+
+cdef int32_t copied(Listing code, Py_ssize_t i, const int32_t *of, Listing target) except -1:
+    """Append instruction i to another list, where value v is ``of[v]``."""
+    cdef int op = code.ops[i], mask = names(op)
+    cdef int32_t a = code.as_[i], b = code.bs[i], c = code.cs[i]
+    if mask & 1 and a >= 0:
+        a = of[a]
+    if mask & 2 and b >= 0:
+        b = of[b]
+    if mask & 4 and c >= 0:
+        c = of[c]
+    if op == CALL:
+        target.calls.append(code.calls[a].on([of[<int32_t>v] for v in code.calls[a].operands]))
+        a = len(target.calls) - 1
+    elif op == PACK:
+        offsets, values = code.packs[b]
+        target.packs.append((offsets, renamed(values, of)))
+        b = len(target.packs) - 1
+    return emit(target, op, a, b, c, code.kinds[i])
+
+
+cdef renamed(values, const int32_t *of):
+    """An array of values in the names of another list."""
+    cdef int32_t[::1] given = values
+    cdef int32_t[::1] found = np.empty(len(given), dtype=np.int32)
+    cdef Py_ssize_t i
+    for i in range(given.shape[0]):
+        found[i] = of[given[i]]
+    return np.asarray(found)
+
+
+# ---------------------------------------------------------------------------------------------- text
+
+def printed(Listing code, most=None):
+    """The list as text: a line for each instruction, with its shape if it is an array."""
+    cdef Py_ssize_t i
+    cdef list lines = []
+    for i in range(code.n if most is None else min(most, code.n)):
+        lines.append(line(code, i))
+    if most is not None and code.n > most:
+        lines.append(f"... {code.n - most} more")
+    lines.append("return " + ", ".join([f"v{v}" for v in code.outputs]))
+    return "\n".join(lines)
+
+
+cdef str line(Listing code, Py_ssize_t i):
+    cdef int op = code.ops[i]
+    cdef int32_t a = code.as_[i], b = code.bs[i], c = code.cs[i]
+    dtype, shape, _ = code.types[code.kinds[i]]
+    kind = "" if code.kinds[i] <= FLAG else f": {dtype}{list(shape)}"
+    if op == GUARD:
+        expected, place = code.guards[b]
+        return f"guard v{a} is {expected}    # {place}"
+    given = ", ".join([f"v{v}" for v in (a, b, c) if v >= 0])
+    if op < PARTIAL:
+        text = f"{names_of_rows[op]}({given})"
+    elif op < INPUT:
+        opcode, side = divmod(op - PARTIAL, 2)
+        text = f"d{names_of_rows[opcode]}/d{'ab'[side]}({given})"
+    elif op == INPUT:
+        text = f"input {a}"
+    elif op == CONST:
+        text = repr(code.constants[a])
+    elif op == ARRAY:
+        text = f"constant array {a}"
+    elif op == LOAD:
+        text = f"v{a}[{b}]"
+    elif op == VIEW:
+        offset, view, strides = code.views[b]
+        text = f"view of v{a} from byte {offset}, strides {strides}"
+    elif op == PACK:
+        offsets, values = code.packs[b]
+        text = f"{'zeros' if a < 0 else f'v{a}'} with {len(offsets)} elements " + _some(
+            [f"[{o}]=v{v}" for o, v in zip(offsets[:5].tolist(), values[:5].tolist())], len(offsets))
+    elif op == PLACE:
+        offset, view, strides = code.views[b]
+        text = f"{'new' if a < 0 else f'v{a}'} with v{c} placed in {list(view)} from byte {offset}"
+    elif op == CALL:
+        text = repr(code.calls[a])
+    else:
+        text = f"{opcodes.Op(op).name.lower()}({given})"
+    return f"v{i}{kind} = {text}"
+
+
+def _some(items, count):
+    return ", ".join(items) + (", ..." if count > len(items) else "")
+
+
+cdef dict names_of_rows = {opcode: (name or "**").rpartition(".")[2] for name, opcode, *_ in kernel_rows()}

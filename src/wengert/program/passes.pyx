@@ -1,0 +1,286 @@
+# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Passes: each makes a new list of another, in one loop.
+
+`folded` computes what is constant and leaves out what does nothing; `shared` computes equal things once; `live` drops
+what no output and no guard needs.
+"""
+
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.stdint cimport int32_t, uint32_t
+from libc.string cimport memset
+
+import numpy as np
+
+from wengert.core.kernel cimport Kernel, by_opcode
+from wengert.core.tape cimport (
+    WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_NEGATIVE, WG_OPCODES, WG_POSITIVE, WG_POW, WG_SUBTRACT,
+)
+from wengert.program.listing cimport FLAG, SCALAR, Listing, copied, emit, names
+from wengert.program.opcodes cimport *
+
+
+def simplified(Listing code):
+    """The list after all passes."""
+    return live(shared(folded(code)))
+
+
+def lowered(Listing code):
+    """The list as it is run: what is differentiated no more needs no mark where its derivative is zero."""
+    cdef Listing found = code.successor()
+    cdef Py_ssize_t i
+    cdef int32_t *of = <int32_t *>PyMem_Malloc(max(1, code.n) * sizeof(int32_t))
+    if of == NULL:
+        raise MemoryError()
+    try:
+        for i in range(code.n):
+            of[i] = of[code.as_[i]] if code.ops[i] == STOP else copied(code, i, of, found)
+        end(code, of, found)
+    finally:
+        PyMem_Free(of)
+    return live(found)
+
+
+# ---------------------------------------------------------------------------------------------- what nothing needs
+
+def live(Listing code):
+    """The list without what no output, guard or input needs."""
+    cdef Listing found = code.successor()
+    cdef Py_ssize_t i
+    cdef int32_t v
+    cdef bytearray needed = bytearray(max(1, code.n))
+    cdef unsigned char *marks = needed
+    cdef int32_t *of = <int32_t *>PyMem_Malloc(max(1, code.n) * sizeof(int32_t))
+    if of == NULL:
+        raise MemoryError()
+    for v in code.inputs + code.outputs:
+        marks[v] = 1
+    for i in range(code.n - 1, -1, -1):
+        if marks[i] or code.ops[i] == GUARD:
+            marks[i] = 1
+            mark(code, i, marks)
+    try:
+        for i in range(code.n):
+            if marks[i]:
+                of[i] = copied(code, i, of, found)
+        end(code, of, found)
+    finally:
+        PyMem_Free(of)
+    return found
+
+
+cdef int mark(Listing code, Py_ssize_t i, unsigned char *marks) except -1:
+    """Mark the values that an instruction reads."""
+    cdef int op = code.ops[i], columns = names(op)
+    cdef int32_t v
+    cdef int32_t[::1] packed
+    cdef Py_ssize_t j
+    if columns & 1 and code.as_[i] >= 0:
+        marks[code.as_[i]] = 1
+    if columns & 2 and code.bs[i] >= 0:
+        marks[code.bs[i]] = 1
+    if columns & 4 and code.cs[i] >= 0:
+        marks[code.cs[i]] = 1
+    if op == PACK:
+        packed = code.packs[code.bs[i]][1]
+        for j in range(packed.shape[0]):
+            marks[packed[j]] = 1
+    elif op == CALL:
+        for v in code.calls[code.as_[i]].operands:
+            marks[v] = 1
+    return 0
+
+
+cdef int end(Listing code, const int32_t *of, Listing found) except -1:
+    """Inputs and outputs under their new names."""
+    found.inputs = [of[<int32_t>v] for v in code.inputs]
+    found.outputs = [of[<int32_t>v] for v in code.outputs]
+    return 0
+
+
+# ---------------------------------------------------------------------------------------------- what is equal
+
+def shared(Listing code):
+    """The list in which equal instructions on equal operands are one."""
+    cdef Listing found = code.successor()
+    cdef Py_ssize_t i, size = 1024
+    cdef int32_t *of = <int32_t *>PyMem_Malloc(max(1, code.n) * sizeof(int32_t))
+    cdef int32_t *table
+    cdef int32_t v, other
+    cdef uint32_t h
+    while size < 2 * code.n:
+        size *= 2
+    table = <int32_t *>PyMem_Malloc(size * sizeof(int32_t))
+    if of == NULL or table == NULL:
+        PyMem_Free(of)
+        PyMem_Free(table)
+        raise MemoryError()
+    memset(table, 0xff, size * sizeof(int32_t))
+    try:
+        for i in range(code.n):
+            v = of[i] = copied(code, i, of, found)
+            if not is_shareable(code.ops[i]):
+                continue
+            sort_operands(found, v)
+            h = hashed(found, v) & <uint32_t>(size - 1)
+            while table[h] >= 0 and not is_equal(found, table[h], v):
+                h = (h + 1) & <uint32_t>(size - 1)
+            other = table[h]
+            if other < 0:
+                table[h] = v
+            else:
+                found.n = v         # it is there already
+                of[i] = other
+        end(code, of, found)
+    finally:
+        PyMem_Free(of)
+        PyMem_Free(table)
+    return found
+
+
+cdef inline bint is_shareable(int op) noexcept:
+    return op != CALL and op != PACK and op != INPUT and op != GUARD
+
+
+cdef inline int sort_operands(Listing code, int32_t i) noexcept:
+    """Operands of a sum or product in order: the result is the same bit for bit."""
+    if (code.ops[i] == WG_ADD or code.ops[i] == WG_MULTIPLY or code.ops[i] == STRONG) and code.as_[i] > code.bs[i]:
+        code.as_[i], code.bs[i] = code.bs[i], code.as_[i]
+    return 0
+
+
+cdef inline uint32_t hashed(Listing code, int32_t i) noexcept:
+    cdef uint32_t h = <uint32_t>code.ops[i]
+    h = (h ^ <uint32_t>code.as_[i]) * 0x9E3779B1u
+    h = (h ^ (h >> 15) ^ <uint32_t>code.bs[i]) * 0x85EBCA77u
+    h = (h ^ (h >> 13) ^ <uint32_t>code.cs[i]) * 0xC2B2AE3Du
+    h = (h ^ (h >> 16) ^ <uint32_t>code.kinds[i]) * 0x27D4EB2Fu
+    return h ^ (h >> 15)
+
+
+cdef inline bint is_equal(Listing code, int32_t i, int32_t j) noexcept:
+    return (code.ops[i] == code.ops[j] and code.as_[i] == code.as_[j] and code.bs[i] == code.bs[j]
+            and code.cs[i] == code.cs[j] and code.kinds[i] == code.kinds[j])
+
+
+# ---------------------------------------------------------------------------------------------- what is constant
+
+def folded(Listing code):
+    """The list in which numbers computed from constants are constants, and elements that are known are not loaded."""
+    cdef Listing found = code.successor()
+    cdef dict places = {}           # of a PACK in the new list: values by offset
+    cdef Py_ssize_t i
+    cdef int32_t v
+    cdef int32_t *of = <int32_t *>PyMem_Malloc(max(1, code.n) * sizeof(int32_t))
+    if of == NULL:
+        raise MemoryError()
+    try:
+        for i in range(code.n):
+            v = of[i] = copied(code, i, of, found)
+            if found.ops[v] == LOAD:
+                of[i] = loaded(found, v, places)
+            elif found.kinds[v] <= FLAG or found.ops[v] == SELECT or found.ops[v] == STRONG:
+                of[i] = reduced(found, v)
+        end(code, of, found)
+    finally:
+        PyMem_Free(of)
+    return found
+
+
+cdef int32_t loaded(Listing code, int32_t i, dict places) except -1:
+    """The element of an array whose making is known."""
+    cdef int32_t a = code.as_[i], offset = code.bs[i], base
+    while code.ops[a] == PACK:
+        known = places.get(a)
+        if known is None:
+            offsets, values = code.packs[code.bs[a]]
+            known = places[a] = dict(zip(offsets.tolist(), values.tolist()))
+        value = known.get(offset)
+        if value is not None:
+            code.n = i
+            return value
+        base = code.as_[a]
+        if base < 0:
+            code.n = i
+            return code.constant(0.0)
+        a = base
+    code.as_[i] = a
+    return i
+
+
+cdef int32_t reduced(Listing code, int32_t i) except -1:
+    """The value of an instruction that an earlier value or a constant can stand for."""
+    cdef int op = code.ops[i]
+    cdef int32_t a = code.as_[i], b = code.bs[i]
+    cdef double x = 0.0, y = 0.0
+    cdef bint left, right
+    if op == SELECT:
+        if is_constant(code, a, &x) and code.kinds[code.cs[i] if x == 0.0 else b] == code.kinds[i]:
+            code.n = i
+            return code.cs[i] if x == 0.0 else b
+        return i
+    if not (WG_NEGATIVE <= op < WG_OPCODES or op == STRONG or LESS <= op <= ISNAN) or a < 0:
+        return i
+    left = is_constant(code, a, &x)
+    right = b >= 0 and is_constant(code, b, &y)
+    if op == STRONG or op == WG_MULTIPLY:
+        if left and x == 1.0 and code.kinds[b] == code.kinds[i]:
+            code.n = i
+            return b
+        if right and y == 1.0 and code.kinds[a] == code.kinds[i]:
+            code.n = i
+            return a
+    if op == WG_POSITIVE or (op == WG_DIVIDE and right and y == 1.0 and code.kinds[a] == code.kinds[i]):
+        code.n = i
+        return a
+    if op == WG_NEGATIVE and code.ops[a] == WG_NEGATIVE:
+        code.n = i
+        return code.as_[a]
+    if code.kinds[i] > FLAG or not left or (b >= 0 and not right):
+        return i
+    if op >= LESS:
+        value = evaluated(op, x, y)
+        if code.kinds[i] == FLAG:
+            code.n = i
+            i = code.constant(value)
+            code.kinds[i] = FLAG
+            return i
+    elif op == STRONG:
+        value = 0.0 if x == 0.0 or y == 0.0 else x * y
+    elif op < WG_ADD:
+        value = (<Kernel>by_opcode[op]).value1(x)
+    elif op == WG_POW:
+        value = float(np.float64(x) ** y)
+    else:
+        value = (<Kernel>by_opcode[op]).value2(x, y)
+    code.n = i
+    return code.constant(value)
+
+
+cdef inline bint is_constant(Listing code, int32_t v, double *value) except -1:
+    if v < 0 or code.ops[v] != CONST:
+        return False
+    value[0] = code.constants[code.as_[v]]
+    return True
+
+
+cdef double evaluated(int op, double x, double y) except? -1.0:
+    if op == LESS:
+        return x < y
+    if op == LESS_EQUAL:
+        return x <= y
+    if op == GREATER:
+        return x > y
+    if op == GREATER_EQUAL:
+        return x >= y
+    if op == EQUAL:
+        return x == y
+    if op == NOT_EQUAL:
+        return x != y
+    if op == NOT:
+        return x == 0.0
+    if op == AND:
+        return x != 0.0 and y != 0.0
+    if op == OR:
+        return x != 0.0 or y != 0.0
+    return x != x

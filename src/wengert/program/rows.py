@@ -1,0 +1,148 @@
+"""The registry's rules on the calls of a list, and rules of what only lists do."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from wengert import registry
+from wengert.core import tangents
+from wengert.program.calls import Operand
+
+
+def places(view: tuple, dtype: np.dtype) -> np.ndarray:
+    """Offsets of the elements of a view, in elements from the lowest address."""
+    offset, shape, strides = view
+    found = np.full(shape, offset // dtype.itemsize)
+    for axis, (n, stride) in enumerate(zip(shape, strides)):
+        steps = np.arange(n) * (stride // dtype.itemsize)
+        found += steps.reshape((n,) + (1,) * (len(shape) - axis - 1))
+    return found
+
+
+def scattered(values, where, size):
+    """Values added up at their places in an array of one axis."""
+    return np.bincount(np.ravel(where), weights=np.ravel(values), minlength=size)
+
+
+def summed_to(x, shape):
+    """An array summed over the axes along which one of that shape would be broadcast, or spread over them."""
+    if np.shape(x) == shape:
+        return x
+    if np.size(x) <= np.prod(shape):
+        return np.broadcast_to(x, shape)
+    x = np.sum(x, axis=tuple(range(np.ndim(x) - len(shape))))
+    ones = tuple(d for d, n in enumerate(shape) if n == 1 != np.shape(x)[d])
+    return np.sum(x, axis=ones, keepdims=True) if ones else x
+
+
+def placed(base, key, value):
+    """A copy of an array in which what stands at an advanced index is replaced."""
+    found = np.array(base)
+    found[key] = value
+    return found
+
+
+def _placed_base(ybar, y, base, key, value):
+    return placed(ybar, key, 0.0)
+
+
+def _placed_value(ybar, y, base, key, value):
+    """Of repeated places the last written has the cotangent."""
+    count = np.zeros(np.shape(base), dtype=np.intp)
+    order = np.arange(np.size(count[key])).reshape(np.shape(count[key]))
+    count[key] = order
+    taken = np.where(count[key] == order, ybar[key], 0.0)
+    return summed_to(taken, np.shape(value))
+
+
+placed_row = registry.structural(placed, _placed_base, None, _placed_value)
+
+
+def _taken(ybar, y, x, key):
+    where = np.arange(np.size(x)).reshape(np.shape(x))[key]
+    return np.reshape(scattered(ybar, where, np.size(x)), np.shape(x))
+
+
+getitem_row = registry.structural(operator.getitem, _taken)
+
+
+def pullback(call, wanted, ybar, y, *operands):
+    """Cotangents of the operands `wanted` of a call, each of the shape of its operand."""
+    if call.row.kind in ("view", "rearrangement"):
+        found = _moved_back(call, ybar, operands)
+        return [found[j] for j in wanted]
+    args = [filled(argument, operands) for argument in call.args]
+    return [_cotangent(call, j, ybar, y, args, operands) for j in wanted]
+
+
+def filled(argument, operands):
+    """An argument with values in place of operands."""
+    if type(argument) is Operand:
+        return operands[argument.position]
+    if type(argument) in (list, tuple):
+        return type(argument)([filled(item, operands) for item in argument])
+    return argument
+
+
+def _moved_back(call, ybar, operands):
+    """Each element of the result was an element of an operand, or a constant: its cotangent goes there."""
+    numbers, start = [], 1
+    for x in operands:
+        numbers.append(np.arange(start, start + np.size(x)).reshape(np.shape(x)))
+        start += np.size(x)
+    where = call.compute(*[_numbered(argument, numbers) for argument in call.args], **call.kwargs)
+    total = scattered(ybar, where, start)
+    ends = np.cumsum([1, *map(np.size, operands)])
+    return [np.reshape(total[a:b], np.shape(x)) for a, b, x in zip(ends, ends[1:], operands)]
+
+
+def _numbered(argument, numbers):
+    """An argument in which operands are numbers of their elements, and constants 0."""
+    if type(argument) is Operand:
+        return numbers[argument.position]
+    if type(argument) in (list, tuple) and any(type(item) is Operand for item in argument):
+        return type(argument)([_numbered(item, numbers) for item in argument])
+    if isinstance(argument, np.ndarray) and argument.dtype.kind == "f":
+        return np.zeros(argument.shape, dtype=np.intp)
+    return argument
+
+
+def _cotangent(call, j, ybar, y, args, operands):
+    position, item = _place(call.args, j)
+    if call.row.kind == "custom":
+        position, item = 0, position
+    found = tangents.pullback(call.row, position, ybar, y, args, call.kwargs)
+    return summed_to(found if item < 0 else found[item], np.shape(operands[j]))
+
+
+def _place(args, j):
+    """Where operand j stands among the arguments."""
+    for position, argument in enumerate(args):
+        if type(argument) is Operand and argument.position == j:
+            return position, -1
+        if type(argument) in (list, tuple) and Operand(j) in argument:
+            return position, list(argument).index(Operand(j))
+    raise LookupError(j)
+
+
+def pushforward(call, moved, directions, y, operands):
+    """Tangent of the result of a call by those of the operands `moved`."""
+    args = [filled(argument, operands) for argument in call.args]
+    sources = []
+    for j, t in zip(moved, directions):
+        position, item = _place(call.args, j)
+        position, item = (0, position) if call.row.kind == "custom" else (position, item)
+        sources.append((position, item, t[None]))
+    index_map = None
+    if call.row.kind in ("view", "rearrangement"):
+        numbers = [np.zeros(np.shape(x), dtype=np.intp) for x in operands]
+        start = 1
+        for j in moved:
+            numbers[j] = np.arange(start, start + np.size(operands[j])).reshape(np.shape(operands[j]))
+            start += np.size(operands[j])
+        where = call.compute(*[_numbered(argument, numbers) for argument in call.args], **call.kwargs)
+        sources = [(j, -1, t[None]) for j, t in zip(moved, directions)]
+        index_map = lambda _: where
+    return tangents.by_row(call.row, 1, args, call.kwargs, sources, y, index_map)[0]

@@ -1,0 +1,29 @@
+"""A function of arrays and numbers to a list of instructions."""
+
+from __future__ import annotations
+
+import wengert.numpy  # noqa: F401  (makes the names of NumPy known to the rebinding of code)
+from wengert.core import levels
+from wengert.core.pullback import independent
+from wengert.core.tape import Tape
+from wengert.program.definitions import Definitions
+
+
+def listed(function, examples: list, name: str):
+    """What a function of arrays and numbers does, as a list with one input for each example.
+
+    The function returns a list of operands; what else it touches is recorded as constants.
+    """
+    tape = Tape(name, recording=True)
+    try:
+        with levels.recording(tape):
+            inputs = [independent(tape, x) for x in examples]
+            found = function(*inputs)
+        code = Definitions(tape)
+        for number, x in enumerate(inputs):
+            code.take_input(x, number)
+        code.run()
+        code.listing.outputs = [code.output(y) for y in found]
+        return code.listing
+    finally:
+        tape.close()

@@ -1,0 +1,75 @@
+"""A stand-in for recorded programs: f itself, on what it read from outside when it was made.
+
+The lines that f takes are its guards.  What is not looked for at each call is frozen, as in a program, for the
+dicts in `frozen`.
+"""
+
+import sys
+
+import numpy as np
+
+from wengert.errors import GuardError
+from wengert.program.capture import NotReplayable
+from wengert.program.leaves import fill, key_of
+
+frozen = []
+
+
+def as_numpy(leaf):
+    """A copy; numbers as NumPy's, as in a program."""
+    return np.copy(leaf) if isinstance(leaf, np.ndarray) else np.asarray(leaf)[()]
+
+
+class Replica:
+    def __init__(self, f, args, kwargs, reading, exact):
+        self.call, self.reading = (args, kwargs), reading
+        self.memory = [(space, dict(space)) for space in frozen]
+        leaves = []
+        key_of(self.call, leaves, [])
+        self.n = len(leaves)
+        copies = [as_numpy(leaf) for leaf in (*leaves, *reading.leaves)]
+        self.example = copies
+        _, self.lines = self.run_lines(copies)
+        for copy, leaf in zip(copies, (*leaves, *reading.leaves)):
+            if not np.array_equal(copy, leaf, equal_nan=True):
+                raise NotReplayable("it writes into an array that it was given; copy it first")
+
+    def run_lines(self, leaves):
+        """The result, and the numbers of the lines run in the files of tests."""
+        lines = []
+
+        def local(frame, event, arg):
+            lines.append(frame.f_lineno)
+            return local
+
+        def trace(frame, event, arg):
+            return local if "test_compile" in frame.f_code.co_filename else None
+
+        leaves = self.reading.operands(leaves, self.example)
+        args, kwargs = fill(self.call, iter(leaves[: self.n]))
+        g = self.reading.bound(leaves[self.n :])
+        was, now = sys.gettrace(), [dict(space) for space, _ in self.memory]
+        self.put([held for _, held in self.memory])
+        sys.settrace(trace)
+        try:
+            return g(*args, **kwargs), lines
+        finally:
+            sys.settrace(was)
+            self.put(now)
+
+    def put(self, contents):
+        for (space, _), held in zip(self.memory, contents):
+            space.clear()
+            space.update(held)
+
+    def run(self, leaves):
+        y, lines = self.run_lines([as_numpy(leaf) for leaf in leaves])
+        if lines != self.lines:
+            raise GuardError("another branch")
+        return [y]
+
+    def restore(self, leaves):
+        return leaves[0]
+
+
+trace = Replica

@@ -1,0 +1,1094 @@
+"""`wengert.compile`: what is read at each call, keys, paths, rechecks, and functions that run as they are."""
+
+import copy
+import functools
+import gc
+import inspect
+import math
+import pickle
+import threading
+import types
+import warnings
+import weakref
+
+import numpy as np
+import pytest
+
+import replica
+import wengert as wg
+from helpers import assert_same_bits
+from scenarios import TABLE
+from wengert.program import compile as module
+from wengert.program.capture import NotReplayable, capture
+from wengert.program.leaves import fill, key_of
+
+
+@pytest.fixture(autouse=True)
+def replicas(monkeypatch):
+    monkeypatch.setattr(module.record, "trace", replica.trace)
+    monkeypatch.setattr(replica, "frozen", [])
+
+
+def compiled(f, **options):
+    """Compiled without rechecks, so that what is right is so by what is read."""
+    return wg.compile(f, recheck=None, **options)
+
+
+x = np.array([1.0, 2.0, 3.0])
+
+# ---- what is read at each call
+
+scale = 2.0
+table = np.arange(3.0)
+counts = np.array([1, 2, 3])
+is_squared = True
+power = 2
+label = "sin"
+nothing = None
+weights = {"a": 1.0, "b": [2.0, 3]}
+pair = (1.0, 2)
+space = types.SimpleNamespace(k=2.0, n=1)
+sub = types.ModuleType(__name__)
+sub.__file__ = __file__
+sub.depth = 4.0
+
+
+class Model:
+    shared = 5.0
+
+    def __init__(self, rate=2.0):
+        self.rate, self.order, self.grid, self.options = rate, 2, np.ones(3), {"shift": 1.0}
+
+    def helper(self, u):
+        return u * self.rate
+
+    @property
+    def doubled(self):
+        return 2 * self.rate
+
+    def rhs(self, u):
+        return self.helper(u) ** self.order + self.grid + self.doubled + self.options["shift"] + self.shared
+
+    def __call__(self, u):
+        return self.rhs(u)
+
+
+class Slotted:
+    __slots__ = ("rate",)
+
+    def __init__(self):
+        self.rate = 2.0
+
+    def rhs(self, u):
+        return u * self.rate
+
+
+model = Model()
+slotted = Slotted()
+
+
+class Config:
+    step = 0.5
+
+
+def helper(u):
+    return u * scale
+
+
+def other_helper(u):
+    return u - scale
+
+
+def reads_globals(u):
+    out = np.zeros(3)
+    out[:] = helper(u) + table
+    return out**2 if is_squared else out
+
+
+def with_defaults(u, a=2.0, *, b=table):
+    return u * a + b
+
+
+def set_global(name, value):
+    return lambda: globals().__setitem__(name, value)
+
+
+CHANGES = {
+    "float": (lambda u: u * scale, set_global("scale", 3.5)),
+    "float becomes an int": (lambda u: u * scale, set_global("scale", 3)),
+    "float becomes an array": (lambda u: u * scale, set_global("scale", np.array([1.0, 5.0, 7.0]))),
+    "float becomes complex": (lambda u: u * scale, set_global("scale", 1j)),
+    "float becomes a function": (lambda u: u * (scale() if callable(scale) else scale),
+                                 set_global("scale", lambda: 9.0)),
+    "in a followed function": (reads_globals, set_global("scale", 7.0)),
+    "array in place": (reads_globals, lambda: table.__setitem__(1, 9.0)),
+    "array replaced": (reads_globals, set_global("table", np.array([5.0, 5.0, 4.0]))),
+    "array of another shape": (lambda u: u * table.sum(), set_global("table", np.ones(7))),
+    "array of other strides": (lambda u: u * table, set_global("table", np.arange(6.0)[::2])),
+    "array of integers in place": (lambda u: u * counts, lambda: counts.__setitem__(1, 9)),
+    "flag": (reads_globals, set_global("is_squared", False)),
+    "integer": (lambda u: u**power, set_global("power", 3)),
+    "string": (lambda u: getattr(np, label)(u), set_global("label", "cos")),
+    "None": (lambda u: u if nothing is None else nothing * u, set_global("nothing", 4.0)),
+    "item of a dict": (lambda u: u * weights["a"], lambda: weights.__setitem__("a", 8.0)),
+    "item of a list in a dict": (lambda u: u * weights["b"][1], lambda: weights["b"].__setitem__(1, 8)),
+    "new item": (lambda u: u * weights.get("c", 2.0), lambda: weights.__setitem__("c", 8.0)),
+    "tuple": (lambda u: u * pair[0] + pair[1], set_global("pair", (3.0, 5))),
+    "namespace": (lambda u: u * space.k + space.n, lambda: setattr(space, "k", 4.0)),
+    "attribute of a module": (lambda u: u * sub.depth, lambda: setattr(sub, "depth", 8.0)),
+    "followed function": (reads_globals, set_global("helper", other_helper)),
+    "code of a followed function": (reads_globals, lambda: setattr(helper, "__code__", other_helper.__code__)),
+    "default": (with_defaults, lambda: setattr(with_defaults, "__defaults__", (4.0,))),
+    "default array in place": (with_defaults, lambda: table.__setitem__(0, 4.0)),
+    "keyword default": (with_defaults, lambda: with_defaults.__kwdefaults__.__setitem__("b", 1.0)),
+    "attribute": (model.rhs, lambda: setattr(model, "rate", 3.0)),
+    "attribute of a callable object": (model, lambda: setattr(model, "rate", 3.0)),
+    "attribute of a global object": (lambda u: model.rhs(u), lambda: setattr(model, "rate", 3.0)),
+    "integer attribute": (model.rhs, lambda: setattr(model, "order", 3)),
+    "array attribute in place": (model.rhs, lambda: model.grid.__setitem__(0, 5.0)),
+    "dict attribute": (model.rhs, lambda: model.options.__setitem__("shift", 5.0)),
+    "attribute of the class": (model.rhs, lambda: setattr(Model, "shared", 6.0)),
+    "attribute that hides the class's": (model.rhs, lambda: setattr(model, "shared", 7.0)),
+    "method of the class": (model.rhs, lambda: setattr(Model, "helper", lambda self, u: u - self.rate)),
+    "method of the object": (model.rhs, lambda: setattr(model, "helper", lambda u: u / 2)),
+    "slot": (slotted.rhs, lambda: setattr(slotted, "rate", 5.0)),
+    "namespace of a class": (lambda u: u * Config.step, lambda: setattr(Config, "step", 5.0)),
+    "object replaced": (lambda u: model.rhs(u), set_global("model", Model(9.0))),
+    "argument of a partial in place": (
+        functools.partial(lambda a, u: a * u, table), lambda: table.__setitem__(1, 9.0)),
+    "what a partial's function reads": (functools.partial(lambda a, u: a * u * scale, 2.0), set_global("scale", 9.0)),
+    "what a derivative inside reads": (
+        lambda u: u * wg.grad(lambda v: v**2 * scale)(1.0), set_global("scale", 9.0)),
+}  # fmt: skip
+
+NAMES = ("scale", "table", "counts", "is_squared", "power", "label", "nothing", "pair", "model", "helper")
+
+
+@pytest.fixture
+def unchanged():
+    """All that the table changes is put back."""
+    here = globals()
+    held = {name: here[name] for name in NAMES}
+    arrays = [(array, array.copy()) for array in (table, counts, model.grid)]
+    spaces = [(vars(owner), dict(vars(owner))) for owner in (model, space, sub)]
+    classes = [(cls, name, vars(cls)[name]) for cls, name in
+               ((Model, "shared"), (Model, "helper"), (Config, "step"))]  # fmt: skip
+    saved = copy.deepcopy(weights)
+    code, defaults, words = helper.__code__, with_defaults.__defaults__, dict(with_defaults.__kwdefaults__)
+    yield
+    here.update(held)
+    for array, content in arrays:
+        array[:] = content
+    for owned, content in spaces:
+        owned.clear()
+        owned.update(content)
+    model.options["shift"] = 1.0
+    for cls, name, value in classes:
+        setattr(cls, name, value)
+    slotted.rate = 2.0
+    weights.clear()
+    weights.update(saved)
+    helper.__code__, with_defaults.__defaults__ = code, defaults
+    with_defaults.__kwdefaults__.update(words)
+
+
+#: changes of numbers that the copy of f takes from its operands: inputs, without another recording
+INPUTS = {
+    "float", "in a followed function", "array in place", "array replaced", "item of a dict", "namespace",
+    "attribute of a module", "default array in place", "attribute", "attribute of a callable object",
+    "attribute of a global object", "array attribute in place", "dict attribute", "argument of a partial in place",
+    "what a partial's function reads", "what a derivative inside reads",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_f_reads_counts_at_once(name, unchanged):
+    f, change = CHANGES[name]
+    g = compiled(f)
+    before = g(x)
+    np.testing.assert_array_equal(before, f(x), strict=True)
+    assert g.paths == 1
+    change()
+    after = f(x)
+    assert not np.array_equal(before, after)
+    for _ in range(3):
+        np.testing.assert_array_equal(g(x), after, strict=True)
+    assert g._recordings == (1 if name in INPUTS else 2)
+
+
+def test_variables_of_an_enclosing_function():
+    rate, grid = 2.0, np.ones(3)
+
+    def set_rate(value):
+        nonlocal rate
+        rate = value
+
+    g = compiled(lambda u: u * rate + grid)
+    assert g(x).tolist() == [3, 5, 7]
+    set_rate(10.0)
+    grid[0] = 0.0
+    assert g(x).tolist() == [10, 21, 31]
+    assert g.paths == 1
+
+
+def test_functions_made_in_a_loop_read_their_own():
+    made = [compiled(lambda u, i=i: u * i) for i in (1.0, 2.0, 3.0)]
+
+    def bound_to(i):
+        return compiled(lambda u: u * i)
+
+    assert [f(2.0) for f in made] == [2, 4, 6]
+    assert [f(2.0) for f in map(bound_to, (1.0, 2.0, 3.0))] == [2, 4, 6]
+
+
+def test_a_name_defined_later_counts():
+    g = compiled(lambda u: u * defined_later)  # noqa: F821
+    with pytest.raises(NameError):
+        g(2.0)
+    globals()["defined_later"] = 3.0
+    try:
+        assert g(2.0) == 6.0
+    finally:
+        del globals()["defined_later"]
+    with pytest.raises(NameError):
+        g(2.0)
+
+
+def test_what_an_argument_reads(unchanged):
+    g = compiled(lambda u, rhs, owner: rhs(u) + owner.helper(u))
+    f = g.f
+    owner = Model(3.0)
+    for value in (2.0, 4.0, 6.0):
+        globals()["scale"] = owner.rate = value
+        np.testing.assert_array_equal(g(x, helper, owner), f(x, helper, owner))
+        np.testing.assert_array_equal(g(x, rhs=other_helper, owner=owner), f(x, other_helper, owner))
+    assert g.paths == 2
+
+
+def test_what_is_in_containers_among_the_arguments_reads(unchanged):
+    g = compiled(lambda u, parts: parts[0](u) + parts[1]["rhs"](u))
+    owner = Model(3.0)
+    for value in (2.0, 4.0, 6.0):
+        globals()["scale"] = owner.rate = value
+        parts = [helper, {"rhs": owner.rhs}]
+        np.testing.assert_array_equal(g(x, parts), g.f(x, parts))
+    assert g._recordings == 1
+
+
+def test_changes_in_any_order(unchanged):
+    """All ways of change, one after the other, on one function that reads all places."""
+    def f(u):
+        y = reads_globals(u) + model(u) + with_defaults(u) + slotted.rhs(u) * Config.step + counts.sum()
+        return y + u * weights["a"] * space.k * sub.depth * (scale() if callable(scale) else scale) ** power
+
+    g = compiled(f)
+    g(x)
+    g._recordings = -1000
+    names = [name for name in CHANGES if name not in ("array of another shape", "float becomes complex")]
+    for k in np.random.default_rng(1).permutation(len(names) * 3) % len(names):
+        _, change = CHANGES[names[k]]
+        change()
+        if callable(scale):
+            globals()["scale"] = 2.5
+        np.testing.assert_array_equal(g(x), f(x), err_msg=names[k])
+
+
+def test_long_chains_of_objects_are_looked_into_for_a_while():
+    chain = last = Model()
+    for _ in range(5000):
+        last.next = Model()
+        last = last.next
+    g = compiled(lambda u: u * chain.next.next.rate)
+    assert g(1.0) == 2.0
+    chain.next.next.rate = 5.0
+    assert g(1.0) == 5.0
+    assert g.paths == 1
+
+
+def test_operands_are_seen_in_every_place(unchanged):
+    """The copy that is recorded takes all numbers from the operands; the originals stay."""
+    def f(u):
+        return reads_globals(u) + model.rhs(u) + with_defaults(u) + u * weights["a"] * space.k * sub.depth
+
+    reading = capture(f).read()
+    zeros = [leaf * 0.0 for leaf in reading.leaves]
+    expected = f(x)
+    got = reading.bound(zeros)(x)
+    np.testing.assert_array_equal(got, np.full(3, Model.shared))
+    np.testing.assert_array_equal(reading.bound(reading.leaves)(x), expected)
+    np.testing.assert_array_equal(f(x), expected)
+
+
+WITH_EFFECTS = {
+    "method with a helper that makes a buffer": "attribute 'calls'",
+    "a closure over numbers, arrays and functions": "a list, a dict",
+    "a callable object that keeps its buffer": "attribute 'buffer'",
+}
+
+
+@pytest.mark.parametrize("case", TABLE, ids=lambda case: case.name)
+def test_scenarios_run_as_copies(case):
+    """The copy, with what it reads as operands, gives what the function gives."""
+    captures = capture(case.f)
+    assert captures.effect is None
+    reading = captures.read()
+    args = [case.x if case.containers else np.asarray(case.x, dtype=case.dtype), *case.args]
+    run = reading.bound(copy.deepcopy(reading.leaves))
+    if case.name in WITH_EFFECTS:
+        with pytest.raises(NotReplayable, match=WITH_EFFECTS[case.name]):
+            run(*copy.deepcopy(args))
+    else:
+        assert_same_bits(run(*copy.deepcopy(args)), case.f(*copy.deepcopy(args)), case.name)
+
+
+def test_reading_leaves_no_names_behind():
+    def names():
+        gc.collect()
+        return {name for name in vars(__import__("builtins")) if name.startswith("_wengert")}
+
+    def fails(u):
+        return reads_globals(u) * model.rhs(u) / undefined  # noqa: F821
+
+    g = compiled(reads_globals)
+    g(x)
+    before = names()
+    for _ in range(3):
+        with pytest.raises(NameError):
+            compiled(fails)(x)
+        compiled(reads_globals)(x)
+    assert len(names()) <= len(before) + 2  # those of rebinding, kept for functions of this module
+    before = names()
+    with pytest.raises(NameError):
+        compiled(fails)(x)
+    assert names() == before
+
+
+# ---- keys and paths
+
+CALLS = [
+    ((1.0,), (np.float64(3.0),), 1),
+    ((x,), (x + 1,), 1),
+    ((x,), (np.ones(4),), 2),
+    ((x,), (x.astype(np.float32),), 2),
+    ((x,), (np.ones((3, 3))[:, 0],), 2),
+    ((x,), (x.astype(int),), 2),
+    ((x.astype(int),), (x.astype(int) + 1,), 2),
+    ((1.0,), (1,), 2),
+    ((1,), (True,), 2),
+    ((2,), (3,), 2),
+    ((1.0,), (1j,), 2),
+    (([1.0, 2.0],), ([3.0, 4.0],), 1),
+    (([1.0, 2.0],), ((3.0, 4.0),), 2),
+    (([1.0, 2.0],), ([3.0, 4.0, 5.0],), 2),
+    (({"a": 1.0},), ({"a": 2.0},), 1),
+    (({"a": 1.0},), ({"b": 2.0},), 2),
+    (({"a": 1.0, "n": 1},), ({"a": 2.0, "n": 2},), 2),
+    ((x, "sum"), (x, "max"), 2),
+    ((x, None), (x, 0.0), 2),
+    ((types.SimpleNamespace(a=1.0),), (types.SimpleNamespace(a=2.0),), 1),
+    ((slice(0, 2),), (slice(0, 3),), 2),
+    (({1: 1.0},), ({True: 1.0},), 2),
+    ((np.array(1.0),), (np.float64(1.0),), 2),
+    ((np.int32(1),), (np.int64(1),), 2),
+    ((np.sin,), (np.cos,), 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "second", "paths"), CALLS)
+def test_what_is_static_takes_a_recording(first, second, paths):
+    g = compiled(lambda *args: args)
+    for args in (first, second, first, second):
+        for got, expected in zip(g(*args), args):
+            np.testing.assert_equal(got, expected)
+    assert g.paths == paths
+
+
+def test_calls_in_any_order():
+    """A call that looks like the last one, and is not, is not taken for it."""
+    g = compiled(lambda *args: args)
+    g(1.0)
+    g._recordings = -1000  # all may be recorded
+    pool = [args for first, second, _ in CALLS for args in (first, second)]
+    for k in np.random.default_rng(0).integers(len(pool), size=400):
+        for _ in range(2):
+            got = g(*pool[k])
+            for one, expected in zip(got, pool[k]):
+                np.testing.assert_equal(one, expected)
+                assert type(one) is type(expected) or isinstance(expected, (float, complex, np.ufunc))
+
+
+def test_keywords_and_defaults():
+    def f(u, a=1.0, *, b=2.0):
+        return u * a + b
+
+    g = compiled(f)
+    assert [g(1.0), g(1.0, 5.0), g(1.0, a=6.0), g(u=1.0, b=0.0)] == [3, 7, 8, 1]
+    assert [g(2.0), g(2.0, 5.0), g(2.0, a=6.0), g(u=2.0, b=0.0)] == [4, 12, 14, 2]
+    assert g.paths == 4
+
+
+class Quantity(float):
+    pass
+
+
+@pytest.mark.parametrize("argument", [np.ma.masked_array([1.0], [True]), np.array([1.0], dtype=object),
+                                      np.longdouble(2.0), iter([1.0, 2.0]), Quantity(2.0)])  # fmt: skip
+def test_other_arguments_run_f(argument):
+    g = compiled(lambda u: u)
+    assert g(argument) is argument
+    assert g.paths == 0
+
+
+def branching(u):
+    if u > 1:
+        return u**2
+    if u > 0:
+        return u
+    return -u
+
+
+def test_a_flipped_branch_takes_another_path():
+    g = compiled(branching)
+    points = [3.0, 0.5, -1.0, 2.0, 0.25, -3.0, 4.0]
+    assert [g(point) for point in points] == [branching(point) for point in points]
+    assert g.paths == 3
+    assert g._recordings == 3
+
+
+def test_the_path_used_last_is_tried_first(monkeypatch):
+    tried = []
+
+    class Noting(replica.Replica):
+        def run(self, leaves):
+            tried.append(len(self.lines))
+            return super().run(leaves)
+
+    monkeypatch.setattr(module.record, "trace", Noting)
+    g = compiled(branching)
+    for point in (-1.0, 0.5):
+        g(point)
+    tried.clear()
+    for point in (-1.0, -1.0, -1.0, 0.5):
+        g(point)
+    assert len(tried) == 6
+
+
+def test_many_cases_run_as_they_are():
+    g = wg.compile(lambda u, n: u * n)
+    with pytest.warns(UserWarning, match=r"recordings for .* replays.*as float") as caught:
+        assert [g(2.0, n) for n in range(100)] == [2.0 * n for n in range(100)]
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert g.paths <= 64
+    paths = g.paths
+    assert g(3.0, 1) == 3.0
+    assert g.paths == paths
+
+
+def test_replays_earn_recordings():
+    g = wg.compile(lambda u, n: u * n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in range(60):
+            for _ in range(20):
+                assert g(2.0, n) == 2.0 * n
+    assert g.paths == 60
+
+
+def test_complex_values_that_cannot_be_recorded(monkeypatch):
+    def trace(f, args, *more):
+        if np.iscomplexobj(args[0]):
+            raise wg.ComplexValueError
+        return replica.Replica(f, args, *more)
+
+    monkeypatch.setattr(module.record, "trace", trace)
+    g = compiled(lambda u: u * 2)
+    assert [g(1j), g(1.0), g(2j), g(2.0)] == [2j, 2.0, 4j, 4.0]
+    assert g._recordings == 2
+
+
+def strict(f, args, kwargs, reading, exact):
+    """A replica of what can be recorded: f is run on traced leaves too."""
+    leaves = []
+    key_of((args, kwargs), leaves, [])
+    n = len(leaves)
+    leaves += reading.leaves
+
+    def run(inputs):
+        operands = reading.operands(inputs.values(), leaves)
+        args_, kwargs_ = fill((args, kwargs), iter(operands[:n]))
+        return reading.bound(operands[n:])(*args_, **kwargs_)
+
+    wg.vjp(run, dict(enumerate(leaves)))
+    return replica.Replica(f, args, kwargs, reading, exact)
+
+
+NEEDS_PLAIN = {
+    "math": (lambda u: u * math.exp(scale), set_global("scale", 3.0), (x,), 2),
+    "math and an array": (lambda u: u * math.exp(scale) + table, lambda: table.__setitem__(0, 7.0), (x,), 1),
+    "float of an element": (lambda u: u * float(table[0]), lambda: table.__setitem__(0, 7.0), (x,), 2),
+    "float of an element, and a number": (
+        lambda u: u * float(table[1]) * scale, set_global("scale", 3.0), (x,), 2),
+    "math of an argument": (lambda u, k: u * math.exp(k) * scale, set_global("scale", 3.0), (x, 2.0), 2),
+}
+
+
+@pytest.mark.parametrize("name", NEEDS_PLAIN)
+def test_numbers_that_are_needed_plain_are_part_of_the_key(name, unchanged, monkeypatch):
+    monkeypatch.setattr(module.record, "trace", strict)
+    f, change, args, paths = NEEDS_PLAIN[name]
+    g = compiled(f)
+    for _ in range(3):
+        np.testing.assert_array_equal(g(*args), f(*args))
+    assert g.paths == 1
+    change()
+    for _ in range(3):
+        np.testing.assert_array_equal(g(*args), f(*args))
+    assert g.paths == paths
+    if len(args) == 2:
+        for k in (1.0, 5.0, 1.0):
+            np.testing.assert_array_equal(g(x, k), f(x, k))
+
+
+def test_what_cannot_be_recorded_says_so(monkeypatch):
+    monkeypatch.setattr(module.record, "trace", strict)
+    with pytest.raises(wg.TracedValueError, match="sin"):
+        wg.compile(lambda u: math.sin(u[0]) * scale)(x)
+    with pytest.raises(wg.UnsupportedFunctionError, match="histogram"):
+        wg.compile(lambda u: np.histogram(u * scale)[0])(x)
+
+
+# ---- rechecks
+
+library = {i: Model() for i in range(100)}  # more than is looked through
+
+
+@pytest.mark.parametrize(("recheck", "announced"), [("auto", 16), (1, 10), (7, 14), (10, 10)])
+def test_what_is_not_looked_for_is_found_as_announced(recheck, announced, monkeypatch):
+    replica.frozen.append(vars(library[5]))
+    g = wg.compile(lambda u: library[5].rate * u, recheck=recheck)
+    monkeypatch.setattr(library[5], "rate", 2.0)
+    for call in range(1, 10):
+        assert g(1.0) == 2.0, call
+    library[5].rate = 3.0
+    for call in range(10, announced):
+        assert g(1.0) == 2.0, call
+    with pytest.raises(wg.StaleProgramError, match=r"<lambda> now gives another value.*recheck=1"):
+        g(1.0)
+    assert [g(1.0) for _ in range(3)] == [3.0, 3.0, 3.0]
+
+
+def test_without_rechecks_nothing_is_run_twice():
+    runs = []
+
+    class Counting:
+        def __getattr__(self, name):
+            runs.append(name)
+            raise AttributeError
+
+    g = wg.compile(lambda u: u, recheck=None)
+    for _ in range(9):
+        g(1.0)
+    assert runs == []
+    assert next(iter(next(iter(g._tables.values())).paths.values()))[0].calls == 8
+
+
+@pytest.mark.parametrize("recheck", [0, -1, "often", 1.5, True])
+def test_recheck_is_checked(recheck):
+    with pytest.raises(ValueError, match="recheck"):
+        wg.compile(abs, recheck=recheck)
+
+
+def test_rounding_is_no_change(monkeypatch):
+    class Rounding(replica.Replica):
+        def __init__(self, f, args, kwargs, reading, exact):
+            self.exact = exact
+            super().__init__(f, args, kwargs, reading, exact)
+
+        def run(self, leaves):
+            (y,) = super().run(leaves)
+            return [y if self.exact else y * (1.0 + 1e-10)]
+
+    monkeypatch.setattr(module.record, "trace", Rounding)
+    g = wg.compile(lambda u: u, recheck=1)
+    for _ in range(5):
+        np.testing.assert_allclose(g(x), x, rtol=1e-9)
+
+
+def test_a_recording_that_differs_from_f(monkeypatch):
+    class Wrong(replica.Replica):
+        def run(self, leaves):
+            return [super().run(leaves)[0] + 1.0]
+
+    monkeypatch.setattr(module.record, "trace", Wrong)
+    g = wg.compile(lambda u: u)
+    g(x)
+    with pytest.raises(wg.ReplayMismatchError, match="ask for the type"):
+        g(x)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_nan_and_containers_are_compared(exact):
+    g = wg.compile(lambda u: {"a": u / u, "b": [u, -u], "n": 3, "s": "text"}, exact=exact, recheck=1)
+    for _ in range(4):
+        with np.errstate(invalid="ignore"):
+            got = g(np.array([0.0, 1.0]))
+    np.testing.assert_array_equal(got["a"], [np.nan, 1.0])
+    assert (got["n"], got["s"]) == (3, "text")
+
+
+# ---- functions that run as they are
+
+calls = 0
+history = []
+
+
+def assigns_global(u):
+    global calls
+    calls += 1
+    return u
+
+
+def assigns_in_helper(u):
+    return assigns_global(u) * 2
+
+
+class Counter:
+    def __init__(self):
+        self.n = 0
+
+    def method(self, u):
+        self.n += 1
+        return u
+
+    def __call__(self, u):
+        return self.method(u)
+
+
+def appends(u):
+    history.append(1)
+    return u
+
+
+def writes_its_argument(u):
+    u[0] = 0.0
+    return u
+
+
+EFFECTS = {
+    "global": (assigns_global, "calls", lambda: calls),
+    "global of a followed function": (assigns_in_helper, "calls", lambda: calls),
+    "list": (appends, "list", lambda: len(history)),
+}
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_effects_that_outlive_the_call_happen_each_time(name):
+    f, word, count = EFFECTS[name]
+    g = wg.compile(f)
+    start = count()
+    with pytest.warns(UserWarning, match=word) as caught:
+        assert [g(1.0) for _ in range(5)] == [f(1.0) for _ in range(5)]
+    assert count() == start + 10
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert g.paths == 0
+
+
+def test_effects_on_objects():
+    counter = Counter()
+    for f in (counter.method, counter, lambda u: counter.method(u)):
+        counter.n = 0
+        g = wg.compile(f)
+        with pytest.warns(UserWarning, match="sets the attribute 'n' of a Counter"):
+            assert [g(u) for u in range(5)] == [0, 1, 2, 3, 4]
+        assert counter.n == 5
+
+
+def test_signs_of_zero_are_told_apart(monkeypatch, unchanged):
+    monkeypatch.setattr(module.record, "trace", strict)
+    g = compiled(lambda u: u * math.copysign(1.0, scale))
+    for value in (0.0, 0.0, 0.0, -0.0, -0.0, -0.0, 0.0):
+        globals()["scale"] = value
+        assert g(1.0) == math.copysign(1.0, value)
+
+
+class Lazy:
+    def __init__(self):
+        self.rate, self.cache = 2.0, None
+
+    @functools.cached_property
+    def doubled(self):
+        return 2 * self.rate
+
+    def rhs(self, u):
+        if self.cache is None:
+            self.cache = np.full(3, self.rate)
+        return u * self.doubled + self.cache
+
+
+def test_caches_filled_once_do_no_harm():
+    lazy = Lazy()
+    g = compiled(lazy.rhs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(5):
+            np.testing.assert_array_equal(g(x), 4 * x + 2)
+    assert g.paths == 1
+    assert type(lazy.doubled) is float and type(lazy.cache) is np.ndarray
+
+
+def test_effects_on_variables_and_arguments():
+    n = 0
+
+    def f(u):
+        nonlocal n
+        n += 1
+        return u
+
+    g = wg.compile(f)
+    with pytest.warns(UserWarning, match="'n'"):
+        assert [g(1.0), g(2.0)] == [1.0, 2.0]
+    assert n == 2
+    g, u = wg.compile(writes_its_argument), x.copy()
+    with pytest.warns(UserWarning, match="array that it was given"):
+        assert [g(x.copy())[0] for _ in range(5)] == [0.0] * 5
+    g(u)
+    assert u[0] == 0.0
+
+
+def test_objects_made_inside_may_be_written():
+    def f(u):
+        made = Model()
+        made.rate = u
+        items = [u]
+        items.append(made.rate)
+        return sum(items)
+
+    g = compiled(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [g(1.0), g(2.0)] == [2.0, 4.0]
+    assert g.paths == 1
+
+
+# ---- forms of functions
+
+
+def test_decorator_with_and_without_arguments():
+    @wg.compile
+    def one(u, v=1.0):
+        """Doubles."""
+        return 2 * u * v
+
+    @wg.compile(exact=True, recheck=3)
+    def two(u):
+        return 2 * u
+
+    assert [one(2.0), two(2.0)] == [4.0, 4.0]
+    assert one.__name__ == "one"
+    assert one.__doc__ == "Doubles."
+    assert str(inspect.signature(one)) == "(u, v=1.0)"
+    assert repr(one).startswith("compile(test_decorator")
+    assert repr(two).endswith("two, exact=True, recheck=3)")
+
+
+def doubled(f):
+    @functools.wraps(f)
+    def wrapper(*args):
+        return 2 * f(*args)
+
+    return wrapper
+
+
+@doubled
+def decorated(u):
+    return u * scale
+
+
+@wg.compile
+def factorial(n, u):
+    return u if n == 0 else n * factorial(n - 1, u)
+
+
+def plain_factorial(n, u):
+    return u if n == 0 else n * plain_factorial(n - 1, u)
+
+
+class Solver:
+    def __init__(self, rate):
+        self.rate = rate
+
+    @wg.compile
+    def step(self, u):
+        return u * self.rate
+
+    @staticmethod
+    @wg.compile
+    def double(u):
+        return 2 * u
+
+    def two_steps(self, u):
+        return self.step(self.step(u))
+
+
+FORMS = {
+    "lambda": (lambda u: u + 1, (2.0,)),
+    "partial": (functools.partial(np.power, 2.0), (3.0,)),
+    "partial with keywords": (functools.partial(with_defaults, b=4.0), (3.0,)),
+    "decorated": (decorated, (2.0,)),
+    "recursion": (plain_factorial, (4, 2.0)),
+    "ufunc": (np.sin, (2.0,)),
+    "builtin": (abs, (-2.0,)),
+    "method": (model.helper, (x,)),
+    "callable object": (model, (x,)),
+    "static method": (staticmethod(helper), (x,)),
+    "lru_cache": (functools.lru_cache(lambda n, u=2.0: n * u), (3,)),
+    "import inside": (lambda u: __import__("numpy").sin(u), (2.0,)),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forms_of_functions(name):
+    f, args = FORMS[name]
+    g = wg.compile(f, recheck=1)
+    for _ in range(3):
+        np.testing.assert_array_equal(g(*args), f(*args))
+    assert g.paths == 1
+
+
+def test_recursion_through_the_compiled_name():
+    assert [factorial(4, 2.0), factorial(4, 3.0), factorial(0, 3.0)] == [48.0, 72.0, 3.0]
+    assert [factorial(4, 2.0) for _ in range(9)] == [48.0] * 9
+
+
+def test_compiled_methods():
+    one, two = Solver(2.0), Solver(3.0)
+    assert [one.step(1.0), two.step(1.0), one.step(2.0)] == [2.0, 3.0, 4.0]
+    assert one.step is one.step
+    assert Solver.step(one, 1.0) == 2.0
+    one.rate = 5.0
+    assert one.step(1.0) == 5.0
+    assert one.double(4.0) == 8.0
+    g = compiled(one.two_steps)
+    assert g(1.0) == 25.0
+    one.rate = 2.0
+    assert g(1.0) == 4.0
+    assert g(1.0) == 4.0
+
+
+@pytest.mark.parametrize("f", [3.0, "f", None.__class__])
+def test_what_is_no_function(f):
+    if callable(f):
+        assert wg.compile(f)() is None
+    else:
+        with pytest.raises(TypeError, match="expected a function"):
+            wg.compile(f)
+
+
+def test_generators_are_refused():
+    def numbers(u):
+        yield u
+
+    with pytest.raises(TypeError, match="yield"):
+        wg.compile(numbers)
+
+
+def test_a_compiled_function_is_compiled_once():
+    g = wg.compile(helper)
+    again = wg.compile(g)
+    assert again.f is helper
+
+
+def test_attributes_are_those_of_f():
+    def f(u):
+        return u
+
+    f.units = "m"
+    g = wg.compile(f)
+    assert g.units == "m"
+    with pytest.raises(AttributeError):
+        g.missing  # noqa: B018
+
+
+# ---- exceptions, threads, memory, copies
+
+
+def test_exceptions_are_those_of_f():
+    def f(u):
+        if u > 2:
+            raise KeyError("too large")
+        return u
+
+    g = wg.compile(f)
+    for _ in range(3):
+        assert g(1.0) == 1.0
+        with pytest.raises(KeyError, match="too large"):
+            g(3.0)
+    assert g.paths == 1
+
+
+def test_threads_record_once(unchanged):
+    g = wg.compile(lambda u: model.rhs(u) * scale)
+    expected = [g.f(x * i) for i in range(8)]
+    barrier, failures = threading.Barrier(8), []
+
+    def work(i):
+        try:
+            barrier.wait()
+            for _ in range(20):
+                np.testing.assert_array_equal(g(x * i), expected[i])
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert g.paths == 1
+    assert g._recordings == 1
+
+
+def test_each_thread_reads_while_another_records(unchanged):
+    """Operands of a recording are seen by nobody else."""
+    stop, seen = threading.Event(), set()
+
+    def watch():
+        while not stop.is_set():
+            seen.add((type(scale), type(model.rate), type(with_defaults.__defaults__[0])))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    for _ in range(10):
+        reading = capture(lambda u: reads_globals(u) + model.rhs(u) + with_defaults(u)).read()
+        reading.bound([np.float32(leaf) if np.ndim(leaf) == 0 else leaf for leaf in reading.leaves])(x)
+    stop.set()
+    thread.join()
+    assert seen == {(float, float, float)}
+
+
+def test_clear_caches_forgets_recordings():
+    g = wg.compile(helper)
+    g(x)
+    assert g.paths == 1
+    wg.clear_caches()
+    assert g.paths == 0
+    np.testing.assert_array_equal(g(x), helper(x))
+
+
+def test_nothing_is_kept_alive():
+    def make():
+        grid = np.ones(1000)
+        f = wg.compile(lambda u: u * grid[0])
+        f(1.0)
+        return weakref.ref(f), weakref.ref(grid)
+
+    refs = make()
+    gc.collect()
+    assert [ref() for ref in refs] == [None, None]
+
+
+module_function = wg.compile(reads_globals)
+
+
+@wg.compile(exact=True)
+def decorated_at_top(u):
+    return u * 3
+
+
+@pytest.mark.parametrize("make", [lambda g: pickle.loads(pickle.dumps(g)), copy.copy, copy.deepcopy])
+def test_copies_record_anew(make):
+    g = make(module_function)
+    np.testing.assert_array_equal(g(x), reads_globals(x))
+    g = make(decorated_at_top)
+    assert g(2.0) == 6.0
+    assert g.exact
+    bound = make(Solver(4.0).step)
+    assert bound(2.0) == 8.0
+
+
+# ---- derivatives
+
+
+def energy(u, a=1.0):
+    return np.sum(u**2) * scale * a
+
+
+OPERATORS = {
+    "grad": wg.grad,
+    "value_and_grad": wg.value_and_grad,
+    "jacobian": wg.jacobian,
+    "hessian": wg.hessian,
+    "jvp": wg.jvp,
+    "hvp": wg.hvp,
+    "grad of grad": lambda f: wg.jacobian(wg.grad(f)),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_derivatives_of_compiled_functions_are_compiled(name, unchanged):
+    operator = OPERATORS[name]
+    args = (x, np.ones(3)) if name in ("jvp", "hvp") else (x,)
+    plain = operator(energy)
+    for g in (operator(wg.compile(energy)), wg.compile(operator(energy))):
+        assert repr(g) == f"compile({plain!r})"
+        for value in (2.0, 5.0):
+            globals()["scale"] = value
+            for got, expected in zip(g(*args), plain(*args)):
+                np.testing.assert_array_equal(got, expected)
+        assert g.paths == 1
+    assert inspect.signature(wg.grad(wg.compile(energy))) == inspect.signature(energy)
+
+
+def test_derivative_of_a_compiled_function_of_a_number():
+    assert wg.derivative(wg.compile(np.sin), 0.0) == 1.0
+    assert wg.compile(wg.derivative(lambda u: u**3, order=2))(2.0) == 12.0
+
+
+def test_derivatives_that_are_recordings():
+    _, pullback = wg.vjp(wg.compile(lambda u: u * scale), x)
+    np.testing.assert_array_equal(pullback(np.ones(3)), np.full(3, scale))
+    _, J = wg.linearize(wg.compile(lambda u: u * scale), x)
+    np.testing.assert_array_equal(J @ np.ones(3), np.full(3, scale))
+
+
+def test_compiled_derivatives_are_explained():
+    explained = wg.explain(wg.jacobian(wg.compile(np.sin)), x)
+    assert repr(explained) == repr(wg.explain(wg.jacobian(np.sin), x))
+
+
+def test_a_derivative_held_by_a_class_is_no_method():
+    class Problem:
+        slope = wg.grad(wg.compile(lambda u: u**2))
+
+    assert Problem().slope(3.0) == 6.0
+
+
+def test_out_and_fun():
+    J = wg.jacobian(wg.compile(lambda u: u**2))
+    out = np.empty((3, 3))
+    assert J(x, out=out) is out
+    np.testing.assert_array_equal(out, np.diag(2 * x))
+    np.testing.assert_array_equal(J.fun(x), x**2)
+    with pytest.raises(AttributeError):
+        J.fun.fun  # noqa: B018
+
+
+def test_inside_of_a_derivative_f_runs_as_it_is():
+    g = wg.compile(lambda u: np.sum(u**2) * scale)
+    assert wg.grad(lambda u: g(u), x).tolist() == (4 * x).tolist()
+    np.testing.assert_array_equal(wg.grad(lambda u: g(u) * u[0], x), wg.grad(lambda u: energy(u) * u[0], x))
+    assert g.paths == 0
+
+
+def test_compiled_functions_inside_of_compiled_ones(unchanged):
+    inner = wg.compile(lambda u: u * scale)
+    g = compiled(lambda u: inner(u) + 1)
+    assert g(1.0) == 3.0
+    globals()["scale"] = 5.0
+    assert g(1.0) == 6.0
+    assert g.paths == 1
+
+
