@@ -93,7 +93,6 @@ cdef class Layout:
     cdef Py_ssize_t low             # bytes from the lowest address to the first element
     cdef Py_ssize_t span            # bytes from there on
     cdef bint is_c                  # C order without gaps
-    cdef bint is_dense              # no gaps
     cdef int ndim
 
     def __init__(self, dtype, shape, strides):
@@ -120,7 +119,6 @@ cdef class Layout:
             if self.size:
                 self.span += (n - 1) * abs(s)
                 self.low += (n - 1) * max(0, -s)
-        self.is_dense = self.span == self.size * self.itemsize and len(set(self.strides)) == len(self.strides)
 
     def __eq__(self, other):
         return (self.dtype, self.shape, self.strides) == (
@@ -196,7 +194,8 @@ cdef class Lowering:
     cdef list steps
     cdef dict latest                # step of each kind and shape
     cdef list roots
-    cdef dict root_of, arrays, views_of
+    cdef dict root_of               # of what is no view
+    cdef dict arrays                # numbers of arrays, by root and first element
     cdef int array_count
     cdef int32_t[::1] slot
     cdef list free_slots
@@ -216,7 +215,7 @@ cdef class Lowering:
             np.array(getattr(listing, name), np.int32) for name in ("op", "a", "b", "c", "type")]
         self.n = self.op.shape[0]
         self.layouts = [None, None] + [Layout(*kind) for kind in listing.types[2:]]
-        self.roots, self.root_of, self.arrays, self.views_of = [], {}, {}, {}
+        self.roots, self.root_of, self.arrays = [], {}, {}
         self.free_slots, self.loops, self.emitted = [], [], []
         self.slots = 1                              # the first one is for what is not read
         self.constants = {}
@@ -485,7 +484,7 @@ cdef class Lowering:
         fresh = self.new_root(WORK, i, s)
         if base < 0:
             self.emitted.append((WG_COPY, self.array_at(fresh, 0), -1, layout.span))
-        elif layout.is_dense and layout.low == 0 and self.layout(base) == layout:
+        elif layout.low == 0 and layout.span <= 2 * layout.size * layout.itemsize and self.layout(base) == layout:
             self.emitted.append((WG_COPY, self.array(i), self.array(base), layout.span))
         elif layout.kind == OTHER:
             self.python(Op.PLACE, self.value(i), [self.value(base)])

@@ -35,8 +35,6 @@ from wengert.registry import strong
 cnp.import_array()
 
 cdef extern from "numpy/arrayobject.h":
-    object PyArray_New(PyTypeObject *subtype, int nd, const cnp.npy_intp *dims, int type_num,
-                       const cnp.npy_intp *strides, void *data, int itemsize, int flags, PyObject *obj)
     object PyArray_NewFromDescr(PyTypeObject *subtype, cnp.dtype descr, int nd, const cnp.npy_intp *dims,
                                 const cnp.npy_intp *strides, void *data, int flags, PyObject *obj)
     int PyArray_SetBaseObject(cnp.ndarray array, object base) except -1
