@@ -97,7 +97,7 @@ cdef class Definitions:
         memory = self.remember(buffer, -1, (<object>view).dtype, (buffer.span // cnp.PyArray_ITEMSIZE(view),), None, 0)
         content = np.array(bytes_at(buffer.low, buffer.span).view((<object>view).dtype))
         if content.dtype.kind == "f" and not content.view(np.uint8).any():
-            memory.value = self.filled(content.dtype, content.shape, 0.0)
+            memory.value = self.filled(content.dtype, content.shape, self.code.constant(0.0))
         else:
             memory.value = self.constant_array(content)
         return memory
@@ -145,6 +145,8 @@ cdef class Definitions:
         shape, strides = layout(view)
         if offset == memory.first and shape == memory.shape and strides == memory.strides:
             return value
+        if self.code.kinds[value] <= FLAG:          # a number as an array
+            return self.filled((<object>view).dtype, shape, value)
         return self.code.view(value, (offset, shape, (<object>view).strides), (<object>view).dtype)
 
     cdef Memory scalars(self, int32_t number):
@@ -154,9 +156,14 @@ cdef class Definitions:
         if memory is None:
             buffer = <Buffer>self.tape.buffers[number]
             memory = self.numbered[number] = self.memory(buffer, buffer.owner)
-        if memory.elements is None:
-            memory.elements = np.full((<Buffer>self.tape.buffers[number]).span // sizeof(double), -1, dtype=np.int32)
+        self.known(memory, <Buffer>self.tape.buffers[number])
         return memory
+
+    cdef int32_t[::1] known(self, Memory memory, Buffer buffer):
+        """Values of the elements of a buffer, where they are known."""
+        if memory.elements is None:
+            memory.elements = np.full(buffer.span // sizeof(double), -1, dtype=np.int32)
+        return memory.elements
 
     cdef int32_t element(self, Memory memory, Py_ssize_t offset) except -1:
         """The value of one element."""
@@ -173,6 +180,10 @@ cdef class Definitions:
         cdef int32_t source, value
         shape, strides = layout(view)
         source = self.quiet(self.stored(node))
+        if node.key is None and cnp.PyArray_SIZE(view) == 1 and self.code.kinds[source] == SCALAR and memory.dtype == float:
+            self.known(memory, buffer)[(<char *>cnp.PyArray_DATA(view) - buffer.low) // <Py_ssize_t>sizeof(double)] = source
+            memory.changed.append((<char *>cnp.PyArray_DATA(view) - buffer.low) // <Py_ssize_t>sizeof(double))
+            return 0
         if node.key is not None:
             value = self.call(placed, placed_row, (Operand(0), node.key, Operand(1)), {},
                               [self.read(buffer, view), source], view)
@@ -212,12 +223,13 @@ cdef class Definitions:
         return emit(self.code, ARRAY, len(self.code.arrays) - 1, -1, -1,
                     self.code.type_of((content.dtype, *layout(content))))
 
-    cdef int32_t filled(self, dtype, shape, double c) except -1:
+    cdef int32_t filled(self, dtype, shape, int32_t value) except -1:
         """An array of one number."""
-        strides = np.ndarray(shape, dtype, np.empty(1, dtype), 0, (0,) * len(shape)).strides
-        steps = tuple(np.cumprod([dtype.itemsize, *shape[:0:-1]])[::-1].tolist()) if shape else strides
-        index = self.code.entry(self.code.views, "view", (0, shape, steps))
-        return emit(self.code, PLACE, -1, index, self.code.constant(c), self.code.type_of((dtype, shape, None)))
+        kind = self.code.type_of((dtype, shape, None))
+        if kind <= FLAG:
+            return value
+        steps = tuple(np.cumprod([dtype.itemsize, *shape[:0:-1]])[::-1].tolist())
+        return emit(self.code, PLACE, -1, self.code.entry(self.code.views, "view", (0, shape, steps)), value, kind)
 
     cdef int32_t plain(self, x) except -1:
         """The value of a constant."""
@@ -227,7 +239,7 @@ cdef class Definitions:
         if x.ndim == 0 and x.dtype == np.float64:
             return self.code.constant(x[()])
         if x.size and x.dtype == np.float64 and (x == x.flat[0]).all() and not np.signbit(x).any():
-            return self.filled(x.dtype, x.shape, x.flat[0])
+            return self.filled(x.dtype, x.shape, self.code.constant(x.flat[0]))
         return self.constant_array(x.copy(order="K"))
 
     # ------------------------------------------------------------------------------------------ entries
@@ -351,6 +363,8 @@ cdef class Definitions:
             else:
                 args[position] = [*args[position]]
                 args[position][item] = operand
+        if fun is np.copy and len(values) == 1 and self.code.kinds[<int32_t>values[0]] == SCALAR:
+            return values[0]
         if fun is strong:
             found = self.product(args, values, node)
             if found >= 0:

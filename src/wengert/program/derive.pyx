@@ -17,7 +17,8 @@ import math
 
 import numpy as np
 
-from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_OPCODES, WG_SUBTRACT
+from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POW, WG_SUBTRACT
+from wengert.core.kernel cimport Kernel, kernels
 from wengert.program.listing cimport FLAG, SCALAR, Listing, contiguous_or, copied, emit, names
 from wengert.program.opcodes cimport *
 
@@ -28,6 +29,8 @@ from wengert.program.evaluate import evaluated
 from wengert.program.listing import operands
 from wengert.program.passes import folded, live
 from wengert.program.tracing import listed
+
+cdef int WG_POWER = (<Kernel>kernels[np.power]).opcode
 
 cdef int reads[256][2]              # what the partial of a row in either operand reads: A 1, B 2, Y 4
 memset(reads, 0, sizeof(reads))
@@ -654,7 +657,9 @@ def expanded(Listing code):
     try:
         for i in range(code.n):
             op = code.ops[i]
-            if PARTIAL <= op < INPUT:
+            if (op == PARTIAL + 2 * WG_POW or op == PARTIAL + 2 * WG_POWER) and code.ops[code.bs[i]] == CONST:
+                of[i] = of_constant_power(found, of[code.as_[i]], of[code.bs[i]], code.kinds[i])
+            elif PARTIAL <= op < INPUT:
                 of[i] = instantiated(template_of((op - PARTIAL) // 2, (op - PARTIAL) % 2)[0], found, code.kinds[i],
                                      [of[v] if v >= 0 else -1 for v in (code.as_[i], code.bs[i], code.cs[i])])
             else:
@@ -664,6 +669,16 @@ def expanded(Listing code):
     finally:
         PyMem_Free(of)
     return found
+
+
+cdef int32_t of_constant_power(Listing code, int32_t a, int32_t b, int32_t kind) except -1:
+    """The slope b a**(b - 1) of a power with a constant exponent."""
+    cdef double c = code.constants[code.as_[b]]
+    if c == 0.0 or c == 1.0:
+        return code.constant(c)
+    if c != 2.0:
+        a = emit(code, WG_POW if kind == SCALAR else WG_POWER, a, code.constant(c - 1.0), -1, kind)
+    return emit(code, WG_MULTIPLY, a, b, -1, kind)
 
 
 cdef int32_t instantiated(Listing template, Listing target, int32_t kind, list values) except -1:

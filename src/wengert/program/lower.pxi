@@ -678,7 +678,7 @@ cdef class Lowering:
             y.layout = Layout(y.layout.dtype, shape, strides)
             y.where = self.array_at(y.root, offset)
             y.is_whole = False
-            self.python(op, y, operands[1:])
+            self.python(op, y, [self.c[i]])
         elif op == Op.LOAD:
             self.python(op, self.value(i), [self.in_order(self.a[i])], operator.getitem, (Operand(0), self.b[i]))
         elif op == Op.PACK:
@@ -833,7 +833,7 @@ cdef class Chunks:
             op = low.op[i]
             operands = low.operands(i)
             if op == Op.PLACE:
-                operands = operands[1:]
+                operands = [low.c[i]]
             for u in operands:
                 self.last[u] = t
                 if low.is_number(u):

@@ -39,7 +39,7 @@ def summed_to(x, shape):
 
 def placed(base, key, value):
     """A copy of an array in which what stands at an advanced index is replaced."""
-    found = np.array(base)
+    found = np.copy(base)
     found[key] = value
     return found
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import wengert.numpy  # noqa: F401  (makes the names of NumPy known to the rebinding of code)
 from wengert.core import levels
 from wengert.core.pullback import independent
@@ -17,7 +19,7 @@ def listed(function, examples: list, name: str):
     tape = Tape(name, recording=True)
     try:
         with levels.recording(tape):
-            inputs = [independent(tape, x) for x in examples]
+            inputs = [independent(tape, np.float64(x) if type(x) is float else x) for x in examples]
             found = function(*inputs)
         code = Definitions(tape)
         for number, x in enumerate(inputs):
