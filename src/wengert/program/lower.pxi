@@ -678,7 +678,7 @@ cdef class Lowering:
             y.layout = Layout(y.layout.dtype, shape, strides)
             y.where = self.array_at(y.root, offset)
             y.is_whole = False
-            self.python(op, y, [self.c[i]])
+            self.python(op, y, operands[-1:])
         elif op == Op.LOAD:
             self.python(op, self.value(i), [self.in_order(self.a[i])], operator.getitem, (Operand(0), self.b[i]))
         elif op == Op.PACK:
