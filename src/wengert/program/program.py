@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from wengert.program import derive, passes
+from wengert.program.evaluate import example_of
 from wengert.program.leaves import key_of
 from wengert.program.listing import printed
 from wengert.program.vm import Machine
@@ -162,7 +163,7 @@ class Program:
     def _with_direction(self, word, longer, y, count):
         """The program of a value and a derivative in a direction, which is the second argument."""
         number = self._form.counts[0]
-        direction = example_of(longer, longer.inputs[number])
+        direction = example_of(longer.types[longer.type[longer.inputs[number]]])
         longer.outputs = [y, *longer.outputs]
         made = self._like(word, longer, Result(lambda found: (found[0], *found[1:]), [None] * (1 + count)))
         made._form = self._form.with_argument(1, direction)
@@ -239,12 +240,6 @@ class Program:
 
     def __str__(self):
         return printed(self._listing)
-
-
-def example_of(code, v):
-    """An array or number of the type of a value."""
-    dtype, shape, _ = code.types[code.type[v]]
-    return np.ones(shape, dtype) if shape else dtype.type(1.0)
 
 
 class Stacked(Program):

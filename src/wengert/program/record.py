@@ -23,7 +23,9 @@ def record(f, args: tuple, kwargs: dict, exact: bool) -> Program:
     captures = capture(f, form.others)
     if captures.effect:
         raise NotReplayable(captures.effect)
-    return trace(f, args, kwargs, captures.read(), exact)
+    reading = captures.read()
+    reading.frozen = frozenset(range(len(form.leaves), len(form.leaves) + len(reading.leaves)))
+    return trace(f, args, kwargs, reading, exact)
 
 
 def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False) -> Program:
