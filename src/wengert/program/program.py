@@ -248,7 +248,7 @@ class Stacked(Program):
     def __init__(self, program, argnums, is_symmetric):
         code = program._differentiable()
         number = program._form.inputs_of(argnums)[0]
-        self._x = code.types[code.type[code.inputs[number]]][1]
+        self._dtype, self._x, _ = code.types[code.type[code.inputs[number]]]
         self._y = code.types[code.type[code.outputs[0]]][1]
         self._by_rows = math.prod(self._y) < math.prod(self._x)
         self._one = program.vjp(argnums) if self._by_rows else program.jvp(argnums)
@@ -260,11 +260,11 @@ class Stacked(Program):
     def run(self, leaves):
         shape = self._y if self._by_rows else self._x
         size = math.prod(shape)
-        unit = np.zeros(size)
-        found = np.empty((size, math.prod(self._x if self._by_rows else self._y)))
+        unit = np.zeros(size, self._dtype)
+        found = np.empty((size, math.prod(self._x if self._by_rows else self._y)), self._dtype)
         for i in range(size):
             unit[i] = 1.0
-            direction = unit.reshape(shape) if shape else np.float64(1.0)
+            direction = unit.reshape(shape) if shape else self._dtype.type(1)
             _, row = self._one.run([*leaves[: self._number], direction, *leaves[self._number :]])
             found[i] = np.ravel(row)
             unit[i] = 0.0
