@@ -134,7 +134,7 @@ def loss_of(f):
     """A number made of all that f returns."""
 
     def loss(*args):
-        parts = split(f(*args))[0]
+        parts = [np.stack(part) if type(part) is list else part for part in split(f(*args))[0]]
         return sum(np.sum(part * np.cos(np.arange(np.size(part)).reshape(np.shape(part)) + i))
                    for i, part in enumerate(parts))
 
@@ -213,6 +213,7 @@ def check_second(case):
                 continue
             expected = wg.hessian(f, argnums=k)(*args)
             assert_close(found, expected, case.dtype, f"hessian in {k}")
+            expected = wg.jacobian(wg.grad(f, argnums=k), argnums=k)(*args)
             assert_close(again, expected, case.dtype, f"jacobian of the gradient in {k}")
 
 

@@ -238,7 +238,7 @@ cdef int32_t reduced(Listing code, int32_t i) except -1:
         return code.as_[a]
     if code.kinds[i] > FLAG or not left or (b >= 0 and not right):
         return i
-    if op >= LESS:
+    if LESS <= op <= ISNAN:
         value = evaluated(op, x, y)
         if code.kinds[i] == FLAG:
             code.n = i

@@ -30,6 +30,8 @@ def summed_to(x, shape):
     """An array summed over the axes along which one of that shape would be broadcast, or spread over them."""
     if np.shape(x) == shape:
         return x
+    if len(shape) > np.ndim(x):  # axes of length 1 that an assignment drops
+        return np.reshape(summed_to(x, shape[len(shape) - np.ndim(x) :]), shape)
     if np.size(x) <= np.prod(shape):
         return np.broadcast_to(x, shape)
     x = np.sum(x, axis=tuple(range(np.ndim(x) - len(shape))))
