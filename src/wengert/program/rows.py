@@ -32,11 +32,11 @@ def summed_to(x, shape):
         return x
     if len(shape) > np.ndim(x):  # axes of length 1 that an assignment drops
         return np.reshape(summed_to(x, shape[len(shape) - np.ndim(x) :]), shape)
-    if np.size(x) <= np.prod(shape):
-        return np.broadcast_to(x, shape)
-    x = np.sum(x, axis=tuple(range(np.ndim(x) - len(shape))))
+    if np.ndim(x) > len(shape):
+        x = np.sum(x, axis=tuple(range(np.ndim(x) - len(shape))))
     ones = tuple(d for d, n in enumerate(shape) if n == 1 != np.shape(x)[d])
-    return np.sum(x, axis=ones, keepdims=True) if ones else x
+    x = np.sum(x, axis=ones, keepdims=True) if ones else x
+    return x if np.shape(x) == shape else np.broadcast_to(x, shape)
 
 
 def placed(base, key, value):
@@ -149,4 +149,5 @@ def pushforward(call, moved, directions, y, operands):
         where = call.compute(*[_numbered(argument, numbers) for argument in call.args], **call.kwargs)
         sources = [(j, -1, t[None]) for j, t in zip(moved, directions)]
         index_map = lambda _: where
-    return tangents.by_row(call.row, 1, args, call.kwargs, sources, y, index_map)[0]
+    t = tangents.by_row(call.row, 1, args, call.kwargs, sources, y, index_map)[0]
+    return t if np.shape(t) == np.shape(y) else np.broadcast_to(t, np.shape(y))
