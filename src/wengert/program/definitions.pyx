@@ -20,7 +20,7 @@ import numpy as np
 from wengert.core.kernel cimport Kernel, kernels
 from wengert.core.memory cimport Buffer
 from wengert.core.tape cimport (
-    Node, NodeKind, Tape, swap, wg_list, WG_ADD, WG_INPUT, WG_LOAD, WG_NODE, WG_STORE, WG_TARGET,
+    Node, NodeKind, Tape, swap, wg_list, WG_ADD, WG_INPUT, WG_LOAD, WG_NODE, WG_POSITIVE, WG_STORE, WG_TARGET,
 )
 from wengert.core.var cimport ArrayVar, ScalarVar, is_var
 from wengert.program.listing cimport FLAG, SCALAR, Listing, contiguous_or, emit
@@ -72,8 +72,10 @@ cdef class Definitions:
     cdef list numbered              # those of the tape's numbered buffers, None: not met yet
     cdef int32_t *of_slot
     cdef bint silent                # in a passive block: results carry no derivative
+    cdef bint exact                 # each entry an instruction, so that derivatives add up as in the eager sweep
 
-    def __cinit__(self, Tape tape):
+    def __cinit__(self, Tape tape, bint exact=False):
+        self.exact = exact
         self.tape = tape
         self.code = Listing()
         self.memories = {}
@@ -168,9 +170,20 @@ cdef class Definitions:
     cdef int32_t element(self, Memory memory, Py_ssize_t offset) except -1:
         """The value of one element."""
         cdef int32_t value = memory.elements[offset]
-        if value < 0:
-            value = memory.elements[offset] = emit(self.code, LOAD, self.whole(memory), <int32_t>offset, -1, SCALAR)
+        if value >= 0:
+            return emit(self.code, WG_POSITIVE, value, -1, -1, SCALAR) if self.exact else value
+        value = emit(self.code, LOAD, memory.value, <int32_t>offset, -1, SCALAR)
+        if not self.exact:
+            memory.elements[offset] = value
         return value
+
+    cdef int write_element(self, Memory memory, Py_ssize_t offset, int32_t value) except -1:
+        """One element was written."""
+        if self.exact and self.code.ops[value] != CONST:
+            value = emit(self.code, WG_POSITIVE, value, -1, -1, SCALAR)
+        memory.elements[offset] = value
+        memory.changed.append(offset)
+        return 0
 
     cdef int write(self, Node node) except -1:
         """An assignment to a view, or to an advanced index of it."""
@@ -181,9 +194,9 @@ cdef class Definitions:
         shape, strides = layout(view)
         source = self.quiet(self.stored(node))
         if node.key is None and cnp.PyArray_SIZE(view) == 1 and self.code.kinds[source] == SCALAR and memory.dtype == float:
-            self.known(memory, buffer)[(<char *>cnp.PyArray_DATA(view) - buffer.low) // <Py_ssize_t>sizeof(double)] = source
-            memory.changed.append((<char *>cnp.PyArray_DATA(view) - buffer.low) // <Py_ssize_t>sizeof(double))
-            return 0
+            self.known(memory, buffer)
+            return self.write_element(
+                memory, (<char *>cnp.PyArray_DATA(view) - buffer.low) // <Py_ssize_t>sizeof(double), source)
         if node.key is not None:
             value = self.call(placed, placed_row, (Operand(0), node.key, Operand(1)), {},
                               [self.read(buffer, view), source], view)
@@ -283,8 +296,8 @@ cdef class Definitions:
             self.of_slot[i] = self.quiet(self.element(self.scalars(a), b))
         elif op == WG_STORE:
             memory = self.scalars(tape.entries.a[i + 1])
-            memory.elements[b] = self.quiet(self.of_slot[a]) if a >= 0 else self.code.constant(tape.entries.v[i])
-            memory.changed.append(b)
+            self.write_element(memory, b, self.quiet(self.of_slot[a]) if a >= 0
+                               else self.code.constant(tape.entries.v[i]))
             wg_swap(&tape.entries, i)
         elif op != WG_TARGET and op != WG_INPUT:
             if op < WG_ADD:

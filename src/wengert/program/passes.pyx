@@ -190,7 +190,13 @@ def folded(Listing code):
 cdef int32_t loaded(Listing code, int32_t i, dict places) except -1:
     """The element of an array whose making is known."""
     cdef int32_t a = code.as_[i], offset = code.bs[i], base
-    while code.ops[a] == PACK:
+    while code.ops[a] == PACK or code.ops[a] == PLACE:
+        if code.ops[a] == PLACE:
+            if code.as_[a] < 0 and code.kinds[code.cs[a]] == SCALAR:     # filled with a number
+                a = code.cs[a]
+                code.n = i
+                return a
+            break
         known = places.get(a)
         if known is None:
             offsets, values = code.packs[code.bs[a]]
@@ -238,15 +244,13 @@ cdef int32_t reduced(Listing code, int32_t i) except -1:
         return code.as_[a]
     if code.kinds[i] > FLAG or not left or (b >= 0 and not right):
         return i
-    if op >= LESS:
-        value = evaluated(op, x, y)
-        if code.kinds[i] == FLAG:
-            code.n = i
-            i = code.constant(value)
-            code.kinds[i] = FLAG
-            return i
-    elif op == STRONG:
+    if op == STRONG:
         value = 0.0 if x == 0.0 or y == 0.0 else x * y
+    elif op >= LESS:
+        code.n = i
+        i = code.constant(evaluated(op, x, y))
+        code.kinds[i] = FLAG
+        return i
     elif op < WG_ADD:
         value = (<Kernel>by_opcode[op]).value1(x)
     elif op == WG_POW:

@@ -12,6 +12,7 @@ from wengert.program import derive, passes
 from wengert.program.leaves import key_of
 from wengert.program.listing import printed
 from wengert.program.vm import Machine
+from wengert.transforms.costs import is_forward
 
 #: of the pickled form; another one is refused with what to do
 VERSION = 1
@@ -106,7 +107,8 @@ class Program:
     def machine(self) -> Machine:
         """What runs the list, made at the first call."""
         if self._machine is None:
-            self._machine = Machine(passes.lowered(self._listing), self._exact)
+            code = passes.simplified(self._listing) if self._exact else self._listing
+            self._machine = Machine(passes.lowered(code), self._exact)
         return self._machine
 
     def restore(self, found: list) -> Any:
@@ -135,7 +137,7 @@ class Program:
         if code.types[code.type[y]][1] != ():
             raise TypeError(f"grad({self._name}): the function must return a single number: use jacobian()")
         wrt = [code.inputs[i] for i in self._form.inputs_of(argnums)]
-        return self._like("grad", derive.pulled_back(code, [(y, None)], wrt, self._example), self._in_form(len(wrt)))
+        return self._like("grad", derive.pulled_back(code, [(y, None)], wrt, self._example, self._exact), self._in_form(len(wrt)))
 
     def vjp(self, argnums: int = 0) -> Program:
         """Program of ``(x, cotangent, *args)`` that gives the value and the pullback of the cotangent."""
@@ -146,7 +148,7 @@ class Program:
         (y,) = self._outputs("vjp")
         wrt = [code.inputs[i] for i in self._form.inputs_of(argnums)]
         number = self._form.counts[0]
-        return self._with_direction("vjp", derive.pulled_back(code, [(y, number)], wrt, self._example), y, len(wrt))
+        return self._with_direction("vjp", derive.pulled_back(code, [(y, number)], wrt, self._example, self._exact), y, len(wrt))
 
     def jvp(self, argnums: int = 0) -> Program:
         """Program of ``(x, direction, *args)`` that gives the value and the derivative in the direction."""
@@ -196,13 +198,16 @@ class Program:
         (y,) = self._outputs(word)
         (x,) = [code.inputs[i] for i in self._form.inputs_of(argnums)]
         most = max(_MOST, _MOST_EACH * len(code))
-        longer = derive.unrolled(code, x, y, is_symmetric, most)
-        made = self._like(word, longer, _ONE) if longer is not None else Stacked(self, argnums, is_symmetric)
+        n, m = (math.prod(code.types[code.type[v]][1]) for v in (x, y))
+        by_rows = not is_forward(n, m) if self._exact else m < n
+        longer = derive.unrolled(code, x, y, is_symmetric, most, by_rows, self._exact)
+        made = self._like(word, longer, _ONE) if longer is not None else Stacked(self, argnums, is_symmetric, by_rows)
         return made.with_name(f"{word}({name or self._name})")
 
     def _differentiable(self):
         if self._expanded is None:
-            self._expanded = passes.simplified(derive.expanded(self._listing))
+            expanded = derive.expanded(self._listing)
+            self._expanded = passes.live(expanded) if self._exact else passes.simplified(expanded)
         return self._expanded
 
     def _outputs(self, word):
@@ -222,7 +227,8 @@ class Program:
         return _ONE if count == 1 else Result(tuple, [None] * count)
 
     def _like(self, word, listing, result):
-        return Program(f"{word}({self._name})", passes.simplified(listing), self._form, result, self._exact,
+        listing = passes.live(listing) if self._exact else passes.simplified(listing)
+        return Program(f"{word}({self._name})", listing, self._form, result, self._exact,
                        self._captured, self._example)
 
     def with_name(self, name: str) -> Program:
@@ -250,12 +256,12 @@ def example_of(code, v):
 class Stacked(Program):
     """A Jacobian as a loop over the program of one of its rows, or of its columns."""
 
-    def __init__(self, program, argnums, is_symmetric):
+    def __init__(self, program, argnums, is_symmetric, by_rows):
         code = program._differentiable()
         number = program._form.inputs_of(argnums)[0]
         self._x = code.types[code.type[code.inputs[number]]][1]
         self._y = code.types[code.type[code.outputs[0]]][1]
-        self._by_rows = math.prod(self._y) < math.prod(self._x)
+        self._by_rows = by_rows
         self._one = program.vjp(argnums) if self._by_rows else program.jvp(argnums)
         self._number = program._form.counts[0]
         self._is_symmetric = is_symmetric

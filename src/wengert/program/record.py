@@ -89,7 +89,9 @@ def _traced(inner, f, args, kwargs, reading, exact):
             raise NotReplayable(f"{_name(f)} wrote into its argument: write x = x.copy() first")
         return [leaf for leaf in found if holds_traced(leaf)]
 
-    listing = passes.simplified(listed(run, leaves, _name(inner(f))))
+    listing = listed(run, leaves, _name(inner(f)), exact)
+    if not exact:
+        listing = passes.simplified(listing)
     return Program(_name(inner(f)), listing, form, ends[0], exact, reading.leaves, leaves)
 
 
