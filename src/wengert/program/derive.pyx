@@ -25,7 +25,7 @@ from wengert.program.opcodes cimport *
 from wengert import registry
 from wengert.core.tape import kernel_rows
 from wengert.program import rows
-from wengert.program.evaluate import evaluated
+from wengert.program.evaluate import evaluated, of_type
 from wengert.program.listing import operands
 from wengert.program.passes import folded, live
 from wengert.program.tracing import listed
@@ -135,6 +135,7 @@ cdef class Sweep:
 
     cdef list run(self, function, list values, list examples):
         """The results of a function of some values, run on traced operands once; -1 for one that is zero."""
+        examples = [of_type(x, self.code.types[self.code.kinds[<int32_t>v]]) for x, v in zip(examples, values)]
         return self.inline(listed(function, examples, "a derivative"), values)
 
     cdef object like(self, int32_t g):
