@@ -210,6 +210,11 @@ class Program:
             self._expanded = passes.live(expanded) if self._exact else passes.simplified(expanded)
         return self._expanded
 
+    @property
+    def is_single(self) -> bool:
+        """Is the result one array or number, or a list of numbers?"""
+        return len(self._listing.outputs) == len(self._result.kinds) == 1 and self._result.restore is None
+
     def _outputs(self, word):
         """The one output that is differentiated."""
         found = self._differentiable().outputs

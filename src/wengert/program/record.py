@@ -31,11 +31,13 @@ def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False) -> Program
 
     Its inputs are the leaves of the arguments, and after them those of `reading`.
     """
-    derive = _derivation(f)
-    if derive is None:
-        return _traced(lambda bound: bound, f, args, kwargs, reading, exact)
-    given = (args[0], *args[2:]) if type(f) in (JVP, HVP) else args
-    return derive(_traced(_inner, f, given, kwargs, reading, exact))
+    derive = _derivation(f, args)
+    if derive is not None:
+        given = (args[0], *args[2:]) if type(f) in (JVP, HVP) else args
+        program = _traced(_inner, f, given, kwargs, reading, exact)
+        if program.is_single:
+            return derive(program)
+    return _traced(lambda bound: bound, f, args, kwargs, reading, exact)
 
 
 def _inner(bound):
@@ -45,18 +47,20 @@ def _inner(bound):
     return bound
 
 
-def _derivation(f):
-    """How the program of a derivative is made of that of its function; None: by recording the derivative."""
+def _derivation(f, args):
+    """How the program of a derivative is made of that of its function; None: by recording the derivative as it runs."""
     if not isinstance(f, Operator) or f.has_aux or not isinstance(f.argnums, int) or f.argnums < 0:
         return None
     if getattr(f, "with_value", False) or getattr(f, "holomorphic", False):
+        return None
+    if f.argnums >= len(args) or not isinstance(args[f.argnums], (np.ndarray, float)):
         return None
     make = _PROGRAMS.get(type(f))
     if make is None or (type(f) in (JVP, HVP) and f.argnums):
         return None
     if not isinstance(f.f, Operator):
         return lambda program: make(program, f.argnums)
-    below = _derivation(f.f)
+    below = _derivation(f.f, args)
     if below is None or type(f.f) in (JVP, HVP):
         return None
     return lambda program: make(below(program), f.argnums)
