@@ -49,7 +49,7 @@ cdef class Listing:
     cdef int grow(self) except -1:
         cdef Py_ssize_t capacity = max(64, 2 * self.capacity)
         if capacity > 0x7fffffff:
-            raise MemoryError("a program of more than 2**30 instructions: record a part of it, or write loops with arrays")
+            raise MemoryError("a program of more than 2**30 instructions: write loops with arrays, or record a part")
         self.ops = <int16_t *>PyMem_RawRealloc(self.ops, capacity * sizeof(int16_t))
         self.as_ = <int32_t *>PyMem_RawRealloc(self.as_, capacity * sizeof(int32_t))
         self.bs = <int32_t *>PyMem_RawRealloc(self.bs, capacity * sizeof(int32_t))
