@@ -209,6 +209,32 @@ def operands(Listing code, Py_ssize_t i):
     return found
 
 
+def kind_of(Listing code, Py_ssize_t i):
+    """Dtype, shape and strides of a value."""
+    return code.types[code.kinds[i]]
+
+
+def stacked(Listing code, list items, tuple shape):
+    """The list with one output: an array of numbers, each a constant float, or an output given by its index.
+
+    None where such an output is no number.
+    """
+    cdef Listing found = code.copy()
+    cdef list values = []
+    for item in items:
+        if type(item) is float:
+            values.append(found.constant(item))
+        elif code.kinds[<int32_t>code.outputs[item]] == SCALAR:
+            values.append(code.outputs[item])
+        else:
+            return None
+    if shape != ():
+        found.packs.append((np.arange(len(values), dtype=np.int32), np.array(values, dtype=np.int32)))
+        values = [emit(found, PACK, -1, len(found.packs) - 1, -1, found.type_of((np.dtype(float), shape, None)))]
+    found.outputs = values
+    return found
+
+
 cdef int32_t copied(Listing code, Py_ssize_t i, const int32_t *of, Listing target) except -1:
     """Append instruction i to another list, where value v is ``of[v]``."""
     cdef int op = code.ops[i], mask = names(op)
