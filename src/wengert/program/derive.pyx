@@ -237,7 +237,7 @@ cdef class Reverse(Sweep):
     cpdef int32_t adjoint(self, int32_t v) except -2:
         """The adjoint of a value as a whole; -1: zero."""
         cdef int32_t g = self.found[v], part
-        elements = self.elements.pop(v, None)
+        elements = self.elements.pop(v, None) if self.code.kinds[v] > FLAG else None
         if elements:
             offsets = np.array(sorted(elements), dtype=np.int32)
             part = self.packed(-1, offsets, [elements[offset] for offset in offsets.tolist()], self.code.kinds[v])
@@ -251,7 +251,7 @@ cdef class Reverse(Sweep):
         """Carry the adjoints from the results to the operands, last instruction first."""
         cdef Py_ssize_t i
         for i in range(self.size - 1, -1, -1):
-            if self.active[i] and (self.found[i] >= 0 or i in self.elements):
+            if self.active[i] and (self.found[i] >= 0 or (self.code.kinds[i] > FLAG and i in self.elements)):
                 self.pull(<int32_t>i)
 
     cdef int pull(self, int32_t i) except -1:
