@@ -13,6 +13,7 @@ import numpy as np
 
 from wengert.containers import children_of, input_leaf, split
 from wengert.program import derive, passes
+from wengert.program.evaluate import example_of
 from wengert.program.leaves import fill, key_of, mapped
 from wengert.program.listing import kind_of, operands, printed, stacked
 from wengert.program.opcodes import Op
@@ -235,8 +236,7 @@ class Program:
     def _with_direction(self, word, longer, y, template):
         """The program of a value and a derivative in a direction, which is the second argument."""
         number = self._form.direction
-        dtype, shape, _ = kind_of(longer, longer.inputs[number])
-        direction = np.ones(shape, dtype) if shape else dtype.type(1.0)
+        direction = example_of(kind_of(longer, longer.inputs[number]))
         longer.outputs = [y, *longer.outputs]
         made = self._like(f"{word}({self._name})", longer, Result((Slot(0), template)))
         made._form = self._form.with_direction(direction)
