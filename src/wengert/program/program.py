@@ -291,8 +291,8 @@ class Program:
         if self._expanded is None:
             code = self._one_array(word)
             dtype = kind_of(code, code.outputs[0])[0]
-            if dtype != float:
-                raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return float64")
+            if dtype.kind != "f":
+                raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return floats")
             self._expanded = self._passed(derive.expanded(code))
         return self._expanded, self._expanded.outputs[0]
 
@@ -322,8 +322,8 @@ class Program:
                 "arguments, of which one is differentiated"
             )
         found = self._form.inputs_of(argnums)
-        if not found or any(kind_of(self._listing, self._listing.inputs[i])[0] != float for i in found):
-            raise NotDerivable(f"{word}({self._name}): argument {argnums} holds no float64: record it with floats")
+        if not found or any(kind_of(self._listing, self._listing.inputs[i])[0].kind != "f" for i in found):
+            raise NotDerivable(f"{word}({self._name}): argument {argnums} holds no floats: record it with some")
         return found
 
     def _input(self, word, argnums):
