@@ -45,6 +45,12 @@ def as_floats(x: Any, name: str) -> Any:
     return restore([input_leaf(leaf, name, True) for leaf in leaves])
 
 
+def as_inputs(x: Any, name: str) -> Any:
+    """The same for programs, whose arrays are in C order."""
+    leaves, restore = split(as_floats(x, name))
+    return restore([np.asarray(leaf, order="C") if isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
+
+
 class Form:
     """How arguments become the inputs of a list: their static part, and the leaves of each."""
 
@@ -180,7 +186,7 @@ class Program:
 
     def __call__(self, *args, out=None, **kwargs):
         floats = self._floats
-        args = (*[as_floats(x, self._name) for x in args[:floats]], *args[floats:])
+        args = (*[as_inputs(x, self._name) for x in args[:floats]], *args[floats:])
         form = Form(args, kwargs)
         if form.key != self._form.key:
             raise ValueError(_another(self, form))
@@ -228,6 +234,8 @@ class Program:
     def _jvp(self, argnums):
         code, y = self._differentiable("jvp")
         x = code.inputs[self._input("jvp", argnums)]
+        if kind_of(code, x)[2] is not None:
+            raise NotDerivable(f"jvp({self._name}): argument {argnums} is not in C order: pass numpy.ascontiguousarray")
         longer = derive.pushed_forward(code, [(x, self._form.direction)], [y], self._example)
         return self._with_direction("jvp", longer, y, Slot(1))
 
