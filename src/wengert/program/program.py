@@ -17,6 +17,7 @@ from wengert.program.leaves import fill, key_of, mapped
 from wengert.program.listing import kind_of, operands, printed, stacked
 from wengert.program.opcodes import Op
 from wengert.program.vm import Machine
+from wengert.transforms.costs import is_forward
 
 #: of the pickled form; another one is refused with what to do
 VERSION = 1
@@ -176,7 +177,8 @@ class Program:
     def machine(self) -> Machine:
         """What runs the list, made at the first call."""
         if self._machine is None:
-            self._machine = Machine(passes.lowered(self._listing), self._exact)
+            code = passes.simplified(self._listing) if self._exact else self._listing
+            self._machine = Machine(passes.lowered(code), self._exact)
         return self._machine
 
     @property
@@ -212,7 +214,7 @@ class Program:
         if kind_of(code, y)[1] != ():
             raise NotDerivable(f"grad({self._name}): the function must return a single number: use jacobian()")
         wrt = self._inputs("grad", argnums)
-        longer = derive.pulled_back(code, [(y, None)], [code.inputs[i] for i in wrt], self._example)
+        longer = derive.pulled_back(code, [(y, None)], [code.inputs[i] for i in wrt], self._example, self._exact)
         return self._like(f"grad({self._name})", longer, Result(self._in_form(argnums, 0)))
 
     def vjp(self, argnums: int = 0) -> Program:
@@ -222,9 +224,8 @@ class Program:
     def _vjp(self, argnums):
         code, y = self._differentiable("vjp")
         wrt = self._inputs("vjp", argnums)
-        longer = derive.pulled_back(
-            code, [(y, self._form.direction)], [code.inputs[i] for i in wrt], self._example
-        )
+        seed = (y, self._form.direction)
+        longer = derive.pulled_back(code, [seed], [code.inputs[i] for i in wrt], self._example, self._exact)
         return self._with_direction("vjp", longer, y, self._in_form(argnums, 1))
 
     def jvp(self, argnums: int = 0) -> Program:
@@ -280,8 +281,11 @@ class Program:
     def _unrolled(self, name, argnums, is_symmetric):
         code, y = self._differentiable("jacobian")
         x = code.inputs[self._input("jacobian", argnums)]
-        longer = derive.unrolled(code, x, y, is_symmetric, max(_MOST, _MOST_EACH * len(code)))
-        return Stacked(self, argnums, is_symmetric, name) if longer is None else self._like(name, longer, _ONE)
+        n, m = (math.prod(kind_of(code, v)[1]) for v in (x, y))
+        by_rows = not is_forward(n, m) if self._exact else m < n  # bit for bit in the mode of the eager drivers
+        most = max(_MOST, _MOST_EACH * len(code))
+        longer = derive.unrolled(code, x, y, is_symmetric, most, by_rows, self._exact)
+        return Stacked(self, argnums, is_symmetric, name, by_rows) if longer is None else self._like(name, longer, _ONE)
 
     def _made(self, word, argnums):
         """A derivative, made once."""
@@ -297,7 +301,7 @@ class Program:
             dtype = kind_of(code, code.outputs[0])[0]
             if dtype != float:
                 raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return float64")
-            self._expanded = passes.simplified(derive.expanded(code))
+            self._expanded = self._passed(derive.expanded(code))
         return self._expanded, self._expanded.outputs[0]
 
     def _one_array(self, word):
@@ -343,7 +347,11 @@ class Program:
         return _shifted(template, first - self._form.inputs_of(argnums)[0])
 
     def _like(self, name, listing, result):
-        return Program(name, passes.simplified(listing), self._form, result, self._exact, self._example, self._floats)
+        return Program(name, self._passed(listing), self._form, result, self._exact, self._example, self._floats)
+
+    def _passed(self, listing):
+        """The list after the passes; in an exact one derivatives add up in the order of its instructions."""
+        return passes.live(listing) if self._exact else passes.simplified(listing)
 
     # ------------------------------------------------------------------------------------------ what it is
 
@@ -409,12 +417,12 @@ class Program:
 class Stacked(Program):
     """A Jacobian as a loop over the program of one of its rows, or of its columns."""
 
-    def __init__(self, program, argnums, is_symmetric, name):
+    def __init__(self, program, argnums, is_symmetric, name, by_rows):
         code, y = program._differentiable("jacobian")
         number = program._input("jacobian", argnums)
         self._x = kind_of(code, code.inputs[number])[1]
         self._y = kind_of(code, y)[1]
-        self._by_rows = math.prod(self._y) < math.prod(self._x)
+        self._by_rows = by_rows
         self._one = program.vjp(argnums) if self._by_rows else program.jvp(argnums)
         self._number = program._form.direction
         self._is_symmetric = is_symmetric

@@ -122,7 +122,9 @@ def _traced(inner, f, args, kwargs, reading, exact):
         ends.append(Result(template))
         return found
 
-    listing = passes.simplified(listed(run, leaves, name))
+    listing = listed(run, leaves, name, exact)
+    if not exact:
+        listing = passes.simplified(listing)
     return Program(name, listing, form, ends[0], exact, leaves)
 
 

@@ -23,7 +23,10 @@ def places(view: tuple, dtype: np.dtype) -> np.ndarray:
 
 def scattered(values, where, size):
     """Values added up at their places in an array of one axis."""
-    return np.bincount(np.ravel(where), weights=np.ravel(values), minlength=size)
+    if not np.size(values):
+        return np.zeros(size, dtype=values.dtype)
+    found = np.bincount(np.ravel(where), weights=np.ravel(values), minlength=size)
+    return found if values.dtype == found.dtype else found.astype(values.dtype)
 
 
 def summed_to(x, shape):
