@@ -198,10 +198,14 @@ class Program:
             return y[0] if restore is None else restore(y)
         if restore is not None:
             raise TypeError(f"{self._name}: out= needs a single array as result")
-        _, shape, _ = kind_of(self._listing, self._listing.outputs[0])
-        if np.shape(out) != shape:
-            raise ValueError(f"{self._name}: out= has shape {np.shape(out)}, the result has shape {shape}")
+        if np.shape(out) != self._shape:
+            raise ValueError(f"{self._name}: out= has shape {np.shape(out)}, the result has shape {self._shape}")
         return self.run(form.leaves, [out])[0]
+
+    @property
+    def _shape(self):
+        """Of the only array or number that is returned."""
+        return kind_of(self._listing, self._listing.outputs[0])[1]
 
     # ------------------------------------------------------------------------------------------ derivatives
 
@@ -235,8 +239,6 @@ class Program:
     def _jvp(self, argnums):
         code, y = self._differentiable("jvp")
         x = code.inputs[self._input("jvp", argnums)]
-        if kind_of(code, x)[2] is not None:
-            raise NotDerivable(f"jvp({self._name}): argument {argnums} is not in C order: pass numpy.ascontiguousarray")
         longer = derive.pushed_forward(code, [(x, self._form.direction)], [y], self._example)
         return self._with_direction("jvp", longer, y, Slot(1))
 
@@ -428,6 +430,10 @@ class Stacked(Program):
         self._is_symmetric = is_symmetric
         super().__init__(name, self._one._listing, program._form, _ONE, program._exact, program._example,
                          program._floats)
+
+    @property
+    def _shape(self):
+        return self._y + self._x
 
     def run(self, leaves, out=None):
         found = self._filled(leaves, self._one.run)
