@@ -129,7 +129,10 @@ cdef class Definitions:
     cdef int32_t whole(self, Memory memory) except -1:
         """The value of all of it, in which the elements written one by one are put."""
         cdef int32_t[::1] elements
-        if memory.changed:
+        if memory.changed and memory.shape == ():
+            memory.value = memory.elements[0]
+            memory.changed = []
+        elif memory.changed:
             offsets = np.array(sorted(set(memory.changed)), dtype=np.int32)
             elements = memory.elements
             self.code.packs.append((offsets, np.asarray(elements)[offsets]))
@@ -172,7 +175,9 @@ cdef class Definitions:
         cdef int32_t value = memory.elements[offset]
         if value >= 0:
             return emit(self.code, WG_POSITIVE, value, -1, -1, SCALAR) if self.exact else value
-        value = emit(self.code, LOAD, memory.value, <int32_t>offset, -1, SCALAR)
+        value = memory.value
+        if self.code.kinds[value] != SCALAR:
+            value = emit(self.code, LOAD, value, <int32_t>offset, -1, SCALAR)
         if not self.exact:
             memory.elements[offset] = value
         return value
@@ -193,6 +198,9 @@ cdef class Definitions:
         cdef int32_t source, value
         shape, strides = layout(view)
         source = self.quiet(self.stored(node))
+        if shape == () and node.key is None and self.code.types[self.code.kinds[source]][0] == memory.dtype == float:
+            if self.code.kinds[source] != SCALAR:       # an array of one element
+                source = emit(self.code, LOAD, source, 0, -1, SCALAR)
         if (node.key is None and cnp.PyArray_SIZE(view) == 1 and self.code.kinds[source] == SCALAR
                 and memory.dtype == float):
             self.known(memory, buffer)

@@ -136,6 +136,8 @@ cdef class Listing:
 
     cdef int32_t view(self, int32_t a, tuple view, object dtype) except -1:
         """A view of an array value: `view` is the offset in bytes from its lowest address, the shape, the strides."""
+        if view[1] == () and dtype == np.float64:
+            return emit(self, LOAD, a, view[0] // 8, -1, SCALAR)
         return emit(self, VIEW, a, self.entry(self.views, "view", view), -1,
                     self.type_of((dtype, view[1], contiguous_or(view[2], view[1], dtype))))
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from wengert.containers import children_of, input_leaf, split
 from wengert.program import derive, passes
+from wengert.program.evaluate import example_of
 from wengert.program.leaves import fill, key_of, mapped
 from wengert.program.listing import kind_of, operands, printed, stacked
 from wengert.program.opcodes import Op
@@ -245,8 +246,7 @@ class Program:
     def _with_direction(self, word, longer, y, template):
         """The program of a value and a derivative in a direction, which is the second argument."""
         number = self._form.direction
-        dtype, shape, _ = kind_of(longer, longer.inputs[number])
-        direction = np.ones(shape, dtype) if shape else dtype.type(1.0)
+        direction = example_of(kind_of(longer, longer.inputs[number]))
         longer.outputs = [y, *longer.outputs]
         made = self._like(f"{word}({self._name})", longer, Result((Slot(0), template)))
         made._form = self._form.with_direction(direction)
@@ -301,8 +301,8 @@ class Program:
         if self._expanded is None:
             code = self._one_array(word)
             dtype = kind_of(code, code.outputs[0])[0]
-            if dtype != float:
-                raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return float64")
+            if dtype.kind != "f":
+                raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return floats")
             self._expanded = self._passed(derive.expanded(code))
         return self._expanded, self._expanded.outputs[0]
 
@@ -332,8 +332,8 @@ class Program:
                 "arguments, of which one is differentiated"
             )
         found = self._form.inputs_of(argnums)
-        if not found or any(kind_of(self._listing, self._listing.inputs[i])[0] != float for i in found):
-            raise NotDerivable(f"{word}({self._name}): argument {argnums} holds no float64: record it with floats")
+        if not found or any(kind_of(self._listing, self._listing.inputs[i])[0].kind != "f" for i in found):
+            raise NotDerivable(f"{word}({self._name}): argument {argnums} holds no floats: record it with some")
         return found
 
     def _input(self, word, argnums):
