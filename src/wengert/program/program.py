@@ -47,6 +47,12 @@ def as_floats(x: Any, name: str) -> Any:
     return restore([input_leaf(leaf, name, True) for leaf in leaves])
 
 
+def as_inputs(x: Any, name: str) -> Any:
+    """The same for programs, whose arrays are in C order."""
+    leaves, restore = split(as_floats(x, name))
+    return restore([np.asarray(leaf, order="C") if isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
+
+
 class Form:
     """How arguments become the inputs of a list: their static part, and the leaves of each."""
 
@@ -183,7 +189,7 @@ class Program:
 
     def __call__(self, *args, out=None, **kwargs):
         floats = self._floats
-        args = (*[as_floats(x, self._name) for x in args[:floats]], *args[floats:])
+        args = (*[as_inputs(x, self._name) for x in args[:floats]], *args[floats:])
         form = Form(args, kwargs)
         if form.key != self._form.key and (self._exact or _unlaid(form.key) != _unlaid(self._form.key)):
             raise ValueError(_another(self, form))
@@ -193,10 +199,14 @@ class Program:
             return y[0] if restore is None else restore(y)
         if restore is not None:
             raise TypeError(f"{self._name}: out= needs a single array as result")
-        _, shape, _ = kind_of(self._listing, self._listing.outputs[0])
-        if np.shape(out) != shape:
-            raise ValueError(f"{self._name}: out= has shape {np.shape(out)}, the result has shape {shape}")
+        if np.shape(out) != self._shape:
+            raise ValueError(f"{self._name}: out= has shape {np.shape(out)}, the result has shape {self._shape}")
         return self.run(form.leaves, [out])[0]
+
+    @property
+    def _shape(self):
+        """Of the only array or number that is returned."""
+        return kind_of(self._listing, self._listing.outputs[0])[1]
 
     # ------------------------------------------------------------------------------------------ derivatives
 
@@ -429,6 +439,10 @@ class Stacked(Program):
         self._is_symmetric = is_symmetric
         super().__init__(name, self._one._listing, program._form, _ONE, program._exact, program._example,
                          program._floats)
+
+    @property
+    def _shape(self):
+        return self._y + self._x
 
     def run(self, leaves, out=None):
         found = self._filled(leaves, self._one.run)
