@@ -22,7 +22,7 @@ from wengert.core.memory cimport Buffer
 from wengert.core.tape cimport (
     Node, NodeKind, Tape, swap, wg_list, WG_ADD, WG_INPUT, WG_LOAD, WG_NODE, WG_POSITIVE, WG_STORE, WG_TARGET,
 )
-from wengert.core.var cimport ArrayVar, ScalarVar, is_var
+from wengert.core.var cimport ArrayVar, ScalarVar
 from wengert.program.listing cimport FLAG, SCALAR, Listing, contiguous_or, emit
 from wengert.program.opcodes cimport *
 
@@ -132,7 +132,10 @@ cdef class Definitions:
     cdef int32_t whole(self, Memory memory) except -1:
         """The value of all of it, in which the elements written one by one are put."""
         cdef int32_t[::1] elements
-        if memory.changed:
+        if memory.changed and memory.shape == ():
+            memory.value = memory.elements[0]
+            memory.changed = []
+        elif memory.changed:
             offsets = np.array(sorted(set(memory.changed)), dtype=np.int32)
             elements = memory.elements
             self.code.packs.append((offsets, np.asarray(elements)[offsets]))
@@ -175,7 +178,9 @@ cdef class Definitions:
         cdef int32_t value = memory.elements[offset]
         if value >= 0:
             return emit(self.code, WG_POSITIVE, value, -1, -1, SCALAR) if self.exact else value
-        value = emit(self.code, LOAD, memory.value, <int32_t>offset, -1, SCALAR)
+        value = memory.value
+        if self.code.kinds[value] != SCALAR:
+            value = emit(self.code, LOAD, value, <int32_t>offset, -1, SCALAR)
         if not self.exact:
             memory.elements[offset] = value
         return value
@@ -196,7 +201,11 @@ cdef class Definitions:
         cdef int32_t source, value
         shape, strides = layout(view)
         source = self.quiet(self.stored(node))
-        if node.key is None and cnp.PyArray_SIZE(view) == 1 and self.code.kinds[source] == SCALAR and memory.dtype == float:
+        if shape == () and node.key is None and self.code.types[self.code.kinds[source]][0] == memory.dtype == float:
+            if self.code.kinds[source] != SCALAR:       # an array of one element
+                source = emit(self.code, LOAD, source, 0, -1, SCALAR)
+        if (node.key is None and cnp.PyArray_SIZE(view) == 1 and self.code.kinds[source] == SCALAR
+                and memory.dtype == float):
             self.known(memory, buffer)
             return self.write_element(
                 memory, (<char *>cnp.PyArray_DATA(view) - buffer.low) // <Py_ssize_t>sizeof(double), source)
@@ -224,7 +233,7 @@ cdef class Definitions:
     cdef int32_t stored(self, Node node) except -1:
         """The value that an assignment wrote."""
         if node.sources:
-            position, item, buffer, view, slot = node.sources[0]
+            _, _, buffer, view, slot = node.sources[0]
             return self.of_slot[<int32_t>slot] if buffer is None else self.read(buffer, view)
         return self.plain(node.saved)       # the tape is rolled back: what it put there
 
@@ -307,10 +316,9 @@ cdef class Definitions:
                 self.of_slot[i] = emit(self.code, op, self.of_slot[a], -1, -1, SCALAR)
             else:
                 base = op - (op - WG_ADD) % 3
-                self.of_slot[i] = emit(self.code, base,
-                                       self.code.constant(tape.entries.constants[a]) if op == base + 2 else self.of_slot[a],
-                                       self.code.constant(tape.entries.constants[b]) if op == base + 1 else self.of_slot[b],
-                                       -1, SCALAR)
+                a = self.code.constant(tape.entries.constants[a]) if op == base + 2 else self.of_slot[a]
+                b = self.code.constant(tape.entries.constants[b]) if op == base + 1 else self.of_slot[b]
+                self.of_slot[i] = emit(self.code, base, a, b, -1, SCALAR)
             self.of_slot[i] = self.quiet(self.of_slot[i])
         return 0
 
@@ -348,19 +356,20 @@ cdef class Definitions:
 
     cdef int32_t elementwise(self, Node node) except -1:
         cdef int op = node.opcode
-        cdef int32_t a = self.side(node.abuf, node.a, node.aslot, node.ac), b = -1
+        cdef int32_t a = self.side(node.abuf, node.a, node.aslot, node.ac), b = -1, kind
         shape, strides = layout(node.y)
+        kind = self.code.type_of((node.y.dtype, shape, strides))
         if op >= WG_ADD:
             b = self.side(node.bbuf, node.b, node.bslot, node.bc)
             if node.compute is not None and node.b is None and node.bslot < 0:     # array ** number
                 if node.bc in POWERS:
-                    return emit(self.code, POWERS[node.bc], a, -1, -1, self.code.type_of((node.y.dtype, shape, strides)))
+                    return emit(self.code, POWERS[node.bc], a, -1, -1, kind)
                 op = 0
         for x in (node.a, node.b):
             if x is not None and (<object>x).shape != shape:
                 op = 0
         if op:
-            return emit(self.code, op, a, b, -1, self.code.type_of((node.y.dtype, shape, strides)))
+            return emit(self.code, op, a, b, -1, kind)
         args = (Operand(0),) if b < 0 else (Operand(0), Operand(1))
         return self.call(node.compute or node.row.fun, node.row, args, {}, [a] if b < 0 else [a, b], node.y)
 
@@ -447,7 +456,7 @@ cdef class Definitions:
         return emit(self.code, CALL, len(self.code.calls) - 1, -1, -1, kind)
 
     cdef int guard(self, Node node) except -1:
-        position, item, buffer, view, slot = node.sources[0]
+        _, _, buffer, view, slot = node.sources[0]
         value = self.of_slot[<int32_t>slot] if buffer is None else self.read(buffer, view)
         place = dispatch.where(node.key)
         emit(self.code, GUARD, value, len(self.code.guards), -1, SCALAR)

@@ -25,7 +25,7 @@ from wengert.program.opcodes cimport *
 from wengert import registry
 from wengert.core.tape import kernel_rows
 from wengert.program import rows
-from wengert.program.evaluate import evaluated, of_type
+from wengert.program.evaluate import evaluated, example_of, of_type
 from wengert.program.listing import operands
 from wengert.program.passes import folded, live
 from wengert.program.tracing import listed
@@ -139,9 +139,8 @@ cdef class Sweep:
         return self.inline(listed(function, examples, "a derivative"), values)
 
     cdef object like(self, int32_t g):
-        """An example of a cotangent."""
-        dtype, shape, _ = self.code.types[self.code.kinds[g]]
-        return np.ones(shape, dtype)[()]
+        """An example of a value."""
+        return example_of(self.code.types[self.code.kinds[g]])
 
     cdef int32_t laid_out(self, int32_t g, int32_t v) except -1:
         """An adjoint with the layout of its value: a number is spread, another order of the axes copied."""
@@ -186,12 +185,18 @@ cdef class Sweep:
         try:
             for i in range(traced.n):
                 if traced.ops[i] == INPUT:
-                    of[i] = values[traced.as_[i]]
+                    of[i] = self.in_type(values[traced.as_[i]], self.code.type_of(traced.types[traced.kinds[i]]))
                 else:
                     of[i] = self.code.adopt(traced, i, of)
             return [of[<int32_t>v] for v in traced.outputs]
         finally:
             PyMem_Free(of)
+
+    cdef int32_t in_type(self, int32_t v, int32_t kind) except -1:
+        """A value with the layout in which a function was traced: tracing copies, and leaves no gaps."""
+        if self.code.kinds[v] == kind or kind <= FLAG:
+            return v
+        return self.placed(-1, whole_view(self.code.types[kind]), v, kind)
 
 
 @cython.final

@@ -73,14 +73,14 @@ def _value(code, op, a, b, c, kind, values, inputs):
     if op == Op.VIEW:
         return _view(values[a], code.views[b])
     if op == Op.PACK:
-        found = _empty(kind) if a < 0 else _copied(values[a], kind)
+        found = empty(kind) if a < 0 else _copied(values[a], kind)
         if a < 0:
             found[...] = 0.0
         offsets, items = code.packs[b]
         _memory(found)[offsets] = [values[v] for v in items.tolist()]
         return found
     if op == Op.PLACE:
-        found = _empty(kind) if a < 0 else _copied(values[a], kind)
+        found = empty(kind) if a < 0 else _copied(values[a], kind)
         _view(found, code.views[b])[...] = values[c]
         return found
     if op == Op.CALL:
@@ -108,7 +108,7 @@ def _row(op):
     return getattr(np, name)
 
 
-def _empty(kind):
+def empty(kind):
     """An array of a type."""
     dtype, shape, strides = kind
     if strides is None:
@@ -118,8 +118,18 @@ def _empty(kind):
     return np.ndarray(shape, dtype, np.empty(span, np.uint8), first, strides)
 
 
+def example_of(kind):
+    """An array or number of a type."""
+    dtype, shape, _ = kind
+    if not shape:
+        return dtype.type(1)
+    found = empty(kind)
+    found[...] = 1
+    return found
+
+
 def _copied(x, kind):
-    found = _empty(kind)
+    found = empty(kind)
     found[...] = x
     return found
 

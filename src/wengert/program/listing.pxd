@@ -14,7 +14,7 @@ cdef class Listing:
     cdef int32_t *bs
     cdef int32_t *cs
     cdef int32_t *kinds                 # index into `types`
-    cdef readonly list types            # (dtype, shape, strides in bytes or None for C order); SCALAR and FLAG come first
+    cdef readonly list types            # (dtype, shape, strides or None for C order); SCALAR and FLAG come first
     cdef readonly list constants        # floats
     cdef readonly list arrays           # constant arrays
     cdef readonly list calls

@@ -53,7 +53,7 @@ cdef class Listing:
     cdef int reserve(self, Py_ssize_t capacity) except -1:
         """Make room for so many instructions."""
         if capacity > 0x7fffffff:
-            raise MemoryError("a program of more than 2**30 instructions: record a part of it, or write loops with arrays")
+            raise MemoryError("a program of more than 2**30 instructions: write loops with arrays, or record a part")
         self.ops = <int16_t *>PyMem_RawRealloc(self.ops, capacity * sizeof(int16_t))
         self.as_ = <int32_t *>PyMem_RawRealloc(self.as_, capacity * sizeof(int32_t))
         self.bs = <int32_t *>PyMem_RawRealloc(self.bs, capacity * sizeof(int32_t))
@@ -136,6 +136,8 @@ cdef class Listing:
 
     cdef int32_t view(self, int32_t a, tuple view, object dtype) except -1:
         """A view of an array value: `view` is the offset in bytes from its lowest address, the shape, the strides."""
+        if view[1] == () and dtype == np.float64:
+            return emit(self, LOAD, a, view[0] // 8, -1, SCALAR)
         return emit(self, VIEW, a, self.entry(self.views, "view", view), -1,
                     self.type_of((dtype, view[1], contiguous_or(view[2], view[1], dtype))))
 
@@ -220,6 +222,32 @@ def operands(Listing code, Py_ssize_t i):
         found += code.packs[code.bs[i]][1].tolist()
     elif code.ops[i] == CALL:
         found += code.calls[code.as_[i]].operands
+    return found
+
+
+def kind_of(Listing code, Py_ssize_t i):
+    """Dtype, shape and strides of a value."""
+    return code.types[code.kinds[i]]
+
+
+def stacked(Listing code, list items, tuple shape):
+    """The list with one output: an array of numbers, each a constant float, or an output given by its index.
+
+    None where such an output is no number.
+    """
+    cdef Listing found = code.copy()
+    cdef list values = []
+    for item in items:
+        if type(item) is float:
+            values.append(found.constant(item))
+        elif code.kinds[<int32_t>code.outputs[item]] == SCALAR:
+            values.append(code.outputs[item])
+        else:
+            return None
+    if shape != ():
+        found.packs.append((np.arange(len(values), dtype=np.int32), np.array(values, dtype=np.int32)))
+        values = [emit(found, PACK, -1, len(found.packs) - 1, -1, found.type_of((np.dtype(float), shape, None)))]
+    found.outputs = values
     return found
 
 

@@ -125,8 +125,10 @@ def _place(args, j):
     for position, argument in enumerate(args):
         if type(argument) is Operand and argument.position == j:
             return position, -1
-        if type(argument) in (list, tuple) and Operand(j) in argument:
-            return position, list(argument).index(Operand(j))
+        if type(argument) in (list, tuple):
+            for item, part in enumerate(argument):
+                if type(part) is Operand and part.position == j:
+                    return position, item
     raise LookupError(j)
 
 
