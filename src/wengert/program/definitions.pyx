@@ -27,6 +27,7 @@ from wengert.program.listing cimport FLAG, SCALAR, Listing, contiguous_or, emit,
 from wengert.program.opcodes cimport *
 
 from wengert.core import dispatch
+from wengert.core.tape import kernel_rows
 from wengert.program.calls import Call, Operand
 from wengert.program.rows import getitem_row, placed, placed_row
 from wengert.registry import strong
@@ -41,6 +42,8 @@ cdef dict FLAGS = {
     np.less: LESS, np.less_equal: LESS_EQUAL, np.greater: GREATER, np.greater_equal: GREATER_EQUAL, np.equal: EQUAL,
     np.not_equal: NOT_EQUAL, np.logical_not: NOT, np.logical_and: AND, np.logical_or: OR, np.isnan: ISNAN,
 }
+#: SciPy's functions of one number that have a row
+cdef dict SPECIAL = {name: opcode for name, opcode, *_ in kernel_rows() if name and "." in name}
 cdef tuple NEVER = (1 << 62, 1 << 62)
 
 #: what ``array ** c`` computes for some exponents
@@ -406,6 +409,12 @@ cdef class Definitions:
             found = self.product(args, values, node)
             if found >= 0:
                 return found
+        op = SPECIAL.get(node.row.name)
+        if op and not (self.exact or node.kwargs):
+            dtype, shape, _ = self.code.types[self.code.kinds[<int32_t>values[0]]]
+            kind = (np.dtype(float), (), None) if node.y is None else (node.y.dtype, *layout(node.y))
+            if dtype == kind[0] == float and shape == kind[1]:
+                return emit(self.code, op, values[0], -1, -1, self.code.type_of(kind))
         if fun in FLAGS and not node.kwargs:
             found = self.flag(<int>FLAGS[fun], args, values, node.y)
             if found >= 0:
