@@ -23,7 +23,6 @@ import types
 import numpy as np
 
 from wengert.core.levels import running
-from wengert.errors import GuardError
 from wengert.program.leaves import key_of
 
 cnp.import_array()
@@ -239,7 +238,7 @@ cdef class Route:
 
     cdef Surroundings around
     cdef Path path
-    cdef object run, restore
+    cdef object attempt, restore
     cdef tuple names
     cdef list arguments, live, static, places, fixed, pinned
 
@@ -248,7 +247,7 @@ cdef class Route:
         """The route of a call that took `path`, or None where one has no template."""
         cdef Route route = Route.__new__(Route)
         route.path, route.around = path, around
-        route.run, route.restore = path.program.run, path.program.restore
+        route.attempt, route.restore = path.program.attempt, path.program.restore
         route.names = tuple(kwargs)
         route.arguments = [template_of(x) for x in (*args, *kwargs.values())]
         route.places, route.live = live, [template_of((<Place>place).read()) for place in live]
@@ -310,14 +309,12 @@ cdef class Caller:
             leaves = []
             # A call that is compared with f takes the long way.
             if route.path.calls + 2 < route.path.due and route.fits(args, kwargs, leaves):
-                try:
-                    y = route.run(leaves)
-                except GuardError:
-                    failed = route.path
-                else:
+                y = route.attempt(leaves)
+                if type(y) is list:
                     route.path.calls += 1
                     self._replays += 1
                     return y[0] if route.restore is None else route.restore(y)
+                failed = route.path  # a guard did
         return self._call(args, kwargs, failed)
 
 

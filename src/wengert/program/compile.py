@@ -37,8 +37,9 @@ from wengert.program.agreement import difference
 from wengert.program.callpath import Caller, Path, Route
 from wengert.program.capture import NotReplayable, capture
 from wengert.program.leaves import Same, UnsupportedValue, fill, key_of
-from wengert.transforms.dense import VJP, Derivative, Operator
-from wengert.transforms.second import Linearize
+from wengert.program.program import as_floats
+from wengert.transforms.dense import JVP, VJP, Derivative, Operator
+from wengert.transforms.second import HVP, Linearize
 
 __all__ = ["Compiled", "alive"]
 
@@ -169,6 +170,7 @@ class Compiled(Caller):
         if self._eager:
             return self.f(*args, **kwargs)
         out = kwargs.pop("out", None) if isinstance(self.f, Derivative) else None
+        args = self._as_floats(args)
         leaves: list = []
         others: list = []
         try:
@@ -186,6 +188,24 @@ class Compiled(Caller):
             return y
         out[...] = y
         return out
+
+    def _as_floats(self, args):
+        """The arguments, differentiated ones as arrays and floats: no key is made of integers among them."""
+        f = self.f
+        if not isinstance(f, Operator):
+            return args
+        has_direction = isinstance(f, (JVP, HVP))
+        given = [args[0], *args[2:]] if has_direction else [*args]
+        try:
+            for position in f.positions(tuple(given)):
+                given[position] = as_floats(given[position], f.name)
+            if has_direction:
+                is_one = not isinstance(f.argnums, tuple)
+                v = as_floats(args[1], f.name) if is_one else tuple([as_floats(part, f.name) for part in args[1]])
+                given.insert(1, v)
+        except (IndexError, TypeError, ValueError):  # the derivative says so in its own words
+            return args
+        return tuple(given)
 
     def _read(self, others):
         """The table for the functions and objects among the arguments, and what f reads now."""
@@ -217,9 +237,8 @@ class Compiled(Caller):
             for path in paths:
                 if path is failed:
                     continue
-                try:
-                    y = path.program.run(leaves)
-                except GuardError:
+                y = path.program.attempt(leaves)
+                if type(y) is not list:  # a guard failed
                     continue
                 self._replays += 1
                 path.calls += 1

@@ -20,13 +20,14 @@ import numpy as np
 from wengert.core.kernel cimport Kernel, kernels
 from wengert.core.memory cimport Buffer
 from wengert.core.tape cimport (
-    Node, NodeKind, Tape, swap, wg_list, WG_ADD, WG_INPUT, WG_LOAD, WG_NODE, WG_STORE, WG_TARGET,
+    Node, NodeKind, Tape, swap, wg_list, WG_ADD, WG_INPUT, WG_LOAD, WG_NODE, WG_POSITIVE, WG_STORE, WG_TARGET,
 )
-from wengert.core.var cimport ArrayVar, ScalarVar, is_var
+from wengert.core.var cimport ArrayVar, ScalarVar
 from wengert.program.listing cimport FLAG, SCALAR, Listing, contiguous_or, emit, overlaps
 from wengert.program.opcodes cimport *
 
 from wengert.core import dispatch
+from wengert.core.tape import kernel_rows
 from wengert.program.calls import Call, Operand
 from wengert.program.rows import getitem_row, placed, placed_row
 from wengert.registry import strong
@@ -41,6 +42,8 @@ cdef dict FLAGS = {
     np.less: LESS, np.less_equal: LESS_EQUAL, np.greater: GREATER, np.greater_equal: GREATER_EQUAL, np.equal: EQUAL,
     np.not_equal: NOT_EQUAL, np.logical_not: NOT, np.logical_and: AND, np.logical_or: OR, np.isnan: ISNAN,
 }
+#: SciPy's functions of one number that have a row
+cdef dict SPECIAL = {name: opcode for name, opcode, *_ in kernel_rows() if name and "." in name}
 cdef tuple NEVER = (1 << 62, 1 << 62)
 
 #: what ``array ** c`` computes for some exponents
@@ -72,8 +75,10 @@ cdef class Definitions:
     cdef list numbered              # those of the tape's numbered buffers, None: not met yet
     cdef int32_t *of_slot
     cdef bint silent                # in a passive block: results carry no derivative
+    cdef bint exact                 # each entry an instruction, so that derivatives add up as in the eager sweep
 
-    def __cinit__(self, Tape tape):
+    def __cinit__(self, Tape tape, bint exact=False):
+        self.exact = exact
         self.tape = tape
         self.code = Listing()
         self.memories = {}
@@ -171,12 +176,22 @@ cdef class Definitions:
     cdef int32_t element(self, Memory memory, Py_ssize_t offset) except -1:
         """The value of one element."""
         cdef int32_t value = memory.elements[offset]
-        if value < 0:
-            value = self.whole(memory)
-            if self.code.kinds[value] != SCALAR:
-                value = emit(self.code, LOAD, value, <int32_t>offset, -1, SCALAR)
+        if value >= 0:
+            return emit(self.code, WG_POSITIVE, value, -1, -1, SCALAR) if self.exact else value
+        value = memory.value
+        if self.code.kinds[value] != SCALAR:
+            value = emit(self.code, LOAD, value, <int32_t>offset, -1, SCALAR)
+        if not self.exact:
             memory.elements[offset] = value
         return value
+
+    cdef int write_element(self, Memory memory, Py_ssize_t offset, int32_t value) except -1:
+        """One element was written."""
+        if self.exact and self.code.ops[value] != CONST:
+            value = emit(self.code, WG_POSITIVE, value, -1, -1, SCALAR)
+        memory.elements[offset] = value
+        memory.changed.append(offset)
+        return 0
 
     cdef int write(self, Node node) except -1:
         """An assignment to a view, or to an advanced index of it."""
@@ -189,10 +204,11 @@ cdef class Definitions:
         if shape == () and node.key is None and self.code.types[self.code.kinds[source]][0] == memory.dtype == float:
             if self.code.kinds[source] != SCALAR:       # an array of one element
                 source = emit(self.code, LOAD, source, 0, -1, SCALAR)
-        if node.key is None and cnp.PyArray_SIZE(view) == 1 and self.code.kinds[source] == SCALAR and memory.dtype == float:
-            self.known(memory, buffer)[(<char *>cnp.PyArray_DATA(view) - buffer.low) // <Py_ssize_t>sizeof(double)] = source
-            memory.changed.append((<char *>cnp.PyArray_DATA(view) - buffer.low) // <Py_ssize_t>sizeof(double))
-            return 0
+        if (node.key is None and cnp.PyArray_SIZE(view) == 1 and self.code.kinds[source] == SCALAR
+                and memory.dtype == float):
+            self.known(memory, buffer)
+            return self.write_element(
+                memory, (<char *>cnp.PyArray_DATA(view) - buffer.low) // <Py_ssize_t>sizeof(double), source)
         if node.key is not None:
             value = self.call(placed, placed_row, (Operand(0), node.key, Operand(1)), {},
                               [self.read(buffer, view), source], view)
@@ -217,7 +233,7 @@ cdef class Definitions:
     cdef int32_t stored(self, Node node) except -1:
         """The value that an assignment wrote."""
         if node.sources:
-            position, item, buffer, view, slot = node.sources[0]
+            _, _, buffer, view, slot = node.sources[0]
             return self.of_slot[<int32_t>slot] if buffer is None else self.read(buffer, view)
         return self.plain(node.saved)       # the tape is rolled back: what it put there
 
@@ -292,18 +308,17 @@ cdef class Definitions:
             self.of_slot[i] = self.quiet(self.element(self.scalars(a), b))
         elif op == WG_STORE:
             memory = self.scalars(tape.entries.a[i + 1])
-            memory.elements[b] = self.quiet(self.of_slot[a]) if a >= 0 else self.code.constant(tape.entries.v[i])
-            memory.changed.append(b)
+            self.write_element(memory, b, self.quiet(self.of_slot[a]) if a >= 0
+                               else self.code.constant(tape.entries.v[i]))
             wg_swap(&tape.entries, i)
         elif op != WG_TARGET and op != WG_INPUT:
             if op < WG_ADD:
                 self.of_slot[i] = emit(self.code, op, self.of_slot[a], -1, -1, SCALAR)
             else:
                 base = op - (op - WG_ADD) % 3
-                self.of_slot[i] = emit(self.code, base,
-                                       self.code.constant(tape.entries.constants[a]) if op == base + 2 else self.of_slot[a],
-                                       self.code.constant(tape.entries.constants[b]) if op == base + 1 else self.of_slot[b],
-                                       -1, SCALAR)
+                a = self.code.constant(tape.entries.constants[a]) if op == base + 2 else self.of_slot[a]
+                b = self.code.constant(tape.entries.constants[b]) if op == base + 1 else self.of_slot[b]
+                self.of_slot[i] = emit(self.code, base, a, b, -1, SCALAR)
             self.of_slot[i] = self.quiet(self.of_slot[i])
         return 0
 
@@ -356,19 +371,20 @@ cdef class Definitions:
 
     cdef int32_t elementwise(self, Node node) except -1:
         cdef int op = node.opcode
-        cdef int32_t a = self.side(node.abuf, node.a, node.aslot, node.ac), b = -1
+        cdef int32_t a = self.side(node.abuf, node.a, node.aslot, node.ac), b = -1, kind
         shape, strides = layout(node.y)
+        kind = self.code.type_of((node.y.dtype, shape, strides))
         if op >= WG_ADD:
             b = self.side(node.bbuf, node.b, node.bslot, node.bc)
             if node.compute is not None and node.b is None and node.bslot < 0:     # array ** number
                 if node.bc in POWERS:
-                    return emit(self.code, POWERS[node.bc], a, -1, -1, self.code.type_of((node.y.dtype, shape, strides)))
+                    return emit(self.code, POWERS[node.bc], a, -1, -1, kind)
                 op = 0
         for x in (node.a, node.b):
             if x is not None and (<object>x).shape != shape:
                 op = 0
         if op:
-            return emit(self.code, op, a, b, -1, self.code.type_of((node.y.dtype, shape, strides)))
+            return emit(self.code, op, a, b, -1, kind)
         args = (Operand(0),) if b < 0 else (Operand(0), Operand(1))
         return self.call(node.compute or node.row.fun, node.row, args, {}, [a] if b < 0 else [a, b], node.y)
 
@@ -393,6 +409,12 @@ cdef class Definitions:
             found = self.product(args, values, node)
             if found >= 0:
                 return found
+        op = SPECIAL.get(node.row.name)
+        if op and not (self.exact or node.kwargs):
+            dtype, shape, _ = self.code.types[self.code.kinds[<int32_t>values[0]]]
+            kind = (np.dtype(float), (), None) if node.y is None else (node.y.dtype, *layout(node.y))
+            if dtype == kind[0] == float and shape == kind[1]:
+                return emit(self.code, op, values[0], -1, -1, self.code.type_of(kind))
         if fun in FLAGS and not node.kwargs:
             found = self.flag(<int>FLAGS[fun], args, values, node.y)
             if found >= 0:
@@ -452,7 +474,7 @@ cdef class Definitions:
         return emit(self.code, CALL, len(self.code.calls) - 1, -1, -1, kind)
 
     cdef int guard(self, Node node) except -1:
-        position, item, buffer, view, slot = node.sources[0]
+        _, _, buffer, view, slot = node.sources[0]
         value = self.of_slot[<int32_t>slot] if buffer is None else self.read(buffer, view)
         place = dispatch.where(node.key)
         emit(self.code, GUARD, value, len(self.code.guards), -1, SCALAR)

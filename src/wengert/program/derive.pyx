@@ -25,7 +25,7 @@ from wengert.program.opcodes cimport *
 from wengert import registry
 from wengert.core.tape import kernel_rows
 from wengert.program import rows
-from wengert.program.evaluate import evaluated, example_of
+from wengert.program.evaluate import evaluated, example_of, of_type
 from wengert.program.listing import operands
 from wengert.program.passes import folded, live
 from wengert.program.tracing import listed
@@ -48,7 +48,7 @@ cdef class Sweep:
     cdef object values                  # of the list at an example, made when a row is first run
     cdef object example
 
-    def __cinit__(self, Listing code, example):
+    def __cinit__(self, Listing code, example, exact=False):
         self.code = code.copy()
         self.size = code.n
         self.example = example
@@ -138,6 +138,7 @@ cdef class Sweep:
 
     cdef list run(self, function, list values, list examples):
         """The results of a function of some values, run on traced operands once; -1 for one that is zero."""
+        examples = [of_type(x, self.code.types[self.code.kinds[<int32_t>v]]) for x, v in zip(examples, values)]
         return self.inline(listed(function, examples, "a derivative"), values)
 
     cdef object like(self, int32_t g):
@@ -212,9 +213,11 @@ cdef class Reverse(Sweep):
     """The adjoints of all values of a list."""
 
     cdef dict elements                  # of arrays: adjoints of single elements, by offset
+    cdef bint exact                     # add up in the order in which the eager sweep does
 
-    def __init__(self, code, example):
+    def __init__(self, code, example, exact=False):
         self.elements = {}
+        self.exact = exact
 
     # ------------------------------------------------------------------------------------------ adjoints
 
@@ -222,13 +225,21 @@ cdef class Reverse(Sweep):
         """Add to the adjoint of a value."""
         if not self.active[v]:
             return 0
+        if self.exact and v in self.elements:
+            self.adjoint(v)
         if self.found[v] >= 0:
             g = self.binary(WG_ADD, self.found[v], g, self.code.kinds[v])
         self.found[v] = g
         return 0
 
     cdef int accumulate_element(self, int32_t v, int32_t offset, int32_t g) except -1:
+        cdef int32_t whole
         if not self.active[v]:
+            return 0
+        if self.exact and self.found[v] >= 0:
+            whole = self.laid_out(self.found[v], v)
+            g = self.binary(WG_ADD, emit(self.code, LOAD, whole, offset, -1, SCALAR), g, SCALAR)
+            self.found[v] = self.packed(whole, np.array([offset], dtype=np.int32), [g], self.code.kinds[v])
             return 0
         elements = self.elements.get(v)
         if elements is None:
@@ -240,7 +251,7 @@ cdef class Reverse(Sweep):
     cpdef int32_t adjoint(self, int32_t v) except -2:
         """The adjoint of a value as a whole; -1: zero."""
         cdef int32_t g = self.found[v], part
-        elements = self.elements.pop(v, None)
+        elements = self.elements.pop(v, None) if self.code.kinds[v] > FLAG else None
         if elements:
             offsets = np.array(sorted(elements), dtype=np.int32)
             part = self.packed(-1, offsets, [elements[offset] for offset in offsets.tolist()], self.code.kinds[v])
@@ -254,7 +265,7 @@ cdef class Reverse(Sweep):
         """Carry the adjoints from the results to the operands, last instruction first."""
         cdef Py_ssize_t i
         for i in range(self.size - 1, -1, -1):
-            if self.active[i] and (self.found[i] >= 0 or i in self.elements):
+            if self.active[i] and (self.found[i] >= 0 or (self.code.kinds[i] > FLAG and i in self.elements)):
                 self.pull(<int32_t>i)
 
     cdef int pull(self, int32_t i) except -1:
@@ -514,12 +525,12 @@ cdef int read_by(int op, int side) except -1:
     return reads[op][side]
 
 
-def pulled_back(Listing code, list seeds, list wrt, example):
+def pulled_back(Listing code, list seeds, list wrt, example, bint exact=False):
     """The list that gives the adjoints of some inputs.
 
     `seeds` are pairs of an output and the number of the input that is its cotangent; None: it is 1.
     """
-    cdef Reverse sweep = Reverse(code, example)
+    cdef Reverse sweep = Reverse(code, example, exact)
     cdef Listing longer = sweep.code
     cdef int32_t v, g
     sweep.mark(wrt)
@@ -554,55 +565,85 @@ def pushed_forward(Listing code, list seeds, list results, example):
     return longer
 
 
-def unrolled(Listing code, int32_t wrt, int32_t result, bint is_symmetric, Py_ssize_t most):
+def unrolled(Listing code, int32_t wrt, int32_t result, bint is_symmetric, Py_ssize_t most, bint by_rows, bint exact):
     """The list that gives a Jacobian element by element, where f works on the elements of x one by one.
 
     None where it does not, or where the list would have more than `most` instructions.
     A symmetric one is computed on one side of the diagonal.
     """
-    cdef Forward sweep
     cdef Listing longer
-    cdef Py_ssize_t i, j, n
-    cdef int32_t v, t
-    cdef list offsets = [], values = []
-    cdef dict loads = {}
+    cdef dict entries
     _, shape, strides = code.types[code.kinds[wrt]]
     _, rows, row_strides = code.types[code.kinds[result]]
     if strides is not None or row_strides is not None or not elementary(code, wrt, result):
         return None
+    offsets, results = code.packs[code.bs[result]] if code.ops[result] == PACK else (np.zeros(1, np.int32), [result])
+    pairs = list(zip(offsets.tolist(), [int(v) for v in results]))
+    if by_rows:
+        longer, entries = unrolled_rows(code, wrt, pairs, is_symmetric, most, exact)
+    else:
+        longer, entries = unrolled_columns(code, wrt, pairs, is_symmetric, most)
+    if longer is None:
+        return None
+    n = math.prod(shape)
+    if is_symmetric:
+        entries.update({(j, i): v for (i, j), v in list(entries.items())})
+    kind = longer.type_of((np.dtype(float), rows + shape, None))
+    order = sorted(entries)
+    if kind == SCALAR:
+        longer.outputs = [entries[order[0]] if order else longer.constant(0.0)]
+    else:
+        longer.packs.append((np.array([i * n + j for i, j in order], dtype=np.int32),
+                             np.array([entries[place] for place in order], dtype=np.int32)))
+        longer.outputs = [emit(longer, PACK, -1, len(longer.packs) - 1, -1, kind)]
+    return longer
+
+
+cdef tuple unrolled_columns(Listing code, int32_t wrt, list pairs, bint is_symmetric, Py_ssize_t most):
+    """A sweep forward for each element of x that is read; derivatives by (row, column)."""
+    cdef Forward sweep = Forward(code, None)
+    cdef Listing longer = sweep.code
+    cdef Py_ssize_t i
+    cdef int32_t v, one = longer.constant(1.0)
+    cdef dict loads = {}, entries = {}
+    if code.kinds[wrt] == SCALAR:
+        loads[0] = [wrt]
     for i in range(code.n):
         if code.ops[i] == LOAD and code.as_[i] == wrt:
             loads.setdefault(code.bs[i], []).append(<int32_t>i)
-    n = math.prod(shape)
-    elements = code.packs[code.bs[result]] if code.ops[result] == PACK else (np.zeros(1, np.int32), [result])
-    sweep = Forward(code, None)
-    longer = sweep.code
     sweep.mark([wrt])
-    one = longer.constant(1.0)
-    for j in range(n):
-        if shape and j not in loads:
-            continue
+    for column, readings in loads.items():
         sweep.clear()
-        for v in loads[j] if shape else [wrt]:
+        for v in readings:
             sweep.found[v] = one
         sweep.sweep()
-        for offset, v in zip(elements[0].tolist(), elements[1]):
-            t = sweep.found[v]
-            if t >= 0 and (not is_symmetric or offset <= j):
-                offsets.append(offset * n + j)
-                values.append(t)
-                if is_symmetric and offset < j:
-                    offsets.append(j * n + offset)
-                    values.append(t)
+        for row, v in pairs:
+            if sweep.found[v] >= 0 and (not is_symmetric or row <= column):
+                entries[row, column] = sweep.found[v]
         if longer.n > most:
-            return None
-    kind = longer.type_of((np.dtype(float), rows + shape, None))
-    if kind == SCALAR:
-        longer.outputs = [values[0] if values else longer.constant(0.0)]
-        return longer
-    order = np.argsort(offsets)
-    longer.outputs = [sweep.packed(-1, np.array(offsets, dtype=np.int32)[order], [values[k] for k in order], kind)]
-    return longer
+            return None, None
+    return longer, entries
+
+
+cdef tuple unrolled_rows(Listing code, int32_t wrt, list pairs, bint is_symmetric, Py_ssize_t most, bint exact):
+    """A sweep backwards for each element of the result; derivatives by (row, column)."""
+    cdef Reverse sweep = Reverse(code, None, exact)
+    cdef Listing longer = sweep.code
+    cdef int32_t v, one = longer.constant(1.0)
+    cdef dict entries = {}
+    sweep.mark([wrt])
+    for row, v in pairs:
+        sweep.clear()
+        sweep.elements = {}
+        sweep.accumulate(v, one)
+        sweep.sweep()
+        found = {0: sweep.found[wrt]} if code.kinds[wrt] == SCALAR else sweep.elements.get(wrt, {})
+        for column, g in found.items():
+            if g >= 0 and (not is_symmetric or column <= row):
+                entries[row, column] = g
+        if longer.n > most:
+            return None, None
+    return longer, entries
 
 
 cdef bint elementary(Listing code, int32_t wrt, int32_t result) except -1:

@@ -152,3 +152,13 @@ def _view(x, view):
     offset, shape, strides = view
     memory = _memory(x)
     return np.ndarray(shape, x.dtype, memory, offset, strides)
+
+
+def of_type(x, kind):
+    """A number, or an array with the strides of a type."""
+    dtype, shape, strides = kind
+    x = np.asarray(x, dtype)
+    wanted = np.empty(shape, dtype).strides if strides is None or strides == "flag" else strides
+    if not shape:
+        return x[()]
+    return x if x.shape == shape and x.strides == wanted else _copied(x, kind)

@@ -14,7 +14,7 @@ cdef class Listing:
     cdef int32_t *bs
     cdef int32_t *cs
     cdef int32_t *kinds                 # index into `types`
-    cdef readonly list types            # (dtype, shape, strides in bytes or None for C order); SCALAR and FLAG come first
+    cdef readonly list types            # (dtype, shape, strides or None for C order); SCALAR and FLAG come first
     cdef readonly list constants        # floats
     cdef readonly list arrays           # constant arrays
     cdef readonly list calls
@@ -26,6 +26,7 @@ cdef class Listing:
     cdef dict numbers                   # of the entries of types, constants and views, by what they are
 
     cdef int grow(self) except -1
+    cdef int reserve(self, Py_ssize_t capacity) except -1
     cdef int32_t constant(self, double c) except -1
     cdef int32_t view(self, int32_t a, tuple view, object dtype) except -1
     cdef int32_t type_of(self, tuple type) except -1

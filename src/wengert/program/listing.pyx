@@ -13,6 +13,7 @@ What does not fit into three columns lies in tables.
 cimport cython
 from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
 from libc.stdint cimport int16_t, int32_t
+from libc.string cimport memcpy
 
 import numpy as np
 
@@ -47,9 +48,12 @@ cdef class Listing:
         PyMem_RawFree(self.kinds)
 
     cdef int grow(self) except -1:
-        cdef Py_ssize_t capacity = max(64, 2 * self.capacity)
+        return self.reserve(max(64, 2 * self.capacity))
+
+    cdef int reserve(self, Py_ssize_t capacity) except -1:
+        """Make room for so many instructions."""
         if capacity > 0x7fffffff:
-            raise MemoryError("a program of more than 2**30 instructions: record a part of it, or write loops with arrays")
+            raise MemoryError("a program of more than 2**30 instructions: write loops with arrays, or record a part")
         self.ops = <int16_t *>PyMem_RawRealloc(self.ops, capacity * sizeof(int16_t))
         self.as_ = <int32_t *>PyMem_RawRealloc(self.as_, capacity * sizeof(int32_t))
         self.bs = <int32_t *>PyMem_RawRealloc(self.bs, capacity * sizeof(int32_t))
@@ -69,18 +73,23 @@ cdef class Listing:
         code.views = self.views
         code.guards = self.guards
         code.numbers = self.numbers
+        code.reserve(self.n + 64)
         return code
 
     cdef Listing copy(self):
         """The same list, to be made longer."""
         cdef Listing code = self.successor()
-        cdef Py_ssize_t i
+        code.reserve(3 * self.n + 64)
         code.calls = list(self.calls)
         code.packs = list(self.packs)
         code.inputs = list(self.inputs)
         code.outputs = list(self.outputs)
-        for i in range(self.n):
-            emit(code, self.ops[i], self.as_[i], self.bs[i], self.cs[i], self.kinds[i])
+        code.n = self.n
+        memcpy(code.ops, self.ops, self.n * sizeof(int16_t))
+        memcpy(code.as_, self.as_, self.n * sizeof(int32_t))
+        memcpy(code.bs, self.bs, self.n * sizeof(int32_t))
+        memcpy(code.cs, self.cs, self.n * sizeof(int32_t))
+        memcpy(code.kinds, self.kinds, self.n * sizeof(int32_t))
         return code
 
     cdef int32_t adopt(self, Listing other, Py_ssize_t i, const int32_t *of) except -1:
@@ -118,7 +127,7 @@ cdef class Listing:
 
     cdef int32_t constant(self, double c) except -1:
         """The value that is a constant number."""
-        key = ("constant", np.float64(c).tobytes())
+        cdef bytes key = bits_of(c)
         found = self.numbers.get(key)
         if found is None:
             found = self.numbers[key] = len(self.constants)
@@ -180,8 +189,13 @@ def restored(op, a, b, c, type, types, constants, arrays, calls, views, packs, g
     code.outputs = outputs
     for table, name in ((views, "view"),):
         code.numbers.update({(name, key): i for i, key in enumerate(table)})
-    code.numbers.update({("constant", np.float64(x).tobytes()): i for i, x in enumerate(constants)})
+    code.numbers.update({bits_of(x): i for i, x in enumerate(constants)})
     return code
+
+
+cdef bytes bits_of(double x):
+    """What tells constants apart: zeros of either sign, and NaNs."""
+    return (<char *>&x)[:sizeof(double)]
 
 
 cdef int_array(int32_t *column, Py_ssize_t n):
@@ -219,6 +233,32 @@ def operands(Listing code, Py_ssize_t i):
         found += code.packs[code.bs[i]][1].tolist()
     elif code.ops[i] == CALL:
         found += code.calls[code.as_[i]].operands
+    return found
+
+
+def kind_of(Listing code, Py_ssize_t i):
+    """Dtype, shape and strides of a value."""
+    return code.types[code.kinds[i]]
+
+
+def stacked(Listing code, list items, tuple shape):
+    """The list with one output: an array of numbers, each a constant float, or an output given by its index.
+
+    None where such an output is no number.
+    """
+    cdef Listing found = code.copy()
+    cdef list values = []
+    for item in items:
+        if type(item) is float:
+            values.append(found.constant(item))
+        elif code.kinds[<int32_t>code.outputs[item]] == SCALAR:
+            values.append(code.outputs[item])
+        else:
+            return None
+    if shape != ():
+        found.packs.append((np.arange(len(values), dtype=np.int32), np.array(values, dtype=np.int32)))
+        values = [emit(found, PACK, -1, len(found.packs) - 1, -1, found.type_of((np.dtype(float), shape, None)))]
+    found.outputs = values
     return found
 
 

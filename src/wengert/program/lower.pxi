@@ -46,7 +46,7 @@ cdef int fill_tables() except -1:
     for op, found in ((CUBE, WG_M_CUBE), (FOURTH, WG_M_FOURTH), (ROOT, WG_M_ROOT)):
         machine_op[op] = found
         reads[op] = 1
-    for op in (Op.NOT, Op.ISNAN, Op.LOAD, Op.VIEW, Op.SUM, Op.GUARD):
+    for op in (Op.NOT, Op.ISNAN, Op.LOAD, Op.VIEW, Op.SUM, Op.GUARD, Op.PACK):
         reads[op] = 1
     reads[<int>Op.SELECT] = 7
     reads[<int>Op.PLACE] = 5
@@ -174,7 +174,7 @@ cdef class PythonStep:
 cdef class Step:
     cdef int kind
     cdef tuple shape
-    cdef list members
+    cdef const int32_t[::1] members     # instructions
 
 
 @cython.final
@@ -185,6 +185,8 @@ cdef class Lowering:
     cdef bint exact
     cdef int32_t[::1] op, a, b, c, type
     cdef Py_ssize_t n
+    cdef int32_t[::1] read          # operands of all instructions
+    cdef int32_t[::1] first         # those of instruction i are from first[i] to first[i + 1]
     cdef list layouts               # of types; None for numbers
     cdef int32_t[::1] under         # what a VIEW views in the end, else itself
     cdef int64_t[::1] low           # bytes from the lowest address of that to its own
@@ -198,7 +200,8 @@ cdef class Lowering:
     cdef dict arrays                # numbers of arrays, by root and first element
     cdef int array_count
     cdef int32_t[::1] slot
-    cdef list free_slots
+    cdef int32_t[::1] free_slots    # the first `free` ones
+    cdef Py_ssize_t free
     cdef int slots
     cdef dict constants             # slot of each constant, by its bits
     cdef list loops                 # kernels whose loops are run
@@ -216,7 +219,8 @@ cdef class Lowering:
         self.n = self.op.shape[0]
         self.layouts = [None, None] + [Layout(*kind) for kind in listing.types[2:]]
         self.roots, self.root_of, self.arrays = [], {}, {}
-        self.free_slots, self.loops, self.emitted = [], [], []
+        self.loops, self.emitted = [], []
+        self.free_slots = np.empty(self.n, np.int32)
         self.slots = 1                              # the first one is for what is not read
         self.constants = {}
         self.chunks = self.sums = self.pointers = 1
@@ -227,6 +231,7 @@ cdef class Lowering:
         self.slot = np.zeros(self.n, np.int32)
         if not exact:
             self.find_powers()
+        self.find_operands()
         self.schedule()
         self.find_last_uses()
         self.find_roots_and_emit()
@@ -242,21 +247,41 @@ cdef class Lowering:
 
     cdef list operands(self, Py_ssize_t i):
         """Ids of the values that an instruction reads."""
-        cdef int op = self.op[i]
-        cdef int mask = reads[op]
-        cdef list found = []
-        if op == Op.CALL:
-            return list(self.listing.calls[self.a[i]].operands)
-        if op == Op.PACK:
-            found = [int(v) for v in self.listing.packs[self.b[i]][1]]
-            mask = 1
-        if mask & 1 and self.a[i] >= 0:
-            found.append(self.a[i])
-        if mask & 2 and self.b[i] >= 0:
-            found.append(self.b[i])
-        if mask & 4 and self.c[i] >= 0:
-            found.append(self.c[i])
-        return found
+        cdef Py_ssize_t j
+        return [self.read[j] for j in range(self.first[i], self.first[i + 1])]
+
+    cdef int find_operands(self) except -1:
+        cdef Py_ssize_t i, j, n = 0
+        cdef int mask
+        cdef int32_t[::1] read
+        cdef const int32_t[::1] many
+        cdef dict lists = {}        # what calls and packs read
+        for i in range(self.n):
+            if self.op[i] == Op.CALL:
+                lists[i] = np.array(self.listing.calls[self.a[i]].operands, np.int32)
+            elif self.op[i] == Op.PACK:
+                lists[i] = np.asarray(self.listing.packs[self.b[i]][1], np.int32)
+        self.first = np.empty(self.n + 1, np.int32)
+        self.read = read = np.empty(3 * self.n + sum(map(len, lists.values())), np.int32)
+        for i in range(self.n):
+            self.first[i] = <int32_t>n
+            mask = reads[self.op[i]]
+            if self.op[i] == Op.CALL or self.op[i] == Op.PACK:
+                many = lists[i]
+                for j in range(many.shape[0]):
+                    read[n] = many[j]
+                    n += 1
+            if mask & 1 and self.a[i] >= 0:
+                read[n] = self.a[i]
+                n += 1
+            if mask & 2 and self.b[i] >= 0:
+                read[n] = self.b[i]
+                n += 1
+            if mask & 4 and self.c[i] >= 0:
+                read[n] = self.c[i]
+                n += 1
+        self.first[self.n] = <int32_t>n
+        return 0
 
     cdef bint has_loop(self, int op):
         return kernel_of(op).loop != NULL
@@ -267,16 +292,17 @@ cdef class Lowering:
             return False
         return self.exact or op == WG_ERFC or not (of_numbers or wg_is_vector_code(op) or not self.has_loop(op))
 
-    cdef bint is_for_numbers(self, Py_ssize_t i, list operands):
+    cdef bint is_for_numbers(self, Py_ssize_t i) except -1:
         cdef int op = self.op[i]
+        cdef Py_ssize_t j
         if op == Op.LOAD:
             return self.layout(self.a[i]).kind != OTHER
         if op == Op.GUARD:
             return self.is_number(self.a[i]) and is_plain_number(self.listing.guards[self.b[i]][0])
         if not self.is_number(i) or machine_op[op] < 0:
             return False
-        for u in operands:
-            if not self.is_number(u):
+        for j in range(self.first[i], self.first[i + 1]):
+            if not self.is_number(self.read[j]):
                 return False
         return not self.in_loop(op, True) or self.has_loop(op)
 
@@ -336,15 +362,15 @@ cdef class Lowering:
         cdef Step step = Step.__new__(Step)
         step.kind = kind
         step.shape = shape
-        step.members = []
         self.steps.append(step)
         return len(self.steps) - 1
 
     cdef int schedule(self) except -1:
-        cdef Py_ssize_t i, s, numbers = -1
+        cdef Py_ssize_t i, j, s, numbers = -1
         cdef int op, need
         cdef list operands
         cdef Layout layout
+        cdef int32_t[::1] member = np.full(self.n, -1, np.int32)
         self.steps = []
         self.latest = {}
         for i in range(self.n):
@@ -357,21 +383,25 @@ cdef class Lowering:
                 continue
             if op == Op.INPUT or op == Op.CONST or op == Op.ARRAY:
                 continue
-            operands = self.operands(i)
-            if self.is_for_numbers(i, operands):
+            if self.is_for_numbers(i):
                 need = -1
-                for u in operands:
-                    need = max(need, self.step[<Py_ssize_t>u])
+                for j in range(self.first[i], self.first[i + 1]):
+                    need = max(need, self.step[self.read[j]])
                 if numbers < 0 or numbers < need:
                     numbers = self.new_step(NUMBERS, None)
                 s = numbers
-            elif self.is_for_vectors(i, operands):
-                s = self.vector_step(i, operands)
             else:
-                pack = op == Op.PACK and self.layout(i).kind == DOUBLES
-                s = self.new_step(PACKING if pack else PYTHON, None)
-            self.step[i] = s
-            (<Step>self.steps[s]).members.append(i)
+                operands = self.operands(i)
+                if self.is_for_vectors(i, operands):
+                    s = self.vector_step(i, operands)
+                else:
+                    pack = op == Op.PACK and self.layout(i).kind == DOUBLES
+                    s = self.new_step(PACKING if pack else PYTHON, None)
+            self.step[i] = member[i] = <int32_t>s
+        order = np.argsort(member, kind="stable").astype(np.int32)
+        bounds = np.searchsorted(np.asarray(member)[order], np.arange(len(self.steps) + 1)).tolist()
+        for s in range(len(self.steps)):
+            (<Step>self.steps[s]).members = order[bounds[s]:bounds[s + 1]]
         return 0
 
     cdef Py_ssize_t vector_step(self, Py_ssize_t i, list operands) except -1:
@@ -396,7 +426,7 @@ cdef class Lowering:
         return s
 
     cdef int find_last_uses(self) except -1:
-        cdef Py_ssize_t s, i, u, w, position = 0
+        cdef Py_ssize_t s, i, j, m, u, position = 0
         cdef Step step
         self.last = np.full(self.n, -1, np.int32)
         self.needed = np.zeros(self.n, np.int8)
@@ -404,11 +434,12 @@ cdef class Lowering:
             step = self.steps[s]
             if step.kind != NUMBERS:
                 position += 1
-            for i in step.members:
+            for m in range(step.members.shape[0]):
+                i = step.members[m]
                 if step.kind == NUMBERS:
                     position += 1
-                for u in self.operands(i):
-                    self.use(u, s, position)
+                for j in range(self.first[i], self.first[i + 1]):
+                    self.use(self.read[j], s, position)
         for u in self.listing.outputs:
             self.use(u, END, END)
         return 0
@@ -549,8 +580,9 @@ cdef class Lowering:
         return found
 
     cdef int32_t new_slot(self, Py_ssize_t i) except -1:
-        if self.free_slots:
-            self.slot[i] = self.free_slots.pop()
+        if self.free:
+            self.free -= 1
+            self.slot[i] = self.free_slots[self.free]
         else:
             self.slot[i] = self.slots
             self.slots += 1
@@ -560,7 +592,8 @@ cdef class Lowering:
         """Give a slot back behind its last use; constants keep theirs."""
         if self.is_number(u) and self.last[u] <= position and self.op[u] != Op.CONST:
             self.last[u] = END                  # once
-            self.free_slots.append(self.slot[u])
+            self.free_slots[self.free] = self.slot[u]
+            self.free += 1
         return 0
 
     cdef int loop_number(self, int op) except -1:
@@ -571,14 +604,13 @@ cdef class Lowering:
 
     cdef Py_ssize_t emit_numbers(self, Step step, Py_ssize_t position) except -1:
         cdef int32_t[:, ::1] code = np.zeros((2 * len(step.members) + 1, 4), np.int32)
-        cdef Py_ssize_t t = 0, i, u
+        cdef Py_ssize_t t = 0, i, j, m
         cdef int op
-        cdef list operands
         cdef Layout layout
-        for i in step.members:
+        for m in range(step.members.shape[0]):
+            i = step.members[m]
             position += 1
             op = self.op[i]
-            operands = self.operands(i)
             if op == Op.LOAD:
                 layout = self.layout(self.a[i])
                 code[t, 0] = WG_M_LOAD if layout.kind == DOUBLES else WG_M_LOAD_BOOL
@@ -600,8 +632,8 @@ cdef class Lowering:
                 if self.in_loop(op, True):
                     code[t, 0] = WG_M_LOOP
                     code[t + 1, 1] = self.loop_number(op)
-            for u in operands:
-                self.release(u, position)
+            for j in range(self.first[i], self.first[i + 1]):
+                self.release(self.read[j], position)
             if op != Op.GUARD:
                 code[t, 3] = self.new_slot(i)
                 self.release(i, position)

@@ -29,7 +29,13 @@ def lowered(Listing code):
     """The list as it is run: what is differentiated no more needs no mark where its derivative is zero."""
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
-    cdef int32_t *of = <int32_t *>PyMem_Malloc(max(1, code.n) * sizeof(int32_t))
+    cdef int32_t *of
+    for i in range(code.n):
+        if code.ops[i] == STOP:
+            break
+    else:
+        return code
+    of = <int32_t *>PyMem_Malloc(code.n * sizeof(int32_t))
     if of == NULL:
         raise MemoryError()
     try:
@@ -100,37 +106,42 @@ cdef int end(Listing code, const int32_t *of, Listing found) except -1:
 
 # ---------------------------------------------------------------------------------------------- what is equal
 
+cdef struct Entry:
+    int32_t value
+    uint32_t hash
+
+
 def shared(Listing code):
     """The list in which equal instructions on equal operands are one."""
     cdef Listing found = code.successor()
     cdef Py_ssize_t i, size = 1024
     cdef int32_t *of = <int32_t *>PyMem_Malloc(max(1, code.n) * sizeof(int32_t))
-    cdef int32_t *table
-    cdef int32_t v, other
-    cdef uint32_t h
+    cdef Entry *table
+    cdef int32_t v
+    cdef uint32_t h, hash
     while size < 2 * code.n:
         size *= 2
-    table = <int32_t *>PyMem_Malloc(size * sizeof(int32_t))
+    table = <Entry *>PyMem_Malloc(size * sizeof(Entry))
     if of == NULL or table == NULL:
         PyMem_Free(of)
         PyMem_Free(table)
         raise MemoryError()
-    memset(table, 0xff, size * sizeof(int32_t))
+    memset(table, 0xff, size * sizeof(Entry))
     try:
         for i in range(code.n):
             v = of[i] = copied(code, i, of, found)
             if not is_shareable(code.ops[i]):
                 continue
             sort_operands(found, v)
-            h = hashed(found, v) & <uint32_t>(size - 1)
-            while table[h] >= 0 and not is_equal(found, table[h], v):
+            hash = hashed(found, v)
+            h = hash & <uint32_t>(size - 1)
+            while table[h].value >= 0 and not (table[h].hash == hash and is_equal(found, table[h].value, v)):
                 h = (h + 1) & <uint32_t>(size - 1)
-            other = table[h]
-            if other < 0:
-                table[h] = v
+            if table[h].value < 0:
+                table[h].value, table[h].hash = v, hash
             else:
                 found.n = v         # it is there already
-                of[i] = other
+                of[i] = table[h].value
         end(code, of, found)
     finally:
         PyMem_Free(of)
@@ -190,7 +201,13 @@ def folded(Listing code):
 cdef int32_t loaded(Listing code, int32_t i, dict places) except -1:
     """The element of an array whose making is known."""
     cdef int32_t a = code.as_[i], offset = code.bs[i], base
-    while code.ops[a] == PACK:
+    while code.ops[a] == PACK or code.ops[a] == PLACE:
+        if code.ops[a] == PLACE:
+            if code.as_[a] < 0 and code.kinds[code.cs[a]] == SCALAR:     # filled with a number
+                a = code.cs[a]
+                code.n = i
+                return a
+            break
         known = places.get(a)
         if known is None:
             offsets, values = code.packs[code.bs[a]]
@@ -238,15 +255,13 @@ cdef int32_t reduced(Listing code, int32_t i) except -1:
         return code.as_[a]
     if code.kinds[i] > FLAG or not left or (b >= 0 and not right):
         return i
-    if LESS <= op <= ISNAN:
-        value = evaluated(op, x, y)
-        if code.kinds[i] == FLAG:
-            code.n = i
-            i = code.constant(value)
-            code.kinds[i] = FLAG
-            return i
-    elif op == STRONG:
+    if op == STRONG:
         value = 0.0 if x == 0.0 or y == 0.0 else x * y
+    elif op >= LESS:
+        code.n = i
+        i = code.constant(evaluated(op, x, y))
+        code.kinds[i] = FLAG
+        return i
     elif op < WG_ADD:
         value = (<Kernel>by_opcode[op]).value1(x)
     elif op == WG_POW:

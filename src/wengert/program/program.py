@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
+import pickle
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
+from wengert.containers import children_of, input_leaf, split
 from wengert.program import derive, passes
 from wengert.program.evaluate import example_of
-from wengert.program.leaves import key_of
-from wengert.program.listing import printed
+from wengert.program.leaves import fill, key_of, mapped
+from wengert.program.listing import kind_of, operands, printed, stacked
+from wengert.program.opcodes import Op
 from wengert.program.vm import Machine
+from wengert.transforms.costs import is_forward
 
 #: of the pickled form; another one is refused with what to do
 VERSION = 1
@@ -22,213 +28,332 @@ _MOST = 20_000
 _MOST_EACH = 64
 
 
+class Slot:
+    """The place of a leaf in a container: its number."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int):
+        self.number = number
+
+
+class NotDerivable(TypeError):
+    """The derivative of this program is no program: the message says why."""
+
+
+def as_floats(x: Any, name: str) -> Any:
+    """An argument as derivatives take it: lists of numbers are arrays, integers floats."""
+    leaves, restore = split(x)
+    return restore([input_leaf(leaf, name, True) for leaf in leaves])
+
+
+def as_inputs(x: Any, name: str) -> Any:
+    """The same for programs, whose arrays are in C order."""
+    leaves, restore = split(as_floats(x, name))
+    return restore([np.asarray(leaf, order="C") if isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
+
+
 class Form:
-    """How arguments become the inputs of a list: their static part, and how many leaves each has."""
+    """How arguments become the inputs of a list: their static part, and the leaves of each."""
 
     def __init__(self, args: tuple, kwargs: dict):
         self.leaves: list = []
         self.others: list = []
-        self.counts = []
+        self.templates = []
         parts = []
         for x in args:
-            before = len(self.leaves)
+            first = len(self.leaves)
             parts.append(key_of(x, self.leaves, self.others))
-            self.counts.append(len(self.leaves) - before)
+            self.templates.append(fill(x, map(Slot, range(first, len(self.leaves)))))
         self.keywords = tuple(sorted((name, key_of(x, self.leaves, self.others)) for name, x in kwargs.items()))
         self.key = (tuple(parts), self.keywords)
 
-    def with_argument(self, position: int, x) -> Form:
-        """The form of a call with one more argument."""
+    def with_direction(self, direction) -> Form:
+        """The form of a call with one more argument, the second."""
         form = copy.copy(self)
         leaves: list = []
         parts, keywords = self.key
-        form.key = ((*parts[:position], key_of(x, leaves, []), *parts[position:]), keywords)
-        form.counts = [*self.counts[:position], len(leaves), *self.counts[position:]]
+        number = self.direction
+        form.key = ((parts[0], key_of(direction, leaves, []), *parts[1:]), keywords)
+        form.templates = [self.templates[0], Slot(number), *[_shifted(x, 1) for x in self.templates[1:]]]
         return form
+
+    @property
+    def direction(self) -> int:
+        """Number of the leaf of a second argument that would be put in."""
+        return len(_slots_of(self.templates[0])) if self.templates else 0
 
     def inputs_of(self, position: int) -> list[int]:
         """Numbers of the leaves of an argument."""
-        start = sum(self.counts[:position])
-        return list(range(start, start + self.counts[position]))
+        return _slots_of(self.templates[position])
+
+
+def _slots_of(template):
+    found: list = []
+    mapped(template, lambda x: found.append(x.number) if type(x) is Slot else None)
+    return found
+
+
+def _shifted(template, by):
+    return mapped(template, lambda x: Slot(x.number + by) if type(x) is Slot else x)
 
 
 class Result:
-    """How the outputs of a list become what f returned."""
+    """How the outputs of a list become what f returned: that, with slots in the place of what depends on the inputs."""
 
-    def __init__(self, restore, kinds: list):
-        self.restore = restore
-        self.kinds = kinds  # of each leaf: None for an array or number, list or tuple, or a constant in a `Constant`
+    def __init__(self, template: Any):
+        self.template = template
 
     def __call__(self, found: list) -> Any:
-        found = iter(found)
-        leaves = [kind.value if type(kind) is Constant else _leaf(kind, next(found)) for kind in self.kinds]
-        return leaves[0] if self.restore is None else self.restore(leaves)
+        return mapped(self.template, lambda x: found[x.number] if type(x) is Slot else _own(x))
 
 
-class Constant:
-    """A part of the result that is no array."""
-
-    def __init__(self, value):
-        self.value = value
+def _own(x):
+    return x.copy() if type(x) is np.ndarray else x
 
 
-def _leaf(kind, x):
-    return x if kind is None else kind(x)
-
-
-_ONE = Result(None, [None])
+_ONE = Result(Slot(0))
 
 
 class Program:
     """A function as a list of instructions, to be run without Python, and to be differentiated as a list.
 
-    Made by `wengert.record`.
+    Made by `wengert.record`.  A program never changes: it may be called from any number of threads, copied and pickled.
+
+    ``program(x, *args)`` gives what the function returns, ``program(x, out=y)`` writes it into an array.
+    Floats and float arrays among the arguments are inputs; they have the shapes, dtypes and strides of the recording.
+    All else has the values of the recording: integers, flags, strings, and what the function read from outside.
+    ``len(program)`` is the number of instructions, ``print(program)`` lists them, one on a line.
+
+    Raises
+    ------
+    GuardError
+        By a call for which the function takes another branch than at the point of the recording.
+    ValueError
+        By a call with arguments of another form.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> program = wg.record(lambda x: np.sin(x[0]) * x[1], [0.0, 2.0])
+    >>> program([0.0, 3.0])
+    np.float64(0.0)
+    >>> program.grad()([0.0, 3.0])
+    array([3., 0.])
+    >>> print(program)
+    v0: float64[2] = input 0
+    v1 = v0[0]
+    v2 = sin(v1)
+    v3 = v0[1]
+    v4 = multiply(v2, v3)
+    return v4
     """
 
-    def __init__(self, name, listing, form, result, exact, captured=(), example=()):
+    def __init__(self, name, listing, form, result, exact, example, floats=1):
         self._name = name
         self._listing = listing
         self._form = form
         self._result = result
         self._exact = exact
-        self._captured = captured
-        self._example = list(example)
-        self._machine = None
-        self._expanded = None
+        self._example = list(example)  # the leaves at which it was recorded
+        self._floats = floats  # so many arguments are taken as derivatives take them
+        self._reset()
+
+    def _reset(self):
+        """Forget what is made when it is needed."""
+        self._machine = self._expanded = None
         self._derived: dict = {}
 
     # ------------------------------------------------------------------------------------------ running
 
-    def run(self, leaves: list) -> list:
+    def run(self, leaves: list, out: list | None = None) -> list:
         """Outputs at the leaves of the arguments and of what is captured."""
-        return self.machine.run(leaves)
+        return self.machine.run(leaves, out)
+
+    def attempt(self, leaves: list) -> list | int:
+        """The same; a number in the place of the outputs if a guard fails."""
+        return self.machine.attempt(leaves)
 
     @property
     def machine(self) -> Machine:
         """What runs the list, made at the first call."""
         if self._machine is None:
-            self._machine = Machine(passes.lowered(self._listing), self._exact)
+            code = passes.simplified(self._listing) if self._exact else self._listing
+            self._machine = Machine(passes.lowered(code), self._exact)
         return self._machine
 
-    def restore(self, found: list) -> Any:
-        """What the function returns, of the outputs."""
-        return self._result(found)
+    @property
+    def restore(self) -> Result | None:
+        """What makes the result of the outputs; None where it is the first one itself."""
+        return None if type(self._result.template) is Slot else self._result
 
     def __call__(self, *args, out=None, **kwargs):
+        floats = self._floats
+        args = (*[as_inputs(x, self._name) for x in args[:floats]], *args[floats:])
         form = Form(args, kwargs)
-        if form.key != self._form.key:
+        if form.key != self._form.key and (self._exact or _unlaid(form.key) != _unlaid(self._form.key)):
             raise ValueError(_another(self, form))
-        y = self._result(self.run([*form.leaves, *self._captured]))
+        restore = self.restore
         if out is None:
-            return y
-        out[...] = y
-        return out
+            y = self.run(form.leaves)
+            return y[0] if restore is None else restore(y)
+        if restore is not None:
+            raise TypeError(f"{self._name}: out= needs a single array as result")
+        if np.shape(out) != self._shape:
+            raise ValueError(f"{self._name}: out= has shape {np.shape(out)}, the result has shape {self._shape}")
+        return self.run(form.leaves, [out])[0]
+
+    @property
+    def _shape(self):
+        """Of the only array or number that is returned."""
+        return kind_of(self._listing, self._listing.outputs[0])[1]
 
     # ------------------------------------------------------------------------------------------ derivatives
 
     def grad(self, argnums: int = 0) -> Program:
-        """Program of the gradient in one argument."""
-        return self._made(("grad", argnums), self._grad, argnums)
+        """Program of the gradient in one argument, an array or a container of arrays; the function gives one number."""
+        return self._made("grad", argnums)
 
     def _grad(self, argnums):
-        code = self._differentiable()
-        (y,) = self._outputs("grad")
-        if code.types[code.type[y]][1] != ():
-            raise TypeError(f"grad({self._name}): the function must return a single number: use jacobian()")
-        wrt = [code.inputs[i] for i in self._form.inputs_of(argnums)]
-        return self._like("grad", derive.pulled_back(code, [(y, None)], wrt, self._example), self._in_form(len(wrt)))
+        code, y = self._differentiable("grad")
+        if kind_of(code, y)[1] != ():
+            raise NotDerivable(f"grad({self._name}): the function must return a single number: use jacobian()")
+        wrt = self._inputs("grad", argnums)
+        longer = derive.pulled_back(code, [(y, None)], [code.inputs[i] for i in wrt], self._example, self._exact)
+        return self._like(f"grad({self._name})", longer, Result(self._in_form(argnums, 0)))
 
     def vjp(self, argnums: int = 0) -> Program:
         """Program of ``(x, cotangent, *args)`` that gives the value and the pullback of the cotangent."""
-        return self._made(("vjp", argnums), self._vjp, argnums)
+        return self._made("vjp", argnums)
 
     def _vjp(self, argnums):
-        code = self._differentiable()
-        (y,) = self._outputs("vjp")
-        wrt = [code.inputs[i] for i in self._form.inputs_of(argnums)]
-        number = self._form.counts[0]
-        return self._with_direction("vjp", derive.pulled_back(code, [(y, number)], wrt, self._example), y, len(wrt))
+        code, y = self._differentiable("vjp")
+        wrt = self._inputs("vjp", argnums)
+        seed = (y, self._form.direction)
+        longer = derive.pulled_back(code, [seed], [code.inputs[i] for i in wrt], self._example, self._exact)
+        return self._with_direction("vjp", longer, y, self._in_form(argnums, 1))
 
     def jvp(self, argnums: int = 0) -> Program:
         """Program of ``(x, direction, *args)`` that gives the value and the derivative in the direction."""
-        return self._made(("jvp", argnums), self._jvp, argnums)
+        return self._made("jvp", argnums)
 
     def _jvp(self, argnums):
-        code = self._differentiable()
-        (y,) = self._outputs("jvp")
-        (x,) = [code.inputs[i] for i in self._form.inputs_of(argnums)]
-        number = self._form.counts[0]
-        return self._with_direction("jvp", derive.pushed_forward(code, [(x, number)], [y], self._example), y, 1)
+        code, y = self._differentiable("jvp")
+        x = code.inputs[self._input("jvp", argnums)]
+        longer = derive.pushed_forward(code, [(x, self._form.direction)], [y], self._example)
+        return self._with_direction("jvp", longer, y, Slot(1))
 
-    def _with_direction(self, word, longer, y, count):
+    def _with_direction(self, word, longer, y, template):
         """The program of a value and a derivative in a direction, which is the second argument."""
-        number = self._form.counts[0]
-        direction = example_of(longer.types[longer.type[longer.inputs[number]]])
+        number = self._form.direction
+        direction = example_of(kind_of(longer, longer.inputs[number]))
         longer.outputs = [y, *longer.outputs]
-        made = self._like(word, longer, Result(lambda found: (found[0], *found[1:]), [None] * (1 + count)))
-        made._form = self._form.with_argument(1, direction)
+        made = self._like(f"{word}({self._name})", longer, Result((Slot(0), template)))
+        made._form = self._form.with_direction(direction)
         made._example.insert(number, direction)
+        made._floats += 1
         return made
 
     def hvp(self, argnums: int = 0) -> Program:
         """Program of ``(x, v, *args)`` that gives the product of the Hessian with `v`."""
-        return self._made(("hvp", argnums), self._hvp, argnums)
+        return self._made("hvp", argnums)
 
     def _hvp(self, argnums):
         made = self.grad(argnums)._jvp(argnums)
-        made._listing.outputs = made._listing.outputs[1:]
-        made._listing = passes.simplified(made._listing)
-        made._result = _ONE
-        return made.with_name(f"hvp({self._name})")
+        longer = made._listing
+        longer.outputs = longer.outputs[1:]
+        hvp = made._like(f"hvp({self._name})", longer, _ONE)
+        hvp._form = made._form
+        return hvp
 
     def jacobian(self, argnums: int = 0) -> Program:
-        """Program of the Jacobian in one argument, of shape ``y.shape + x.shape``."""
-        return self._made(("jacobian", argnums), self._jacobian, argnums, False)
+        """Program of the Jacobian of one array in one array, of shape ``y.shape + x.shape``."""
+        return self._made("jacobian", argnums)
+
+    def _jacobian(self, argnums):
+        return self._unrolled(f"jacobian({self._name})", argnums, False)
 
     def hessian(self, argnums: int = 0) -> Program:
-        """Program of the Hessian in one argument, exactly symmetric."""
-        return self._made(("hessian", argnums), self._hessian, argnums)
+        """Program of the Hessian in one array, exactly symmetric; the function gives one number."""
+        return self._made("hessian", argnums)
 
     def _hessian(self, argnums):
-        return self.grad(argnums)._jacobian(argnums, True, "hessian", self._name)
+        return self.grad(argnums)._unrolled(f"hessian({self._name})", argnums, True)
 
-    def _jacobian(self, argnums, is_symmetric, word="jacobian", name=None):
-        code = self._differentiable()
-        (y,) = self._outputs(word)
-        (x,) = [code.inputs[i] for i in self._form.inputs_of(argnums)]
+    def _unrolled(self, name, argnums, is_symmetric):
+        code, y = self._differentiable("jacobian")
+        x = code.inputs[self._input("jacobian", argnums)]
+        n, m = (math.prod(kind_of(code, v)[1]) for v in (x, y))
+        by_rows = not is_forward(n, m) if self._exact else m < n  # bit for bit in the mode of the eager drivers
         most = max(_MOST, _MOST_EACH * len(code))
-        longer = derive.unrolled(code, x, y, is_symmetric, most)
-        made = self._like(word, longer, _ONE) if longer is not None else Stacked(self, argnums, is_symmetric)
-        return made.with_name(f"{word}({name or self._name})")
+        longer = derive.unrolled(code, x, y, is_symmetric, most, by_rows, self._exact)
+        return Stacked(self, argnums, is_symmetric, name, by_rows) if longer is None else self._like(name, longer, _ONE)
 
-    def _differentiable(self):
+    def _made(self, word, argnums):
+        """A derivative, made once."""
+        key = word, argnums
+        if key not in self._derived:
+            self._derived[key] = getattr(self, f"_{word}")(argnums)
+        return self._derived[key]
+
+    def _differentiable(self, word):
+        """The list in which all is differentiable, and its one output."""
         if self._expanded is None:
-            self._expanded = passes.simplified(derive.expanded(self._listing))
-        return self._expanded
+            code = self._one_array(word)
+            dtype = kind_of(code, code.outputs[0])[0]
+            if dtype.kind != "f":
+                raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return floats")
+            self._expanded = self._passed(derive.expanded(code))
+        return self._expanded, self._expanded.outputs[0]
 
-    def _outputs(self, word):
-        """The one output that is differentiated."""
-        found = self._differentiable().outputs
-        if len(found) != 1:
-            raise TypeError(f"{word}({self._name}): the function must return one array or number")
-        return found
-
-    def _made(self, key, make, *args):
-        found = self._derived.get(key)
+    def _one_array(self, word):
+        """The list that gives the result as one array or number."""
+        template = self._result.template
+        if type(template) is Slot:
+            return self._listing
+        error = NotDerivable(f"{word}({self._name}): the function must return one array or number")
+        if children_of(template) is not None:
+            raise error
+        try:
+            items = np.array(template, dtype=object)
+            numbers = [item.number if type(item) is Slot else float(item) for item in items.flat]
+        except (TypeError, ValueError):
+            raise error from None
+        found = stacked(self._listing, numbers, items.shape)
         if found is None:
-            found = self._derived[key] = make(*args)
+            raise error
         return found
 
-    def _in_form(self, count):
-        return _ONE if count == 1 else Result(tuple, [None] * count)
+    def _inputs(self, word, argnums):
+        """Numbers of the inputs that an argument gives."""
+        if not isinstance(argnums, int) or not 0 <= argnums < len(self._form.templates):
+            raise TypeError(
+                f"{word}({self._name}): argnums={argnums!r}, but the program has {len(self._form.templates)} positional "
+                "arguments, of which one is differentiated"
+            )
+        found = self._form.inputs_of(argnums)
+        if not found or any(kind_of(self._listing, self._listing.inputs[i])[0].kind != "f" for i in found):
+            raise NotDerivable(f"{word}({self._name}): argument {argnums} holds no floats: record it with some")
+        return found
 
-    def _like(self, word, listing, result):
-        return Program(f"{word}({self._name})", passes.simplified(listing), self._form, result, self._exact,
-                       self._captured, self._example)
+    def _input(self, word, argnums):
+        """The number of the one input that an argument is."""
+        found = self._inputs(word, argnums)
+        if type(self._form.templates[argnums]) is not Slot:
+            raise NotDerivable(f"{word}({self._name}): argument {argnums} is a container: pass one array")
+        return found[0]
 
-    def with_name(self, name: str) -> Program:
-        self._name = name
-        return self
+    def _in_form(self, argnums, first):
+        """The argument with slots in the places of its arrays, numbered from `first` on."""
+        template = self._form.templates[argnums]
+        return _shifted(template, first - self._form.inputs_of(argnums)[0])
+
+    def _like(self, name, listing, result):
+        return Program(name, self._passed(listing), self._form, result, self._exact, self._example, self._floats)
+
+    def _passed(self, listing):
+        """The list after the passes; in an exact one derivatives add up in the order of its instructions."""
+        return passes.live(listing) if self._exact else passes.simplified(listing)
 
     # ------------------------------------------------------------------------------------------ what it is
 
@@ -241,37 +366,195 @@ class Program:
     def __str__(self):
         return printed(self._listing)
 
+    def explain(self) -> Summary:
+        """What the program consists of: its inputs and outputs, guards, instructions by kind, and memory.
+
+        Examples
+        --------
+        >>> import numpy as np, wengert as wg
+        >>> wg.record(lambda x: np.sum(np.exp(x)) if x[0] > 0 else x[1], np.ones(1000)).explain()
+        <lambda>: 6 instructions, 0 bytes
+        """
+        return _summary(self)
+
+    def __getstate__(self):
+        state = {**self.__dict__, "_version": VERSION}
+        for name in ("_machine", "_expanded", "_derived"):
+            del state[name]
+        return state
+
+    def __setstate__(self, state):
+        version = state.pop("_version", None)
+        if version != VERSION:
+            raise ValueError(
+                f"this program was saved in form {version}, and this version of wengert reads form {VERSION}: record "
+                "it again"
+            )
+        self.__dict__.update(state)
+        self._reset()
+
+    def save(self, path: Any) -> None:
+        """Write the program into a file, by `pickle`."""
+        with open(path, "wb") as file:
+            pickle.dump(self, file, protocol=5)
+
+    @classmethod
+    def load(cls, path: Any) -> Program:
+        """The program in a file; as with `pickle`, only from files that you trust.
+
+        Raises
+        ------
+        ValueError
+            If another version of wengert wrote it in another form: record it again.
+        TypeError
+            If something else is in the file.
+        """
+        with open(path, "rb") as file:
+            found = pickle.load(file)
+        if not isinstance(found, cls):
+            raise TypeError(f"{path} holds no program, but a {type(found).__name__}")
+        return found
+
+
+def _unlaid(key):
+    """A key without the strides of arrays: another layout gives the same values to rounding."""
+    if type(key) is not tuple:
+        return key
+    if len(key) == 3 and type(key[0]) is str and type(key[1]) is type(key[2]) is tuple:
+        return key[:2]
+    return tuple(map(_unlaid, key))
+
 
 class Stacked(Program):
     """A Jacobian as a loop over the program of one of its rows, or of its columns."""
 
-    def __init__(self, program, argnums, is_symmetric):
-        code = program._differentiable()
-        number = program._form.inputs_of(argnums)[0]
-        self._dtype, self._x, _ = code.types[code.type[code.inputs[number]]]
-        self._y = code.types[code.type[code.outputs[0]]][1]
-        self._by_rows = math.prod(self._y) < math.prod(self._x)
+    def __init__(self, program, argnums, is_symmetric, name, by_rows):
+        code, y = program._differentiable("jacobian")
+        number = program._input("jacobian", argnums)
+        self._dtype, self._x, _ = kind_of(code, code.inputs[number])
+        self._y = kind_of(code, y)[1]
+        self._by_rows = by_rows
         self._one = program.vjp(argnums) if self._by_rows else program.jvp(argnums)
-        self._number = program._form.counts[0]
+        self._number = program._form.direction
         self._is_symmetric = is_symmetric
-        super().__init__("", self._one._listing, program._form, _ONE, program._exact, program._captured,
-                         program._example)
+        super().__init__(name, self._one._listing, program._form, _ONE, program._exact, program._example,
+                         program._floats)
 
-    def run(self, leaves):
+    @property
+    def _shape(self):
+        return self._y + self._x
+
+    def run(self, leaves, out=None):
+        found = self._filled(leaves, self._one.run)
+        if out is None:
+            return found
+        out[0][...] = found[0]
+        return out
+
+    def attempt(self, leaves):
+        return self._filled(leaves, self._one.attempt)
+
+    def _filled(self, leaves, run):
+        """The matrix, or the number of the guard that failed."""
         shape = self._y if self._by_rows else self._x
         size = math.prod(shape)
         unit = np.zeros(size, self._dtype)
         found = np.empty((size, math.prod(self._x if self._by_rows else self._y)), self._dtype)
         for i in range(size):
             unit[i] = 1.0
-            direction = unit.reshape(shape) if shape else self._dtype.type(1)
-            _, row = self._one.run([*leaves[: self._number], direction, *leaves[self._number :]])
-            found[i] = np.ravel(row)
+            direction = unit.reshape(shape) if shape else self._dtype.type(1.0)
+            outputs = run([*leaves[: self._number], direction, *leaves[self._number :]])
+            if type(outputs) is int:
+                return outputs
+            found[i] = np.ravel(outputs[1])
             unit[i] = 0.0
         found = found if self._by_rows else found.T
         if self._is_symmetric:
             found = 0.5 * (found + found.T)
         return [np.ascontiguousarray(found).reshape(self._y + self._x)[()]]
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Summary:
+    """What a program consists of; print it.
+
+    Attributes
+    ----------
+    name : str
+    inputs, outputs : list of (dtype, shape)
+    instructions : dict
+        Number of instructions by kind.
+    guards : list of (value, place)
+        What was handed to Python when it was recorded, and where.
+    constants : int
+        Bytes of constant arrays.
+    work : int
+        Bytes of the values that are alive at once, at most.
+    """
+
+    name: str
+    inputs: list
+    outputs: list
+    instructions: dict
+    guards: list
+    constants: int
+    work: int
+
+    def __repr__(self):
+        counts = sorted(self.instructions.items(), key=lambda item: -item[1])
+        rows = [
+            f"{self.name}: {sum(self.instructions.values())} instructions",
+            f"  inputs   {_types(self.inputs)}",
+            f"  outputs  {_types(self.outputs)}",
+            f"  counts   {', '.join(f'{count} {kind}' for kind, count in counts)}",
+            f"  memory   {self.work} bytes of values at once, {self.constants} of constant arrays",
+        ]
+        rows += [f"  guard    {value!r} at {place}" for value, place in self.guards]
+        return "\n".join(rows)
+
+
+def _types(found):
+    return ", ".join(f"{dtype}{list(shape) if shape else ''}" for dtype, shape in found)
+
+
+def _summary(program):
+    code = program._listing
+    ops = code.op.tolist()
+    is_guard = [op == Op.GUARD for op in ops]
+    return Summary(
+        program._name,
+        [kind_of(code, v)[:2] for v in code.inputs],
+        [kind_of(code, v)[:2] for v in code.outputs],
+        dict(Counter(map(_kind, ops))),
+        [code.guards[b] for b, given in zip(code.b.tolist(), is_guard) if given],
+        sum(code.arrays[a].nbytes for a, op in zip(code.a.tolist(), ops) if op == Op.ARRAY),
+        _most_alive(code, ops),
+    )
+
+
+def _kind(op):
+    if op >= Op.INPUT:
+        return Op(op).name.lower()
+    return "partial" if op >= Op.PARTIAL else "elementwise"
+
+
+def _most_alive(code, ops):
+    """Bytes of the values that are alive at once, at most; inputs, constants and views have no memory of their own."""
+    last = dict.fromkeys(code.outputs, len(ops))
+    reads = [operands(code, i) for i in range(len(ops))]
+    for i, given in enumerate(reads):
+        for v in given:
+            last[v] = max(last.get(v, -1), i)
+    alive = most = 0
+    sizes = {}
+    for i, op in enumerate(ops):
+        if op not in (Op.INPUT, Op.ARRAY, Op.VIEW, Op.GUARD) and i in last:
+            dtype, shape, _ = kind_of(code, i)
+            sizes[i] = dtype.itemsize * math.prod(shape)
+            alive += sizes[i]
+            most = max(most, alive)
+        alive -= sum(sizes.pop(v, 0) for v in {*reads[i]} if last[v] == i)
+    return most
 
 
 def _another(program, form):

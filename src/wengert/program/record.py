@@ -2,42 +2,72 @@
 
 from __future__ import annotations
 
+import types
+
 import numpy as np
 
-from wengert.containers import split
-from wengert.core.dispatch import holds_traced, plain
+from wengert.core.var import holds_traced, is_var, plain
 from wengert.core.pullback import was_written
-from wengert.errors import ComplexValueError
+from wengert.errors import ComplexValueError, TracedValueError
 from wengert.program import passes
 from wengert.program.capture import NotReplayable, capture
-from wengert.program.leaves import fill
-from wengert.program.program import Constant, Form, Program, Result
+from wengert.program.leaves import fill, mapped
+from wengert.program.program import Form, NotDerivable, Program, Result, Slot, as_inputs
 from wengert.program.tracing import listed
 from wengert.transforms.dense import JVP, Gradient, Jacobian, Operator
 from wengert.transforms.second import HVP, Hessian
 
 
 def record(f, args: tuple, kwargs: dict, exact: bool) -> Program:
-    """The program of `f` at some arguments, with what it reads from outside as it is now."""
-    form = Form(args, kwargs)
-    captures = capture(f, form.others)
-    if captures.effect:
-        raise NotReplayable(captures.effect)
-    reading = captures.read()
-    reading.frozen = frozenset(range(len(form.leaves), len(form.leaves) + len(reading.leaves)))
-    return trace(f, args, kwargs, reading, exact)
+    """The program of `f` at some arguments; what it reads from outside is constant."""
+    name = _name(f)
+    args = (as_inputs(args[0], name), *args[1:])
+    captures = capture(f, Form(args, kwargs).others)
+    try:
+        if captures.effect:
+            raise NotReplayable(captures.effect)
+        return trace(f, args, kwargs, _Constants(captures.read()), exact)
+    except NotReplayable as reason:
+        raise TracedValueError(f"record({name}): {reason}") from None
+
+
+class _Constants:
+    """What a function reads from outside, as it was once."""
+
+    leaves = ()
+
+    def __init__(self, reading):
+        self._reading = reading
+
+    def operands(self, inputs, leaves):
+        return list(inputs)
+
+    def bound(self, operands):
+        held = self._reading.leaves
+        return self._reading.bound([leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf for leaf in held])
 
 
 def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False) -> Program:
     """The program of `f` at some arguments; `reading` is what it reads from outside.
 
     Its inputs are the leaves of the arguments, and after them those of `reading`.
+    A derivative is made of the program of its function where that can be, and otherwise recorded itself.
     """
     derive = _derivation(f)
-    if derive is None:
-        return _traced(lambda bound: bound, f, args, kwargs, reading, exact)
-    given = (args[0], *args[2:]) if type(f) in (JVP, HVP) else args
-    return derive(_traced(_inner, f, given, kwargs, reading, exact))
+    if derive is not None:
+        with_direction = type(f) in (JVP, HVP)
+        if not with_direction or _is_alike(*args[:2]):
+            given = (args[0], *args[2:]) if with_direction else args
+            try:
+                return derive(_traced(_inner, f, given, kwargs, reading, exact))
+            except NotDerivable:
+                pass
+    return _traced(lambda bound: bound, f, args, kwargs, reading, exact)
+
+
+def _is_alike(x, v):
+    """Is this one direction of one array?"""
+    return all(isinstance(leaf, (float, np.ndarray)) for leaf in (x, v)) and np.shape(x) == np.shape(v)
 
 
 def _inner(bound):
@@ -74,43 +104,60 @@ _PROGRAMS = {
 
 
 def _traced(inner, f, args, kwargs, reading, exact):
+    name = _name(inner(f))
     form = Form(args, kwargs)
     count = len(form.leaves)
     leaves = [*form.leaves, *reading.leaves]
     if any(np.asarray(leaf).dtype.kind == "c" for leaf in leaves):
-        raise ComplexValueError(f"{_name(f)}: programs are recorded of real values only")
+        raise ComplexValueError(f"{name}: programs are recorded of real values only")
     ends: list = []
 
     def run(*inputs):
         operands = reading.operands(inputs, leaves)
         given, keywords = fill((args, kwargs), iter(operands[:count]))
         y = inner(reading.bound(operands[count:]))(*given, **keywords)
-        found, restore = split(y)
-        ends.append(Result(None if len(found) == 1 and found[0] is y else restore, [_kind(leaf) for leaf in found]))
         if any(map(was_written, inputs)):
-            raise NotReplayable(f"{_name(f)} wrote into its argument: write x = x.copy() first")
-        return [leaf for leaf in found if holds_traced(leaf)]
+            raise NotReplayable(f"{name} writes into an array that it was given: write x = x.copy() first")
+        found, template = _parted(y, name)
+        ends.append(Result(template))
+        return found
 
-    listing = passes.simplified(listed(run, leaves, _name(inner(f))))
-    return Program(_name(inner(f)), listing, form, ends[0], exact, reading.leaves, leaves)
+    listing = listed(run, leaves, name, exact)
+    if not exact:
+        listing = passes.simplified(listing)
+    return Program(name, listing, form, ends[0], exact, leaves)
+
+
+def _parted(y, name):
+    """The traced leaves of a result, and the result with slots in their place."""
+    found = []
+
+    def part(leaf):
+        if is_var(leaf):
+            found.append(leaf)
+            return Slot(len(found) - 1)
+        if _hides(leaf):
+            kind = type(leaf)
+            raise NotReplayable(
+                f"{name} returns a {kind.__module__}.{kind.__qualname__} that holds its values: return arrays, or "
+                "dicts, lists or dataclasses of arrays"
+            )
+        return plain(leaf)
+
+    template = mapped(y, part)
+    return found, template
+
+
+def _hides(x):
+    """Are there traced values in an object, or in what a function has around it?"""
+    parts = [*getattr(x, "__dict__", {}).values(), *(x.flat if isinstance(x, np.ndarray) else ())]
+    parts += [cell.cell_contents for cell in getattr(x, "__closure__", None) or () if cell != _EMPTY]
+    parts += x.values() if isinstance(x, dict) else ()
+    return any(map(holds_traced, parts))
+
+
+_EMPTY = types.CellType()
 
 
 def _name(f):
     return getattr(f, "name", None) or getattr(f, "__qualname__", None) or repr(f)
-
-
-def _kind(y):
-    """How a leaf of the result is made of an output, if it is one."""
-    if not holds_traced(y):
-        return Constant(plain(y))
-    return Line(type(y)) if type(y) in (list, tuple) else None
-
-
-class Line:
-    """A list of numbers, which is one array inside."""
-
-    def __init__(self, kind):
-        self.kind = kind
-
-    def __call__(self, x):
-        return self.kind(x)

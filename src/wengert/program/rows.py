@@ -23,7 +23,10 @@ def places(view: tuple, dtype: np.dtype) -> np.ndarray:
 
 def scattered(values, where, size):
     """Values added up at their places in an array of one axis."""
-    return np.bincount(np.ravel(where), weights=np.ravel(values), minlength=size)
+    if not np.size(values):
+        return np.zeros(size, dtype=values.dtype)
+    found = np.bincount(np.ravel(where), weights=np.ravel(values), minlength=size)
+    return found if values.dtype == found.dtype else found.astype(values.dtype)
 
 
 def summed_to(x, shape):
@@ -59,7 +62,9 @@ def _placed_value(ybar, y, base, key, value):
     return summed_to(taken, np.shape(value))
 
 
-placed_row = registry.Primitive(placed, "structural", vjps={0: _placed_base, 2: _placed_value})
+placed_row = registry.Primitive(
+    placed, "structural", vjps={0: _placed_base, 2: _placed_value}, home=f"{__name__}.placed_row"
+)
 
 
 def _taken(ybar, y, x, key):
@@ -67,7 +72,7 @@ def _taken(ybar, y, x, key):
     return np.reshape(scattered(ybar, where, np.size(x)), np.shape(x))
 
 
-getitem_row = registry.Primitive(operator.getitem, "structural", vjps={0: _taken})
+getitem_row = registry.Primitive(operator.getitem, "structural", vjps={0: _taken}, home=f"{__name__}.getitem_row")
 
 
 def pullback(call, wanted, ybar, y, *operands):

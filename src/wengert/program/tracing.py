@@ -11,7 +11,7 @@ from wengert.core.tape import Tape
 from wengert.program.definitions import Definitions
 
 
-def listed(function, examples: list, name: str):
+def listed(function, examples: list, name: str, exact: bool = False):
     """What a function of arrays and numbers does, as a list with one input for each example.
 
     The function returns a list of operands; what else it touches is recorded as constants.
@@ -21,7 +21,7 @@ def listed(function, examples: list, name: str):
         with levels.recording(tape):
             inputs = [independent(tape, np.float64(x) if type(x) is float else x) for x in examples]
             found = function(*inputs)
-        code = Definitions(tape)
+        code = Definitions(tape, exact)
         for number, x in enumerate(inputs):
             code.take_input(x, number)
         code.run()

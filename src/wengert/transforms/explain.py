@@ -125,7 +125,7 @@ def explain(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = N
         nbytes = run.tape.nbytes + 8 * run.tape.elements if recorded else 0
     finally:
         run.close()
-    return Explanation(derivative.name, plan, inputs, outputs, entries, nbytes, _costs(known.word, n, m))
+    return Explanation(known.name, plan, inputs, outputs, entries, nbytes, _costs(known.word, n, m))
 
 
 def _costs(word: str, n: int, m: int) -> dict:
