@@ -249,7 +249,7 @@ class Program:
         direction = example_of(kind_of(longer, longer.inputs[number]))
         longer.outputs = [y, *longer.outputs]
         made = self._like(f"{word}({self._name})", longer, Result((Slot(0), template)))
-        made._form = self._form.with_direction(direction)
+        made._form = self._form.with_direction(as_inputs(direction, word))
         made._example.insert(number, direction)
         made._floats += 1
         return made
@@ -286,7 +286,8 @@ class Program:
         n, m = (math.prod(kind_of(code, v)[1]) for v in (x, y))
         by_rows = not is_forward(n, m) if self._exact else m < n  # bit for bit in the mode of the eager drivers
         most = max(_MOST, _MOST_EACH * len(code))
-        longer = derive.unrolled(code, x, y, is_symmetric, most, by_rows, self._exact)
+        is_double = kind_of(code, x)[0] == kind_of(code, y)[0] == float
+        longer = derive.unrolled(code, x, y, is_symmetric, most, by_rows, self._exact) if is_double else None
         return Stacked(self, argnums, is_symmetric, name, by_rows) if longer is None else self._like(name, longer, _ONE)
 
     def _made(self, word, argnums):
@@ -449,11 +450,12 @@ class Stacked(Program):
         """The matrix, or the number of the guard that failed."""
         shape = self._y if self._by_rows else self._x
         size = math.prod(shape)
-        unit = np.zeros(size)
-        found = np.empty((size, math.prod(self._x if self._by_rows else self._y)))
+        code = self._one._listing
+        unit = np.zeros(size, kind_of(code, code.inputs[self._number])[0])
+        found = np.empty((size, math.prod(self._x if self._by_rows else self._y)), kind_of(code, code.outputs[1])[0])
         for i in range(size):
             unit[i] = 1.0
-            direction = unit.reshape(shape) if shape else np.float64(1.0)
+            direction = unit.reshape(shape) if shape else unit[0]
             outputs = run([*leaves[: self._number], direction, *leaves[self._number :]])
             if type(outputs) is int:
                 return outputs

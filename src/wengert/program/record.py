@@ -18,10 +18,10 @@ from wengert.transforms.dense import JVP, Gradient, Jacobian, Operator
 from wengert.transforms.second import HVP, Hessian
 
 
-def record(f, args: tuple, kwargs: dict, exact: bool) -> Program:
+def record(f, x, args: tuple, kwargs: dict, exact: bool) -> Program:
     """The program of `f` at some arguments; what it reads from outside is constant."""
     name = _name(f)
-    args = (as_inputs(args[0], name), *args[1:])
+    args = (as_inputs(x, name), *args)
     captures = capture(f, Form(args, kwargs).others)
     try:
         if captures.effect:
