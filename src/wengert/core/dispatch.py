@@ -714,11 +714,20 @@ def converted(x, dtype):
     return x.astype(dtype)
 
 
+def _converted_back(ybar, y, x, dtype):
+    return ybar.astype(x.dtype)
+
+
+def _converted_tangent(t, y, x, dtype):
+    return t.astype(dtype)
+
+
+# Rows that are not in the registry are pickled as they are: functions with names.
 _astype_row = registry.Primitive(
     "numpy.ndarray.astype",
     "linear",
-    vjps={0: lambda ybar, y, x, dtype: ybar.astype(x.dtype)},
-    jvps={0: lambda t, y, x, dtype: t.astype(dtype)},
+    vjps={0: _converted_back},
+    jvps={0: _converted_tangent},
     stacked=True,
     on_complex=True,
 )
@@ -950,8 +959,16 @@ def _record_strong(cotangent, partial):
     return apply(_strong_row, registry.strong, (cotangent, partial), {})
 
 
+def _strong_left(y, g, p):
+    return p
+
+
+def _strong_right(y, g, p):
+    return g
+
+
 _strong_row = registry.Primitive(
-    registry.strong, "elementwise", partials=(lambda y, g, p: p, lambda y, g, p: g), curvature="cross"
+    registry.strong, "elementwise", partials=(_strong_left, _strong_right), curvature="cross"
 )
 registry.record_strong = _record_strong
 var.set_dispatch(sys.modules[__name__])

@@ -325,6 +325,12 @@ class Program:
             raise error
         return found
 
+    @property
+    def is_double(self) -> bool:
+        """Are all inputs and outputs of dtype float64?"""
+        code = self._listing
+        return all(kind_of(code, v)[0] == float for v in [*code.inputs, *code.outputs])
+
     def _inputs(self, word, argnums):
         """Numbers of the inputs that an argument gives."""
         if not isinstance(argnums, int) or not 0 <= argnums < len(self._form.templates):
