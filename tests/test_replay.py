@@ -29,7 +29,7 @@ from wengert.program import record as recording
 
 
 def record(f, args, kwargs, exact):
-    return recording.record(f, args[0], args[1:], kwargs, exact)
+    return recording.record(f, args, kwargs, exact)
 
 
 @dataclass
@@ -147,7 +147,7 @@ def loss_of(f):
 
 def by_listing(program, args):
     """The value by the plain interpreter of lists."""
-    return program.restore(evaluate.outputs(program._listing, [*Form(args, {}).leaves]))
+    return program._result(evaluate.outputs(program._listing, [*Form(args, {}).leaves]))
 
 
 def check_values(case):

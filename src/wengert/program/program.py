@@ -191,7 +191,7 @@ class Program:
         floats = self._floats
         args = (*[as_inputs(x, self._name) for x in args[:floats]], *args[floats:])
         form = Form(args, kwargs)
-        if form.key != self._form.key:
+        if form.key != self._form.key and (self._exact or _unlaid(form.key) != _unlaid(self._form.key)):
             raise ValueError(_another(self, form))
         restore = self.restore
         if out is None:
@@ -423,13 +423,22 @@ class Program:
         return found
 
 
+def _unlaid(key):
+    """A key without the strides of arrays: another layout gives the same values to rounding."""
+    if type(key) is not tuple:
+        return key
+    if len(key) == 3 and type(key[0]) is str and type(key[1]) is type(key[2]) is tuple:
+        return key[:2]
+    return tuple(map(_unlaid, key))
+
+
 class Stacked(Program):
     """A Jacobian as a loop over the program of one of its rows, or of its columns."""
 
     def __init__(self, program, argnums, is_symmetric, name, by_rows):
         code, y = program._differentiable("jacobian")
         number = program._input("jacobian", argnums)
-        self._x = kind_of(code, code.inputs[number])[1]
+        self._dtype, self._x, _ = kind_of(code, code.inputs[number])
         self._y = kind_of(code, y)[1]
         self._by_rows = by_rows
         self._one = program.vjp(argnums) if self._by_rows else program.jvp(argnums)
@@ -456,12 +465,11 @@ class Stacked(Program):
         """The matrix, or the number of the guard that failed."""
         shape = self._y if self._by_rows else self._x
         size = math.prod(shape)
-        code = self._one._listing
-        unit = np.zeros(size, kind_of(code, code.inputs[self._number])[0])
-        found = np.empty((size, math.prod(self._x if self._by_rows else self._y)), kind_of(code, code.outputs[1])[0])
+        unit = np.zeros(size, self._dtype)
+        found = np.empty((size, math.prod(self._x if self._by_rows else self._y)), self._dtype)
         for i in range(size):
             unit[i] = 1.0
-            direction = unit.reshape(shape) if shape else unit[0]
+            direction = unit.reshape(shape) if shape else self._dtype.type(1.0)
             outputs = run([*leaves[: self._number], direction, *leaves[self._number :]])
             if type(outputs) is int:
                 return outputs
