@@ -761,7 +761,7 @@ def record(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = No
     from wengert.program import record
 
     f = f.f if hasattr(type(f), "__wengert__") else f
-    return record.record(f, x, args, kwargs or {}, exact)
+    return record.record(f, (x, *args), kwargs or {}, exact)
 
 
 def clear_caches() -> None:

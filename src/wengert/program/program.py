@@ -27,6 +27,8 @@ VERSION = 1
 _MOST = 20_000
 _MOST_EACH = 64
 
+_DOUBLE = {np.dtype(float)}
+
 
 class Slot:
     """The place of a leaf in a container: its number."""
@@ -286,7 +288,7 @@ class Program:
         n, m = (math.prod(kind_of(code, v)[1]) for v in (x, y))
         by_rows = not is_forward(n, m) if self._exact else m < n  # bit for bit in the mode of the eager drivers
         most = max(_MOST, _MOST_EACH * len(code))
-        is_double = kind_of(code, x)[0] == kind_of(code, y)[0] == float
+        is_double = {kind_of(code, v)[0] for v in (x, y)} == _DOUBLE
         longer = derive.unrolled(code, x, y, is_symmetric, most, by_rows, self._exact) if is_double else None
         return Stacked(self, argnums, is_symmetric, name, by_rows) if longer is None else self._like(name, longer, _ONE)
 
@@ -329,14 +331,14 @@ class Program:
     def is_double(self) -> bool:
         """Are all inputs and outputs of dtype float64?"""
         code = self._listing
-        return all(kind_of(code, v)[0] == float for v in [*code.inputs, *code.outputs])
+        return {kind_of(code, v)[0] for v in [*code.inputs, *code.outputs]} == _DOUBLE
 
     def _inputs(self, word, argnums):
         """Numbers of the inputs that an argument gives."""
         if not isinstance(argnums, int) or not 0 <= argnums < len(self._form.templates):
             raise TypeError(
-                f"{word}({self._name}): argnums={argnums!r}, but the program has {len(self._form.templates)} positional "
-                "arguments, of which one is differentiated"
+                f"{word}({self._name}): argnums={argnums!r}, but the program has {len(self._form.templates)} "
+                "positional arguments, of which one is differentiated"
             )
         found = self._form.inputs_of(argnums)
         if not found or any(kind_of(self._listing, self._listing.inputs[i])[0].kind != "f" for i in found):
@@ -446,6 +448,12 @@ class Stacked(Program):
         self._is_symmetric = is_symmetric
         super().__init__(name, self._one._listing, program._form, _ONE, program._exact, program._example,
                          program._floats)
+
+    def _differentiable(self, word):
+        raise NotDerivable(
+            f"{word}({self._name}): this program is a loop over the rows of a matrix: record the derivative as wengert "
+            "gives it, wengert.record(wengert.jacobian(wengert.hessian(f)), x)"
+        )
 
     @property
     def _shape(self):

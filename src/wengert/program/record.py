@@ -6,8 +6,8 @@ import types
 
 import numpy as np
 
-from wengert.core.var import holds_traced, is_var, plain
 from wengert.core.pullback import was_written
+from wengert.core.var import holds_traced, is_var, plain
 from wengert.errors import ComplexValueError, TracedValueError
 from wengert.program import passes
 from wengert.program.capture import NotReplayable, capture
@@ -18,10 +18,10 @@ from wengert.transforms.dense import JVP, Gradient, Jacobian, Operator
 from wengert.transforms.second import HVP, Hessian
 
 
-def record(f, x, args: tuple, kwargs: dict, exact: bool) -> Program:
+def record(f, args: tuple, kwargs: dict, exact: bool) -> Program:
     """The program of `f` at some arguments; what it reads from outside is constant."""
     name = _name(f)
-    args = (as_inputs(x, name), *args)
+    args = (as_inputs(args[0], name), *args[1:])
     captures = capture(f, Form(args, kwargs).others)
     try:
         if captures.effect:
