@@ -1066,6 +1066,15 @@ def test_each_branch_has_its_derivative(operator):
     assert g.paths == 3
 
 
+def test_results_of_other_shapes_take_another_path():
+    g = compiled(lambda u: u[u > 0] * 2)
+    h = wg.jacobian(g)
+    for point in np.random.default_rng(4).normal(size=(30, 3)):
+        np.testing.assert_array_equal(g(point), g.f(point))
+        np.testing.assert_array_equal(h(point), wg.jacobian(g.f)(point))
+    assert g.paths <= 8
+
+
 def test_errors_are_those_of_the_derivative():
     for operator, f, args, message in [
         (wg.grad, vector, (x,), "single number"),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import children_of, input_leaf, split
+from wengert.errors import GuardError
 from wengert.program import derive, passes
 from wengert.program.evaluate import example_of
 from wengert.program.leaves import fill, key_of, mapped
@@ -173,8 +174,11 @@ class Program:
         return self.machine.run(leaves, out)
 
     def attempt(self, leaves: list) -> list | int:
-        """The same; a number in the place of the outputs if a guard fails."""
-        return self.machine.attempt(leaves)
+        """The same; a number in the place of the outputs if a guard fails, -1 where a result has another shape."""
+        try:
+            return self.machine.attempt(leaves)
+        except GuardError:
+            return -1
 
     @property
     def machine(self) -> Machine:
@@ -381,8 +385,12 @@ class Program:
         Examples
         --------
         >>> import numpy as np, wengert as wg
-        >>> wg.record(lambda x: np.sum(np.exp(x)) if x[0] > 0 else x[1], np.ones(1000)).explain()
-        <lambda>: 6 instructions, 0 bytes
+        >>> wg.record(lambda x: np.sum(np.exp(x)) * 2.0, np.ones(1000)).explain()
+        <lambda>: 5 instructions
+          inputs   float64[1000]
+          outputs  float64
+          counts   2 elementwise, 1 input, 1 sum, 1 const
+          memory   8008 bytes of values at once, 0 of constant arrays
         """
         return _summary(self)
 
@@ -524,7 +532,7 @@ class Summary:
             f"  counts   {', '.join(f'{count} {kind}' for kind, count in counts)}",
             f"  memory   {self.work} bytes of values at once, {self.constants} of constant arrays",
         ]
-        rows += [f"  guard    {value!r} at {place}" for value, place in self.guards]
+        rows += [f"  guard    {value} at {place}" for value, place in self.guards]
         return "\n".join(rows)
 
 
