@@ -7,12 +7,14 @@ import dataclasses
 import math
 import pickle
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from wengert.containers import children_of, input_leaf, split
 from wengert.program import derive, passes
+from wengert.program.callpath import Arguments, Runner
 from wengert.program.evaluate import example_of
 from wengert.program.leaves import fill, key_of, mapped
 from wengert.program.listing import kind_of, operands, printed, stacked
@@ -109,7 +111,7 @@ def _own(x):
 _ONE = Result(Slot(0))
 
 
-class Program:
+class Program(Runner):
     """A function as a list of instructions, to be run without Python, and to be differentiated as a list.
 
     Made by `wengert.record`.  A program never changes: it may be called from any number of threads, copied and pickled.
@@ -155,18 +157,20 @@ class Program:
 
     def _reset(self):
         """Forget what is made when it is needed."""
-        self._machine = self._expanded = None
+        self._machine = self._expanded = self._arguments = None
         self._derived: dict = {}
 
     # ------------------------------------------------------------------------------------------ running
 
-    def run(self, leaves: list, out: list | None = None) -> list:
-        """Outputs at the leaves of the arguments and of what is captured."""
-        return self.machine.run(leaves, out)
+    @property
+    def run(self) -> Callable:
+        """Gives the outputs at leaves of the arguments; a second argument is a list of arrays for them."""
+        return self.machine.run
 
-    def attempt(self, leaves: list) -> list | int:
-        """The same; a number in the place of the outputs if a guard fails."""
-        return self.machine.attempt(leaves)
+    @property
+    def attempt(self) -> Callable:
+        """The same, but a number in the place of the outputs if a guard fails."""
+        return self.machine.attempt
 
     @property
     def machine(self) -> Machine:
@@ -177,25 +181,31 @@ class Program:
         return self._machine
 
     @property
+    def shape(self) -> tuple:
+        """Of the first output."""
+        return kind_of(self._listing, self._listing.outputs[0])[1] if self._listing.outputs else ()
+
+    @property
     def restore(self) -> Result | None:
         """What makes the result of the outputs; None where it is the first one itself."""
         return None if type(self._result.template) is Slot else self._result
 
-    def __call__(self, *args, out=None, **kwargs):
+    def _call(self, args, kwargs, out):
         floats = self._floats
         args = (*[as_floats(x, self._name) for x in args[:floats]], *args[floats:])
         form = Form(args, kwargs)
         if form.key != self._form.key:
             raise ValueError(_another(self, form))
         restore = self.restore
+        self._run, self._restore, self._shape = self.run, restore, self.shape
+        self._arguments = Arguments.of(args, kwargs)
         if out is None:
             y = self.run(form.leaves)
             return y[0] if restore is None else restore(y)
         if restore is not None:
             raise TypeError(f"{self._name}: out= needs a single array as result")
-        _, shape, _ = kind_of(self._listing, self._listing.outputs[0])
-        if np.shape(out) != shape:
-            raise ValueError(f"{self._name}: out= has shape {np.shape(out)}, the result has shape {shape}")
+        if np.shape(out) != self.shape:
+            raise ValueError(f"{self._name}: out= has shape {np.shape(out)}, the result has shape {self.shape}")
         return self.run(form.leaves, [out])[0]
 
     # ------------------------------------------------------------------------------------------ derivatives
@@ -421,6 +431,10 @@ class Stacked(Program):
         super().__init__(name, self._one._listing, program._form, _ONE, program._exact, program._example,
                          program._floats)
 
+    @property
+    def shape(self):
+        return self._y + self._x
+
     def run(self, leaves, out=None):
         found = self._filled(leaves, self._one.run)
         if out is None:
@@ -428,8 +442,12 @@ class Stacked(Program):
         out[0][...] = found[0]
         return out
 
-    def attempt(self, leaves):
-        return self._filled(leaves, self._one.attempt)
+    def attempt(self, leaves, out=None):
+        found = self._filled(leaves, self._one.attempt)
+        if out is None or type(found) is int:
+            return found
+        out[0][...] = found[0]
+        return out
 
     def _filled(self, leaves, run):
         """The matrix, or the number of the guard that failed."""
