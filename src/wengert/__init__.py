@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         jvp,
         linearize,
         primitive,
+        record,
         stop_gradient,
         value_and_grad,
         vjp,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         TracedValueError,
         UnsupportedFunctionError,
     )
+    from wengert.program.program import Program
     from wengert.testing import compare
     from wengert.transforms.explain import explain
 
@@ -61,6 +63,8 @@ _HOMES = {
     "stop_gradient": "api",
     "primitive": "api",
     "compile": "api",
+    "record": "api",
+    "Program": "program.program",
     "clear_caches": "api",
     "passive": "core.levels",
     "compare": "testing",
@@ -84,6 +88,7 @@ __all__ = [
     "LevelError",
     "MutatedInputWarning",
     "NonSmoothError",
+    "Program",
     "ReplayMismatchError",
     "StaleProgramError",
     "TracedValueError",
@@ -106,6 +111,7 @@ __all__ = [
     "passive",
     "primitive",
     "probe",
+    "record",
     "stop_gradient",
     "value_and_grad",
     "vjp",

@@ -8,13 +8,16 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wengert.containers import stopped
 from wengert.core import tape
 from wengert.transforms import custom
 from wengert.transforms.dense import JVP, VJP, Elementwise, Gradient, Jacobian
 from wengert.transforms.second import HVP, Hessian, Linearize
+
+if TYPE_CHECKING:
+    from wengert.program.program import Program
 
 
 class _NotGiven:
@@ -711,6 +714,54 @@ def compile(
     from wengert.program.compile import Compiled  # only here, so that derivatives load no programs
 
     return Compiled(f, exact, recheck)
+
+
+def record(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = None, exact: bool = False) -> Program:
+    """The program of a function: what it did at a point, as a list that is run without Python and differentiated.
+
+    `compile` records by itself whatever a call needs; a program is for looking at, keeping, and sending elsewhere.
+
+    Parameters
+    ----------
+    f : callable
+        A function in NumPy code, or what ``grad(f)`` and the like return.
+    x : array_like or container
+        Example of the first argument: a list of numbers is an array, an integer a float, as for `jacobian`.
+    args, kwargs : tuple, dict
+        Further arguments. Floats and float arrays among them are inputs too; all else is constant.
+    exact : bool
+        Give the same bits as `f` itself, see `compile`.
+
+    Returns
+    -------
+    Program
+        Called as `f` is, with arguments of the same shapes. What `f` reads from outside has the values of now.
+
+    Raises
+    ------
+    TracedValueError
+        If `f` writes what outlives the call, or its values reach code that needs plain numbers.
+    UnsupportedFunctionError
+        If `f` calls a function that has no rule.
+    ComplexValueError
+        If there are complex inputs.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> program = wg.record(lambda x, k: k * x[0] if x[0] > 0 else x[1], [1.0, 2.0], args=(3.0,))
+    >>> program([2.0, 0.0], 5.0)
+    np.float64(10.0)
+    >>> try:
+    ...     program([-2.0, 0.0], 5.0)
+    ... except wg.GuardError:
+    ...     print("the other branch is another program")
+    the other branch is another program
+    """
+    from wengert.program import record
+
+    f = f.f if hasattr(type(f), "__wengert__") else f
+    return record.record(f, (x, *args), kwargs or {}, exact)
 
 
 def clear_caches() -> None:

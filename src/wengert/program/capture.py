@@ -438,7 +438,10 @@ class _Run:
     """A callable that runs a copy of f."""
 
     def __init__(self, captures, copies, new):
-        self.__name__ = self.__qualname__ = getattr(captures.f, "__qualname__", type(captures.f).__name__)
+        f = captures.f
+        while isinstance(f, Operator):
+            f = f.f
+        self.__name__ = self.__qualname__ = getattr(f, "__qualname__", type(f).__name__)
         self._copies = copies  # keeps private names alive
         self._new = new
         self._f, self._swaps = copies.run, {}

@@ -23,7 +23,7 @@ from wengert.core.tape cimport (
     Node, NodeKind, Tape, swap, wg_list, WG_ADD, WG_INPUT, WG_LOAD, WG_NODE, WG_POSITIVE, WG_STORE, WG_TARGET,
 )
 from wengert.core.var cimport ArrayVar, ScalarVar
-from wengert.program.listing cimport FLAG, SCALAR, Listing, contiguous_or, emit
+from wengert.program.listing cimport FLAG, SCALAR, Listing, contiguous_or, emit, overlaps
 from wengert.program.opcodes cimport *
 
 from wengert.core import dispatch
@@ -342,9 +342,24 @@ cdef class Definitions:
         value = self.quiet(value)
         if node.out is None:
             self.of_slot[i] = value
+        elif 0 in (<object>node.y).strides and cnp.PyArray_SIZE(node.y) and self.code.kinds[value] > FLAG:
+            self.define_once(node.out, node.y, value)
         else:
             self.define(node.out, node.y, value)
         return 0
+
+    cdef int32_t define_once(self, Buffer buffer, y, int32_t value) except -1:
+        """A buffer holds one element for all along some axes: it is that of the first."""
+        dtype, shape, _ = self.code.types[self.code.kinds[value]]
+        steps = np.empty(shape, dtype).strides
+        first = y[tuple([slice(0, 1 if stride == 0 else None) for stride in y.strides])]
+        value = self.code.view(value, (0, first.shape, steps), dtype)
+        kind = self.code.type_of((dtype, *layout(first)))
+        if self.code.kinds[value] != kind:
+            low = first.__array_interface__["data"][0] - <size_t>buffer.low
+            value = emit(self.code, PLACE, -1, self.code.entry(self.code.views, "view", (low, first.shape, first.strides)),
+                         value, kind)
+        return self.define(buffer, first, value)
 
     cdef int32_t side(self, Buffer buffer, cnp.ndarray view, int32_t slot, double c) except -1:
         """One operand of an elementwise entry."""
@@ -452,7 +467,10 @@ cdef class Definitions:
     cdef int32_t call(self, compute, row, args, kwargs, list values, y) except -1:
         """An instruction that calls a function; `y` shows the type of its result, None stands for a number."""
         self.code.calls.append(Call(compute, args, kwargs, values, row))
-        kind = SCALAR if y is None else self.code.type_of(((<object>y).dtype, *layout(y)))
+        kind = SCALAR
+        if y is not None:
+            shape, strides = layout(y)
+            kind = self.code.type_of(((<object>y).dtype, shape, None if strides and overlaps(shape, strides) else strides))
         return emit(self.code, CALL, len(self.code.calls) - 1, -1, -1, kind)
 
     cdef int guard(self, Node node) except -1:

@@ -19,7 +19,7 @@ import numpy as np
 
 from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POW, WG_SUBTRACT
 from wengert.core.kernel cimport Kernel, kernels
-from wengert.program.listing cimport FLAG, SCALAR, Listing, contiguous_or, copied, emit, names
+from wengert.program.listing cimport FLAG, SCALAR, Listing, contiguous_or, copied, emit, names, overlaps
 from wengert.program.opcodes cimport *
 
 from wengert import registry
@@ -66,6 +66,9 @@ cdef class Sweep:
     cdef int32_t insert_input(self, Py_ssize_t number, int32_t kind) except -1:
         """One more input, before that which had its number."""
         cdef int32_t v
+        dtype, shape, strides = self.code.types[kind]
+        if strides is not None:
+            kind = self.code.type_of((dtype, shape, None))
         for v in self.code.inputs[number:]:
             self.code.as_[v] += 1
         v = emit(self.code, INPUT, number, -1, -1, kind)
@@ -143,8 +146,14 @@ cdef class Sweep:
         return example_of(self.code.types[self.code.kinds[g]])
 
     cdef int32_t laid_out(self, int32_t g, int32_t v) except -1:
-        """An adjoint with the layout of its value: a number is spread, another order of the axes copied."""
+        """An adjoint with the layout of its value: a number is spread, another order of the axes copied.
+
+        Where elements of the value share memory, the adjoint is in C order.
+        """
         cdef int32_t kind = self.code.kinds[v]
+        dtype, shape, strides = self.code.types[kind]
+        if strides is not None and overlaps(shape, strides):
+            kind = self.code.type_of((dtype, shape, None))
         if self.code.kinds[g] == kind:
             return g
         return self.placed(-1, whole_view(self.code.types[kind]), g, kind)
@@ -349,7 +358,7 @@ cdef class Reverse(Sweep):
         places = rows.places(view, dtype)
         size = math.prod(shape)
         if np.unique(places).size < places.size:
-            g, = self.run(lambda g: rows.scattered(g, places, size), [g], [self.like(g)])
+            g, = self.run(lambda g: [rows.scattered(g, places, size)], [g], [self.like(g)])
             return self.accumulate(a, self.code.view(g, whole_view(self.code.types[kind]), dtype))
         return self.accumulate(a, self.placed(-1 if places.size == size else self.zeros(kind), view, g, kind))
 
@@ -381,7 +390,7 @@ cdef class Reverse(Sweep):
         if self.code.kinds[g] <= FLAG:
             factor = math.prod(shape) // max(1, math.prod(wanted))
             return self.binary(WG_MULTIPLY, g, self.code.constant(factor), SCALAR)
-        return self.run(lambda g: rows.summed_to(g, wanted), [g], [self.like(g)])[0]
+        return self.run(lambda g: [rows.summed_to(g, wanted)], [g], [self.like(g)])[0]
 
     # ------------------------------------------------------------------------------------------ rows
 
@@ -645,7 +654,7 @@ cdef bint elementary(Listing code, int32_t wrt, int32_t result) except -1:
     for i in range(code.n):
         if sweep.active[i] and code.kinds[i] > FLAG and i != wrt and i != result:
             return False
-        if code.ops[i] == CALL and sweep.active[i]:
+        if (code.ops[i] == CALL or code.ops[i] == SUM) and sweep.active[i]:
             return False
     if code.ops[result] == PACK:
         return code.as_[result] < 0 or not sweep.active[code.as_[result]]

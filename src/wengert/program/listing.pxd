@@ -69,4 +69,5 @@ cdef inline int names(int op) noexcept:
 
 
 cdef tuple contiguous_or(strides, shape, dtype)         # the strides, None for those of C order
+cdef bint overlaps(shape, strides)                      # may elements share memory?
 cdef int32_t copied(Listing code, Py_ssize_t i, const int32_t *of, Listing target) except -1

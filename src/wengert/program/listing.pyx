@@ -212,6 +212,17 @@ cdef tuple contiguous_or(strides, shape, dtype):
     return None
 
 
+cdef bint overlaps(shape, strides):
+    """May elements of an array share memory?"""
+    span = 0
+    for stride, n in sorted(zip(map(abs, strides), shape)):
+        if n > 1:
+            if stride <= span:
+                return True
+            span += stride * (n - 1)
+    return False
+
+
 # ---------------------------------------------------------------------------------------------- operands
 
 def operands(Listing code, Py_ssize_t i):

@@ -49,6 +49,12 @@ def as_floats(x: Any, name: str) -> Any:
     return restore([input_leaf(leaf, name, True) for leaf in leaves])
 
 
+def as_inputs(x: Any, name: str) -> Any:
+    """The same for programs, whose arrays are in C order."""
+    leaves, restore = split(as_floats(x, name))
+    return restore([np.asarray(leaf, order="C") if isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
+
+
 class Form:
     """How arguments become the inputs of a list: their static part, and the leaves of each."""
 
@@ -192,9 +198,9 @@ class Program(Runner):
 
     def _call(self, args, kwargs, out):
         floats = self._floats
-        args = (*[as_floats(x, self._name) for x in args[:floats]], *args[floats:])
+        args = (*[as_inputs(x, self._name) for x in args[:floats]], *args[floats:])
         form = Form(args, kwargs)
-        if form.key != self._form.key:
+        if form.key != self._form.key and (self._exact or _unlaid(form.key) != _unlaid(self._form.key)):
             raise ValueError(_another(self, form))
         restore = self.restore
         self._run, self._restore, self._shape = self.run, restore, self.shape
@@ -301,8 +307,8 @@ class Program(Runner):
         if self._expanded is None:
             code = self._one_array(word)
             dtype = kind_of(code, code.outputs[0])[0]
-            if dtype != float:
-                raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return float64")
+            if dtype.kind != "f":
+                raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return floats")
             self._expanded = self._passed(derive.expanded(code))
         return self._expanded, self._expanded.outputs[0]
 
@@ -332,8 +338,8 @@ class Program(Runner):
                 "arguments, of which one is differentiated"
             )
         found = self._form.inputs_of(argnums)
-        if not found or any(kind_of(self._listing, self._listing.inputs[i])[0] != float for i in found):
-            raise NotDerivable(f"{word}({self._name}): argument {argnums} holds no float64: record it with floats")
+        if not found or any(kind_of(self._listing, self._listing.inputs[i])[0].kind != "f" for i in found):
+            raise NotDerivable(f"{word}({self._name}): argument {argnums} holds no floats: record it with some")
         return found
 
     def _input(self, word, argnums):
@@ -416,13 +422,22 @@ class Program(Runner):
         return found
 
 
+def _unlaid(key):
+    """A key without the strides of arrays: another layout gives the same values to rounding."""
+    if type(key) is not tuple:
+        return key
+    if len(key) == 3 and type(key[0]) is str and type(key[1]) is type(key[2]) is tuple:
+        return key[:2]
+    return tuple(map(_unlaid, key))
+
+
 class Stacked(Program):
     """A Jacobian as a loop over the program of one of its rows, or of its columns."""
 
     def __init__(self, program, argnums, is_symmetric, name, by_rows):
         code, y = program._differentiable("jacobian")
         number = program._input("jacobian", argnums)
-        self._x = kind_of(code, code.inputs[number])[1]
+        self._dtype, self._x, _ = kind_of(code, code.inputs[number])
         self._y = kind_of(code, y)[1]
         self._by_rows = by_rows
         self._one = program.vjp(argnums) if self._by_rows else program.jvp(argnums)
@@ -453,11 +468,11 @@ class Stacked(Program):
         """The matrix, or the number of the guard that failed."""
         shape = self._y if self._by_rows else self._x
         size = math.prod(shape)
-        unit = np.zeros(size)
-        found = np.empty((size, math.prod(self._x if self._by_rows else self._y)))
+        unit = np.zeros(size, self._dtype)
+        found = np.empty((size, math.prod(self._x if self._by_rows else self._y)), self._dtype)
         for i in range(size):
             unit[i] = 1.0
-            direction = unit.reshape(shape) if shape else np.float64(1.0)
+            direction = unit.reshape(shape) if shape else self._dtype.type(1.0)
             outputs = run([*leaves[: self._number], direction, *leaves[self._number :]])
             if type(outputs) is int:
                 return outputs

@@ -1,0 +1,356 @@
+"""`wengert.record` and `wengert.Program`: the values of f, derivatives of eager mode, without f."""
+
+import copy
+import pickle
+import subprocess
+import sys
+import threading
+import types
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from helpers import assert_same_bits
+
+x = np.array([0.5, -1.5, 2.0])
+scale = 3.0
+grid = np.ones(3)
+counts = np.array([1, 2, 3])
+
+
+def pairs(u):
+    total = 0.0
+    for i in range(len(u) - 1):
+        total += (u[i + 1] - u[i] ** 2) ** 2 * scale
+    return total
+
+
+def written(u):
+    F = np.zeros(u.size)
+    for i in range(u.size):
+        F[i] = u[i] ** 2 - np.exp(-u[i - 1])
+    return F
+
+
+def branching(u):
+    return np.sin(u[0]) if u[1] > 0 else u[2] ** 2
+
+
+VALUES = {
+    "a number": (pairs, x),
+    "an array": (lambda u: np.sin(u) * grid, x),
+    "written element by element": (written, x),
+    "a list of numbers": (lambda u: [u[0] * u[1], 2.0, u[2]], x),
+    "a tuple": (lambda u: (u[0] * u[1], u[2]), x),
+    "a nested list": (lambda u: [[u[0], 1.0], [u[1], u[2]]], x),
+    "a dict": (lambda u: {"a": u * 2, "b": [u[0], u], "n": 3, "s": "text", "none": None}, x),
+    "a constant": (lambda u: 2.5, x),
+    "a constant array": (lambda u: np.ones(2), x),
+    "flags": (lambda u: (u > 0, u[0] > 1), x),
+    "integers": (lambda u: np.argsort(u), x),
+    "a list as x": (lambda u: u @ u, [1, 2]),
+    "an integer as x": (lambda u: u**3, 2),
+    "a matrix": (lambda u: u @ u.T, np.arange(6.0).reshape(2, 3)),
+    "a container as x": (lambda d: d["a"] * d["b"][0], {"a": x, "b": [2.0, x]}),
+    "a namespace as x": (lambda d: d.a * d.b, types.SimpleNamespace(a=x, b=2)),
+    "float32": (lambda u: u * 2, x.astype(np.float32)),
+    "no elements": (lambda u: np.sum(u) + 1.0, np.zeros(0)),
+}
+
+
+def leaves(y):
+    """Arrays and numbers of a result, in order."""
+    if isinstance(y, dict):
+        y = [*y.values()]
+    if isinstance(y, (list, tuple)):
+        return [leaf for item in y for leaf in leaves(item)]
+    return [y]
+
+
+def assert_alike(got, expected):
+    """The same form and types; numbers within a few units in the last place."""
+    assert type(got) is type(expected) or isinstance(got, np.generic)
+    for one, other in zip(leaves(got), leaves(expected), strict=True):
+        if isinstance(other, (str, type(None))):
+            assert one == other
+        else:
+            assert np.asarray(one).dtype == np.asarray(other).dtype
+            np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-13)
+
+
+def moved(point):
+    """Another point of the same form."""
+    if isinstance(point, dict):
+        return {name: moved(item) for name, item in point.items()}
+    if isinstance(point, list):
+        return [moved(item) for item in point]
+    if isinstance(point, types.SimpleNamespace):
+        return types.SimpleNamespace(**moved(vars(point)))
+    return point * 1.25
+
+
+def as_given(point):
+    """The point as f has it inside of a derivative."""
+    if isinstance(point, (dict, types.SimpleNamespace)):
+        return point
+    return np.asarray(point, None if isinstance(point, np.ndarray) else float)[()]
+
+
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("exact", [False, True])
+def test_values(name, exact):
+    f, point = VALUES[name]
+    program = wg.record(f, point, exact=exact)
+    for at in (point, moved(point)):
+        assert_alike(program(at), f(as_given(at)))
+
+
+matrix = np.arange(1.0, 5.0).reshape(2, 2)
+
+#: function, point, and the derivatives that are programs
+DERIVATIVES = {
+    "a number": (pairs, x, "grad jvp vjp hvp jacobian hessian"),
+    "an array": (lambda u: np.sin(u) * grid, x, "jvp vjp jacobian"),
+    "written element by element": (written, x, "jvp vjp jacobian"),
+    "a list of numbers": (lambda u: [u[0] * u[1], 2.0, u[2] ** 2], x, "jvp vjp jacobian"),
+    "a nested list": (lambda u: [[u[0] * u[1], 1.0], [u[1], u[2]]], x, "jvp vjp jacobian"),
+    "a constant": (lambda u: 2.5, x, "grad jacobian"),
+    "a list as x": (lambda u: u @ u * u[0], [1, 2], "grad hvp jacobian hessian"),
+    "an integer as x": (lambda u: u**3, 2, "grad jvp vjp jacobian hessian"),
+    "a number to an array": (lambda u: np.array([u, u**2]), 2.0, "jvp vjp jacobian"),
+    "a matrix": (lambda u: u @ u, matrix, "jvp vjp jacobian"),
+    "a matrix in Fortran's order": (lambda u: np.sum(np.sin(u) @ u), matrix.T, "grad jvp vjp jacobian hessian"),
+    "a transpose": (lambda u: (u * 2).T, matrix, "jvp vjp jacobian"),
+    "a container as x": (lambda d: d["a"] @ d["b"][1] * d["b"][0], {"a": x, "b": [2.0, x]}, "grad"),
+    "a branch": (branching, x, "grad jacobian hessian"),
+    "a solve": (lambda u: np.linalg.solve(np.diag(u) + 0.1, u**2), x, "jvp vjp jacobian"),
+}
+
+
+def eager(word, f, point, direction):
+    if word in ("jvp", "hvp"):
+        return getattr(wg, word)(f, point, direction)
+    if word == "vjp":
+        y, pullback = wg.vjp(f, point)
+        return y, pullback(direction)
+    return getattr(wg, word)(f, point)
+
+
+@pytest.mark.parametrize(("name", "word"), [(name, word) for name in DERIVATIVES for word in
+                                            DERIVATIVES[name][2].split()])  # fmt: skip
+def test_derivatives(name, word):
+    f, point, _ = DERIVATIVES[name]
+    program = wg.record(f, point)
+    derived = getattr(program, word)()
+    for at in (point, moved(point)) if isinstance(point, (np.ndarray, dict)) else (point,):
+        given = (at,)
+        direction = None
+        if word in ("jvp", "vjp", "hvp"):
+            like = np.asarray(f(as_given(at)) if word == "vjp" else at)
+            direction = np.cos(np.arange(like.size)).reshape(like.shape)[()]
+            given = (at, direction)
+        assert_alike(derived(*given), eager(word, f, at, direction))
+    assert getattr(program, word)() is derived
+    assert repr(derived).startswith(f"<program of {word}({f.__qualname__})")
+
+
+def test_derivatives_of_derivatives():
+    program = wg.record(pairs, x)
+    assert_alike(program.grad().jacobian()(x), wg.hessian(pairs, x))
+    assert_alike(program.hessian().jacobian()(x), wg.jacobian(wg.hessian(pairs), x))
+    assert_alike(program.grad().vjp()(x, x), (wg.grad(pairs, x), wg.hessian(pairs, x) @ x))
+
+
+def test_programs_of_operators():
+    assert_alike(wg.record(wg.grad(pairs), x)(x), wg.grad(pairs, x))
+    assert_alike(wg.record(wg.grad(pairs, value=True), x)(x), wg.grad(pairs, x, value=True))
+    assert_alike(wg.record(wg.compile(pairs), [1, 2, 3])([1, 2, 3]), pairs(np.array([1.0, 2.0, 3.0])))
+
+
+def test_further_arguments():
+    def f(u, k, *, n=1, shift=0.0):
+        return np.sum(u**n * k) + shift
+
+    program = wg.record(f, x, args=(2.0,), kwargs={"n": 3, "shift": 1.0})
+    assert program(x, 3.0, n=3, shift=2.0) == f(x, 3.0, n=3, shift=2.0)
+    assert_alike(program.grad(1)(x, 3.0, n=3, shift=2.0), np.sum(x**3))
+    assert_alike(program.jvp(1)(x, 2.0, 3.0, n=3, shift=2.0)[1], 2 * np.sum(x**3))
+    assert_alike(program.vjp()(x, 2.0, 3.0, n=3, shift=2.0)[1], 18 * x**2)
+    for args, kwargs in [((x, 3.0), {"n": 2, "shift": 2.0}), ((x,), {}), ((x[:2], 3.0), {"n": 3, "shift": 2.0})]:
+        with pytest.raises(ValueError, match="recorded for other arguments"):
+            program(*args, **kwargs)
+    with pytest.raises(TypeError, match="2 positional arguments"):
+        program.grad(2)
+
+
+def test_what_f_reads_is_constant(monkeypatch):
+    here = sys.modules[__name__]
+    program = wg.record(lambda u: u * scale + grid * counts, x)
+    expected = program(x)
+    for name in ("scale", "grid", "counts"):
+        monkeypatch.setattr(here, name, np.copy(getattr(here, name)))
+    program = wg.record(lambda u: u * scale + grid * counts, x)
+    for array in (scale, grid, counts):
+        array[...] = 7
+    assert_same_bits(program(x), expected, "")
+    monkeypatch.setattr(here, "scale", 7.0)
+    assert_same_bits(program(x), expected, "")
+    assert_same_bits(expected, x * 3.0 + np.array([1.0, 2.0, 3.0]), "")
+
+
+def test_results_are_the_callers():
+    program = wg.record(lambda u: {"y": u * 2, "c": np.ones(3)}, x)
+    first = program(x)
+    first["c"][:] = first["y"][:] = 0.0
+    assert_alike(program(x), {"y": x * 2, "c": np.ones(3)})
+
+
+@pytest.mark.parametrize("f", [lambda u: u, lambda u: u[::-1], lambda u: (u, u)])
+def test_results_share_no_memory_with_arguments(f):
+    u = x.copy()
+    for y in leaves(wg.record(f, x)(u)):
+        assert not np.shares_memory(y, u)
+
+
+def test_out():
+    program = wg.record(written, x)
+    for derived in (program, program.jacobian(), wg.record(np.sin, x).jacobian()):
+        expected = derived(x)
+        out = np.empty_like(expected)
+        assert derived(x, out=out) is out
+        assert_same_bits(out, expected, "")
+        strided = np.empty((*expected.shape, 2))[..., 0]
+        derived(x, out=strided)
+        assert_same_bits(strided.copy(), expected, "")
+        with pytest.raises(ValueError, match="out= has shape"):
+            derived(x, out=np.empty(7))
+    with pytest.raises(TypeError, match="single array"):
+        wg.record(lambda u: (u, u), x)(x, out=np.empty(3))
+
+
+def test_guards_name_value_and_line():
+    program = wg.record(branching, x * [1, -1, 1])
+    line = branching.__code__.co_firstlineno + 1
+    for derived in (program, program.grad(), program.jacobian(), program.hessian()):
+        with pytest.raises(wg.GuardError, match=rf"test_program.py:{line}.*True"):
+            derived(x)
+    assert program(-x) == np.sin(-x[0])
+
+
+@pytest.mark.parametrize("derived", [lambda p: p, lambda p: p.grad(), lambda p: p.jacobian(), lambda p: p.hessian()])
+def test_copies(derived, tmp_path):
+    program = derived(wg.record(lambda u: np.sum(np.linalg.inv(np.outer(u, u) + np.eye(3))) * scale, x))
+    expected = program(x)
+    program.save(tmp_path / "f.program")
+    copies = [pickle.loads(pickle.dumps(program)), copy.copy(program), copy.deepcopy(program),
+              wg.Program.load(tmp_path / "f.program")]  # fmt: skip
+    for other in copies:
+        assert str(other) == str(program)
+        assert_same_bits(other(x), expected, "")
+        if np.shape(expected) == ():
+            assert_same_bits(other.grad()(x), program.grad()(x), "")
+
+
+def test_a_saved_program_runs_elsewhere(tmp_path):
+    path = tmp_path / "f.program"
+    wg.record(pairs, x).grad().save(path)
+    code = f"import wengert as wg; print(wg.Program.load({str(path)!r})([0.5, -1.5, 2.0]).tolist())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(wg.record(pairs, x).grad()(x).tolist())
+
+
+def test_other_files(tmp_path):
+    state = wg.record(pairs, x).__getstate__()
+    with pytest.raises(ValueError, match="record it again"):
+        wg.Program.__new__(wg.Program).__setstate__({**state, "_version": 0})
+    path = tmp_path / "f.program"
+    path.write_bytes(pickle.dumps([1]))
+    with pytest.raises(TypeError, match="holds no program, but a list"):
+        wg.Program.load(path)
+
+
+REFUSED = {
+    "no floats": (lambda u: np.argsort(u), x, "jacobian", "int64"),
+    "several arrays": (lambda u: (u, u), x, "jacobian", "one array or number"),
+    "a dict": (lambda u: {"a": u}, x, "vjp", "one array or number"),
+    "no number": (np.sin, x, "grad", "single number: use jacobian"),
+    "float32": (np.sum, x.astype(np.float32), "grad", "float32|float64"),
+    "a container": (lambda d: d["a"] * 2, {"a": x}, "jacobian", "container"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_derivatives_that_are_no_programs(name):
+    f, point, word, message = REFUSED[name]
+    with pytest.raises(TypeError, match=message):
+        getattr(wg.record(f, point), word)()
+
+
+def appends(u):
+    VALUES["new"] = u
+    return u
+
+
+class Keeps:
+    def __init__(self, u):
+        self.u = u
+
+
+UNRECORDED = {
+    "an effect": (appends, x, wg.TracedValueError, "VALUES|dict"),
+    "an argument written": (lambda u: u.__setitem__(0, 1.0), x, wg.TracedValueError, "copy"),
+    "an object": (Keeps, x, wg.TracedValueError, "Keeps that holds its values"),
+    "a number in Python": (lambda u: float(u[0]), x, wg.TracedValueError, "float"),
+    "no rule": (lambda u: np.histogram(u)[0], x, wg.UnsupportedFunctionError, "histogram"),
+    "complex": (lambda u: u, 1j, wg.ComplexValueError, "real values only"),
+    "text": (lambda u: u, "a", TypeError, "pass a number"),
+}
+
+
+@pytest.mark.parametrize("name", UNRECORDED)
+def test_what_is_not_recorded(name):
+    f, point, error, message = UNRECORDED[name]
+    with pytest.raises(error, match=message):
+        wg.record(f, point)
+
+
+def test_text_and_counts():
+    program = wg.record(branching, -x)
+    assert len(program) == str(program).count("\n")
+    assert "guard" in str(program)
+    assert repr(program) == f"<program of branching: {len(program)} instructions>"
+    found = program.explain()
+    assert sum(found.instructions.values()) == len(program)
+    assert found.inputs == [(np.dtype(float), (3,))]
+    assert found.outputs == [(np.dtype(float), ())]
+    assert [value for value, place in found.guards] == [True]
+    assert repr(found).startswith(f"branching: {len(program)} instructions\n  inputs   float64[3]\n")
+
+
+def test_work_memory_is_that_of_values_alive_at_once():
+    n = 1000
+    found = wg.record(lambda u: np.cos(np.cos(np.cos(u)) * 2) + 1, np.ones(n)).explain()
+    assert 8 * n <= found.work <= 3 * 8 * n
+    assert wg.record(lambda u: u + counts * 1.0, x).explain().constants == 24
+
+
+def test_threads_get_the_same_bits():
+    program = wg.record(pairs, np.linspace(0, 1, 200)).grad()
+    points = [np.random.default_rng(i).normal(size=200) for i in range(8)]
+    expected = [program(point) for point in points]
+    failures = []
+
+    def work(i):
+        try:
+            for _ in range(50):
+                assert_same_bits(program(points[i]), expected[i], "")
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
