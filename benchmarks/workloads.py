@@ -7,6 +7,7 @@ a derivative is checked against before it is timed.
 import math
 
 import numpy as np
+from scipy.special import erf
 
 # ------------------------------------------------------------------------------------------ loops and slices
 
@@ -386,6 +387,30 @@ class ReactionDiffusion(Kernel):
             around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
             u[1:-1, 1:-1] = c + 0.1 * (around - 4.0 * c) + 0.01 * (c - c * c * c)
         return u[1:-1, 1:-1]
+
+
+# ------------------------------------------------------------------------------------- element by element
+
+
+def black_scholes(S):
+    """Prices of European calls, a strike of 1 half a year ahead."""
+    r, v, T = 0.03, 0.2, 0.5
+    d1 = (np.log(S) + (r + 0.5 * v**2) * T) / (v * np.sqrt(T))
+    d2 = d1 - v * np.sqrt(T)
+    return S * 0.5 * (1.0 + erf(d1 / np.sqrt(2.0))) - np.exp(-r * T) * 0.5 * (1.0 + erf(d2 / np.sqrt(2.0)))
+
+
+def waves(x):
+    """A chain of sines and exponentials."""
+    y = x
+    for _ in range(5):
+        y = np.sin(y) * np.exp(-y) + x
+    return y
+
+
+def elementwise_slope(f, x, h=1e-30):
+    """Derivative of each element by the element of x in its place, by one complex step."""
+    return np.imag(f(x + 1j * h)) / h
 
 
 # ------------------------------------------------------------------------------- single operations, repeated

@@ -74,7 +74,7 @@ class Replica:
         except GuardError:
             return 0
 
-    restore = None
+    restore = shape = None
 
 
 trace = Replica

@@ -103,7 +103,7 @@ def interpreters(given, packages, parser):
         name, named, path = one.rpartition("=")
         if named and name not in PACKAGES:
             parser.error(f"no package is called {name!r}; there are {', '.join(PACKAGES)}")
-        for package in [name] if named else [package for package in packages if package != table.OURS]:
+        for package in [name] if named else [package for package in packages if package not in table.OURS]:
             pythons[package] = path
     return {package: pythons[package] for package in packages}
 

@@ -35,7 +35,7 @@ class Numpy:
         return getattr(self.package, name)
 
 
-def wengert():
+def wengert(transform=lambda f: f):
     import wengert as wg
 
     names = {"gradient": "grad", "jacobian": "jacobian", "hessian": "hessian", "hvp": "hvp"}
@@ -45,11 +45,18 @@ def wengert():
         operator = operators[problem.kind]
         if operator is None:
             raise NotAvailableError
+        f = transform(problem.f)
         if problem.kind == "hvp":
-            return lambda x: operator(problem.f, x, problem.v)
-        return operator(problem.f)
+            return lambda x: operator(f, x, problem.v)
+        return operator(f)
 
     return Package(prepare)
+
+
+def compiled():
+    import wengert as wg
+
+    return wengert(wg.compile)
 
 
 def differences():
@@ -214,11 +221,12 @@ def casadi():
 
 PACKAGES = {
     "wengert": wengert,
+    "compiled": compiled,
     "differences": differences,
     "autograd": autograd,
     "torch": torch,
     "jax": jax,
     "casadi": casadi,
 }
-TITLES = {"differences": "finite differences"}
-DISTRIBUTIONS = {"differences": "scipy"}
+TITLES = {"compiled": "wengert compiled", "differences": "finite differences"}
+DISTRIBUTIONS = {"compiled": "wengert", "differences": "scipy"}

@@ -5,11 +5,12 @@ from statistics import geometric_mean, median
 from benchmarks import measure
 from benchmarks.peers.packages import TITLES
 
-OURS = "wengert"
+OURS = ("wengert", "compiled")
 COMPILED = (
     "jax",
     "casadi",
 )  # what they trace is compiled, or made a program; the others run it once, as wengert does
+CONTESTS = (("wengert", "eager"), ("compiled", "all"))
 
 
 def summary(cells):
@@ -26,17 +27,17 @@ def reason(cell, length=48):
     return f"fails: `{words if len(words) <= length else words[:length].rstrip() + '...'}`"
 
 
-def over_best(cells, name, left_out):
+def over_best(cells, ours, name, left_out):
     """Our figure over the least of the others, or None."""
     others = [
-        cell[name] for package, cell in cells.items() if package not in (OURS, *left_out) and name in cell
+        cell[name] for package, cell in cells.items() if package not in (*OURS, *left_out) and name in cell
     ]
-    return cells[OURS][name] / min(others) if others and name in cells.get(OURS, ()) else None
+    return cells[ours][name] / min(others) if others and name in cells.get(ours, ()) else None
 
 
 def compared(rows, figures, packages, name, text):
-    """Lines of one table, the least `name` of each row in bold; our figures over the best eager one, and of all."""
-    ratios, lines = {"eager": [], "all": []}, []
+    """Lines of one table, the least `name` of each row in bold; our figures over the best of each of `CONTESTS`."""
+    ratios, lines = {contest: [] for contest in CONTESTS}, []
     for row in rows:
         cells = {package: figures[row.key][package] for package in packages}
         measured = [cell for cell in cells.values() if name in cell]
@@ -46,10 +47,10 @@ def compared(rows, figures, packages, name, text):
         for cell in cells.values():
             words = text(cell) if name in cell else reason(cell)
             columns.append(f"**{words}**" if name in cell and cell[name] == least else words)
-        for which, left_out in (("eager", COMPILED), ("all", ())):
-            ratio = over_best(cells, name, left_out)
+        for ours, which in CONTESTS:
+            ratio = over_best(cells, ours, name, COMPILED if which == "eager" else ())
             columns.append(f"{ratio:.3g}" if ratio else "")
-            ratios[which] += [ratio] if ratio else []
+            ratios[ours, which] += [ratio] if ratio else []
         lines.append(f"| {' | '.join(columns)} |")
     return lines, ratios
 
@@ -57,9 +58,10 @@ def compared(rows, figures, packages, name, text):
 def verdict(ratios):
     """How many rows are won, among eager packages and among all; one sentence each."""
     return [
-        f"Of {which} packages wengert is the fastest in {sum(ratio < 1.0 for ratio in found)} of {len(found)} rows; "
-        f"the geometric mean of its time over that of the best other one is {geometric_mean(found):.2g}."
-        for which, found in ratios.items()
+        f"Of {which} packages {TITLES.get(ours, ours)} is the fastest in {sum(ratio < 1.0 for ratio in found)} of "
+        f"{len(found)} rows; the geometric mean of its time over that of the best other one is "
+        f"{geometric_mean(found):.2g}."
+        for (ours, which), found in ratios.items()
         if found
     ]
 
@@ -77,8 +79,9 @@ def markdown(rows, figures, packages, setting):
         Sentences: machine, versions, what was left out.
     """
     titles = " | ".join(TITLES.get(name, name) for name in packages)
-    header = f"| derivative | size | f | {titles} | wengert / best eager | wengert / best |"
-    rule = "|---|---:|---:|" + "---:|" * (len(packages) + 2)
+    contests = " | ".join(f"{ours} / best{' eager' if which == 'eager' else ''}" for ours, which in CONTESTS)
+    header = f"| derivative | size | f | {titles} | {contests} |"
+    rule = "|---|---:|---:|" + "---:|" * (len(packages) + len(CONTESTS))
     later, later_ratios = compared(
         rows, figures, packages, "ratio", lambda cell: f"{measure.shown(cell['warm'])} ({cell['ratio']:.3g})"
     )

@@ -92,6 +92,7 @@ class Compiled(Caller):
             raise ValueError(f"compile: recheck is 'auto', a number of calls, or None, not {recheck!r}")
         self.f = f
         self.exact = bool(exact)
+        self._takes_out = isinstance(f, Derivative)
         self.recheck = recheck
         self._name = _name_of(f)
         self._lock = threading.RLock()

@@ -7,13 +7,14 @@ import dataclasses
 import math
 import pickle
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from wengert.containers import children_of, input_leaf, split
-from wengert.errors import GuardError
 from wengert.program import derive, passes
+from wengert.program.callpath import Arguments, Runner
 from wengert.program.evaluate import example_of
 from wengert.program.leaves import fill, key_of, mapped
 from wengert.program.listing import kind_of, operands, printed, stacked
@@ -118,7 +119,7 @@ def _own(x):
 _ONE = Result(Slot(0))
 
 
-class Program:
+class Program(Runner):
     """A function as a list of instructions, to be run without Python, and to be differentiated as a list.
 
     Made by `wengert.record`.  A program never changes: it may be called from any number of threads, copied and pickled.
@@ -164,21 +165,20 @@ class Program:
 
     def _reset(self):
         """Forget what is made when it is needed."""
-        self._machine = self._expanded = None
+        self._machine = self._expanded = self._arguments = None
         self._derived: dict = {}
 
     # ------------------------------------------------------------------------------------------ running
 
-    def run(self, leaves: list, out: list | None = None) -> list:
-        """Outputs at the leaves of the arguments and of what is captured."""
-        return self.machine.run(leaves, out)
+    @property
+    def run(self) -> Callable:
+        """Gives the outputs at leaves of the arguments; a second argument is a list of arrays for them."""
+        return self.machine.run
 
-    def attempt(self, leaves: list) -> list | int:
-        """The same; a number in the place of the outputs if a guard fails, -1 where a result has another shape."""
-        try:
-            return self.machine.attempt(leaves)
-        except GuardError:
-            return -1
+    @property
+    def attempt(self) -> Callable:
+        """The same, but a number in the place of the outputs if a guard fails: -1 if a result has another shape."""
+        return self.machine.attempt
 
     @property
     def machine(self) -> Machine:
@@ -189,30 +189,32 @@ class Program:
         return self._machine
 
     @property
+    def shape(self) -> tuple:
+        """Of the first output."""
+        return kind_of(self._listing, self._listing.outputs[0])[1] if self._listing.outputs else ()
+
+    @property
     def restore(self) -> Result | None:
         """What makes the result of the outputs; None where it is the first one itself."""
         return None if type(self._result.template) is Slot else self._result
 
-    def __call__(self, *args, out=None, **kwargs):
+    def _call(self, args, kwargs, out):
         floats = self._floats
         args = (*[as_inputs(x, self._name) for x in args[:floats]], *args[floats:])
         form = Form(args, kwargs)
         if form.key != self._form.key and (self._exact or _unlaid(form.key) != _unlaid(self._form.key)):
             raise ValueError(_another(self, form))
         restore = self.restore
+        self._run, self._restore, self._shape = self.run, restore, self.shape
+        self._arguments = Arguments.of(args, kwargs)
         if out is None:
             y = self.run(form.leaves)
             return y[0] if restore is None else restore(y)
         if restore is not None:
             raise TypeError(f"{self._name}: out= needs a single array as result")
-        if np.shape(out) != self._shape:
-            raise ValueError(f"{self._name}: out= has shape {np.shape(out)}, the result has shape {self._shape}")
+        if np.shape(out) != self.shape:
+            raise ValueError(f"{self._name}: out= has shape {np.shape(out)}, the result has shape {self.shape}")
         return self.run(form.leaves, [out])[0]
-
-    @property
-    def _shape(self):
-        """Of the only array or number that is returned."""
-        return kind_of(self._listing, self._listing.outputs[0])[1]
 
     # ------------------------------------------------------------------------------------------ derivatives
 
@@ -464,7 +466,7 @@ class Stacked(Program):
         )
 
     @property
-    def _shape(self):
+    def shape(self):
         return self._y + self._x
 
     def run(self, leaves, out=None):
@@ -474,8 +476,12 @@ class Stacked(Program):
         out[0][...] = found[0]
         return out
 
-    def attempt(self, leaves):
-        return self._filled(leaves, self._one.attempt)
+    def attempt(self, leaves, out=None):
+        found = self._filled(leaves, self._one.attempt)
+        if out is None or type(found) is int:
+            return found
+        out[0][...] = found[0]
+        return out
 
     def _filled(self, leaves, run):
         """The matrix, or the number of the guard that failed."""

@@ -1,0 +1,134 @@
+"""What programs cost: to replay, an operation; to prepare, a recorded operation; and a call, whatever is in it."""
+
+import numpy as np
+
+import wengert as wg
+from benchmarks import measure, workloads
+
+
+class Scalars:
+    """The gradient of a loop of products and sums of scalars."""
+
+    params = [[1_000, 100_000]]
+    param_names = ["operations"]
+
+    def setup(self, ops):
+        self.f = workloads.scalar_ops(ops)
+        self.x = workloads.SCALARS
+        self.program = wg.record(self.f, self.x)
+        self.gradient = self.program.grad()
+        workloads.check(self.gradient(self.x), workloads.complex_step(self.f, self.x))
+
+    def time_replay(self, ops):
+        self.program(self.x)
+
+    def time_gradient(self, ops):
+        self.gradient(self.x)
+
+    def peakmem_gradient(self, ops):
+        self.gradient(self.x)
+
+    def track_replay(self, ops):
+        """Nanoseconds an instruction of the gradient."""
+        taken = measure.alternate(lambda: self.f(self.x), lambda: self.gradient(self.x)).second
+        return 1e9 * taken / len(self.gradient)
+
+    track_replay.unit = "ns"
+
+    def track_preparation(self, ops):
+        """The first call, recording and all, over f."""
+        return measure.alternate(lambda: self.f(self.x), lambda: first_gradient(self.f, self.x), pairs=5).ratio
+
+    track_preparation.unit = "first call / f"
+
+    def track_preparation_per_op(self, ops):
+        return 1e9 / ops * measure.difference(lambda: None, lambda: first_gradient(self.f, self.x), pairs=5)
+
+    track_preparation_per_op.unit = "ns"
+
+
+def first_gradient(f, x):
+    return wg.record(f, x).grad()(x)
+
+
+class Loop:
+    """Preparation where numbers are read from an array and constants abound."""
+
+    params = [[12_500]]
+    param_names = ["n"]
+
+    def setup(self, n):
+        self.f, self.x = workloads.rosenbrock_loop, workloads.points(n)
+        workloads.check(first_gradient(self.f, self.x), workloads.rosenbrock_gradient(self.x))
+
+    def time_first_call(self, n):
+        first_gradient(self.f, self.x)
+
+    def peakmem_first_call(self, n):
+        first_gradient(self.f, self.x)
+
+    def track_preparation(self, n):
+        return measure.alternate(lambda: self.f(self.x), lambda: first_gradient(self.f, self.x), pairs=5).ratio
+
+    track_preparation.unit = "first call / f"
+
+
+class Chunks:
+    """Elementwise operations on arrays, fused: their value and their gradient."""
+
+    params = [["black_scholes", "waves"], [1_000, 1_000_000]]
+    param_names = ["function", "n"]
+
+    def setup(self, name, n):
+        f = getattr(workloads, name)
+        self.f, self.x = f, np.linspace(0.6, 1.6, n)
+        self.program = wg.record(f, self.x)
+        self.gradient = wg.record(lambda x: np.sum(f(x)), self.x).grad()
+        workloads.check(self.program(self.x), f(self.x), 1e-13)
+        workloads.check(self.gradient(self.x), workloads.elementwise_slope(f, self.x))
+
+    def time_value(self, name, n):
+        self.program(self.x)
+
+    def time_gradient(self, name, n):
+        self.gradient(self.x)
+
+    def peakmem_gradient(self, name, n):
+        self.gradient(self.x)
+
+    def track_value(self, name, n):
+        return measure.alternate(lambda: self.f(self.x), lambda: self.program(self.x)).ratio
+
+    track_value.unit = "value / f"
+
+    def track_gradient(self, name, n):
+        return measure.alternate(lambda: self.f(self.x), lambda: self.gradient(self.x)).ratio
+
+    track_gradient.unit = "gradient / f"
+
+
+class Calls:
+    """The Jacobian of a system of three, by each way of a call; the same program each time."""
+
+    def setup(self):
+        f, self.x = workloads.robertson, workloads.ROBERTSON_START
+        self.out = np.empty((3, 3))
+        self.compiled = wg.jacobian(wg.compile(f, recheck=None))
+        self.program = wg.record(f, self.x).jacobian()
+        expected = workloads.complex_step(f, self.x)
+        for way in (self.compiled, self.program):
+            for _ in range(2):
+                workloads.check(way(self.x), expected)
+                workloads.check(way(self.x, out=self.out), expected)
+
+    def time_compiled(self):
+        self.compiled(self.x)
+
+    def time_compiled_out(self):
+        self.compiled(self.x, out=self.out)
+
+    def time_program(self):
+        self.program(self.x)
+
+    def time_program_out(self):
+        self.program(self.x, out=self.out)
