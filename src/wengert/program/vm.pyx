@@ -326,7 +326,8 @@ cdef class Machine:
             raise GuardError(f"{place}: the recorded path needs {expected!r} here")
         return result
 
-    def attempt(self, inputs, out=None):
+    @cython.wraparound(False)
+    def attempt(self, inputs, list out=None):
         """The same; the number of the guard that failed in place of the outputs, if one does."""
         cdef Workspace w = self.spaces.pop() if self.spaces else self.new_space()
         cdef Root root
@@ -337,7 +338,8 @@ cdef class Machine:
                 w.objects[root.number] = None
             self.spaces.append(w)
 
-    cdef object run_in(self, Workspace w, inputs, out):
+    @cython.wraparound(False)
+    cdef object run_in(self, Workspace w, inputs, list out):
         cdef Value value
         cdef Root root
         cdef Py_ssize_t i = 0, j
@@ -372,7 +374,9 @@ cdef class Machine:
             if failed >= 0:
                 return failed
             i += 1
-        results = [self.result(w, value) for value in self.outputs]
+        results = []
+        for value in self.outputs:
+            results.append(self.result(w, value))
         if out is not None:
             for j in range(len(results)):
                 if out[j] is not None and out[j] is not results[j]:
