@@ -19,14 +19,8 @@ import wengert as wg
 from helpers import assert_same_bits
 from scenarios import TABLE
 from wengert.program import compile as module
+from wengert.program.agreement import difference
 from wengert.program.capture import NotReplayable, capture
-from wengert.program.leaves import fill, key_of
-
-
-@pytest.fixture(autouse=True)
-def replicas(monkeypatch):
-    pass
-    monkeypatch.setattr(replica, "frozen", [])
 
 
 def compiled(f, **options):
@@ -495,32 +489,10 @@ def test_replays_earn_recordings():
     assert g.paths == 60
 
 
-def test_complex_values_that_cannot_be_recorded(monkeypatch):
-    def trace(f, args, *more):
-        if np.iscomplexobj(args[0]):
-            raise wg.ComplexValueError
-        return replica.Replica(f, args, *more)
-
-    monkeypatch.setattr(module.record, "trace", trace)
+def test_complex_values_are_not_recorded():
     g = compiled(lambda u: u * 2)
     assert [g(1j), g(1.0), g(2j), g(2.0)] == [2j, 2.0, 4j, 4.0]
     assert g._recordings == 2
-
-
-def strict(f, args, kwargs, reading, exact):
-    """A replica of what can be recorded: f is run on traced leaves too."""
-    leaves = []
-    key_of((args, kwargs), leaves, [])
-    n = len(leaves)
-    leaves += reading.leaves
-
-    def run(inputs):
-        operands = reading.operands(inputs.values(), leaves)
-        args_, kwargs_ = fill((args, kwargs), iter(operands[:n]))
-        return reading.bound(operands[n:])(*args_, **kwargs_)
-
-    wg.vjp(run, dict(enumerate(leaves)))
-    return replica.Replica(f, args, kwargs, reading, exact)
 
 
 NEEDS_PLAIN = {
@@ -534,8 +506,7 @@ NEEDS_PLAIN = {
 
 
 @pytest.mark.parametrize("name", NEEDS_PLAIN)
-def test_numbers_that_are_needed_plain_are_part_of_the_key(name, unchanged, monkeypatch):
-    monkeypatch.setattr(module.record, "trace", strict)
+def test_numbers_that_are_needed_plain_are_part_of_the_key(name, unchanged):
     f, change, args, paths = NEEDS_PLAIN[name]
     g = compiled(f)
     for _ in range(3):
@@ -550,8 +521,7 @@ def test_numbers_that_are_needed_plain_are_part_of_the_key(name, unchanged, monk
             np.testing.assert_array_equal(g(x, k), f(x, k))
 
 
-def test_what_cannot_be_recorded_says_so(monkeypatch):
-    monkeypatch.setattr(module.record, "trace", strict)
+def test_what_cannot_be_recorded_says_so():
     with pytest.raises(wg.TracedValueError, match="sin"):
         wg.compile(lambda u: math.sin(u[0]) * scale)(x)
     with pytest.raises(wg.UnsupportedFunctionError, match="histogram"):
@@ -565,7 +535,6 @@ library = {i: Model() for i in range(100)}  # more than is looked through
 
 @pytest.mark.parametrize(("recheck", "announced"), [("auto", 16), (1, 10), (7, 14), (10, 10)])
 def test_what_is_not_looked_for_is_found_as_announced(recheck, announced, monkeypatch):
-    replica.frozen.append(vars(library[5]))
     g = wg.compile(lambda u: library[5].rate * u, recheck=recheck)
     monkeypatch.setattr(library[5], "rate", 2.0)
     for call in range(1, 10):
@@ -705,8 +674,7 @@ def test_effects_on_objects():
         assert counter.n == 5
 
 
-def test_signs_of_zero_are_told_apart(monkeypatch, unchanged):
-    monkeypatch.setattr(module.record, "trace", strict)
+def test_signs_of_zero_are_told_apart(unchanged):
     g = compiled(lambda u: u * math.copysign(1.0, scale))
     for value in (0.0, 0.0, 0.0, -0.0, -0.0, -0.0, 0.0):
         globals()["scale"] = value
@@ -1025,6 +993,97 @@ OPERATORS = {
     "hvp": wg.hvp,
     "grad of grad": lambda f: wg.jacobian(wg.grad(f)),
 }
+
+
+def vector(u, a=1.0):
+    return np.sin(u) * scale * a
+
+
+def of_dict(d):
+    return np.sum(d["a"] ** 2) * d["b"] * scale
+
+
+matrix = np.arange(1.0, 5.0).reshape(2, 2)
+both = {"a": x, "b": 2.0}
+
+#: operator with its options, function, arguments
+OPTIONS = {
+    "a list of integers": (wg.grad, energy, ([1, 2, 3],)),
+    "an integer": (wg.grad, lambda u: u**3 * scale, (2,)),
+    "a list of lists": (wg.jacobian, lambda u: u @ u * scale, ([[1, 2], [3, 4]],)),
+    "a list of floats": (wg.hessian, energy, ([1.0, 2.0],)),
+    "keywords": (wg.grad, lambda u, *, a=1.0: energy(u, a), (x,), {"a": 3.0}),
+    "value": (lambda f: wg.grad(f, value=True), energy, (x,)),
+    "value of a Hessian": (lambda f: wg.hessian(f, value=True), energy, (x,)),
+    "aux": (lambda f: wg.grad(f, has_aux=True), lambda u: (energy(u), {"twice": u * 2}), (x,)),
+    "another argument": (lambda f: wg.grad(f, argnums=1), energy, (x, 2.0)),
+    "the last argument": (lambda f: wg.jacobian(f, argnums=-1), vector, (x, 2.0)),
+    "two arguments": (lambda f: wg.grad(f, argnums=(0, 1)), energy, (x, 2)),
+    "a slice": (lambda f: wg.jacobian(f, argnums=slice(1, None)), lambda u, a, b: vector(u * a + b), (x, 2.0, 1.0)),
+    "blocks of a Hessian": (lambda f: wg.hessian(f, argnums=(0, 1)), energy, (x, 2.0)),
+    "a dict": (wg.grad, of_dict, (both,)),
+    "Hessian in a dict": (wg.hessian, of_dict, (both,)),
+    "a dict as result": (wg.jacobian, lambda d: {"p": d["a"] * d["b"] * scale, "q": d["b"]}, (both,)),
+    "a list as result": (wg.jacobian, lambda u: [u[0] * u[1] * scale, 2.0], (x,)),
+    "a constant": (wg.jacobian, lambda u: np.ones(2) * scale, (x,)),
+    "float32": (wg.jacobian, vector, (x.astype(np.float32),)),
+    "Fortran's order": (wg.jacobian, lambda u: u @ u * scale, (matrix.T,)),
+    "an array without axes": (wg.jacobian, lambda u: u * x * scale, (np.array(2.0),)),
+    "forward": (wg.jacfwd, vector, (x,)),
+    "a direction": (wg.jvp, vector, ([1, 2, 3], [1, 0, 2])),
+    "stacked directions": (wg.jvp, vector, (x, np.eye(3))),
+    "directions of two arguments": (lambda f: wg.jvp(f, argnums=(0, 1)), vector, (x, (x, 1), 2.0)),
+    "aux of a direction": (lambda f: wg.jvp(f, has_aux=True), lambda u: (vector(u), u), (x, x)),
+    "stacked vectors": (wg.hvp, energy, (x, np.eye(3))),
+    "vectors of another argument": (lambda f: wg.hvp(f, argnums=1), lambda u, v: energy(u * v), (x, x, x)),
+    "third order": (lambda f: wg.derivative(f, order=3, value=True), vector, (x,)),
+    "direction of a gradient": (lambda f: wg.jvp(wg.grad(f)), energy, (x, x)),
+    "Jacobian of a Hessian": (lambda f: wg.jacobian(wg.hessian(f)), lambda u: np.sum(u**3) * scale, (x,)),
+    "holomorphic": (lambda f: wg.grad(f, holomorphic=True), lambda u: u**3 * scale, (1 + 2j,)),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options_of_derivatives(name, unchanged):
+    operator, f, args, *kwargs = OPTIONS[name]
+    kwargs = kwargs[0] if kwargs else {}
+    plain = operator(f)
+    for g in (operator(wg.compile(f, recheck=1)), wg.compile(plain, recheck=1)):
+        for value in (2.0, 2.0, 5.0):
+            globals()["scale"] = value
+            expected = plain(*args, **kwargs)
+            got = g(*args, **kwargs)
+            assert type(got) is type(expected)
+            assert difference(got, expected) <= 4
+        assert g.paths == (name != "holomorphic")
+
+
+@pytest.mark.parametrize("operator", [wg.grad, wg.jacobian, wg.hessian])
+def test_each_branch_has_its_derivative(operator):
+    g = operator(wg.compile(branching))
+    for point in np.random.default_rng(3).uniform(-1, 2, 200):
+        assert g(point) == operator(branching)(point)
+    assert g.paths == 3
+
+
+def test_results_of_other_shapes_take_another_path():
+    g = compiled(lambda u: u[u > 0] * 2)
+    h = wg.jacobian(g)
+    for point in np.random.default_rng(4).normal(size=(30, 3)):
+        np.testing.assert_array_equal(g(point), g.f(point))
+        np.testing.assert_array_equal(h(point), wg.jacobian(g.f)(point))
+    assert g.paths <= 8
+
+
+def test_errors_are_those_of_the_derivative():
+    for operator, f, args, message in [
+        (wg.grad, vector, (x,), "single number"),
+        (wg.grad, energy, ("a",), "str"),
+        (wg.jvp, vector, (x, np.ones(2)), "shape"),
+        (wg.jacobian, vector, (), "positional argument"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=message):
+            operator(wg.compile(f))(*args)
 
 
 @pytest.mark.parametrize("name", OPERATORS)

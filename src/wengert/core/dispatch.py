@@ -23,8 +23,8 @@ from wengert.errors import ComplexValueError, NonSmoothError, TracedValueError, 
 creation: dict = {}
 
 #: the row of ``x[...]`` with an advanced index, and that of calls whose result carries no derivative
-getitem_row = registry.Primitive("indexing", "rearrangement")
-constant_row = registry.Primitive("a constant", "constant")
+getitem_row = registry.Primitive("indexing", "rearrangement", home=f"{__name__}.getitem_row")
+constant_row = registry.Primitive("a constant", "constant", home=f"{__name__}.constant_row")
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -719,6 +719,7 @@ _astype_row = registry.Primitive(
     "linear",
     vjps={0: lambda ybar, y, x, dtype: ybar.astype(x.dtype)},
     jvps={0: lambda t, y, x, dtype: t.astype(dtype)},
+    home=f"{__name__}._astype_row",
     stacked=True,
     on_complex=True,
 )
@@ -951,7 +952,11 @@ def _record_strong(cotangent, partial):
 
 
 _strong_row = registry.Primitive(
-    registry.strong, "elementwise", partials=(lambda y, g, p: p, lambda y, g, p: g), curvature="cross"
+    registry.strong,
+    "elementwise",
+    partials=(lambda y, g, p: p, lambda y, g, p: g),
+    curvature="cross",
+    home=f"{__name__}._strong_row",
 )
 registry.record_strong = _record_strong
 var.set_dispatch(sys.modules[__name__])

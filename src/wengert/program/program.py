@@ -29,6 +29,8 @@ VERSION = 1
 _MOST = 20_000
 _MOST_EACH = 64
 
+_DOUBLE = {np.dtype(float)}
+
 
 class Slot:
     """The place of a leaf in a container: its number."""
@@ -175,7 +177,7 @@ class Program(Runner):
 
     @property
     def attempt(self) -> Callable:
-        """The same, but a number in the place of the outputs if a guard fails."""
+        """The same, but a number in the place of the outputs if a guard fails or a result has another shape."""
         return self.machine.attempt
 
     @property
@@ -255,7 +257,7 @@ class Program(Runner):
         direction = example_of(kind_of(longer, longer.inputs[number]))
         longer.outputs = [y, *longer.outputs]
         made = self._like(f"{word}({self._name})", longer, Result((Slot(0), template)))
-        made._form = self._form.with_direction(direction)
+        made._form = self._form.with_direction(as_inputs(direction, word))
         made._example.insert(number, direction)
         made._floats += 1
         return made
@@ -292,7 +294,8 @@ class Program(Runner):
         n, m = (math.prod(kind_of(code, v)[1]) for v in (x, y))
         by_rows = not is_forward(n, m) if self._exact else m < n  # bit for bit in the mode of the eager drivers
         most = max(_MOST, _MOST_EACH * len(code))
-        longer = derive.unrolled(code, x, y, is_symmetric, most, by_rows, self._exact)
+        is_double = {kind_of(code, v)[0] for v in (x, y)} == _DOUBLE
+        longer = derive.unrolled(code, x, y, is_symmetric, most, by_rows, self._exact) if is_double else None
         return Stacked(self, argnums, is_symmetric, name, by_rows) if longer is None else self._like(name, longer, _ONE)
 
     def _made(self, word, argnums):
@@ -330,12 +333,18 @@ class Program(Runner):
             raise error
         return found
 
+    @property
+    def is_double(self) -> bool:
+        """Are all inputs and outputs of dtype float64?"""
+        code = self._listing
+        return {kind_of(code, v)[0] for v in [*code.inputs, *code.outputs]} == _DOUBLE
+
     def _inputs(self, word, argnums):
         """Numbers of the inputs that an argument gives."""
         if not isinstance(argnums, int) or not 0 <= argnums < len(self._form.templates):
             raise TypeError(
-                f"{word}({self._name}): argnums={argnums!r}, but the program has {len(self._form.templates)} positional "
-                "arguments, of which one is differentiated"
+                f"{word}({self._name}): argnums={argnums!r}, but the program has {len(self._form.templates)} "
+                "positional arguments, of which one is differentiated"
             )
         found = self._form.inputs_of(argnums)
         if not found or any(kind_of(self._listing, self._listing.inputs[i])[0].kind != "f" for i in found):
@@ -378,8 +387,12 @@ class Program(Runner):
         Examples
         --------
         >>> import numpy as np, wengert as wg
-        >>> wg.record(lambda x: np.sum(np.exp(x)) if x[0] > 0 else x[1], np.ones(1000)).explain()
-        <lambda>: 6 instructions, 0 bytes
+        >>> wg.record(lambda x: np.sum(np.exp(x)) * 2.0, np.ones(1000)).explain()
+        <lambda>: 5 instructions
+          inputs   float64[1000]
+          outputs  float64
+          counts   2 elementwise, 1 input, 1 sum, 1 const
+          memory   8008 bytes of values at once, 0 of constant arrays
         """
         return _summary(self)
 
@@ -445,6 +458,12 @@ class Stacked(Program):
         self._is_symmetric = is_symmetric
         super().__init__(name, self._one._listing, program._form, _ONE, program._exact, program._example,
                          program._floats)
+
+    def _differentiable(self, word):
+        raise NotDerivable(
+            f"{word}({self._name}): this program is a loop over the rows of a matrix: record the derivative as wengert "
+            "gives it, wengert.record(wengert.jacobian(wengert.hessian(f)), x)"
+        )
 
     @property
     def shape(self):
@@ -519,7 +538,7 @@ class Summary:
             f"  counts   {', '.join(f'{count} {kind}' for kind, count in counts)}",
             f"  memory   {self.work} bytes of values at once, {self.constants} of constant arrays",
         ]
-        rows += [f"  guard    {value!r} at {place}" for value, place in self.guards]
+        rows += [f"  guard    {value} at {place}" for value, place in self.guards]
         return "\n".join(rows)
 
 

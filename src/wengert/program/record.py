@@ -6,8 +6,8 @@ import types
 
 import numpy as np
 
-from wengert.core.var import holds_traced, is_var, plain
 from wengert.core.pullback import was_written
+from wengert.core.var import holds_traced, is_var, plain
 from wengert.errors import ComplexValueError, TracedValueError
 from wengert.program import passes
 from wengert.program.capture import NotReplayable, capture
@@ -58,8 +58,10 @@ def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False) -> Program
         with_direction = type(f) in (JVP, HVP)
         if not with_direction or _is_alike(*args[:2]):
             given = (args[0], *args[2:]) if with_direction else args
+            program = _traced(_inner, f, given, kwargs, reading, exact)
             try:
-                return derive(_traced(_inner, f, given, kwargs, reading, exact))
+                if program.is_double:
+                    return derive(program)
             except NotDerivable:
                 pass
     return _traced(lambda bound: bound, f, args, kwargs, reading, exact)

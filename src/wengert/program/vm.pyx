@@ -318,17 +318,23 @@ cdef class Machine:
 
     # ------------------------------------------------------------------------------------------ runs
 
-    def run(self, inputs, out=None):
+    def run(self, inputs, list out=None):
         """Outputs of the given inputs: new arrays and NumPy scalars, or written into those of `out` that are arrays."""
-        result = self.attempt(inputs, out)
+        result = self.completed(inputs, out)
         if type(result) is int:
             expected, place = self.guards[result][:2]
             raise GuardError(f"{place}: the recorded path needs {expected!r} here")
         return result
 
-    @cython.wraparound(False)
     def attempt(self, inputs, list out=None):
-        """The same; the number of the guard that failed in place of the outputs, if one does."""
+        """The same; in place of the outputs the number of the guard that failed, or -1 for a result of another shape."""
+        try:
+            return self.completed(inputs, out)
+        except GuardError:
+            return -1
+
+    @cython.wraparound(False)
+    cdef object completed(self, inputs, list out):
         cdef Workspace w = self.spaces.pop() if self.spaces else self.new_space()
         cdef Root root
         try:
