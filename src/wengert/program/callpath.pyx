@@ -252,8 +252,14 @@ cdef class Arguments:
         return True
 
 
-cdef inline bint is_array_of(x, shape):
-    return cnp.PyArray_CheckExact(x) and x.shape == shape
+cdef bint is_array_of(x, tuple shape) except -1:
+    cdef Py_ssize_t i
+    if not cnp.PyArray_CheckExact(x) or cnp.PyArray_NDIM(x) != PyTuple_GET_SIZE(shape):
+        return False
+    for i in range(PyTuple_GET_SIZE(shape)):
+        if cnp.PyArray_DIM(x, i) != <cnp.npy_intp>shape[i]:
+            return False
+    return True
 
 
 @cython.auto_pickle(False)
@@ -265,7 +271,8 @@ cdef class Runner:
     """
 
     cdef public Arguments _arguments
-    cdef public object _run, _restore, _shape
+    cdef public object _run, _restore
+    cdef public tuple _shape
 
     def __call__(self, *args, out=None, **kwargs):
         cdef Arguments arguments = self._arguments
@@ -298,7 +305,8 @@ cdef class Route:
 
     cdef Surroundings around
     cdef Path path
-    cdef object attempt, restore, shape
+    cdef object attempt, restore
+    cdef tuple shape
     cdef Arguments arguments
     cdef list live, static, places, fixed, pinned
 
@@ -308,7 +316,7 @@ cdef class Route:
         cdef Route route = Route.__new__(Route)
         route.path, route.around = path, around
         route.attempt, route.restore = path.program.attempt, path.program.restore
-        route.shape = path.program.shape
+        route.shape = None if route.restore is not None else path.program.shape
         route.arguments = Arguments.of(args, kwargs)
         route.places, route.live = live, [template_of((<Place>place).read()) for place in live]
         route.fixed, route.static = static, [(<Place>place).read() for place in static]
@@ -359,7 +367,7 @@ cdef class Caller:
             if self._takes_out and "out" in kwargs:
                 out = kwargs.pop("out")
             if (route.path.calls + 2 < route.path.due
-                    and (out is None or route.restore is None and is_array_of(out, route.shape))
+                    and (out is None or route.shape is not None and is_array_of(out, route.shape))
                     and route.fits(args, kwargs, leaves)):
                 y = route.attempt(leaves) if out is None else route.attempt(leaves, [out])
                 if type(y) is list:

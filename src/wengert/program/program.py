@@ -177,7 +177,7 @@ class Program(Runner):
 
     @property
     def attempt(self) -> Callable:
-        """The same, but a number in the place of the outputs if a guard fails: -1 if a result has another shape."""
+        """The same, but a number in the place of the outputs if a guard fails or a result has another shape."""
         return self.machine.attempt
 
     @property

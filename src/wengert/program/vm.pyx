@@ -318,16 +318,23 @@ cdef class Machine:
 
     # ------------------------------------------------------------------------------------------ runs
 
-    def run(self, inputs, out=None):
+    def run(self, inputs, list out=None):
         """Outputs of the given inputs: new arrays and NumPy scalars, or written into those of `out` that are arrays."""
-        result = self.attempt(inputs, out)
+        result = self.completed(inputs, out)
         if type(result) is int:
             expected, place = self.guards[result][:2]
             raise GuardError(f"{place}: the recorded path needs {expected!r} here")
         return result
 
-    def attempt(self, inputs, out=None):
-        """The same; the number of the guard that failed in place of the outputs, if one does."""
+    def attempt(self, inputs, list out=None):
+        """The same; in place of the outputs the number of the guard that failed, or -1 for a result of another shape."""
+        try:
+            return self.completed(inputs, out)
+        except GuardError:
+            return -1
+
+    @cython.wraparound(False)
+    cdef object completed(self, inputs, list out):
         cdef Workspace w = self.spaces.pop() if self.spaces else self.new_space()
         cdef Root root
         try:
@@ -337,7 +344,8 @@ cdef class Machine:
                 w.objects[root.number] = None
             self.spaces.append(w)
 
-    cdef object run_in(self, Workspace w, inputs, out):
+    @cython.wraparound(False)
+    cdef object run_in(self, Workspace w, inputs, list out):
         cdef Value value
         cdef Root root
         cdef Py_ssize_t i = 0, j
@@ -372,7 +380,9 @@ cdef class Machine:
             if failed >= 0:
                 return failed
             i += 1
-        results = [self.result(w, value) for value in self.outputs]
+        results = []
+        for value in self.outputs:
+            results.append(self.result(w, value))
         if out is not None:
             for j in range(len(results)):
                 if out[j] is not None and out[j] is not results[j]:
