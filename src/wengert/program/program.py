@@ -483,6 +483,10 @@ class Stacked(Program):
         size = math.prod(shape)
         unit = np.zeros(size, self._dtype)
         found = np.empty((size, math.prod(self._x if self._by_rows else self._y)), self._dtype)
+        if not size:  # no rows, but guards
+            outputs = run([*leaves[: self._number], unit.reshape(shape), *leaves[self._number :]])
+            if type(outputs) is int:
+                return outputs
         for i in range(size):
             unit[i] = 1.0
             direction = unit.reshape(shape) if shape else self._dtype.type(1.0)
