@@ -5,6 +5,7 @@ Data
     Place          where something is read: a name, a cell, an item
     Surroundings   what is compared at each call: places with what they held, code of functions, kinds of objects
     Template       what a value must be like to take the same program again
+    Templates      those of the arguments of a call
     Path, Route    a program and how often it ran; the templates of the last call, and its path
 
 A route is no more than a shortcut: what does not fit is left to the table of keys.
@@ -215,6 +216,28 @@ cdef Template template_of(x):
             for i in range(t.ndim):
                 t.shape[i], t.strides[i] = cnp.PyArray_DIMS(x)[i], cnp.PyArray_STRIDES(x)[i]
     return t
+
+
+@cython.final
+cdef class Templates:
+    """What the arguments of one call were like, for others like it."""
+
+    cdef list parts
+
+    def __init__(self, args):
+        parts = [template_of(x) for x in args]
+        self.parts = None if None in parts else parts
+
+    def leaves(self, tuple args):
+        """The leaves of arguments that fit; None of others."""
+        cdef Py_ssize_t i
+        cdef list found = []
+        if self.parts is None or PyTuple_GET_SIZE(args) != len(self.parts):
+            return None
+        for i in range(len(self.parts)):
+            if not (<Template>self.parts[i]).take(args[i], found):
+                return None
+        return found
 
 
 @cython.final

@@ -14,6 +14,7 @@ import numpy as np
 from wengert.containers import children_of, input_leaf, split
 from wengert.errors import GuardError
 from wengert.program import derive, passes
+from wengert.program.callpath import Templates
 from wengert.program.evaluate import example_of
 from wengert.program.leaves import fill, key_of, mapped
 from wengert.program.listing import kind_of, operands, printed, stacked
@@ -164,7 +165,7 @@ class Program:
 
     def _reset(self):
         """Forget what is made when it is needed."""
-        self._machine = self._expanded = None
+        self._machine = self._expanded = self._usual = None
         self._derived: dict = {}
 
     # ------------------------------------------------------------------------------------------ running
@@ -194,20 +195,29 @@ class Program:
         return None if type(self._result.template) is Slot else self._result
 
     def __call__(self, *args, out=None, **kwargs):
-        floats = self._floats
-        args = (*[as_inputs(x, self._name) for x in args[:floats]], *args[floats:])
-        form = Form(args, kwargs)
-        if form.key != self._form.key and (self._exact or _unlaid(form.key) != _unlaid(self._form.key)):
-            raise ValueError(_another(self, form))
+        leaves = None if self._usual is None or kwargs else self._usual.leaves(args)
+        if leaves is None:
+            leaves = self._leaves(args, kwargs)
         restore = self.restore
         if out is None:
-            y = self.run(form.leaves)
+            y = self.run(leaves)
             return y[0] if restore is None else restore(y)
         if restore is not None:
             raise TypeError(f"{self._name}: out= needs a single array as result")
         if np.shape(out) != self._shape:
             raise ValueError(f"{self._name}: out= has shape {np.shape(out)}, the result has shape {self._shape}")
-        return self.run(form.leaves, [out])[0]
+        return self.run(leaves, [out])[0]
+
+    def _leaves(self, args, kwargs):
+        """The leaves of arguments, which must have the form of those at the recording."""
+        floats = self._floats
+        taken = (*[as_inputs(x, self._name) for x in args[:floats]], *args[floats:])
+        form = Form(taken, kwargs)
+        if form.key != self._form.key and (self._exact or _unlaid(form.key) != _unlaid(self._form.key)):
+            raise ValueError(_another(self))
+        if all(given is x or type(given) is float for given, x in zip(args, taken)):
+            self._usual = Templates(args)
+        return form.leaves
 
     @property
     def _shape(self):
@@ -396,7 +406,7 @@ class Program:
 
     def __getstate__(self):
         state = {**self.__dict__, "_version": VERSION}
-        for name in ("_machine", "_expanded", "_derived"):
+        for name in ("_machine", "_expanded", "_usual", "_derived"):
             del state[name]
         return state
 
@@ -584,7 +594,7 @@ def _most_alive(code, ops):
     return most
 
 
-def _another(program, form):
+def _another(program):
     return (
         f"{program!r} was recorded for other arguments: their shapes, dtypes, strides and all that is no float must "
         "be the same. Record it again with these, or use wengert.compile, which does so by itself"
