@@ -6,6 +6,7 @@ Data
     Surroundings   what is compared at each call: places with what they held, code of functions, kinds of objects
     Template       what a value must be like to take the same program again
     Templates      those of the arguments of a call
+    Direct         a callable with the templates of its last call
     Path, Route    a program and how often it ran; the templates of the last call, and its path
 
 A route is no more than a shortcut: what does not fit is left to the table of keys.
@@ -228,7 +229,7 @@ cdef class Templates:
         parts = [template_of(x) for x in args]
         self.parts = None if None in parts else parts
 
-    def leaves(self, tuple args):
+    cdef list leaves(self, tuple args):
         """The leaves of arguments that fit; None of others."""
         cdef Py_ssize_t i
         cdef list found = []
@@ -313,6 +314,30 @@ cdef bint is_same(x, known) except -1:
     if x is known or type(x) is not type(known):
         return x is known
     return x.hex() == known.hex() if isinstance(x, float) else x == known
+
+
+cdef class Direct:
+    """A callable that runs on arguments like those of an earlier call at once, and leaves other calls to ``_call``."""
+
+    cdef Templates usual
+    cdef object run, restore
+
+    def _keep(self, Templates usual, run, restore):
+        """Take arguments that fit to ``restore(run(leaves))``; None for `restore` gives the first output itself."""
+        self.usual, self.run, self.restore = usual, run, restore
+
+    def __call__(self, *args, out=None, **kwargs):
+        cdef list leaves = None
+        if self.usual is not None and out is None and not kwargs:
+            leaves = self.usual.leaves(args)
+        if leaves is None:
+            return self._call(args, kwargs, out)
+        y = self.run(leaves)
+        return y[0] if self.restore is None else self.restore(y)
+
+    cpdef list _fitting(self, tuple args):
+        """The leaves of arguments like those of an earlier call; None of others."""
+        return None if self.usual is None else self.usual.leaves(args)
 
 
 cdef class Caller:

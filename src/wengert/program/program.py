@@ -14,7 +14,7 @@ import numpy as np
 from wengert.containers import children_of, input_leaf, split
 from wengert.errors import GuardError
 from wengert.program import derive, passes
-from wengert.program.callpath import Templates
+from wengert.program.callpath import Direct, Templates
 from wengert.program.evaluate import example_of
 from wengert.program.leaves import fill, key_of, mapped
 from wengert.program.listing import kind_of, operands, printed, stacked
@@ -119,7 +119,7 @@ def _own(x):
 _ONE = Result(Slot(0))
 
 
-class Program:
+class Program(Direct):
     """A function as a list of instructions, to be run without Python, and to be differentiated as a list.
 
     Made by `wengert.record`.  A program never changes: it may be called from any number of threads, copied and pickled.
@@ -165,7 +165,7 @@ class Program:
 
     def _reset(self):
         """Forget what is made when it is needed."""
-        self._machine = self._expanded = self._usual = None
+        self._machine = self._expanded = None
         self._derived: dict = {}
 
     # ------------------------------------------------------------------------------------------ running
@@ -194,8 +194,8 @@ class Program:
         """What makes the result of the outputs; None where it is the first one itself."""
         return None if type(self._result.template) is Slot else self._result
 
-    def __call__(self, *args, out=None, **kwargs):
-        leaves = None if self._usual is None or kwargs else self._usual.leaves(args)
+    def _call(self, args, kwargs, out):
+        leaves = None if kwargs else self._fitting(args)
         if leaves is None:
             leaves = self._leaves(args, kwargs)
         restore = self.restore
@@ -216,7 +216,7 @@ class Program:
         if form.key != self._form.key and (self._exact or _unlaid(form.key) != _unlaid(self._form.key)):
             raise ValueError(_another(self))
         if all(given is x or type(given) is float for given, x in zip(args, taken)):
-            self._usual = Templates(args)
+            self._keep(Templates(args), self.machine.run if type(self) is Program else self.run, self.restore)
         return form.leaves
 
     @property
@@ -404,9 +404,12 @@ class Program:
         """
         return _summary(self)
 
+    def __reduce__(self):
+        return _restored, (type(self), self.__getstate__())
+
     def __getstate__(self):
         state = {**self.__dict__, "_version": VERSION}
-        for name in ("_machine", "_expanded", "_usual", "_derived"):
+        for name in ("_machine", "_expanded", "_derived"):
             del state[name]
         return state
 
@@ -592,6 +595,12 @@ def _most_alive(code, ops):
             most = max(most, alive)
         alive -= sum(sizes.pop(v, 0) for v in {*reads[i]} if last[v] == i)
     return most
+
+
+def _restored(cls, state):
+    program = cls.__new__(cls)
+    program.__setstate__(state)
+    return program
 
 
 def _another(program):
