@@ -320,24 +320,29 @@ cdef class Direct:
     """A callable that runs on arguments like those of an earlier call at once, and leaves other calls to ``_call``."""
 
     cdef Templates usual
-    cdef object run, restore
+    cdef object run, restore, shape
 
-    def _keep(self, Templates usual, run, restore):
-        """Take arguments that fit to ``restore(run(leaves))``; None for `restore` gives the first output itself."""
-        self.usual, self.run, self.restore = usual, run, restore
+    def _keep(self, Templates usual, run, restore, shape):
+        """Take arguments that fit to ``restore(run(leaves))``; where `restore` is None the first output is the result.
+
+        That has this shape, and may be written into an array.
+        """
+        self.usual, self.run, self.restore, self.shape = usual, run, restore, shape
 
     def __call__(self, *args, out=None, **kwargs):
         cdef list leaves = None
-        if self.usual is not None and out is None and not kwargs:
+        if self.usual is not None and not kwargs:
             leaves = self.usual.leaves(args)
         if leaves is None:
             return self._call(args, kwargs, out)
-        y = self.run(leaves)
-        return y[0] if self.restore is None else self.restore(y)
-
-    cpdef list _fitting(self, tuple args):
-        """The leaves of arguments like those of an earlier call; None of others."""
-        return None if self.usual is None else self.usual.leaves(args)
+        if self.restore is None:
+            if out is None:
+                return self.run(leaves)[0]
+            if cnp.PyArray_CheckExact(out) and out.shape == self.shape:
+                return self.run(leaves, [out])[0]
+        elif out is None:
+            return self.restore(self.run(leaves))
+        return self._call(args, kwargs, out)
 
 
 cdef class Caller:

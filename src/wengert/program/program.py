@@ -195,9 +195,7 @@ class Program(Direct):
         return None if type(self._result.template) is Slot else self._result
 
     def _call(self, args, kwargs, out):
-        leaves = None if kwargs else self._fitting(args)
-        if leaves is None:
-            leaves = self._leaves(args, kwargs)
+        leaves = self._leaves(args, kwargs)
         restore = self.restore
         if out is None:
             y = self.run(leaves)
@@ -216,7 +214,8 @@ class Program(Direct):
         if form.key != self._form.key and (self._exact or _unlaid(form.key) != _unlaid(self._form.key)):
             raise ValueError(_another(self))
         if all(given is x or type(given) is float for given, x in zip(args, taken)):
-            self._keep(Templates(args), self.machine.run if type(self) is Program else self.run, self.restore)
+            run = self.machine.run if type(self) is Program else self.run
+            self._keep(Templates(args), run, self.restore, self._shape if self.restore is None else None)
         return form.leaves
 
     @property
