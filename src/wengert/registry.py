@@ -29,6 +29,7 @@ of any other by transposing its pullback, or faster by its ``jvp``.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from functools import reduce
@@ -98,6 +99,8 @@ class Primitive:
         in a recording they may be computed from the inputs.
     fits : callable or None
         Whether that is so for these ``(*args, **kwargs)``.
+    home : str
+        Dotted name of the row itself, if it is not in the registry.
     """
 
     __slots__ = (
@@ -106,6 +109,7 @@ class Primitive:
         "domain",
         "fits",
         "fun",
+        "home",
         "jvps",
         "keywords",
         "kind",
@@ -142,10 +146,24 @@ class Primitive:
         self.static = columns.get("static", False)
         self.choices = frozenset()
         self.fits = None
+        self.home = columns.get("home", "")
         self.opcode = 0
 
     def __repr__(self):
         return f"<{self.kind} {self.name}>"
+
+    def __reduce__(self):
+        if self.home:
+            return _at_home, (self.home,)
+        if lookup(self.fun) is not self:
+            raise TypeError(f"{self.name}: its rule cannot be pickled, as no module holds it")
+        return lookup, (self.fun,)
+
+
+def _at_home(home: str) -> Primitive:
+    """The row of a dotted name."""
+    module, _, name = home.rpartition(".")
+    return getattr(importlib.import_module(module), name)
 
 
 def dotted_name(fun: Any) -> str:

@@ -23,8 +23,8 @@ from wengert.errors import ComplexValueError, NonSmoothError, TracedValueError, 
 creation: dict = {}
 
 #: the row of ``x[...]`` with an advanced index, and that of calls whose result carries no derivative
-getitem_row = registry.Primitive("indexing", "rearrangement")
-constant_row = registry.Primitive("a constant", "constant")
+getitem_row = registry.Primitive("indexing", "rearrangement", home=f"{__name__}.getitem_row")
+constant_row = registry.Primitive("a constant", "constant", home=f"{__name__}.constant_row")
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -714,20 +714,12 @@ def converted(x, dtype):
     return x.astype(dtype)
 
 
-def _converted_back(ybar, y, x, dtype):
-    return ybar.astype(x.dtype)
-
-
-def _converted_tangent(t, y, x, dtype):
-    return t.astype(dtype)
-
-
-# Rows that are not in the registry are pickled as they are: functions with names.
 _astype_row = registry.Primitive(
     "numpy.ndarray.astype",
     "linear",
-    vjps={0: _converted_back},
-    jvps={0: _converted_tangent},
+    vjps={0: lambda ybar, y, x, dtype: ybar.astype(x.dtype)},
+    jvps={0: lambda t, y, x, dtype: t.astype(dtype)},
+    home=f"{__name__}._astype_row",
     stacked=True,
     on_complex=True,
 )
@@ -959,16 +951,12 @@ def _record_strong(cotangent, partial):
     return apply(_strong_row, registry.strong, (cotangent, partial), {})
 
 
-def _strong_left(y, g, p):
-    return p
-
-
-def _strong_right(y, g, p):
-    return g
-
-
 _strong_row = registry.Primitive(
-    registry.strong, "elementwise", partials=(_strong_left, _strong_right), curvature="cross"
+    registry.strong,
+    "elementwise",
+    partials=(lambda y, g, p: p, lambda y, g, p: g),
+    curvature="cross",
+    home=f"{__name__}._strong_row",
 )
 registry.record_strong = _record_strong
 var.set_dispatch(sys.modules[__name__])

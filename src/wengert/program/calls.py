@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from wengert.registry import lookup
-
 
 class Operand:
     """Stands in `Call.args` for a value: operand number `position` of the call."""
@@ -42,17 +40,7 @@ class Call:
         """The same call of other values."""
         return Call(self.compute, self.args, self.kwargs, operands, self.row)
 
-    def __reduce__(self):
-        """A row of the registry is found there again, by its function."""
-        row = self.row
-        is_known = row is not None and row.fun is not None and lookup(row.fun) is row
-        return _restored, (self.compute, self.args, self.kwargs, self.operands, row.fun if is_known else row, is_known)
-
     def __repr__(self):
         name = getattr(self.compute, "__qualname__", None) or getattr(self.compute, "__name__", repr(self.compute))
         given = [repr(value) for value in self.args] + [f"{key}={value!r}" for key, value in self.kwargs.items()]
         return f"{name}({', '.join(given)}) of {', '.join(f'v{i}' for i in self.operands)}"
-
-
-def _restored(compute, args, kwargs, operands, row, is_known):
-    return Call(compute, args, kwargs, operands, lookup(row) if is_known else row)

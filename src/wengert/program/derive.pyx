@@ -92,7 +92,7 @@ cdef class Sweep:
         for i in range(self.size):
             op = self.code.ops[i]
             columns = names(op)
-            if op == GUARD or op == STOP or LESS <= op <= ISNAN:
+            if op == GUARD or op == STOP or LESS <= op <= ISNAN or 0 in self.code.types[self.code.kinds[i]][1]:
                 continue
             if ((columns & 1 and self.code.as_[i] >= 0 and self.active[self.code.as_[i]])
                     or (columns & 2 and self.code.bs[i] >= 0 and self.active[self.code.bs[i]])

@@ -33,11 +33,13 @@ def summed_to(x, shape):
     """An array summed over the axes along which one of that shape would be broadcast, or spread over them."""
     if np.shape(x) == shape:
         return x
-    if np.size(x) <= np.prod(shape):
-        return np.broadcast_to(x, shape)
-    x = np.sum(x, axis=tuple(range(np.ndim(x) - len(shape))))
+    if len(shape) > np.ndim(x):  # axes of length 1 that an assignment drops
+        return np.reshape(summed_to(x, shape[len(shape) - np.ndim(x) :]), shape)
+    if np.ndim(x) > len(shape):
+        x = np.sum(x, axis=tuple(range(np.ndim(x) - len(shape))))
     ones = tuple(d for d, n in enumerate(shape) if n == 1 != np.shape(x)[d])
-    return np.sum(x, axis=ones, keepdims=True) if ones else x
+    x = np.sum(x, axis=ones, keepdims=True) if ones else x
+    return x if np.shape(x) == shape else np.broadcast_to(x, shape)
 
 
 def placed(base, key, value):
@@ -60,7 +62,9 @@ def _placed_value(ybar, y, base, key, value):
     return summed_to(taken, np.shape(value))
 
 
-placed_row = registry.Primitive(placed, "structural", vjps={0: _placed_base, 2: _placed_value})
+placed_row = registry.Primitive(
+    placed, "structural", vjps={0: _placed_base, 2: _placed_value}, home=f"{__name__}.placed_row"
+)
 
 
 def _taken(ybar, y, x, key):
@@ -68,7 +72,7 @@ def _taken(ybar, y, x, key):
     return np.reshape(scattered(ybar, where, np.size(x)), np.shape(x))
 
 
-getitem_row = registry.Primitive(operator.getitem, "structural", vjps={0: _taken})
+getitem_row = registry.Primitive(operator.getitem, "structural", vjps={0: _taken}, home=f"{__name__}.getitem_row")
 
 
 def pullback(call, wanted, ybar, y, *operands):
@@ -150,4 +154,5 @@ def pushforward(call, moved, directions, y, operands):
         where = call.compute(*[_numbered(argument, numbers) for argument in call.args], **call.kwargs)
         sources = [(j, -1, t[None]) for j, t in zip(moved, directions)]
         index_map = lambda _: where
-    return tangents.by_row(call.row, 1, args, call.kwargs, sources, y, index_map)[0]
+    t = tangents.by_row(call.row, 1, args, call.kwargs, sources, y, index_map)[0]
+    return t if np.shape(t) == np.shape(y) else np.broadcast_to(t, np.shape(y))

@@ -55,6 +55,11 @@ elementwise(
 # ---- powers and roots
 
 
+def is_any(mask):
+    """Does the mask hold somewhere? Always, where that is recorded: the formulas are equal, and none is guarded."""
+    return type(mask) not in (np.ndarray, np.bool_, bool) or np.any(mask)
+
+
 def power_wrt_base(y, a, b):
     """b a^(b-1), and 0 for 0 a^-1 where that is not finite: a^0 is 1 for every a.
 
@@ -64,14 +69,14 @@ def power_wrt_base(y, a, b):
     """
     exponent = b - 1.0
     factor = b
-    if np.any((b > 0) & (b < 1) & (a == 0)):  # infinite, and so are its derivatives: no difference of infinities
+    if is_any((b > 0) & (b < 1) & (a == 0)):  # infinite, and so are its derivatives: no difference of infinities
         factor = np.where((b > 0) & (b < 1) & (a == 0), 1.0, b)
     slope = factor * a**exponent
     lost = b - (exponent + 1.0)
-    if np.any(lost != 0):
+    if is_any(lost != 0):
         correction = lost * np.log(a)  # not finite where a <= 0 or infinite: nothing to correct there
         slope = slope * np.where(np.isfinite(correction), 1.0 + correction, 1.0)
-    if np.any(b == 0):
+    if is_any(b == 0):
         slope = np.where((b == 0) & ~np.isfinite(slope), 0.0, slope)
     return slope
 
@@ -82,7 +87,7 @@ def power_wrt_exponent(y, a, b):
     For b <= 1 it falls there with an infinite slope in `a`, as -sqrt(a^b) does.
     """
     zero = 0.0
-    if np.any((y == 0) & (b <= 1)):
+    if is_any((y == 0) & (b <= 1)):
         zero = np.where((y == 0) & (b <= 1), -np.sqrt(np.where(y == 0, y, 0.0)), 0.0)
     return np.where(y == 0, zero, y * np.log(a))
 

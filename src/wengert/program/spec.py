@@ -1,0 +1,198 @@
+"""What a well-formed list is.
+
+Every value is defined before it is read, every index points into its table, and the type of each value is the one
+that its instruction gives to operands of their types.
+Nothing here is needed to run a program; it is what passes, derivatives and the machine rely on.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from wengert.core.tape import kernel_rows
+from wengert.program.calls import Call, Operand
+from wengert.program.listing import operands
+from wengert.program.opcodes import Op
+
+#: number of operands of each elementwise row
+ARITIES = {opcode: arity for _, opcode, arity, *_ in kernel_rows()}
+
+SCALAR, FLAG = 0, 1
+FLAGS = range(Op.LESS, Op.ISNAN + 1)
+OF_TWO = {*range(Op.LESS, Op.NOT), Op.AND, Op.OR, Op.STRONG}
+OF_ONE = {Op.NOT, Op.ISNAN, Op.SUM, Op.STOP}
+
+
+class MalformedProgram(ValueError):
+    """A list that no pass makes; it says which instruction, and why."""
+
+
+def check(program) -> None:
+    """Raise `MalformedProgram` unless the list of a program, or a list itself, is well-formed."""
+    _Checked(getattr(program, "_listing", program))
+
+
+class _Checked:
+    def __init__(self, code):
+        self.code = code
+        self.n = len(code)
+        self.rows = list(zip(code.op.tolist(), code.a.tolist(), code.b.tolist(), code.c.tolist(), code.type.tolist()))
+        self.i = -1
+        self.expect(code.types[:2] == [(np.dtype(float), (), None), (np.dtype(bool), (), "flag")], "types begin anew")
+        for self.i, row in enumerate(self.rows):
+            self.instruction(*row)
+        self.i = self.n
+        self.expect(all(0 <= v < self.n and self.rows[v][0] != Op.GUARD for v in code.outputs), "an output that is none")
+        found = [i for i, row in enumerate(self.rows) if row[0] == Op.INPUT]
+        self.expect(sorted(code.inputs) == found, "inputs are not those of the list")
+        self.expect([self.rows[v][1] for v in code.inputs] == list(range(len(found))), "inputs out of order")
+
+    def expect(self, holds, what):
+        if not holds:
+            where = f"instruction {self.i}, {self.rows[self.i]}" if 0 <= self.i < self.n else "the list"
+            raise MalformedProgram(f"{where}: {what}")
+
+    def instruction(self, op, a, b, c, kind):
+        self.expect(0 <= kind < len(self.code.types), "a type that is not in the table")
+        if op in (Op.CONST, Op.ARRAY, Op.CALL, Op.INPUT):
+            table = {Op.CONST: self.code.constants, Op.ARRAY: self.code.arrays, Op.CALL: self.code.calls}.get(op)
+            self.expect(a >= 0 and (table is None or a < len(table)), "an entry that is not in its table")
+        for v in operands(self.code, self.i):
+            self.expect(0 <= v < self.i, f"v{v} is read before it is defined")
+            self.expect(self.rows[v][0] != Op.GUARD, f"v{v} is a guard and has no value")
+        if op < Op.INPUT or op in OF_TWO or op in OF_ONE or op == Op.SELECT:
+            self.computation(op, a, b, c, kind)
+        else:
+            self.expect(op in _RULES, "no such instruction")
+            _RULES[op](self, a, b, c, kind)
+
+    # ------------------------------------------------------------------------------------------ computations
+
+    def computation(self, op, a, b, c, kind):
+        """Elementwise, on numbers and arrays of one shape; a sum; a mark."""
+        given = (a >= 0, b >= 0, c >= 0)
+        if op < Op.PARTIAL:
+            self.expect(op in ARITIES and given == (True, ARITIES[op] == 2, False), "operands of another row")
+        elif op < Op.INPUT:
+            self.expect((op - Op.PARTIAL) // 2 in ARITIES, "the partial of no row")
+        else:
+            expected = (True, op in OF_TWO or op == Op.SELECT, op == Op.SELECT)
+            self.expect(given == expected, "operands of another instruction")
+        dtype, shape, _ = self.code.types[kind]
+        if op == Op.SUM:
+            self.expect(kind == SCALAR and self.dtype(a) == float, "a sum is a number")
+            return
+        shapes = [self.shape(v) for v in (a, b, c) if v >= 0]
+        self.expect(all(s in ((), shape) for s in shapes), f"shapes {shapes} give {shape}")
+        self.expect(shape == () or shape in shapes or not shapes, "an array of numbers alone")
+        if op in FLAGS:
+            self.expect(dtype == bool, "a comparison is of type bool")
+        elif op == Op.SELECT:
+            self.expect(dtype == self.dtype(b) == self.dtype(c), "alternatives of other types")
+        elif op == Op.STOP:
+            self.expect(kind == self.rows[a][4], "a mark changes no type")
+
+    def shape(self, v):
+        return self.code.types[self.rows[v][4]][1]
+
+    def dtype(self, v):
+        return self.code.types[self.rows[v][4]][0]
+
+    # ------------------------------------------------------------------------------------------ values
+
+    def is_array(self, v):
+        return self.rows[v][4] > FLAG
+
+    def nothing(self, a, b, c, kind):
+        self.expect(b == c == -1, "columns that this instruction has not")
+
+    def const(self, a, b, c, kind):
+        self.expect(kind in (SCALAR, FLAG), "a constant number is one number")
+
+    def array(self, a, b, c, kind):
+        dtype, shape, _ = self.code.types[kind]
+        content = self.code.arrays[a]
+        self.expect((content.dtype, content.shape) == (dtype, shape), "the constant is of another type")
+
+    def call(self, a, b, c, kind):
+        call = self.code.calls[a]
+        self.expect(type(call) is Call and callable(call.compute), "no call")
+        named = {argument.position for argument in _leaves(call.args) if type(argument) is Operand}
+        self.expect(named <= set(range(len(call.operands))), "an operand that is not among the call's")
+
+    def guard(self, a, b, c, kind):
+        self.expect(0 <= b < len(self.code.guards), "an entry that is not in its table")
+        expected, place = self.code.guards[b]
+        self.expect(type(place) is str, "a guard says where it stands")
+        self.expect(np.shape(expected) == self.shape(a), "a guard on a value of another shape")
+
+    # ------------------------------------------------------------------------------------------ memory
+
+    def size(self, kind):
+        """Elements of the memory of a type, from its lowest address on."""
+        dtype, shape, strides = self.code.types[kind]
+        if strides is None or 0 in shape:
+            return math.prod(shape)
+        return 1 + sum((n - 1) * abs(s) for n, s in zip(shape, strides)) // dtype.itemsize
+
+    def load(self, a, b, c, kind):
+        self.expect(kind in (SCALAR, FLAG) and self.is_array(a), "a load makes a number of an array")
+        self.expect(0 <= b < self.size(self.rows[a][4]), "an element outside of its array")
+
+    def within(self, index, kind):
+        """A view lies inside of an array of a type."""
+        self.expect(0 <= index < len(self.code.views), "an entry that is not in its table")
+        offset, shape, strides = self.code.views[index]
+        dtype = self.code.types[kind][0]
+        self.expect(len(shape) == len(strides), "a view of other axes than strides")
+        if 0 not in shape:
+            low = offset + sum((n - 1) * s for n, s in zip(shape, strides) if s < 0)
+            high = offset + sum((n - 1) * s for n, s in zip(shape, strides) if s > 0) + dtype.itemsize
+            self.expect(0 <= low and high <= self.size(kind) * dtype.itemsize, "a view outside of its array")
+        return shape
+
+    def view(self, a, b, c, kind):
+        self.expect(self.is_array(a) and kind > FLAG, "a view of a number, or that is one")
+        shape = self.within(b, self.rows[a][4])
+        self.expect(self.code.types[kind][:2] == (self.dtype(a), shape), "a view of another type")
+
+    def pack(self, a, b, c, kind):
+        self.expect(kind > FLAG and (a < 0 or self.code.types[self.rows[a][4]][:2] == self.code.types[kind][:2]),
+                    "elements are put into an array of another type")
+        self.expect(0 <= b < len(self.code.packs), "an entry that is not in its table")
+        offsets, values = self.code.packs[b]
+        self.expect(len(offsets) == len(values) == len(set(offsets.tolist())), "an element twice")
+        self.expect(all(0 <= offset < self.size(kind) for offset in offsets.tolist()), "an element outside of its array")
+        self.expect(not any(self.is_array(v) for v in values.tolist()), "an element that is an array")
+
+    def place(self, a, b, c, kind):
+        self.expect(kind > FLAG and (a < 0 or self.code.types[self.rows[a][4]][:2] == self.code.types[kind][:2]),
+                    "a view is written of an array of another type")
+        shape = self.within(b, kind)
+        kept = self.shape(c)[max(0, len(self.shape(c)) - len(shape)) :]
+        self.expect(a >= 0 or math.prod(shape) >= math.prod(self.code.types[kind][1]), "elements that nothing defines")
+        self.expect(math.prod(self.shape(c)) == math.prod(kept), "a value of more axes than the view")
+        self.expect(np.broadcast_shapes(kept, shape) == shape, "a value that does not fit into the view")
+
+
+def _leaves(args):
+    for argument in args:
+        if type(argument) in (list, tuple):
+            yield from _leaves(argument)
+        else:
+            yield argument
+
+
+_RULES = {
+    Op.INPUT: _Checked.nothing,
+    Op.CONST: _Checked.const,
+    Op.ARRAY: _Checked.array,
+    Op.LOAD: _Checked.load,
+    Op.VIEW: _Checked.view,
+    Op.PACK: _Checked.pack,
+    Op.PLACE: _Checked.place,
+    Op.CALL: _Checked.call,
+    Op.GUARD: _Checked.guard,
+}
