@@ -231,6 +231,18 @@ def test_out():
         wg.record(lambda u: (u, u), x)(x, out=np.empty(3))
 
 
+def test_calls_in_any_order():
+    """A call that is not like the last one is not taken for it."""
+    program = wg.record(lambda u, k: u * k, x, args=(2.0,))
+    others = [(x[:2], 2.0), (x, 2), (x,), (x, 2.0, 1.0), (x.reshape(3, 1), 2.0), (x, x)]
+    for args in others:
+        np.testing.assert_array_equal(program(x, 3.0), 3 * x)
+        np.testing.assert_array_equal(program([1, 2, 3], 3.0), [3, 6, 9])
+        np.testing.assert_array_equal(program(np.array([1, 2, 3]), 3.0), [3, 6, 9])
+        with pytest.raises(ValueError, match="recorded for other arguments"):
+            program(*args)
+
+
 def test_guards_name_value_and_line():
     program = wg.record(branching, x * [1, -1, 1])
     line = branching.__code__.co_firstlineno + 1

@@ -200,13 +200,14 @@ class Program(Runner):
 
     def _call(self, args, kwargs, out):
         floats = self._floats
-        args = (*[as_inputs(x, self._name) for x in args[:floats]], *args[floats:])
-        form = Form(args, kwargs)
+        taken = (*[as_inputs(x, self._name) for x in args[:floats]], *args[floats:])
+        form = Form(taken, kwargs)
         if form.key != self._form.key and (self._exact or _unlaid(form.key) != _unlaid(self._form.key)):
-            raise ValueError(_another(self, form))
+            raise ValueError(_another(self))
         restore = self.restore
-        self._run, self._restore, self._shape = self.run, restore, self.shape
-        self._arguments = Arguments.of(args, kwargs)
+        if all(given is x or type(given) is float for given, x in zip(args, taken)):
+            self._run, self._restore, self._shape = self.run, restore, self.shape
+            self._arguments = Arguments.of(args, kwargs)
         if out is None:
             y = self.run(form.leaves)
             return y[0] if restore is None else restore(y)
@@ -396,6 +397,9 @@ class Program(Runner):
         """
         return _summary(self)
 
+    def __reduce__(self):
+        return _restored, (type(self), self.__getstate__())
+
     def __getstate__(self):
         state = {**self.__dict__, "_version": VERSION}
         for name in ("_machine", "_expanded", "_derived"):
@@ -489,6 +493,10 @@ class Stacked(Program):
         size = math.prod(shape)
         unit = np.zeros(size, self._dtype)
         found = np.empty((size, math.prod(self._x if self._by_rows else self._y)), self._dtype)
+        if not size:  # no rows, but guards
+            outputs = run([*leaves[: self._number], unit.reshape(shape), *leaves[self._number :]])
+            if type(outputs) is int:
+                return outputs
         for i in range(size):
             unit[i] = 1.0
             direction = unit.reshape(shape) if shape else self._dtype.type(1.0)
@@ -586,7 +594,13 @@ def _most_alive(code, ops):
     return most
 
 
-def _another(program, form):
+def _restored(cls, state):
+    program = cls.__new__(cls)
+    program.__setstate__(state)
+    return program
+
+
+def _another(program):
     return (
         f"{program!r} was recorded for other arguments: their shapes, dtypes, strides and all that is no float must "
         "be the same. Record it again with these, or use wengert.compile, which does so by itself"
