@@ -55,7 +55,6 @@ def outputs(code, inputs: list) -> list:
 
 
 def _value(code, op, a, b, c, kind, values, inputs):
-    dtype, shape, strides = kind
     if op < Op.PARTIAL:
         return _row(op)(*[values[v] for v in (a, b) if v >= 0])
     if op < Op.INPUT:
@@ -65,7 +64,7 @@ def _value(code, op, a, b, c, kind, values, inputs):
     if op == Op.INPUT:
         return inputs[a]
     if op == Op.CONST:
-        return np.float64(code.constants[a]) if dtype == float else np.bool(code.constants[a])
+        return np.float64(code.constants[a]) if kind[0].kind == "f" else np.bool(code.constants[a])
     if op == Op.ARRAY:
         return code.arrays[a]
     if op == Op.LOAD:
