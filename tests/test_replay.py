@@ -202,10 +202,12 @@ def check_derivatives(case):
                 spec.check(replay.jvp(k))
                 pushed = replay.jvp(k)(args[0], direction, *args[1:]) if k == 0 else None
                 value, pulled = replay.vjp(k)(args[0], cotangent, *args[1:])
+                plain = by_listing(replay.vjp(k), (args[0], cotangent, *args[1:]))
             except GuardError:
                 assert case.branches and args is not case.args
                 continue
             assert_close(value, y, case.dtype)
+            assert_close(plain[1], pulled, case.dtype, f"vjp in {k}, instruction by instruction")
             expected = wg.vjp(f, args[0], args=args[1:], argnums=k)[1](cotangent)
             assert_close(pulled, expected, case.dtype, f"vjp in {k}")
             if pushed is not None:
