@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import scipy.special
 from hypothesis import given, settings
+from wengert.program.opcodes import Op
 
 import array_programs
 import test_random_programs as random_programs
@@ -26,11 +27,10 @@ from helpers import assert_same_bits
 from primitive_cases import CALLS, COMPOSED, ELEMENTWISE, MOVES, SYMMETRIC, resolve
 from scenarios import TABLE
 from test_primitives import as_function, identity, moved_by, numbers_for
-from wengert.containers import split
 from wengert import registry
+from wengert.containers import split
 from wengert.errors import GuardError
 from wengert.program import evaluate, listing, spec
-from wengert.program.opcodes import Op
 from wengert.program.program import Form
 
 
@@ -47,7 +47,7 @@ class Case:
     args: tuple
     wrt: tuple = (0,)
     jacobian: Callable | None = None
-    branches: bool = False      # may a guard fail a little further on?
+    branches: bool = False  # may a guard fail a little further on?
     dtype: Any = np.float64
 
     def points(self):
@@ -158,8 +158,9 @@ def loss_of(f):
 
     def loss(*args):
         parts = [np.stack(part) if type(part) is list else part for part in split(f(*args))[0]]
-        return sum(np.sum(part * np.cos(np.arange(np.size(part)).reshape(np.shape(part)) + i))
-                   for i, part in enumerate(parts))
+        return sum(
+            np.sum(part * np.cos(np.arange(np.size(part)).reshape(np.shape(part)) + i)) for i, part in enumerate(parts)
+        )
 
     return loss
 
@@ -201,10 +202,12 @@ def check_derivatives(case):
                 spec.check(replay.jvp(k))
                 pushed = replay.jvp(k)(args[0], direction, *args[1:]) if k == 0 else None
                 value, pulled = replay.vjp(k)(args[0], cotangent, *args[1:])
+                plain = by_listing(replay.vjp(k), (args[0], cotangent, *args[1:]))
             except GuardError:
                 assert case.branches and args is not case.args
                 continue
             assert_close(value, y, case.dtype)
+            assert_close(plain[1], pulled, case.dtype, f"vjp in {k}, instruction by instruction")
             expected = wg.vjp(f, args[0], args=args[1:], argnums=k)[1](cotangent)
             assert_close(pulled, expected, case.dtype, f"vjp in {k}")
             if pushed is not None:
@@ -387,7 +390,7 @@ def test_each_path_has_its_derivative(f):
 def test_a_recording_serves_its_own_path_only(f):
     """Where the guards hold, the program is right; where f goes another way, it says so."""
     x = np.array([0.9, 0.1, -0.8])
-    program, failed = wg.record(f, x), 0
+    program, failed, kept = wg.record(f, x), set(), 0
     g = program.grad()
     rng = np.random.default_rng(31)
     for _ in range(60):
@@ -395,11 +398,13 @@ def test_a_recording_serves_its_own_path_only(f):
         try:
             found = program(z), g(z)
         except GuardError as error:
-            failed += 1
-            assert "test_replay.py" in str(error)
+            failed.add(str(error).partition(": ")[0])
             continue
+        kept += 1
         assert_close(found, (f(z), wg.grad(f)(z)))
-    assert 0 < failed < 60
+    assert kept
+    assert failed
+    assert all("test_replay.py:" in place for place in failed)
     assert "test_replay.py:" in str(program)
 
 
@@ -470,7 +475,7 @@ def test_text_has_a_line_for_each_instruction():
     assert len(lines) == len(program)
     assert last.startswith("return v")
     assert lines[0] == "v0: float64[3] = input 0"
-    assert any(line.endswith("= exp(v%d)" % i) for line in lines for i in range(len(lines)))
+    assert any("] = exp(v" in line for line in lines)
     (guard,) = [line for line in lines if line.startswith("guard")]
     assert guard.rpartition("# ")[2].rpartition(":")[2] == str(f.__code__.co_firstlineno + 1)
 

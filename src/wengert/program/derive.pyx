@@ -116,7 +116,10 @@ cdef class Sweep:
     cdef int32_t binary(self, int op, int32_t a, int32_t b, int32_t kind) except -1:
         """An elementwise instruction; of two numbers the result is a number."""
         if self.code.kinds[a] <= FLAG and self.code.kinds[b] <= FLAG:
-            kind = SCALAR
+            return emit(self.code, op, a, b, -1, SCALAR)
+        dtype, shape, strides = self.code.types[kind]
+        if strides is not None and overlaps(shape, strides):    # of a view: each element has an adjoint of its own
+            kind = self.code.type_of((dtype, shape, None))
         return emit(self.code, op, a, b, -1, kind)
 
     cdef int32_t packed(self, int32_t base, offsets, list values, int32_t kind) except -1:

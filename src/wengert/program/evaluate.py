@@ -44,7 +44,8 @@ def evaluated(code, inputs: list, count: int | None = None) -> list:
         for op, a, b, c, kind in columns:
             if len(values) == count:
                 break
-            values.append(_value(code, op, a, b, c, code.types[kind], values, inputs))
+            value = _value(code, op, a, b, c, code.types[kind], values, inputs)
+            values.append(value if op == Op.VIEW else _laid_out(value, code.types[kind]))
     return values
 
 
@@ -55,7 +56,6 @@ def outputs(code, inputs: list) -> list:
 
 
 def _value(code, op, a, b, c, kind, values, inputs):
-    dtype, shape, strides = kind
     if op < Op.PARTIAL:
         return _row(op)(*[values[v] for v in (a, b) if v >= 0])
     if op < Op.INPUT:
@@ -65,7 +65,7 @@ def _value(code, op, a, b, c, kind, values, inputs):
     if op == Op.INPUT:
         return inputs[a]
     if op == Op.CONST:
-        return np.float64(code.constants[a]) if dtype == float else np.bool(code.constants[a])
+        return np.float64(code.constants[a]) if kind[0].kind == "f" else np.bool(code.constants[a])
     if op == Op.ARRAY:
         return code.arrays[a]
     if op == Op.LOAD:
@@ -126,6 +126,15 @@ def example_of(kind):
     found = empty(kind)
     found[...] = 1
     return found
+
+
+def _laid_out(x, kind):
+    """An array in the layout of its type, in which other instructions take parts of it."""
+    _, shape, strides = kind
+    if not shape or not isinstance(x, np.ndarray):
+        return x
+    is_laid_out = x.flags.c_contiguous if strides is None else x.strides == strides
+    return x if is_laid_out else _copied(x, kind)
 
 
 def _copied(x, kind):

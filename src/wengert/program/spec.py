@@ -41,10 +41,13 @@ class _Checked:
         self.rows = list(zip(code.op.tolist(), code.a.tolist(), code.b.tolist(), code.c.tolist(), code.type.tolist()))
         self.i = -1
         self.expect(code.types[:2] == [(np.dtype(float), (), None), (np.dtype(bool), (), "flag")], "types begin anew")
-        for self.i, row in enumerate(self.rows):
+        for i, row in enumerate(self.rows):
+            self.i = i
             self.instruction(*row)
         self.i = self.n
-        self.expect(all(0 <= v < self.n and self.rows[v][0] != Op.GUARD for v in code.outputs), "an output that is none")
+        self.expect(
+            all(0 <= v < self.n and self.rows[v][0] != Op.GUARD for v in code.outputs), "an output that is none"
+        )
         found = [i for i, row in enumerate(self.rows) if row[0] == Op.INPUT]
         self.expect(sorted(code.inputs) == found, "inputs are not those of the list")
         self.expect([self.rows[v][1] for v in code.inputs] == list(range(len(found))), "inputs out of order")
@@ -82,13 +85,13 @@ class _Checked:
             self.expect(given == expected, "operands of another instruction")
         dtype, shape, _ = self.code.types[kind]
         if op == Op.SUM:
-            self.expect(kind == SCALAR and self.dtype(a) == float, "a sum is a number")
+            self.expect(kind == SCALAR and self.dtype(a).kind == "f", "a sum is a number")
             return
         shapes = [self.shape(v) for v in (a, b, c) if v >= 0]
         self.expect(all(s in ((), shape) for s in shapes), f"shapes {shapes} give {shape}")
         self.expect(shape == () or shape in shapes or not shapes, "an array of numbers alone")
         if op in FLAGS:
-            self.expect(dtype == bool, "a comparison is of type bool")
+            self.expect(dtype.kind == "b", "a comparison is of type bool")
         elif op == Op.SELECT:
             self.expect(dtype == self.dtype(b) == self.dtype(c), "alternatives of other types")
         elif op == Op.STOP:
@@ -159,17 +162,23 @@ class _Checked:
         self.expect(self.code.types[kind][:2] == (self.dtype(a), shape), "a view of another type")
 
     def pack(self, a, b, c, kind):
-        self.expect(kind > FLAG and (a < 0 or self.code.types[self.rows[a][4]][:2] == self.code.types[kind][:2]),
-                    "elements are put into an array of another type")
+        self.expect(
+            kind > FLAG and (a < 0 or self.code.types[self.rows[a][4]][:2] == self.code.types[kind][:2]),
+            "elements are put into an array of another type",
+        )
         self.expect(0 <= b < len(self.code.packs), "an entry that is not in its table")
         offsets, values = self.code.packs[b]
         self.expect(len(offsets) == len(values) == len(set(offsets.tolist())), "an element twice")
-        self.expect(all(0 <= offset < self.size(kind) for offset in offsets.tolist()), "an element outside of its array")
+        self.expect(
+            all(0 <= offset < self.size(kind) for offset in offsets.tolist()), "an element outside of its array"
+        )
         self.expect(not any(self.is_array(v) for v in values.tolist()), "an element that is an array")
 
     def place(self, a, b, c, kind):
-        self.expect(kind > FLAG and (a < 0 or self.code.types[self.rows[a][4]][:2] == self.code.types[kind][:2]),
-                    "a view is written of an array of another type")
+        self.expect(
+            kind > FLAG and (a < 0 or self.code.types[self.rows[a][4]][:2] == self.code.types[kind][:2]),
+            "a view is written of an array of another type",
+        )
         shape = self.within(b, kind)
         kept = self.shape(c)[max(0, len(self.shape(c)) - len(shape)) :]
         self.expect(a >= 0 or math.prod(shape) >= math.prod(self.code.types[kind][1]), "elements that nothing defines")
