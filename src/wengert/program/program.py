@@ -489,14 +489,14 @@ class Stacked(Program):
         size = math.prod(shape)
         unit = np.zeros(size, self._dtype)
         found = np.empty((size, math.prod(self._x if self._by_rows else self._y)), self._dtype)
-        for i in range(size):
-            unit[i] = 1.0
+        for i in range(size or 1):  # guards hold also for an empty one
+            unit[i : i + 1] = 1.0
             direction = unit.reshape(shape) if shape else self._dtype.type(1.0)
             outputs = run([*leaves[: self._number], direction, *leaves[self._number :]])
             if type(outputs) is int:
                 return outputs
-            found[i] = np.ravel(outputs[1])
-            unit[i] = 0.0
+            found[i : i + 1] = np.ravel(outputs[1])
+            unit[i : i + 1] = 0.0
         found = found if self._by_rows else found.T
         if self._is_symmetric:
             found = 0.5 * (found + found.T)
