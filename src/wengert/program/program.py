@@ -312,7 +312,8 @@ class Program(Runner):
             dtype = kind_of(code, code.outputs[0])[0]
             if dtype.kind != "f":
                 raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return floats")
-            self._expanded = self._passed(derive.expanded(code))
+            expanded = derive.expanded(code)
+            self._expanded = code if expanded is self._listing else self._passed(expanded)
         return self._expanded, self._expanded.outputs[0]
 
     def _one_array(self, word):
