@@ -709,7 +709,13 @@ def expanded(Listing code):
     cdef Py_ssize_t i, j
     cdef int op
     cdef int32_t v
-    cdef int32_t *of = <int32_t *>PyMem_Malloc(max(1, code.n) * sizeof(int32_t))
+    cdef int32_t *of
+    for i in range(code.n):
+        if PARTIAL <= code.ops[i] < INPUT:
+            break
+    else:
+        return code
+    of = <int32_t *>PyMem_Malloc(code.n * sizeof(int32_t))
     if of == NULL:
         raise MemoryError()
     try:

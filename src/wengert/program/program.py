@@ -313,7 +313,8 @@ class Program(Runner):
             dtype = kind_of(code, code.outputs[0])[0]
             if dtype.kind != "f":
                 raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return floats")
-            self._expanded = self._passed(derive.expanded(code))
+            expanded = derive.expanded(code)
+            self._expanded = code if expanded is self._listing else self._passed(expanded)
         return self._expanded, self._expanded.outputs[0]
 
     def _one_array(self, word):
@@ -503,8 +504,8 @@ class Stacked(Program):
             outputs = run([*leaves[: self._number], direction, *leaves[self._number :]])
             if type(outputs) is int:
                 return outputs
-            found[i] = np.ravel(outputs[1])
-            unit[i] = 0.0
+            found[i : i + 1] = np.ravel(outputs[1])
+            unit[i : i + 1] = 0.0
         found = found if self._by_rows else found.T
         if self._is_symmetric:
             found = 0.5 * (found + found.T)
