@@ -335,6 +335,17 @@ def test_scenarios_run_as_copies(case):
         assert_same_bits(run(*copy.deepcopy(args)), case.f(*copy.deepcopy(args)), case.name)
 
 
+def test_a_large_list_that_grows_is_seen():
+    notes = [0.0] * 1000
+
+    def f(u):
+        notes.append(1.0)
+        return u * u
+
+    with pytest.raises(NotReplayable, match="a list, a dict"):
+        capture(f).read().bound([])(x)
+
+
 def test_reading_leaves_no_names_behind():
     def names():
         gc.collect()

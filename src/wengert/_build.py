@@ -30,7 +30,8 @@ class build_ext(_build_ext):
         for ext in self.extensions or ():
             home = Path(ext.sources[0]).parent
             homes = dict.fromkeys([home, home.parent / "core"])
-            interfaces = [path for place in homes for pattern in ("*.pxd", "*.pxi", "*.h") for path in place.glob(pattern)]
+            patterns = ("*.pxd", "*.pxi", "*.h")
+            interfaces = [path for place in homes for pattern in patterns for path in place.glob(pattern)]
             ext.depends += sorted(path.as_posix() for path in interfaces)
             ext.include_dirs += [numpy.get_include(), *map(str, homes)]
             ext.define_macros += MACROS

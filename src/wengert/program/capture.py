@@ -356,6 +356,7 @@ class Captures:
         self.root = root = _root_of(f, self.others)
         self.effect = None
         self.live, self.static, self.around = [], [], Surroundings([], [], [], [])
+        self.large: list = []  # containers too large to be looked through at each call
         try:
             self.look(root)
         except NotReplayable as reason:
@@ -366,6 +367,7 @@ class Captures:
     def look(self, root):
         scan = _Scan(root, _Copies(root, {}).nodes)
         self.effect = scan.effect
+        self.large = [value for _, value in scan.watched.values() if type(value) in (list, dict, set)]
         used = _Copies(root, {key: place.read() for key, place in scan.places.items()}).used
         self.live = [place for key, place in scan.places.items() if key in used]
         self.static = [place for key, place in scan.places.items() if key not in used]
@@ -444,6 +446,7 @@ class _Run:
         self.__name__ = self.__qualname__ = getattr(f, "__qualname__", type(f).__name__)
         self._copies = copies  # keeps private names alive
         self._new = new
+        self._large = captures.large
         self._f, self._swaps = copies.run, {}
         if captures.others:
             self._f, others = copies.run.func, copies.run.args
@@ -455,12 +458,12 @@ class _Run:
         if self._swaps:
             args, kwargs = mapped((args, kwargs), lambda x: self._swaps.get(Same(x), x))
         lent = (*self._new, *args, *kwargs.values())
-        forms = [*map(form_of, lent)]
+        forms, sizes = [*map(form_of, lent)], [*map(len, self._large)]
         y = self._f(*args, **kwargs)
         for space, held in self._copies.spaces:
             if space.keys() != held.keys() or any(space[name] is not held[name] for name in held):
                 raise NotReplayable(_effect("it sets attributes of an object that it did not make"))
-        if [*map(form_of, lent)] != forms:
+        if [*map(form_of, lent)] != forms or [*map(len, self._large)] != sizes:
             raise NotReplayable(_effect("it changes a list, a dict or the like that it did not make"))
         return y
 

@@ -357,8 +357,8 @@ cdef class Definitions:
         kind = self.code.type_of((dtype, *layout(first)))
         if self.code.kinds[value] != kind:
             low = first.__array_interface__["data"][0] - <size_t>buffer.low
-            value = emit(self.code, PLACE, -1, self.code.entry(self.code.views, "view", (low, first.shape, first.strides)),
-                         value, kind)
+            view = self.code.entry(self.code.views, "view", (low, first.shape, first.strides))
+            value = emit(self.code, PLACE, -1, view, value, kind)
         return self.define(buffer, first, value)
 
     cdef int32_t side(self, Buffer buffer, cnp.ndarray view, int32_t slot, double c) except -1:
@@ -470,7 +470,8 @@ cdef class Definitions:
         kind = SCALAR
         if y is not None:
             shape, strides = layout(y)
-            kind = self.code.type_of(((<object>y).dtype, shape, None if strides and overlaps(shape, strides) else strides))
+            strides = None if strides and overlaps(shape, strides) else strides
+            kind = self.code.type_of(((<object>y).dtype, shape, strides))
         return emit(self.code, CALL, len(self.code.calls) - 1, -1, -1, kind)
 
     cdef int guard(self, Node node) except -1:

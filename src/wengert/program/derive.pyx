@@ -19,7 +19,7 @@ import numpy as np
 
 from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POW, WG_SUBTRACT
 from wengert.core.kernel cimport Kernel, kernels
-from wengert.program.listing cimport FLAG, SCALAR, Listing, contiguous_or, copied, emit, names, overlaps
+from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, names, overlaps
 from wengert.program.opcodes cimport *
 
 from wengert import registry
@@ -190,19 +190,15 @@ cdef class Sweep:
 
     cdef list inline(self, Listing traced, list values):
         """Append another list, with values of this one for its inputs; its outputs, as values of this one."""
-        cdef int32_t *of = <int32_t *>PyMem_Malloc(max(1, traced.n) * sizeof(int32_t))
+        cdef Room room = Room(traced.n * sizeof(int32_t))
+        cdef int32_t *of = <int32_t *>room.data
         cdef Py_ssize_t i
-        if of == NULL:
-            raise MemoryError()
-        try:
-            for i in range(traced.n):
-                if traced.ops[i] == INPUT:
-                    of[i] = self.in_type(values[traced.as_[i]], self.code.type_of(traced.types[traced.kinds[i]]))
-                else:
-                    of[i] = self.code.adopt(traced, i, of)
-            return [of[<int32_t>v] for v in traced.outputs]
-        finally:
-            PyMem_Free(of)
+        for i in range(traced.n):
+            if traced.ops[i] == INPUT:
+                of[i] = self.in_type(values[traced.as_[i]], self.code.type_of(traced.types[traced.kinds[i]]))
+            else:
+                of[i] = self.code.adopt(traced, i, of)
+        return [of[<int32_t>v] for v in traced.outputs]
 
     cdef int32_t in_type(self, int32_t v, int32_t kind) except -1:
         """A value with the layout in which a function was traced: tracing copies, and leaves no gaps."""
@@ -356,7 +352,7 @@ cdef class Reverse(Sweep):
     cdef int pull_view(self, int32_t a, int32_t index, int32_t g) except -1:
         """Elements go back to where they stand in the array."""
         cdef int32_t kind = self.code.kinds[a]
-        dtype, shape, strides = self.code.types[kind]
+        dtype, shape, _ = self.code.types[kind]
         view = self.code.views[index]
         places = rows.places(view, dtype)
         size = math.prod(shape)
@@ -383,7 +379,7 @@ cdef class Reverse(Sweep):
     cdef int32_t summed_to(self, int32_t g, shape, int32_t v) except -1:
         """The adjoint of what was broadcast to a shape."""
         cdef int32_t kind = self.code.kinds[v]
-        dtype, wanted, _ = self.code.types[kind]
+        _, wanted, _ = self.code.types[kind]
         if shape == wanted:
             return g
         if kind <= FLAG or not wanted:
@@ -577,8 +573,8 @@ def unrolled(Listing code, int32_t wrt, int32_t result, bint is_symmetric, Py_ss
     cdef Listing longer
     cdef dict entries
     _, shape, strides = code.types[code.kinds[wrt]]
-    _, rows, row_strides = code.types[code.kinds[result]]
-    if strides is not None or row_strides is not None or not elementary(code, wrt, result):
+    _, lines, line_strides = code.types[code.kinds[result]]
+    if strides is not None or line_strides is not None or not elementary(code, wrt, result):
         return None
     offsets, results = code.packs[code.bs[result]] if code.ops[result] == PACK else (np.zeros(1, np.int32), [result])
     pairs = list(zip(offsets.tolist(), [int(v) for v in results]))
@@ -591,7 +587,7 @@ def unrolled(Listing code, int32_t wrt, int32_t result, bint is_symmetric, Py_ss
     n = math.prod(shape)
     if is_symmetric:
         entries.update({(j, i): v for (i, j), v in list(entries.items())})
-    kind = longer.type_of((np.dtype(float), rows + shape, None))
+    kind = longer.type_of((np.dtype(float), lines + shape, None))
     order = sorted(entries)
     if kind == SCALAR:
         longer.outputs = [entries[order[0]] if order else longer.constant(0.0)]
@@ -705,33 +701,30 @@ cdef tuple template_of(int op, int side):
 
 def expanded(Listing code):
     """The list with the rule of each partial in its place, so that it can be differentiated again."""
-    cdef Listing found = code.successor(), template
-    cdef Py_ssize_t i, j
+    cdef Listing found = code.successor()
+    cdef Py_ssize_t i
     cdef int op
     cdef int32_t v
+    cdef Room room
     cdef int32_t *of
     for i in range(code.n):
         if PARTIAL <= code.ops[i] < INPUT:
             break
     else:
         return code
-    of = <int32_t *>PyMem_Malloc(code.n * sizeof(int32_t))
-    if of == NULL:
-        raise MemoryError()
-    try:
-        for i in range(code.n):
-            op = code.ops[i]
-            if (op == PARTIAL + 2 * WG_POW or op == PARTIAL + 2 * WG_POWER) and code.ops[code.bs[i]] == CONST:
-                of[i] = of_constant_power(found, of[code.as_[i]], of[code.bs[i]], code.kinds[i])
-            elif PARTIAL <= op < INPUT:
-                of[i] = instantiated(template_of((op - PARTIAL) // 2, (op - PARTIAL) % 2)[0], found, code.kinds[i],
-                                     [of[v] if v >= 0 else -1 for v in (code.as_[i], code.bs[i], code.cs[i])])
-            else:
-                of[i] = copied(code, i, of, found)
-        found.inputs = [of[<int32_t>v] for v in code.inputs]
-        found.outputs = [of[<int32_t>v] for v in code.outputs]
-    finally:
-        PyMem_Free(of)
+    room = Room(code.n * sizeof(int32_t))
+    of = <int32_t *>room.data
+    for i in range(code.n):
+        op = code.ops[i]
+        if (op == PARTIAL + 2 * WG_POW or op == PARTIAL + 2 * WG_POWER) and code.ops[code.bs[i]] == CONST:
+            of[i] = of_constant_power(found, of[code.as_[i]], of[code.bs[i]], code.kinds[i])
+        elif PARTIAL <= op < INPUT:
+            of[i] = instantiated(template_of((op - PARTIAL) // 2, (op - PARTIAL) % 2)[0], found, code.kinds[i],
+                                 [of[v] if v >= 0 else -1 for v in (code.as_[i], code.bs[i], code.cs[i])])
+        else:
+            of[i] = copied(code, i, of, found)
+    found.inputs = [of[<int32_t>v] for v in code.inputs]
+    found.outputs = [of[<int32_t>v] for v in code.outputs]
     return found
 
 
@@ -749,21 +742,17 @@ cdef int32_t instantiated(Listing template, Listing target, int32_t kind, list v
     """Append a rule for operands that may be arrays: what depends on an array is one."""
     cdef Py_ssize_t i
     cdef int32_t v
-    cdef int32_t *of = <int32_t *>PyMem_Malloc(max(1, template.n) * sizeof(int32_t))
-    dtype, shape, strides = target.types[kind]
+    cdef Room room = Room(template.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>room.data
+    _, shape, _ = target.types[kind]
     flags = target.type_of((np.dtype(bool), shape, None)) if shape else FLAG
-    if of == NULL:
-        raise MemoryError()
-    try:
-        for i in range(template.n):
-            if template.ops[i] == INPUT:
-                of[i] = values[template.as_[i]]
-                continue
-            v = of[i] = target.adopt(template, i, of)
-            for x in operands(target, v):
-                if target.kinds[<int32_t>x] > FLAG:
-                    target.kinds[v] = flags if template.types[template.kinds[i]][0] == bool else kind
-                    break
-        return of[<int32_t>template.outputs[0]]
-    finally:
-        PyMem_Free(of)
+    for i in range(template.n):
+        if template.ops[i] == INPUT:
+            of[i] = values[template.as_[i]]
+            continue
+        v = of[i] = target.adopt(template, i, of)
+        for x in operands(target, v):
+            if target.kinds[<int32_t>x] > FLAG:
+                target.kinds[v] = flags if template.types[template.kinds[i]][0] == bool else kind
+                break
+    return of[<int32_t>template.outputs[0]]

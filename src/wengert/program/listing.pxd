@@ -35,6 +35,10 @@ cdef class Listing:
     cdef int32_t adopt(self, Listing other, Py_ssize_t i, const int32_t *of) except -1
 
 
+cdef class Room:                        # memory that goes with its last reference
+    cdef void *data
+
+
 cdef inline int32_t emit(Listing code, int op, int32_t a, int32_t b, int32_t c, int32_t kind) except -1:
     """Append an instruction; its index is the value it defines."""
     cdef Py_ssize_t i = code.n

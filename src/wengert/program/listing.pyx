@@ -19,8 +19,22 @@ import numpy as np
 
 from wengert.program.opcodes cimport *
 
-from wengert.core.tape import kernel_rows
 import wengert.program.opcodes as opcodes
+from wengert.core.tape import kernel_rows
+
+
+@cython.final
+cdef class Room:
+    """Memory for a while."""
+
+    def __cinit__(self, size_t size):
+        self.data = PyMem_RawRealloc(NULL, size if size else 1)
+        if self.data == NULL:
+            raise MemoryError(f"no memory for {size} bytes")
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.data)
+
 
 @cython.final
 cdef class Listing:

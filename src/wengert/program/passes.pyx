@@ -6,7 +6,6 @@
 what no output and no guard needs.
 """
 
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
@@ -14,9 +13,9 @@ import numpy as np
 
 from wengert.core.kernel cimport Kernel, by_opcode
 from wengert.core.tape cimport (
-    WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_NEGATIVE, WG_OPCODES, WG_POSITIVE, WG_POW, WG_SUBTRACT,
+    WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_NEGATIVE, WG_OPCODES, WG_POSITIVE, WG_POW,
 )
-from wengert.program.listing cimport FLAG, SCALAR, Listing, copied, emit, names
+from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, names
 from wengert.program.opcodes cimport *
 
 
@@ -29,21 +28,18 @@ def lowered(Listing code):
     """The list as it is run: what is differentiated no more needs no mark where its derivative is zero."""
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
+    cdef Room room
     cdef int32_t *of
     for i in range(code.n):
         if code.ops[i] == STOP:
             break
     else:
         return code
-    of = <int32_t *>PyMem_Malloc(code.n * sizeof(int32_t))
-    if of == NULL:
-        raise MemoryError()
-    try:
-        for i in range(code.n):
-            of[i] = of[code.as_[i]] if code.ops[i] == STOP else copied(code, i, of, found)
-        end(code, of, found)
-    finally:
-        PyMem_Free(of)
+    room = Room(code.n * sizeof(int32_t))
+    of = <int32_t *>room.data
+    for i in range(code.n):
+        of[i] = of[code.as_[i]] if code.ops[i] == STOP else copied(code, i, of, found)
+    end(code, of, found)
     return live(found)
 
 
@@ -56,22 +52,18 @@ def live(Listing code):
     cdef int32_t v
     cdef bytearray needed = bytearray(max(1, code.n))
     cdef unsigned char *marks = needed
-    cdef int32_t *of = <int32_t *>PyMem_Malloc(max(1, code.n) * sizeof(int32_t))
-    if of == NULL:
-        raise MemoryError()
+    cdef Room room = Room(code.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>room.data
     for v in code.inputs + code.outputs:
         marks[v] = 1
     for i in range(code.n - 1, -1, -1):
         if marks[i] or code.ops[i] == GUARD:
             marks[i] = 1
             mark(code, i, marks)
-    try:
-        for i in range(code.n):
-            if marks[i]:
-                of[i] = copied(code, i, of, found)
-        end(code, of, found)
-    finally:
-        PyMem_Free(of)
+    for i in range(code.n):
+        if marks[i]:
+            of[i] = copied(code, i, of, found)
+    end(code, of, found)
     return found
 
 
@@ -115,37 +107,32 @@ def shared(Listing code):
     """The list in which equal instructions on equal operands are one."""
     cdef Listing found = code.successor()
     cdef Py_ssize_t i, size = 1024
-    cdef int32_t *of = <int32_t *>PyMem_Malloc(max(1, code.n) * sizeof(int32_t))
+    cdef Room room = Room(code.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>room.data
+    cdef Room entries
     cdef Entry *table
     cdef int32_t v
     cdef uint32_t h, hash
     while size < 2 * code.n:
         size *= 2
-    table = <Entry *>PyMem_Malloc(size * sizeof(Entry))
-    if of == NULL or table == NULL:
-        PyMem_Free(of)
-        PyMem_Free(table)
-        raise MemoryError()
+    entries = Room(size * sizeof(Entry))
+    table = <Entry *>entries.data
     memset(table, 0xff, size * sizeof(Entry))
-    try:
-        for i in range(code.n):
-            v = of[i] = copied(code, i, of, found)
-            if not is_shareable(code.ops[i]):
-                continue
-            sort_operands(found, v)
-            hash = hashed(found, v)
-            h = hash & <uint32_t>(size - 1)
-            while table[h].value >= 0 and not (table[h].hash == hash and is_equal(found, table[h].value, v)):
-                h = (h + 1) & <uint32_t>(size - 1)
-            if table[h].value < 0:
-                table[h].value, table[h].hash = v, hash
-            else:
-                found.n = v         # it is there already
-                of[i] = table[h].value
-        end(code, of, found)
-    finally:
-        PyMem_Free(of)
-        PyMem_Free(table)
+    for i in range(code.n):
+        v = of[i] = copied(code, i, of, found)
+        if not is_shareable(code.ops[i]):
+            continue
+        sort_operands(found, v)
+        hash = hashed(found, v)
+        h = hash & <uint32_t>(size - 1)
+        while table[h].value >= 0 and not (table[h].hash == hash and is_equal(found, table[h].value, v)):
+            h = (h + 1) & <uint32_t>(size - 1)
+        if table[h].value < 0:
+            table[h].value, table[h].hash = v, hash
+        else:
+            found.n = v         # it is there already
+            of[i] = table[h].value
+    end(code, of, found)
     return found
 
 
@@ -182,19 +169,15 @@ def folded(Listing code):
     cdef dict places = {}           # of a PACK in the new list: values by offset
     cdef Py_ssize_t i
     cdef int32_t v
-    cdef int32_t *of = <int32_t *>PyMem_Malloc(max(1, code.n) * sizeof(int32_t))
-    if of == NULL:
-        raise MemoryError()
-    try:
-        for i in range(code.n):
-            v = of[i] = copied(code, i, of, found)
-            if found.ops[v] == LOAD:
-                of[i] = loaded(found, v, places)
-            elif found.kinds[v] <= FLAG or found.ops[v] == SELECT or found.ops[v] == STRONG:
-                of[i] = reduced(found, v)
-        end(code, of, found)
-    finally:
-        PyMem_Free(of)
+    cdef Room room = Room(code.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>room.data
+    for i in range(code.n):
+        v = of[i] = copied(code, i, of, found)
+        if found.ops[v] == LOAD:
+            of[i] = loaded(found, v, places)
+        elif found.kinds[v] <= FLAG or found.ops[v] == SELECT or found.ops[v] == STRONG:
+            of[i] = reduced(found, v)
+    end(code, of, found)
     return found
 
 

@@ -504,8 +504,8 @@ class Stacked(Program):
             outputs = run([*leaves[: self._number], direction, *leaves[self._number :]])
             if type(outputs) is int:
                 return outputs
-            found[i : i + 1] = np.ravel(outputs[1])
-            unit[i : i + 1] = 0.0
+            found[i] = np.ravel(outputs[1])
+            unit[i] = 0.0
         found = found if self._by_rows else found.T
         if self._is_symmetric:
             found = 0.5 * (found + found.T)

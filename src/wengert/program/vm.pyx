@@ -327,7 +327,7 @@ cdef class Machine:
         return result
 
     def attempt(self, inputs, list out=None):
-        """The same; in place of the outputs the number of the guard that failed, or -1 for a result of another shape."""
+        """The same; in place of the outputs the number of the guard that failed, -1 for a result of another shape."""
         try:
             return self.completed(inputs, out)
         except GuardError:
