@@ -335,6 +335,21 @@ def test_scenarios_run_as_copies(case):
         assert_same_bits(run(*copy.deepcopy(args)), case.f(*copy.deepcopy(args)), case.name)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_derivatives_where_rules_take_other_branches_run_as_they_are(bad):
+    """Products look for NaN in their pullbacks: what was recorded does not hold there, and after it it does again."""
+    matrix = np.arange(9.0).reshape(3, 3) + 4 * np.eye(3)
+
+    def f(u):
+        return np.sum(np.linalg.solve(matrix + np.outer(u, u), np.tanh(matrix @ u)) ** 2)
+
+    compiled = wg.grad(wg.compile(f))
+    point = np.array([0.1, bad, 0.3])
+    with np.errstate(all="ignore"):
+        for u in (x, point, x, point):
+            np.testing.assert_allclose(compiled(u), wg.grad(f)(u), rtol=1e-13, equal_nan=True)
+
+
 def test_a_large_list_that_grows_is_seen():
     notes = [0.0] * 1000
 

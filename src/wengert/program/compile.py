@@ -262,7 +262,12 @@ class Compiled(Caller):
                     if found is _COMPLEX:
                         _put(table.plain, key, True, _KEYS)
                     elif found is not None:
-                        y = self._first(found, leaves)
+                        try:
+                            y = self._first(found, leaves)
+                        except ReplayMismatchError:
+                            if not isinstance(self.f, Operator):
+                                raise
+                            return self.f(*args, **kwargs)  # a rule goes another way here, as where values are NaN
                         if reading.frozen is not frozen:
                             _put(table.frozen, key, reading.frozen, _KEYS)
                             full, paths = (key, *[np.asarray(leaves[i]).tobytes() for i in reading.frozen]), ()
