@@ -17,7 +17,6 @@ import operator
 
 import numpy as np
 
-from wengert.core.kernel cimport Kernel, kernels
 from wengert.core.memory cimport Buffer
 from wengert.core.tape cimport (
     Node, NodeKind, Tape, swap, wg_list, WG_ADD, WG_INPUT, WG_LOAD, WG_NODE, WG_POSITIVE, WG_STORE, WG_TARGET,
@@ -45,12 +44,6 @@ cdef dict FLAGS = {
 #: SciPy's functions of one number that have a row
 cdef dict SPECIAL = {name: opcode for name, opcode, *_ in kernel_rows() if name and "." in name}
 cdef tuple NEVER = (1 << 62, 1 << 62)
-
-#: what ``array ** c`` computes for some exponents
-cdef dict POWERS = {
-    c: (<Kernel>kernels[ufunc]).opcode
-    for c, ufunc in ((-1.0, np.reciprocal), (0.5, np.sqrt), (1.0, np.positive), (2.0, np.square))
-}
 
 
 @cython.final
@@ -376,10 +369,6 @@ cdef class Definitions:
         kind = self.code.type_of((node.y.dtype, shape, strides))
         if op >= WG_ADD:
             b = self.side(node.bbuf, node.b, node.bslot, node.bc)
-            if node.compute is not None and node.b is None and node.bslot < 0:     # array ** number
-                if node.bc in POWERS:
-                    return emit(self.code, POWERS[node.bc], a, -1, -1, kind)
-                op = 0
         for x in (node.a, node.b):
             if x is not None and (<object>x).shape != shape:
                 op = 0

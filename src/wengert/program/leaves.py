@@ -19,8 +19,11 @@ from wengert.containers import children_of
 _SMALL = 64
 
 
-class UnsupportedValue(Exception):
-    """A value that cannot be an input of a program; it says which."""
+class UnsupportedValue(TypeError):
+    """A value that cannot be an input of a program."""
+
+    def __init__(self, what: str):
+        super().__init__(f"{what} cannot be an argument of a program: pass numbers, arrays of floats, or containers")
 
 
 class Same:
@@ -89,7 +92,7 @@ def _key_of_other(value, leaves, others):
     if isinstance(value, (np.ndarray, np.generic, float, complex)):  # traced values answer so too
         raise UnsupportedValue(f"a {kind.__module__}.{kind.__qualname__}")
     if hasattr(kind, "__next__"):
-        raise UnsupportedValue(f"an iterator ({kind.__qualname__}), which each call would use up")
+        raise UnsupportedValue(f"an iterator ({kind.__qualname__}), which each call would use up,")
     found = children_of(value) if not isinstance(value, dict) else None
     if found is None:
         others.append(value)
@@ -122,7 +125,7 @@ def is_data(value: Any) -> bool:
         if type(value) in _CONTAINERS and _count(value) > _SMALL:
             return False
         key_of(value, leaves, others)
-    except (UnsupportedValue, TypeError, RecursionError):  # TypeError: a key that cannot be hashed
+    except (TypeError, RecursionError):  # no input, or a key that cannot be hashed
         return False
     return type(value) in _KEYS or not others
 

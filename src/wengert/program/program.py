@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import children_of, input_leaf, split
+from wengert.core.var import holds_traced
+from wengert.errors import TracedValueError
 from wengert.program import derive, passes
 from wengert.program.callpath import Arguments, Runner
 from wengert.program.evaluate import example_of
@@ -43,6 +45,15 @@ class Slot:
 
 class NotDerivable(TypeError):
     """The derivative of this program is no program: the message says why."""
+
+
+def refuse_traced(name: str, args: tuple, kwargs: dict) -> None:
+    """A program runs on numbers alone: what is traced would lose its derivative."""
+    if holds_traced((*args, *kwargs.values())):
+        raise TracedValueError(
+            f"{name}: an argument is traced, and a program takes numbers: inside of a derivative call the function "
+            "itself, or wengert.compile of it"
+        )
 
 
 def as_floats(x: Any, name: str) -> Any:
@@ -199,6 +210,7 @@ class Program(Runner):
         return None if type(self._result.template) is Slot else self._result
 
     def _call(self, args, kwargs, out):
+        refuse_traced(repr(self), args, kwargs)
         floats = self._floats
         taken = (*[as_inputs(x, self._name) for x in args[:floats]], *args[floats:])
         form = Form(taken, kwargs)

@@ -12,7 +12,7 @@ from wengert.errors import ComplexValueError, TracedValueError
 from wengert.program import passes
 from wengert.program.capture import NotReplayable, capture
 from wengert.program.leaves import fill, mapped
-from wengert.program.program import Form, NotDerivable, Program, Result, Slot, as_inputs
+from wengert.program.program import Form, NotDerivable, Program, Result, Slot, as_inputs, refuse_traced
 from wengert.program.tracing import listed
 from wengert.transforms.dense import JVP, Gradient, Jacobian, Operator
 from wengert.transforms.second import HVP, Hessian
@@ -21,6 +21,7 @@ from wengert.transforms.second import HVP, Hessian
 def record(f, args: tuple, kwargs: dict, exact: bool) -> Program:
     """The program of `f` at some arguments; what it reads from outside is constant."""
     name = _name(f)
+    refuse_traced(f"record({name})", args, kwargs)
     args = (as_inputs(args[0], name), *args[1:])
     captures = capture(f, Form(args, kwargs).others)
     try:

@@ -78,8 +78,7 @@ getitem_row = registry.Primitive(operator.getitem, "structural", vjps={0: _taken
 def pullback(call, wanted, ybar, y, *operands):
     """Cotangents of the operands `wanted` of a call, each of the shape of its operand."""
     if call.row.kind in ("view", "rearrangement"):
-        found = _moved_back(call, ybar, operands)
-        return [found[j] for j in wanted]
+        return _moved_back(call, wanted, ybar, operands)
     args = [filled(argument, operands) for argument in call.args]
     return [_cotangent(call, j, ybar, y, args, operands) for j in wanted]
 
@@ -93,16 +92,25 @@ def filled(argument, operands):
     return argument
 
 
-def _moved_back(call, ybar, operands):
+def _moved_back(call, wanted, ybar, operands):
     """Each element of the result was an element of an operand, or a constant: its cotangent goes there."""
-    numbers, start = [], 1
-    for x in operands:
-        numbers.append(np.arange(start, start + np.size(x)).reshape(np.shape(x)))
-        start += np.size(x)
-    where = call.compute(*[_numbered(argument, numbers) for argument in call.args], **call.kwargs)
-    total = scattered(ybar, where, start)
-    ends = np.cumsum([1, *map(np.size, operands)])
-    return [np.reshape(total[a:b], np.shape(x)) for a, b, x in zip(ends, ends[1:], operands)]
+    where, ends = _origins(call, wanted, operands)
+    total = scattered(ybar, where, ends[-1])
+    return [np.reshape(total[a:b], np.shape(operands[j])) for a, b, j in zip(ends, ends[1:], wanted)]
+
+
+def _origins(call, moved, operands):
+    """Where each element of a rearrangement came from: 1, 2, ... in the order of the operands `moved`, 0 for elsewhere.
+
+    Also where the numbers of each of them end.  Operands that choose, such as indices, are what they are.
+    """
+    numbers = [x if _place(call.args, j)[0] in call.row.choices else np.zeros(np.shape(x), dtype=np.intp)
+               for j, x in enumerate(operands)]
+    ends = [1]
+    for j in moved:
+        ends.append(ends[-1] + np.size(operands[j]))
+        numbers[j] = np.arange(ends[-2], ends[-1]).reshape(np.shape(operands[j]))
+    return call.compute(*[_numbered(argument, numbers) for argument in call.args], **call.kwargs), ends
 
 
 def _numbered(argument, numbers):
@@ -146,12 +154,7 @@ def pushforward(call, moved, directions, y, operands):
         sources.append((position, item, t[None]))
     index_map = None
     if call.row.kind in ("view", "rearrangement"):
-        numbers = [np.zeros(np.shape(x), dtype=np.intp) for x in operands]
-        start = 1
-        for j in moved:
-            numbers[j] = np.arange(start, start + np.size(operands[j])).reshape(np.shape(operands[j]))
-            start += np.size(operands[j])
-        where = call.compute(*[_numbered(argument, numbers) for argument in call.args], **call.kwargs)
+        where, _ = _origins(call, moved, operands)
         sources = [(j, -1, t[None]) for j, t in zip(moved, directions)]
         index_map = lambda _: where
     t = tangents.by_row(call.row, 1, args, call.kwargs, sources, y, index_map)[0]
