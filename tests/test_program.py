@@ -329,6 +329,74 @@ def test_what_is_not_recorded(name):
         wg.record(f, point)
 
 
+program_of_a_number = wg.record(lambda a, k=1.0: np.sin(a) * k, 1.0, kwargs={"k": 2.0})
+program_of_two = wg.record(lambda u, a: np.sum(np.cos(u)) * a, x, args=(2.0,))
+
+#: calls inside of a derivative, with an argument that carries it
+TRACED = {
+    "an array": lambda u: program_of_two(u, 2.0),
+    "a part of one": lambda u: program_of_two(u[::-1], 2.0),
+    "its derivative": lambda u: program_of_two.grad()(u, 2.0) @ u,
+    "its Hessian": lambda u: np.sum(program_of_two.hessian()(u, 2.0)),
+    "a direction": lambda u: program_of_two.jvp()(x, u, 2.0)[1],
+    "a cotangent": lambda u: np.sum(program_of_two.vjp()(x, u[0], 2.0)[1]),
+    "a number": lambda u: program_of_a_number(u[0], k=2.0),
+    "a list of numbers": lambda u: program_of_two([u[0], u[1], 2.0], 2.0),
+    "a further argument": lambda u: program_of_two(x, u[0]),
+    "a keyword": lambda u: program_of_a_number(1.0, k=u[0]),
+    "with out=": lambda u: np.sum(program_of_two.grad()(u * 1.0, 2.0, out=np.zeros(3))),
+    "a point to record at": lambda u: wg.record(pairs, u)(x),
+    "an argument to record at": lambda u: wg.record(lambda v, a: v * a, 1.0, args=(u[0],))(1.0, 2.0),
+    "a keyword to record at": lambda u: wg.record(lambda v, a: v * a, 1.0, kwargs={"a": u[0]})(1.0, a=2.0),
+}
+
+
+@pytest.mark.parametrize("transform", [wg.grad, wg.jacfwd, wg.hessian])
+@pytest.mark.parametrize("name", TRACED)
+def test_traced_arguments_are_refused(name, transform):
+    """A program would lose their derivative; calls before do not make it forget to look."""
+    for _ in range(2):
+        program_of_two(x, 2.0), program_of_a_number(1.0, k=2.0)
+        with pytest.raises(wg.TracedValueError, match="an argument is traced.*call the function itself"):
+            transform(TRACED[name])(x)
+
+
+def test_plain_arguments_inside_of_a_derivative():
+    np.testing.assert_array_equal(wg.grad(lambda u: program_of_two(x, 2.0) * u[0])(x), [program_of_two(x, 2.0), 0, 0])
+
+    def f(u):
+        z = np.zeros(3)
+        y = program_of_two.grad()(z + 1.0, 2.0)
+        z[0] = u[0]
+        return np.sum(z * y)
+
+    np.testing.assert_allclose(wg.grad(f)(x), [-2 * np.sin(1.0), 0, 0], rtol=1e-15)
+
+
+NO_INPUTS = {
+    "objects": (np.array([None]), "dtype object"),
+    "a masked array": (np.ma.masked_array([1.0, 2.0], [0, 1]), "MaskedArray"),
+    "an iterator": (iter([1.0]), "iterator"),
+    "long doubles": (np.ones(2, np.longdouble), "float128|longdouble|float64"),
+}
+
+
+@pytest.mark.parametrize("name", NO_INPUTS)
+def test_arguments_that_are_no_inputs(name):
+    argument, word = NO_INPUTS[name]
+    for call in (
+        lambda: wg.record(lambda u, a: u, 1.0, args=(argument,)),
+        lambda: wg.record(lambda u, a: u, 1.0, kwargs={"a": argument}),
+        lambda: wg.record(lambda u, a: u, 1.0, args=([argument],)),
+        lambda: program_of_two(x, argument),
+    ):
+        with pytest.raises(TypeError, match=word):
+            call()
+    for call in (lambda: wg.record(lambda u: u, argument), lambda: program_of_two(argument, 2.0)):
+        with pytest.raises(TypeError):
+            call()
+
+
 def test_text_and_counts():
     program = wg.record(branching, -x)
     assert len(program) == str(program).count("\n")

@@ -276,8 +276,10 @@ cdef class Reverse(Sweep):
             return 0
         g = self.adjoint(i)
         if op < PARTIAL:
+            if op >= WG_ADD and kind > FLAG:        # of arrays the right one first, as in the eager sweep
+                self.pull_operand(i, op, 1, b, g)
             self.pull_operand(i, op, 0, a, g)
-            if op >= WG_ADD:
+            if op >= WG_ADD and kind <= FLAG:
                 self.pull_operand(i, op, 1, b, g)
         elif op == STRONG:
             self.give(a, i, self.strong(g, b, kind))
