@@ -357,7 +357,7 @@ def test_traced_arguments_are_refused(name, transform):
     """A program would lose their derivative; calls before do not make it forget to look."""
     for _ in range(2):
         program_of_two(x, 2.0), program_of_a_number(1.0, k=2.0)
-        with pytest.raises(wg.TracedValueError, match="an argument is traced.*call the function itself"):
+        with pytest.raises(wg.TracedValueError, match=r"an argument is traced.*call the function itself"):
             transform(TRACED[name])(x)
 
 

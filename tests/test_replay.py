@@ -441,6 +441,10 @@ def order(x):
     return np.argsort(x)
 
 
+def square(x):
+    return np.outer(x, x)
+
+
 def stored(write, base=lambda x: x * x):
     """What an assignment into a copy leaves."""
 
@@ -486,7 +490,7 @@ FOLLOWED = {
     "take, mode clip": lambda x: np.take(x * x, 2 * order(x) - 3, mode="clip"),
     "take of negative ones": lambda x: np.take(x * x, order(x) - 6),
     "take of rows": lambda x: np.take(M * x[:, None], order(x)[:3], axis=0),
-    "take of columns, mode wrap": lambda x: np.take(np.outer(x, x), 3 * order(x) - 7, axis=-1, mode="wrap"),
+    "take of columns, mode wrap": lambda x: np.take(square(x), 3 * order(x) - 7, axis=-1, mode="wrap"),
     "take at a matrix": lambda x: np.take(x * x, np.argsort(np.outer(x, W[:2]), axis=0)),
     "take at a number": lambda x: np.take(x * x, np.argmax(x)) * x,
     "take of a table": lambda x: np.take(np.arange(6.0), order(x)) * x,
@@ -494,20 +498,20 @@ FOLLOWED = {
     "take_along_axis": lambda x: np.take_along_axis(x, order(x), 0) * W,
     "take_along_axis of rows": lambda x: np.take_along_axis(M * x[:, None], np.argsort(M * x[:, None], axis=1), 1),
     "take_along_axis of largest": lambda x: np.take_along_axis(M * x[:, None], np.argmax(M * x[:, None], 0)[None], 0),
-    "take_along_axis of all": lambda x: np.take_along_axis(np.outer(x, x), np.argsort(np.outer(x, x), None), None),
+    "take_along_axis of all": lambda x: np.take_along_axis(square(x), np.argsort(square(x), None), None),
     "take_along_axis of a table": lambda x: np.take_along_axis(M, np.argsort(M * x[:, None], axis=0), 0) * x[:, None],
     "index": lambda x: x[order(x)] * W,
     "index of negative ones": lambda x: x[-1 - order(x)] * W,
     "index backwards": lambda x: x[order(x)[::-1]] * W,
     "index of an index": lambda x: x[order(x)][np.argsort(order(x))] * W,
-    "pair of indices": lambda x: np.outer(x, x)[order(x), order(-x)],
+    "pair of indices": lambda x: square(x)[order(x), order(-x)],
     "index and constants": lambda x: (M * x[:, None])[order(x)[:3], [0, 1, 2]],
-    "index and slice": lambda x: np.outer(x, x)[order(x)[:2], 1:4],
-    "slice and index": lambda x: np.outer(x, x)[1:4, order(x)[:2]],
-    "index and new axis": lambda x: np.outer(x, x)[order(x), None, 1:3],
-    "ellipsis and index": lambda x: np.outer(x, x).reshape(6, 3, 2)[..., order(x)[:2] % 2],
+    "index and slice": lambda x: square(x)[order(x)[:2], 1:4],
+    "slice and index": lambda x: square(x)[1:4, order(x)[:2]],
+    "index and new axis": lambda x: square(x)[order(x), None, 1:3],
+    "ellipsis and index": lambda x: square(x).reshape(6, 3, 2)[..., order(x)[:2] % 2],
     "column of an index": lambda x: (x * x)[order(x)[:, None],] * x,
-    "rows, then columns": lambda x: np.outer(x, x)[order(x)][:, order(x)],
+    "rows, then columns": lambda x: square(x)[order(x)][:, order(x)],
     "table at a pair of indices": lambda x: np.eye(6)[order(x), order(-x)] * x * x,
     "table at index and slice": lambda x: np.outer(np.arange(6.0), np.ones(6))[order(x), 2:5] * x[:3],
     "lexsort": lambda x: x[np.lexsort((x, x > 0))] * W * x,
@@ -530,15 +534,15 @@ FOLLOWED = {
 #: Python code, a shape or a store needs the index: each is a path of its own
 GUARDED = {
     "element at a number": lambda x: x[np.argmax(x)] * x,
-    "element at two numbers": lambda x: np.outer(x, x)[np.argmax(x), np.argmin(x)] * x,
-    "element at unravelled numbers": lambda x: np.outer(x, x)[np.unravel_index(np.argmax(np.outer(x, W)), (6, 6))] * x,
+    "element at two numbers": lambda x: square(x)[np.argmax(x), np.argmin(x)] * x,
+    "element at unravelled numbers": lambda x: square(x)[np.unravel_index(np.argmax(np.outer(x, W)), (6, 6))] * x,
     "slice": lambda x: x[: int(np.argmax(x)) + 1] ** 2,
-    "open mesh": lambda x: np.outer(x, x)[np.ix_(order(x)[:2], order(-x)[:3])],
+    "open mesh": lambda x: square(x)[np.ix_(order(x)[:2], order(-x)[:3])],
     "roll": lambda x: np.roll(x, np.argmax(x)) * W * x,
-    "roll of both axes": lambda x: np.roll(np.outer(x, x), (np.argmax(x), np.argmin(x)), axis=(0, 1)),
+    "roll of both axes": lambda x: np.roll(square(x), (np.argmax(x), np.argmin(x)), axis=(0, 1)),
     "mask": lambda x: x[x > 0] ** 3,
-    "mask of a matrix": lambda x: np.outer(x, x)[np.outer(x, W) > 0.5],
-    "mask of rows": lambda x: np.outer(x, x)[~(x > 0)],
+    "mask of a matrix": lambda x: square(x)[np.outer(x, W) > 0.5],
+    "mask of rows": lambda x: square(x)[~(x > 0)],
     "compress, extract": lambda x: np.concatenate([np.compress(x > 0, x * x), np.extract(x < 0, x**3)]),
     "nonzero": lambda x: x[np.nonzero(x > 0)] ** 2,
     "where of a mask": lambda x: x[np.where(x > 0)] ** 2,
@@ -548,10 +552,10 @@ GUARDED = {
     "stored at an index": stored(assign(order, lambda x: x**3)),
     "stored at a repeated index": stored(assign(lambda x: order(x) // 2, lambda x: x)),
     "number stored at an index": stored(assign(lambda x: order(x)[:2], lambda x: 1.5)),
-    "stored at a pair of indices": stored(assign(lambda x: (order(x), order(-x)), lambda x: x**3), lambda x: np.outer(x, x)),
+    "stored at a pair of indices": stored(assign(lambda x: (order(x), order(-x)), lambda x: x**3), square),
     "stored at a number": stored(assign(np.argmax, lambda x: x[0] * x[1])),
-    "row stored at a number": stored(assign(np.argmax, np.sin), lambda x: np.outer(x, x)),
-    "column stored": stored(assign(lambda x: (slice(None), np.argmax(x)), np.sin), lambda x: np.outer(x, x)),
+    "row stored at a number": stored(assign(np.argmax, np.sin), square),
+    "column stored": stored(assign(lambda x: (slice(None), np.argmax(x)), np.sin), square),
     "added at an index": stored(add(lambda x: order(x)[:3], lambda x: np.sin(x[:3]))),
     "stored at a mask": stored(assign(lambda x: x > 0.3, lambda x: 0.5)),
     "scaled at a mask": stored(add(lambda x: x < 0.1, lambda x: x[x < 0.1])),
