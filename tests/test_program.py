@@ -314,6 +314,8 @@ class Keeps:
 UNRECORDED = {
     "an effect": (appends, x, wg.TracedValueError, "VALUES|dict"),
     "an argument written": (lambda u: u.__setitem__(0, 1.0), x, wg.TracedValueError, "copy"),
+    "a generator": (lambda u: (v * 2 for v in u), x, wg.TracedValueError, "generator that holds its values"),
+    "an iterator": (lambda u: map(np.sin, u), x, wg.TracedValueError, "map that holds its values"),
     "an object": (Keeps, x, wg.TracedValueError, "Keeps that holds its values"),
     "a number in Python": (lambda u: float(u[0]), x, wg.TracedValueError, "float"),
     "no rule": (lambda u: np.histogram(u)[0], x, wg.UnsupportedFunctionError, "histogram"),
