@@ -18,7 +18,7 @@ import pytest
 
 import replica
 import wengert as wg
-from helpers import assert_same_bits
+from helpers import assert_same_bits, in_threads
 from scenarios import TABLE
 from wengert.program import compile as module
 from wengert.program.agreement import difference
@@ -1017,22 +1017,12 @@ def test_exceptions_are_those_of_f():
 def test_threads_record_once(unchanged):
     g = wg.compile(lambda u: model.rhs(u) * scale)
     expected = [g.f(x * i) for i in range(8)]
-    barrier, failures = threading.Barrier(8), []
 
     def work(i):
-        try:
-            barrier.wait()
-            for _ in range(20):
-                np.testing.assert_array_equal(g(x * i), expected[i])
-        except BaseException as error:
-            failures.append(error)
+        for _ in range(20):
+            np.testing.assert_array_equal(g(x * i), expected[i])
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    in_threads(work)
     assert g.paths == 1
     assert g._recordings == 1
 

@@ -4,14 +4,13 @@ import copy
 import pickle
 import subprocess
 import sys
-import threading
 import types
 
 import numpy as np
 import pytest
 
 import wengert as wg
-from helpers import assert_same_bits
+from helpers import assert_same_bits, in_threads
 
 x = np.array([0.5, -1.5, 2.0])
 scale = 3.0
@@ -423,18 +422,9 @@ def test_threads_get_the_same_bits():
     program = wg.record(pairs, np.linspace(0, 1, 200)).grad()
     points = [np.random.default_rng(i).normal(size=200) for i in range(8)]
     expected = [program(point) for point in points]
-    failures = []
 
     def work(i):
-        try:
-            for _ in range(50):
-                assert_same_bits(program(points[i]), expected[i], "")
-        except BaseException as error:
-            failures.append(error)
+        for _ in range(50):
+            assert_same_bits(program(points[i]), expected[i], "")
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    in_threads(work)
