@@ -309,6 +309,19 @@ def test_powers_have_two_derivatives_at_zero(f, power):
         slope, curvature = power * x ** max(power - 1, 0), power * (power - 1) * x ** max(power - 2, 0)
         np.testing.assert_array_equal(program.grad()(x), slope)
         np.testing.assert_array_equal(program.hessian()(x), np.diag(curvature))
+        np.testing.assert_array_equal(program.grad().vjp()(x, x), (slope, curvature * x))
+
+
+def test_a_slope_that_is_a_number_everywhere_is_an_array():
+    def f(x):
+        return np.sum((x + x[0]) ** 1.0) + np.sum((x[1:] * x[1]) ** 1.0)
+
+    x = np.array([0.5, -1.5, 2.0])
+    program = wg.record(f, x)
+    g = np.array([4.0, 1 + 2 * x[1] + x[2], 1 + x[1]])
+    assert_close(program.grad().vjp()(x, x), (g, wg.hessian(f)(x) @ x))
+    assert_close(program.grad().jvp()(x, x), (g, wg.hessian(f)(x) @ x))
+    spec.check(program.hessian())
 
 
 # ---------------------------------------------------------------------------------------------- random programs

@@ -725,6 +725,9 @@ def expanded(Listing code):
                                  [of[v] if v >= 0 else -1 for v in (code.as_[i], code.bs[i], code.cs[i])])
         else:
             of[i] = copied(code, i, of, found)
+        if code.kinds[i] > FLAG and found.kinds[of[i]] <= FLAG:         # a slope that is a number everywhere
+            of[i] = emit(found, PLACE, -1, found.entry(found.views, "view", whole_view(code.types[code.kinds[i]])),
+                         of[i], code.kinds[i])
     found.inputs = [of[<int32_t>v] for v in code.inputs]
     found.outputs = [of[<int32_t>v] for v in code.outputs]
     return found
