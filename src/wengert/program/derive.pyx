@@ -707,15 +707,10 @@ def expanded(Listing code):
     cdef Py_ssize_t i
     cdef int op
     cdef int32_t v
-    cdef Room room
-    cdef int32_t *of
-    for i in range(code.n):
-        if PARTIAL <= code.ops[i] < INPUT:
-            break
-    else:
+    cdef Room room = Room(code.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>room.data
+    if not ((PARTIAL <= code.op) & (code.op < INPUT)).any():
         return code
-    room = Room(code.n * sizeof(int32_t))
-    of = <int32_t *>room.data
     for i in range(code.n):
         op = code.ops[i]
         if (op == PARTIAL + 2 * WG_POW or op == PARTIAL + 2 * WG_POWER) and code.ops[code.bs[i]] == CONST:
