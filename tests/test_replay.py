@@ -639,6 +639,78 @@ def test_a_recording_at_other_indices_says_so(name):
     assert served
 
 
+# ---------------------------------------------------------------------------------------------- without derivative
+
+
+def weights_in_a_block(x):
+    with wg.passive():
+        w = np.exp(x)
+        w = w / np.sum(w)
+    return np.sum(w * x**2)
+
+
+def elements_in_a_block(x):
+    y = x * x
+    with wg.passive():
+        a = x[0]
+        y[1] = a * x[2]
+        b = y[2] * a
+    return np.sum(y * x) + a * b * x[1]
+
+
+def slices_in_a_block(x):
+    y = x * x
+    with wg.passive():
+        y[1:] = x[:2]
+        y[:2] += x[1:]
+    y[0] = x[0] * y[0]
+    return np.sum(y * x * y[::-1])
+
+
+def store_first_in_a_block(x):
+    y, a = x * x, x[0] * x[1]
+    with wg.passive():
+        y[2] = a
+    y[0] += a
+    return np.sum(y * y)
+
+
+def indices_in_a_block(x):
+    with wg.passive():
+        y = x[np.argsort(x)] * np.take(x, [0, 0, 2])
+        z = np.concatenate([y, x])
+    return np.sum(y * x) + np.sum(z**2) * x[0]
+
+
+STOPPED = {
+    "an array": lambda x: np.sum(wg.stop_gradient(x) * x),
+    "a number": lambda x: wg.stop_gradient(x[0]) * x[1] ** 2,
+    "a sum": lambda x: wg.stop_gradient(np.sum(x * x)) * np.sum(x),
+    "all": lambda x: np.sum(wg.stop_gradient(x * x)),
+    "inside of a product": lambda x: np.sum(x * np.sin(wg.stop_gradient(x * x) * x)),
+    "weights": weights_in_a_block,
+    "elements": elements_in_a_block,
+    "slices": slices_in_a_block,
+    "a store": store_first_in_a_block,
+    "indices": indices_in_a_block,
+}
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_what_carries_no_derivative_changes_its_value_all_the_same(name):
+    f = STOPPED[name]
+    program, exact = (wg.record(f, np.array([0.5, -0.7, 1.2]), exact=is_exact) for is_exact in (False, True))
+    for derived in (program, program.grad(), program.hessian(), exact.grad()):
+        spec.check(derived)
+    for x in (np.array([0.5, -0.7, 1.2]), np.array([1.5, 0.2, -0.4])):
+        v = x[::-1].copy()
+        assert_close(program(x), f(x))
+        assert_close(program.grad()(x), wg.grad(f)(x))
+        assert_close(exact.grad()(x), wg.grad(f)(x))
+        assert_close(program.jvp()(x, v)[1], wg.jvp(f, x, v)[1])
+        assert_close(program.hessian()(x), wg.hessian(f)(x))
+
+
 # ---------------------------------------------------------------------------------------------- copies
 
 
