@@ -71,20 +71,20 @@ class Body(Builder):
         return found if shape else found[()]
 
     def output(self, y):
-        """One more output: a number or an array of numbers."""
+        """One more output: a number or an array of numbers, None for what another kernel writes."""
         self.outputs.append(np.shape(y))
-        self._results.append([self.as_float(v).v for v in np.asarray(y, object).flat])
+        self._results.append([None if v is None else self.as_float(v).v for v in np.asarray(y, object).flat])
 
     def guard(self, flag: Number, place: str):
         if self.value(flag) is not True:
             self.guards.append(place)
             self._flags.append(flag.v)
 
-    def outputs_of(self, code, inputs: list) -> list:
-        """The outputs of a listing at some inputs, numbers of this body; its guards are kept."""
+    def outputs_of(self, code, inputs: list, is_guarded: bool = True) -> list:
+        """The outputs of a listing at some inputs, numbers of this body; its guards are those of the body."""
         found, guards = interpreted(code, [constants(x, self) for x in inputs], self)
         for flag, place in guards:
-            if (flag.v, place) not in zip(self._flags, self.guards):
+            if is_guarded and (flag.v, place) not in zip(self._flags, self.guards):
                 self.guard(flag, place)
         return found
 
@@ -139,19 +139,32 @@ class Body(Builder):
 
     def live(self) -> list:
         """Pairs of an index and a statement: those that an output or a guard needs."""
-        needed = {*self._flags}.union(*self._results)
+        needed = {*self._flags}.union(*self._results) - {None}
         found = []
         for i in range(len(self._statements) - 1, -1, -1):
             if i in needed:
                 name, *operands = self._statements[i]
                 found.append((i, self._statements[i]))
-                if name not in ("constant", "flag", "input"):
+                if name in formulas.ROWS:
                     needed.update(operands)
         return found[::-1]
 
     def __len__(self):
         """Number of statements that compute something."""
-        return sum(name not in ("constant", "flag", "input") for _, (name, *_) in self.live())
+        return sum(name in formulas.ROWS for _, (name, *_) in self.live())
+
+    def alive(self) -> int:
+        """How many values are kept at once, at most, in the order of the statements."""
+        order = self.live()
+        last = {x: i for i, (_, (name, *operands)) in enumerate(order) if name in formulas.ROWS for x in operands}
+        count = most = 0
+        for i, (v, (name, *operands)) in enumerate(order):
+            if name not in formulas.ROWS:
+                continue
+            count += v in last
+            most = max(most, count)
+            count -= sum(last[x] == i and self._statements[x][0] in formulas.ROWS for x in {*operands})
+        return most
 
     def cost(self) -> int:
         """Floating-point instructions of one point, roughly."""
@@ -184,7 +197,7 @@ class Body(Builder):
                 text = formulas.ROWS[name].value.python.format(*[f"v{x}" for x in operands])
             lines.append(f"v{v} = {text}")
         for i, values in enumerate(self._results):
-            lines += [f"{place(f'y{i}', k)} = v{v}" for k, v in enumerate(values)]
+            lines += [f"{place(f'y{i}', k)} = v{v}" for k, v in enumerate(values) if v is not None]
         if self.guards:
             status = "0"
             for number, flag in reversed([*enumerate(self._flags, 1)]):
@@ -247,7 +260,8 @@ class Body(Builder):
                 found[v] = _emitted(builder, machine, [found[x] for x in operands], real, prefix)
         for i, values in enumerate(self._results):
             for k, v in enumerate(values):
-                builder.store(found[v], address(f"y{i}", k, len(values)))
+                if v is not None:
+                    builder.store(found[v], address(f"y{i}", k, len(values)))
         if self.guards:
             status = ir.Constant(i32, 0)
             for number, flag in reversed([*enumerate(self._flags, 1)]):
