@@ -1,62 +1,14 @@
-"""What tests of `wengert.cuda` run without a GPU and without Numba: programs point by point, and a make-believe driver.
+"""What tests of `wengert.cuda` run without a GPU and without Numba: a make-believe driver.
 
-`replayed` is a kernel that runs a program at one point after the other, by the machine of programs.
-`Cuda` is a module in the place of numba.cuda, whose device arrays are NumPy arrays that say they lie on a device.
+`Cuda` is a module in the place of numba.cuda, whose device arrays are NumPy arrays that say they lie on a device, and
+`Core` one in the place of cuda.core, which launches the Python form of kernels.
+What is queued on a stream is done when the stream is waited for, and not before.
 """
 
 import itertools
 from types import SimpleNamespace
 
 import numpy as np
-
-
-class Replayed:
-    """A kernel: ``kernel(*inputs, *results, [failed], n)`` on arrays of shape ``(n, elements)``."""
-
-    def __init__(self, program, mode):
-        self.guards = program._listing.guards
-        self.program, self.derived = program, None
-        if mode == "value_and_grad":
-            self.derived = program.grad()
-        elif mode == "value_and_jacobian":
-            self.derived = program.jacobian()
-        elif mode == "hvp":
-            self.program = program.hvp()
-        self.calls = 0
-
-    def __call__(self, *arrays):
-        self.calls += 1
-        *arrays, n = map(np.asarray, arrays)
-        failed = arrays.pop() if self.guards else None
-        leaves = self.program._example
-        inputs, results = arrays[: len(leaves)], arrays[len(leaves) :]
-        for p in range(int(n)):
-            point = [np.reshape(x[p].astype(float), np.shape(leaf))[()] for x, leaf in zip(inputs, leaves)]
-            y = self.program.attempt(point)
-            if failed is not None:
-                failed[p] = 0 if type(y) is list else y + 1
-            if type(y) is not list:
-                for result in results:
-                    result[p] = -7.0  # what must not be seen
-                continue
-            found = [self._one(y, self.program)]
-            if self.derived is not None:
-                found.append(self._one(self.derived.attempt(point), self.derived))
-            for result, value in zip(results, found):
-                result[p] = np.ravel(value)
-
-    @staticmethod
-    def _one(y, program):
-        return y[0] if program.restore is None else program.restore(y)
-
-    def __getitem__(self, configuration):
-        blocks, threads, stream = configuration
-
-        def launch(*arrays):
-            assert blocks * threads >= arrays[-1] > (blocks - 1) * threads
-            stream.queue(lambda: self(*arrays))
-
-        return launch
 
 
 class Stream:
@@ -79,8 +31,11 @@ class Stream:
 class DeviceArray:
     """An array that says that it lies on a device."""
 
+    kept: list = []  # memory of which work may be queued: freeing it would wait for that
+
     def __init__(self, host, stream=None, is_read_only=False):
         self.host, self.stream, self.is_read_only = host, stream, is_read_only
+        self.kept.append(host)
 
     shape = property(lambda self: self.host.shape)
     dtype = property(lambda self: self.host.dtype)
@@ -105,9 +60,6 @@ class DeviceArray:
 
     def __setitem__(self, key, value):
         self.host[key] = value
-
-    def reshape(self, *shape):
-        return DeviceArray(self.host.reshape(*shape), self.stream)
 
     def copy_to_host(self, out=None, stream=None):
         if out is None:
@@ -139,14 +91,14 @@ class Cuda:
         self.runtime = SimpleNamespace(get_version=lambda: (13, 0))
         self._point = None
 
+    def get_current_device(self):
+        return SimpleNamespace(compute_capability=(9, 0))
+
     def current_context(self):
         return SimpleNamespace(get_memory_info=lambda: SimpleNamespace(free=self.memory, total=2 * self.memory))
 
     def stream(self):
         return Stream(self.log)
-
-    def default_stream(self):
-        return self.external_stream(0)
 
     def external_stream(self, pointer):
         return self.streams.setdefault(pointer, Stream(self.log, pointer))
@@ -156,10 +108,10 @@ class Cuda:
         self.log.append(("allocate", made.nbytes))
         if self.limit is not None and made.nbytes > self.limit:
             raise DriverError(2)
-        return DeviceArray(made)
+        return DeviceArray(made, None if stream is None else stream.handle)
 
     def to_device(self, x, stream=None):
-        made = self.device_array(x.shape, x.dtype)
+        made = self.device_array(x.shape, x.dtype, stream)
         given = x.copy()
         if stream is None:
             made.host[...] = given
@@ -193,3 +145,43 @@ class Cuda:
             return launch
 
         return type("Jitted", (), {"__getitem__": lambda _, configuration: configured(configuration)})()
+
+
+class Core:
+    """A module in the place of cuda.core: its machine code is pairs of a body and layouts."""
+
+    def __init__(self):
+        self.launches = []  # number of points of each
+        self.error = None
+        self.ObjectCode = SimpleNamespace(from_cubin=lambda code: SimpleNamespace(get_kernel=lambda entry: code))
+        self.LaunchConfig = lambda grid, block: (grid, block)
+
+    def launch(self, stream, configuration, kernel, n, *pointers):
+        blocks, threads = configuration
+        assert blocks * threads >= n > (blocks - 1) * threads
+        body, layouts = kernel
+        sizes = [int(np.prod(shape, dtype=int)) for shape in (*body.inputs, *body.outputs)]
+        assert len(pointers) == len(layouts) == len(sizes) + bool(body.guards)
+        dtypes = [body.dtype] * len(sizes) + [np.dtype(np.int32)] * bool(body.guards)
+        arrays = [
+            _at(pointer, dtype, n, size, letter)
+            for pointer, dtype, size, letter in zip(pointers, dtypes, [*sizes, None], layouts)
+        ]
+        run = body.function(layouts)
+
+        def work():
+            if self.error is not None:
+                raise self.error
+            with np.errstate(all="ignore"):
+                run(n, slice(0, n), *arrays)
+
+        self.launches.append(n)
+        stream.queue(work)
+
+
+def _at(pointer, dtype, n, size, letter):
+    """The array at an address, in a layout of kernels; without a size one number for each point."""
+    shape = {"C": (n,) if size is None else (n, size), "F": (size, n), "S": (size,)}[letter]
+    shown = {"shape": shape, "typestr": dtype.str, "data": (pointer, False), "version": 3}
+    found = np.asarray(SimpleNamespace(__array_interface__=shown))
+    return found.T if letter == "F" else found

@@ -4,9 +4,8 @@ Data
     Kernel    a program, and the kernels made of it; called with arrays that have an axis of points in front
     Batch     the arguments of one call: which have that axis, which are the same for all points, where they lie
 
-A kernel reads ``(points, elements)`` arrays, one for each argument, and writes such arrays; an argument that is the
-same for all points has stride 0 along them.  Beside the results it writes for each point which guard failed there, if
-any: 0, or the guard's number counted from 1.
+A kernel reads one array for each argument, and writes one for each result, in the layouts that `Given.layout` names.
+Beside the results it writes a status for each point: the number of the guard that failed there, counted from 1, or 0.
 
 What lies on the host goes through the device in parts, each copied while the one before is computed.
 """
@@ -34,13 +33,16 @@ from wengert.cuda.device import (
 from wengert.errors import GuardError
 from wengert.program.leaves import key_of
 from wengert.program.listing import kind_of
-from wengert.program.program import NotDerivable, Program, Slot, refuse_traced
+from wengert.program.program import NotDerivable, Program, Result, Slot, refuse_traced
 
 #: points at once of arrays on the host: few enough that copies and kernels overlap
 _PART = 1 << 20
 
 #: failed points that a message names
 _NAMED = 5
+
+#: modes of kernels, by the names that they have here
+_MODES = {"value": "value", "value_and_grad": "grad", "value_and_jacobian": "jacobian", "hvp": "hvp"}
 
 _DTYPES = (np.dtype(np.float64), np.dtype(np.float32))
 
@@ -89,12 +91,12 @@ class Kernel:
         if self._dtype not in (None, *_DTYPES):
             raise TypeError(f"to_cuda: dtype is float64 or float32, not {self._dtype}")
         points_at_once(1, 1, 1 << 30, chunk)  # is that a chunk?
-        self._program = program
+        self._program = _of_one_array(program)
         self._compile, self._chunk, self._debug, self._target = compile, chunk, debug, target
         self._name = program._name
         self._specs = _specs(program)
-        self._result = _result(program)
-        self._built: dict = {}
+        self._result = _result(self._program)
+        self._loaded: dict = {}
 
     def __repr__(self):
         shapes = [f"{name} {_typed(kind)}" for name, kind in zip("xyzuvw", self._kinds())]
@@ -135,7 +137,8 @@ class Kernel:
             If numba-cuda is not installed.
         """
         availability.numba_cuda()
-        return kernels.report(self._program, mode, self._dtype or _DTYPES[0], cc=tuple(cc), compile=self._compile)
+        found = self._bodies(mode, self._dtype or _DTYPES[0])
+        return [kernels.report(body, tuple(cc)) for body in found]
 
     # ------------------------------------------------------------------------------------------ one call
 
@@ -150,16 +153,29 @@ class Kernel:
         """The run of a call, done; `failed` says at which points its results are those of another path."""
         batch = Batch(self._name, self._specs_of(mode), args, self._dtype)
         machine = machine_of(self._target)
-        run = Run(machine, self._kernel(mode, batch.dtype), batch, self._shapes_of(mode), out, self._debug)
+        guards = self._bodies(mode, batch.dtype)[0].guards
+        found = self._kernels(mode, batch.dtype, machine)
+        run = Run(machine, found, guards, batch, self._shapes_of(mode), out, self._debug)
         run.carry_out(self._chunk)
         return run
 
-    def _kernel(self, mode, dtype):
-        """What computes it, compiled once."""
-        key = mode, dtype
-        if key not in self._built:
-            self._built[key] = kernels.build(self._program, mode, dtype, target=self._target, compile=self._compile)
-        return self._built[key]
+    def _bodies(self, mode, dtype):
+        return kernels.bodies(self._program, _MODES[mode], dtype=dtype)
+
+    def _kernels(self, mode, dtype, machine):
+        """Gives, for the layouts of the arrays, what to launch; compiled once."""
+
+        def kernels_for(letters):
+            found = []
+            for number, body in enumerate(self._bodies(mode, dtype)):
+                layouts = letters + "C" * bool(body.guards)
+                key = mode, dtype, layouts, number
+                if key not in self._loaded:
+                    self._loaded[key] = machine.compiled(body, layouts)
+                found.append((self._loaded[key], bool(body.guards)))
+            return found
+
+        return kernels_for
 
     def _kinds(self):
         return [spec for spec in self._specs if type(spec) is tuple]
@@ -182,7 +198,7 @@ class Kernel:
 
     def _failure(self, run):
         left = run.points_left()
-        _, place = run.kernel.guards[run.failed[left[0]] - 1]
+        place = run.guards[run.failed[left[0]] - 1]
         return (
             f"{self._name}: at {len(left)} of {run.batch.n} points the function takes another branch than where it was "
             f"recorded, first at {place}, as at {first_of(left)}: use wengert.cuda.vmap, which records each branch, or "
@@ -222,10 +238,15 @@ def _specs(program):
     return found
 
 
+def _of_one_array(program):
+    """The program that returns its result as one array or number."""
+    code = program._one_array("to_cuda")
+    return program if code is program._listing else program._like(program._name, code, Result(Slot(0)))
+
+
 def _result(program):
     """Dtype and shape of the one result."""
-    code = program._one_array("to_cuda")
-    dtype, shape, _ = kind_of(code, code.outputs[0])
+    dtype, shape, _ = kind_of(program._listing, program._listing.outputs[0])
     if dtype.kind != "f":
         raise NotDerivable(f"to_cuda({program._name}): the result is of dtype {dtype}: return floats")
     return dtype, shape
@@ -334,13 +355,14 @@ class Run:
     Attributes
     ----------
     results : list
-        Arrays of shape ``(N, *shape)``.
+        Arrays of shape ``(N, *shape)``; on the device each is a `Given`.
     failed : ndarray of int or None
         For each point the number of the guard that failed there, counted from 1, or 0; None if none did at any.
     """
 
-    def __init__(self, machine, kernel, batch, shapes, out, debug):
-        self.machine, self.kernel, self.batch, self.debug = machine, kernel, batch, debug
+    def __init__(self, machine, kernels_for, guards, batch, shapes, out, debug):
+        self.machine, self.kernels_for, self.guards = machine, kernels_for, guards
+        self.batch, self.debug = batch, debug
         self.shapes = shapes
         self.on_device = batch.like is not None
         if self.on_device and not machine.on_device:
@@ -364,8 +386,8 @@ class Run:
             if given.on_device != self.on_device or given.dtype != self.batch.dtype:
                 place = "on the device" if self.on_device else "a NumPy array"
                 raise TypeError(f"out= is to be {place}, of dtype {self.batch.dtype}")
-            if given.is_read_only:
-                raise ValueError("out= is a read-only array")
+            if given.is_read_only or (given.on_device and given.layout(False) is None):
+                raise ValueError("out= is to be writeable, and on the device in C order")
             if given.shape != (self.batch.n, *shape):
                 raise ValueError(f"out= has shape {given.shape}, the result has shape {(self.batch.n, *shape)}")
         return list(found)
@@ -375,7 +397,8 @@ class Run:
         if not self.on_device:
             return tuple(self.results)
         return tuple(
-            same_kind(self.batch.like, made) if given is None else given for made, given in zip(self.results, self.out)
+            same_kind(self.batch.like, made.owner) if given is None else given
+            for made, given in zip(self.results, self.out)
         )
 
     def points_left(self):
@@ -386,19 +409,22 @@ class Run:
         """Take results of some points from another run, in which they are those that are chosen."""
         for result, some in zip(self.results, part.results):
             if self.on_device:
-                self.machine.put(Given(result, "out="), indices, Given(some, ""), chosen, self._stream())
+                self.machine.put(result, indices, some, chosen, self._stream())
             else:
                 result[indices] = some[chosen]
 
     def carry_out(self, chunk):
         """Compute all points."""
+        if not self.batch.n:
+            self.results = [self._result(shape, given, None) for shape, given in zip(self.shapes, self.out)]
+            return
         n, batch, machine = self.batch.n, self.batch, self.machine
         each = sum(bytes_of(shape, batch.dtype) for shape in self.shapes) + 4 + batch.bytes_a_point()
         size = self._size(chunk, each)
         for is_last in (False, True):
             try:
                 with machine.explained():
-                    self.failed = self._over(list(slices(n, max(size, 1))))
+                    self.failed = self._over(list(slices(n, size)))
                 return
             except OutOfMemory:
                 self.results = []
@@ -422,15 +448,14 @@ class Run:
         """Compute part after part; what is copied back waits until the next part is under way."""
         batch, machine = self.batch, self.machine
         streams = [self._stream()] if self.on_device else [machine.stream() for _ in wheres[:2]]
-        self.results = [self._result(shape, given, streams) for shape, given in zip(self.shapes, self.out)]
-        fixed = [self._row(x, streams[0]) if is_fixed else None for x, is_fixed in zip(batch.given, batch.is_fixed)]
+        self.results = [self._result(shape, given, streams[0]) for shape, given in zip(self.shapes, self.out)]
+        placed = [self._placed(x, is_fixed, streams[0]) for x, is_fixed in zip(batch.given, batch.is_fixed)]
         parts: list = []
         for i, where in enumerate(wheres):
-            parts.append(self._started(where, streams[i % len(streams)], fixed))
+            parts.append(self._started(where, streams[i % len(streams)], placed))
             if i:
                 self._collect(parts[i - 1])
-        if parts:
-            self._collect(parts[-1])
+        self._collect(parts[-1])
         if all(part.failed is None for part in parts):
             return None
         return np.concatenate([np.zeros(part.n, np.int32) if part.failed is None else part.failed for part in parts])
@@ -439,44 +464,42 @@ class Run:
         """The stream that the caller's arrays belong to."""
         return stream_of(self.machine, self.batch.stream)
 
-    def _result(self, shape, given, streams):
+    def _result(self, shape, given, stream):
         """An array for a result: the caller's, or a new one."""
         whole = (self.batch.n, *shape)
         if not self.on_device:
             return np.empty(whole, self.batch.dtype) if given is None else given
-        return self.machine.empty(whole, self.batch.dtype, streams[0]) if given is None else given
+        return Given(self.machine.empty(whole, self.batch.dtype, stream) if given is None else given, "out=")
 
-    def _row(self, given, stream):
-        """An argument that is the same for all points, on the device before any part is computed."""
+    def _placed(self, given, is_fixed, stream):
+        """An argument that is on the device before any part is computed, and its layout; None for one in parts."""
         if given.on_device:
-            return given
-        row = Given(self.machine.to_device(np.array(given.value, self.batch.dtype).ravel(), stream), "")
+            return self.machine.placed(given, is_fixed, stream)
+        if not is_fixed:
+            return None
+        shared = self.machine.to_device(np.array(given.value, self.batch.dtype).ravel(), stream)
         self.machine.wait(stream)
-        return row
+        return shared, "S"
 
-    def _started(self, where, stream, fixed):
-        """Copy some points to the device and launch the kernel on them."""
+    def _started(self, where, stream, placed):
+        """Copy some points to the device and launch the kernels on them."""
         machine, dtype = self.machine, self.batch.dtype
         n = where.stop - where.start
         arrays = []
-        for given, row, shape in zip(self.batch.given, fixed, self.batch.shapes):
-            size = math.prod(shape)
-            if row is not None:
-                arrays.append(machine.rows(row, n, size, is_fixed=True))
-            elif given.on_device:
-                arrays.append(machine.rows(given, n, size))
-            else:
-                part = np.ascontiguousarray(given.value[where], dtype).reshape(n, size)
-                arrays.append(machine.to_device(part, stream))
+        for given, found, shape in zip(self.batch.given, placed, self.batch.shapes):
+            if found is None:
+                part = np.ascontiguousarray(given.value[where], dtype).reshape(n, math.prod(shape))
+                found = machine.to_device(part, stream), "C"
+            arrays.append(found)
         if self.on_device:
-            results = [machine.rows(Given(x, "out="), n, math.prod(s)) for x, s in zip(self.results, self.shapes)]
+            results = [(x, x.layout(False)) for x in self.results]
         else:
-            results = [machine.empty((n, math.prod(shape)), dtype, stream) for shape in self.shapes]
-        failed = machine.empty((n,), np.int32, stream) if self.kernel.guards else None
-        guards = [] if failed is None else [failed]
-        if n:
-            machine.launch(self.kernel, n, [*arrays, *results, *guards], stream)
-        return _Part(where, stream, arrays, results, failed)
+            results = [(machine.empty((n, math.prod(shape)), dtype, stream), "C") for shape in self.shapes]
+        status = machine.empty((n,), np.int32, stream) if self.guards else None
+        given, letters = zip(*arrays, *results)
+        for launch, is_guarded in self.kernels_for("".join(letters)):
+            launch(n, [*given, status] if is_guarded else given, stream)
+        return _Part(where, stream, given, given[len(arrays) :], status)
 
     def _collect(self, part):
         """Copy the results of some points back, and which guards failed there."""
@@ -497,7 +520,8 @@ class Run:
         """Raise where results are not finite."""
         is_bad = np.zeros(part.n, bool)
         for x in part.results:
-            is_bad |= ~np.isfinite(self.machine.copied(x, part.stream)).all(axis=1)
+            values = self.machine.on_host(x, part.stream) if self.on_device else self.machine.copied(x, part.stream)
+            is_bad |= ~np.isfinite(values).reshape(part.n, -1).all(axis=1)
         if part.failed is not None:
             is_bad &= part.failed == 0
         if is_bad.any():

@@ -12,17 +12,16 @@ may only be read, and the kernel runs on the stream that it names; so what was q
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import importlib
 import itertools
 import math
-import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from wengert.cuda import kernels
 from wengert.cuda.availability import code_of, of_versions
 
 #: threads of a block: with 68 registers a thread 7 blocks of 128 fit on a multiprocessor, 3 of 256
@@ -32,6 +31,9 @@ BLOCK = 128
 SHARE = 0.8
 
 _OUT_OF_MEMORY = 2
+
+#: the pointer that stands for the default stream; 0 is not to be named in ``__cuda_array_interface__``
+_DEFAULT = 1
 
 #: errors after which no other call of this process succeeds
 _STICKY = {700, 702, 710, 714, 715, 716, 717, 718, 719}
@@ -82,34 +84,43 @@ class Given:
     def ndim(self) -> int:
         return len(self.shape)
 
-    def as_point(self) -> Given:
-        """The same array as the only one of several points."""
-        point = copy.copy(self)
-        strides = self.value.get("strides")
-        point.value = {
-            **self.value,
-            "shape": (1, *self.shape),
-            "strides": None if strides is None else (0, *strides),
-        }
-        point.shape = (1, *self.shape)
-        return point
+    @property
+    def pointer(self) -> int:
+        return self.value["data"][0]
 
-    def rows(self, n: int, size: int, is_fixed: bool) -> dict:
-        """The same memory as n rows of so many elements; what is the same for all points has stride 0 along them."""
-        strides = self.value.get("strides") or _in_order(self.shape, self.dtype.itemsize)
-        shape = self.shape if is_fixed else self.shape[1:]
-        step = _step(shape, strides[len(strides) - len(shape) :], self.dtype.itemsize)
+    def layout(self, is_fixed: bool) -> str | None:
+        """The letter that kernels know the order of elements by; None if they know no such order.
+
+        C: a row of elements for each point; F: a row of points for each element; S: elements that all points share.
+        """
+        strides, itemsize = self.value.get("strides"), self.dtype.itemsize
+        if strides is None or _alike(self.shape, strides, _in_order(self.shape, itemsize)):
+            return "S" if is_fixed else "C"
+        by_elements = (itemsize, *_in_order(self.shape[1:], self.shape[0] * itemsize))
+        return "F" if not is_fixed and _alike(self.shape, strides, by_elements) else None
+
+    def rows(self, is_fixed: bool = False) -> dict:
+        """Where the elements lie, as of a matrix with a row for each point."""
+        shape = (1, *self.shape) if is_fixed else self.shape
+        given = self.value.get("strides") or _in_order(self.shape, self.dtype.itemsize)
+        step = _step(self.shape if is_fixed else self.shape[1:], given if is_fixed else given[1:], self.dtype.itemsize)
         if step is None:
             raise ValueError(
-                f"an array on the device has shape {self.shape} and strides {strides}, and its points are not rows of "
-                "equal steps: pass it in C order"
+                f"an array on the device has shape {self.shape} and strides {given}, so that the elements of a point "
+                "are no row of equal steps: pass it in C order"
             )
-        return {**self.value, "shape": (n, size), "strides": (0 if is_fixed else strides[0], step)}
+        strides = (0 if is_fixed else given[0], step)
+        return {**self.value, "shape": (shape[0], math.prod(shape[1:])), "strides": strides}
 
 
 def _in_order(shape, itemsize):
     """Strides of an array in C order."""
     return tuple(itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _alike(shape, strides, others):
+    """Do two sets of strides say the same?"""
+    return 0 in shape or all(n == 1 or s == t for n, s, t in zip(shape, strides, others))
 
 
 def _step(shape, strides, itemsize):
@@ -141,7 +152,7 @@ def _interface(x, name):
 
 def _unpacked(x):
     """The same of an array that has DLPack only; it is to be ready on the default stream."""
-    view = importlib.import_module("cuda.core.utils").StridedMemoryView.from_dlpack(x, stream_ptr=1)
+    view = importlib.import_module("cuda.core.utils").StridedMemoryView.from_dlpack(x, stream_ptr=_DEFAULT)
     dtype = np.dtype(view.dtype)
     strides = None if view.strides is None else tuple(dtype.itemsize * step for step in view.strides)
     return {
@@ -149,7 +160,7 @@ def _unpacked(x):
         "strides": strides,
         "typestr": dtype.str,
         "data": (view.ptr, view.readonly),
-        "stream": 1,
+        "stream": _DEFAULT,
         "owner": view,
     }
 
@@ -238,12 +249,13 @@ def errors_explained(cuda: Any) -> Iterator[None]:
 
 
 class Device:
-    """The current GPU, as Numba gives access to it."""
+    """The current GPU: memory and streams by Numba, compiled kernels by cuda.core, on which Numba stands."""
 
     on_device = True
 
     def __init__(self, cuda: Any):
         self.cuda = cuda
+        self.core = importlib.import_module("cuda.core")
 
     def free(self) -> int:
         """Bytes of memory that are free."""
@@ -253,20 +265,34 @@ class Device:
         """A new stream, or that of the caller."""
         return self.cuda.stream() if pointer is None else self.cuda.external_stream(pointer)
 
-    def default(self) -> Any:
-        """The stream of arrays that name none."""
-        return self.cuda.default_stream()
-
     def empty(self, shape: tuple, dtype: Any, stream: Any) -> Any:
         return self.cuda.device_array(shape, dtype, stream=stream)
 
-    def rows(self, given: Given, n: int, size: int, is_fixed: bool = False) -> Any:
-        """An array on the device as kernels take it."""
-        found = given.rows(n, size, is_fixed)
-        return self.cuda.from_cuda_array_interface(found, owner=given.owner, sync=False)
-
     def to_device(self, x: np.ndarray, stream: Any) -> Any:
         return self.cuda.to_device(x, stream=stream)
+
+    def placed(self, given: Given, is_fixed: bool, stream: Any) -> tuple[Any, str]:
+        """An array on the device as kernels take it, and its layout; one that they do not know is copied first."""
+        letter = given.layout(is_fixed)
+        if letter is not None:
+            return given, letter
+        rows = self._matrix(given, is_fixed)
+        found = self.empty(rows.shape, given.dtype, stream)
+        self._call("copy", rows.shape[0], [rows, found], stream)
+        return found, "S" if is_fixed else "C"
+
+    def compiled(self, body: Any, layouts: str) -> Callable:
+        """The kernel of a body, loaded; ``run(n, arrays, stream)`` launches it."""
+        made = kernels.binary(body, tuple(self.cuda.get_current_device().compute_capability), layouts)
+        code = self.core.ObjectCode.from_cubin(made.code)
+        kernel = code.get_kernel(made.entry)
+
+        def run(n, arrays, stream):
+            blocks, threads = grid_of(n)
+            config = self.core.LaunchConfig(grid=blocks, block=threads)
+            self.core.launch(stream, config, kernel, n, *map(_pointer, arrays))
+
+        return run
 
     def to_host(self, x: Any, out: np.ndarray, stream: Any) -> None:
         """Copy rows into an array, when the stream comes to it."""
@@ -281,47 +307,65 @@ class Device:
         stream.synchronize()
         return found
 
-    def failures(self, failed: Any, stream: Any) -> np.ndarray | None:
+    def failures(self, status: Any, stream: Any) -> np.ndarray | None:
         """Numbers of guards, copied to the host if any is not 0."""
-        n = failed.shape[0]
         found = self.to_device(np.zeros(1, np.int32), stream)
-        self.launch(_tools(self.cuda).any_failed, n, [failed, found], stream)
-        return self.copied(failed, stream) if self.copied(found, stream)[0] else None
+        self._call("any_failed", status.shape[0], [status, found], stream)
+        return self.copied(status, stream) if self.copied(found, stream)[0] else None
 
     def taken(self, given: Given, indices: np.ndarray, stream: Any) -> Any:
         """Some points of an array on the device, as an array in C order."""
-        size = math.prod(given.shape[1:])
-        found = self.empty((len(indices), size), given.dtype, stream)
-        rows = self.rows(given, given.shape[0], size)
-        self.launch(_tools(self.cuda).take, len(indices), [rows, self.to_device(indices, stream), found], stream)
-        return found.reshape(len(indices), *given.shape[1:])
+        found = self.empty((len(indices), *given.shape[1:]), given.dtype, stream)
+        arrays = [self._matrix(given), self.to_device(indices, stream), self._matrix(Given(found, ""))]
+        self._call("take", len(indices), arrays, stream)
+        return found
 
     def put(self, result: Given, indices: np.ndarray, part: Given, chosen: np.ndarray, stream: Any) -> None:
         """Points of `part` that are chosen into their places among those of `result`."""
-        size = math.prod(part.shape[1:])
-        arrays = [self.rows(x, x.shape[0], size) for x in (result, part)]
-        arrays += [self.to_device(x, stream) for x in (indices, chosen)]
-        self.launch(_tools(self.cuda).put, len(indices), arrays, stream)
+        arrays = [self._matrix(result), self._matrix(part), *[self.to_device(x, stream) for x in (indices, chosen)]]
+        self._call("put", len(indices), arrays, stream)
+
+    def on_host(self, given: Given, stream: Any) -> np.ndarray:
+        """A copy of an array on the device."""
+        rows = self._matrix(given, is_fixed=True)
+        found = self.empty(rows.shape, given.dtype, stream)
+        self._call("copy", 1, [rows, found], stream)
+        return self.copied(found, stream).reshape(given.shape)
 
     def wait(self, stream: Any) -> None:
         stream.synchronize()
 
-    def launch(self, kernel: Any, n: int, arrays: list, stream: Any) -> None:
-        blocks, threads = grid_of(n)
-        kernel[blocks, threads, stream](*arrays, n)
-
     def explained(self) -> Any:
         return errors_explained(self.cuda)
+
+    def _matrix(self, given, is_fixed=False):
+        """An array as Numba's kernels take it, with strides."""
+        return self.cuda.from_cuda_array_interface(given.rows(is_fixed), owner=given.owner, sync=False)
+
+    def _call(self, name, n, arrays, stream):
+        blocks, threads = grid_of(n)
+        _tools(self.cuda)[name][blocks, threads, stream](*arrays, n)
+
+
+def _pointer(x):
+    """The address of the first element."""
+    return x.pointer if isinstance(x, Given) else x.__cuda_array_interface__["data"][0]
 
 
 @functools.cache
 def _tools(cuda):
-    """Kernels that pick points, made once."""
+    """Kernels that look for points and pick them, by name, made once."""
 
-    def any_failed(failed, found, n):
+    def any_failed(status, found, n):
         p = cuda.grid(1)
-        if p < n and failed[p] != 0:
+        if p < n and status[p] != 0:
             found[0] = 1
+
+    def copy(rows, found, n):
+        p = cuda.grid(1)
+        if p < n:
+            for k in range(found.shape[1]):
+                found[p, k] = rows[p, k]
 
     def take(rows, indices, found, n):
         p = cuda.grid(1)
@@ -335,7 +379,7 @@ def _tools(cuda):
             for k in range(part.shape[1]):
                 rows[indices[p], k] = part[chosen[p], k]
 
-    return types.SimpleNamespace(any_failed=cuda.jit(any_failed), take=cuda.jit(take), put=cuda.jit(put))
+    return {f.__name__: cuda.jit(f) for f in (any_failed, copy, take, put)}
 
 
 class Host:
@@ -343,22 +387,18 @@ class Host:
 
     on_device = False
 
-    def free(self) -> int:
-        return 0
-
     def stream(self, pointer: int | None = None) -> None:
         return None
-
-    default = stream
 
     def empty(self, shape: tuple, dtype: Any, stream: Any) -> np.ndarray:
         return np.empty(shape, dtype)
 
-    def rows(self, given: Given, n: int, size: int, is_fixed: bool = False) -> np.ndarray:
-        return np.broadcast_to(given.value.reshape(1, size), (n, size)) if is_fixed else given.value.reshape(n, size)
-
     def to_device(self, x: np.ndarray, stream: Any) -> np.ndarray:
         return x
+
+    def compiled(self, body: Any, layouts: str) -> Callable:
+        kernel = kernels.kernel(body, layouts, "cpu")
+        return lambda n, arrays, stream: kernel(n, *arrays)
 
     def to_host(self, x: np.ndarray, out: np.ndarray, stream: Any) -> None:
         out[...] = x.reshape(out.shape)
@@ -366,22 +406,19 @@ class Host:
     def copied(self, x: np.ndarray, stream: Any) -> np.ndarray:
         return x
 
-    def failures(self, failed: np.ndarray, stream: Any) -> np.ndarray | None:
-        return failed if failed.any() else None
+    def failures(self, status: np.ndarray, stream: Any) -> np.ndarray | None:
+        return status if status.any() else None
 
     def wait(self, stream: Any) -> None:
         pass
-
-    def launch(self, kernel: Any, n: int, arrays: list, stream: Any) -> None:
-        kernel(*arrays, n)
 
     def explained(self) -> Any:
         return contextlib.nullcontext()
 
 
 def stream_of(machine: Device | Host, pointer: int | None) -> Any:
-    """The stream with a pointer, or that of arrays that name none."""
-    return machine.default() if pointer is None else machine.stream(pointer)
+    """The stream with a pointer, or the default one, which arrays are on that name none."""
+    return machine.stream(_DEFAULT if pointer is None else pointer)
 
 
 def bytes_of(shape: tuple, dtype: Any) -> int:

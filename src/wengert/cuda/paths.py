@@ -143,7 +143,7 @@ class Mapped:
             if is_new and is_left[0]:
                 raise ReplayMismatchError(
                     f"{self!r}: recorded at point {left[0]}, the function takes another branch when it is replayed "
-                    "there: it does not depend on its arguments alone"
+                    "there: it does not depend on its arguments alone, or a comparison is decided by rounding"
                 )
             run.put(left[~is_left], part, np.flatnonzero(~is_left))
             left = left[is_left]
@@ -216,12 +216,13 @@ class _Points:
         )
 
     def _number_or_array(self, given, i, dtype):
-        stream = stream_of(self.machine, given.stream)
-        if given.on_device:
-            some = given if i is not None else given.as_point()
-            found = self.machine.copied(self.machine.taken(some, np.array([i or 0]), stream), stream)[0]
-        else:
+        stream = stream_of(self.machine, given.stream) if given.on_device else None
+        if not given.on_device:
             found = given.value if i is None else given.value[i]
+        elif i is None:
+            found = self.machine.on_host(given, stream)
+        else:
+            found = self.machine.copied(self.machine.taken(given, np.array([i]), stream), stream)[0]
         kind = dtype or (np.float32 if given.dtype == np.float32 else np.float64)
         return np.array(found, kind)[()]
 
