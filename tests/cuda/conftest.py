@@ -4,8 +4,8 @@ import sys
 import types
 
 import pytest
-from fake_cuda import Core, Cuda, DeviceArray
 
+from fake_cuda import Core, Cuda, DeviceArray
 from wengert.cuda import availability, kernels
 
 

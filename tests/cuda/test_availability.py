@@ -62,10 +62,14 @@ def numba(devices=Devices(), capability=(9, 0), launch=None, simulator=False):
     )
 
 
-NOT_FOUND = ImportError("Error at driver init: \n\nCUDA driver library cannot be found.\nEnsure that a driver is installed")
-NO_DEVICE = ImportError("Error at driver init: Call to cuInit results in CUDA_ERROR_NO_DEVICE (100)")
-DISABLED = ImportError("Error at driver init: \nCUDA is disabled due to setting NUMBA_DISABLE_CUDA=1 in the environment")
-BROKEN = ImportError("Error at driver init: Call to cuInit results in CUDA_ERROR_SYSTEM_NOT_READY (802)")
+def at_start(text):
+    return ImportError(f"Error at driver init: {text}")
+
+
+NOT_FOUND = at_start("\n\nCUDA driver library cannot be found.\nEnsure that a compatible NVIDIA driver is installed")
+NO_DEVICE = at_start("Call to cuInit results in CUDA_ERROR_NO_DEVICE (100)")
+DISABLED = at_start("\nCUDA is disabled due to setting NUMBA_DISABLE_CUDA=1 in the environment")
+BROKEN = at_start("Call to cuInit results in CUDA_ERROR_SYSTEM_NOT_READY (802)")
 NEWER_PTX = DriverError(222, "Call to cuLibraryLoadData results in CUDA_ERROR_UNSUPPORTED_PTX_VERSION")
 PIN = 'pip install "cuda-toolkit==13.0.*" "nvidia-nvjitlink==13.0.*", or a newer driver'
 

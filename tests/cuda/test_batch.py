@@ -8,9 +8,9 @@ import types
 
 import numpy as np
 import pytest
-from fake_cuda import DeviceArray, DriverError
 
 import wengert as wg
+from fake_cuda import DeviceArray, DriverError
 from wengert.cuda import availability, device
 
 
@@ -68,7 +68,7 @@ def test_a_jacobian_has_outputs_before_inputs(target):
 
 def test_numbers_and_matrices_are_points_too(target):
     square = wg.record(lambda x: x * x, 2.0).to_cuda(target=target)
-    y, slope = square.value_and_grad(X[:, 0])
+    _, slope = square.value_and_grad(X[:, 0])
     np.testing.assert_array_equal(slope, 2 * X[:, 0])
     trace = wg.record(lambda a: np.sum(a * a.T), np.ones((2, 2))).to_cuda(target=target)
     A = X[:, [0, 1, 2, 0]].reshape(300, 2, 2)
@@ -266,7 +266,7 @@ def test_dlpack_is_enough(cuda, monkeypatch):
     np.testing.assert_allclose(finished(cuda, y)[0], VALUES, rtol=1e-14)
     assert list(cuda.streams) == [1]
     np.testing.assert_allclose(g(Exported(X, place=1)), VALUES, rtol=1e-14)
-    with pytest.raises(TypeError, match="no GPU of NVIDIA .DLPack's device 10."):
+    with pytest.raises(TypeError, match=r"no GPU of NVIDIA \(DLPack's device 10\)"):
         g(Exported(X, place=10))
 
 
@@ -379,10 +379,8 @@ def test_points_that_take_another_branch_raise(place, cuda):
     np.testing.assert_array_equal(y, there[:, 0] * there[:, 1])
     mixed = there.copy()
     mixed[[3, 17], 0] *= -1
-    with pytest.raises(
-        wg.GuardError,
-        match=rf"at 2 of {len(mixed)} points .* first at .*test_batch.py:\d+, as at points 3, 17: use wengert.cuda.vmap",
-    ):
+    message = rf"at 2 of {len(mixed)} points .* first at .*test_batch.py:\d+, as at points 3, 17: use wengert.cuda.vmap"
+    with pytest.raises(wg.GuardError, match=message):
         g(on(place, mixed))
 
 
@@ -394,7 +392,7 @@ def test_an_error_after_which_nothing_runs_says_so(cuda, core):
 
 def test_an_error_of_versions_says_what_to_install(cuda, core):
     core.error = DriverError(222)
-    with pytest.raises(wg.errors.CudaUnavailable, match="of CUDA 13.0"):
+    with pytest.raises(wg.errors.CudaUnavailable, match="of CUDA 13"):
         wg.record(f, X[0]).to_cuda()(X)
 
 

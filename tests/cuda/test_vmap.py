@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from fake_cuda import DeviceArray
 
 import wengert as wg
+from fake_cuda import DeviceArray
 from wengert.cuda import paths, vmap
 
 X = np.random.default_rng(1).normal(size=(200, 3))
