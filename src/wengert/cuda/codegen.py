@@ -10,6 +10,7 @@ Numba is imported here only when code is made of a body.
 
 from __future__ import annotations
 
+import functools
 import struct
 
 import numpy as np
@@ -80,11 +81,11 @@ class Body(Builder):
             self.guards.append(place)
             self._flags.append(flag.v)
 
-    def outputs_of(self, code, inputs: list, is_guarded: bool = True) -> list:
+    def outputs_of(self, code, inputs: list) -> list:
         """The outputs of a listing at some inputs, numbers of this body; its guards are those of the body."""
         found, guards = interpreted(code, [constants(x, self) for x in inputs], self)
         for flag, place in guards:
-            if is_guarded and (flag.v, place) not in zip(self._flags, self.guards):
+            if (flag.v, place) not in zip(self._flags, self.guards):
                 self.guard(flag, place)
         return found
 
@@ -135,10 +136,16 @@ class Body(Builder):
             return other if flag is (name == "logical_and") else self.constant(flag, True)
         return None
 
+    @property
+    def count(self) -> int:
+        """Number of statements so far, those that nothing needs included."""
+        return len(self._statements)
+
     # ------------------------------------------------------------------------------------------ what there is
 
-    def live(self) -> list:
-        """Pairs of an index and a statement: those that an output or a guard needs."""
+    @functools.cached_property
+    def order(self) -> list:
+        """Pairs of an index and a statement: those that an output or a guard needs, as they are to be run."""
         needed = {*self._flags}.union(*self._results) - {None}
         found = []
         for i in range(len(self._statements) - 1, -1, -1):
@@ -149,26 +156,39 @@ class Body(Builder):
                     needed.update(operands)
         return found[::-1]
 
-    def __len__(self):
-        """Number of statements that compute something."""
-        return sum(name in formulas.ROWS for _, (name, *_) in self.live())
+    def interleave(self, count: int) -> None:
+        """Run each statement right after the last of the first `count` ones that it depends on.
+
+        Tangents then follow the values that they belong to, and few values are alive: done where that is so.
+        """
+        place: dict = {}
+        for v, (name, *operands) in self.order:
+            depends = name in formulas.ROWS and v >= count
+            place[v] = max((place[x] for x in operands), default=v) if depends else v if name != "constant" else -1
+        alive, order = self.alive(), self.order
+        self.order = sorted(order, key=lambda item: (place[item[0]], item[0]))
+        if self.alive() >= alive:
+            self.order = order
 
     def alive(self) -> int:
-        """How many values are kept at once, at most, in the order of the statements."""
-        order = self.live()
-        last = {x: i for i, (_, (name, *operands)) in enumerate(order) if name in formulas.ROWS for x in operands}
+        """How many numbers are kept at once, at most."""
+        is_kept = {v: name in formulas.ROWS and not formulas.ROWS[name].is_flag for v, (name, *_) in self.order}
+        last = {x: i for i, (_, (name, *operands)) in enumerate(self.order) if name in formulas.ROWS for x in operands}
         count = most = 0
-        for i, (v, (name, *operands)) in enumerate(order):
-            if name not in formulas.ROWS:
-                continue
-            count += v in last
+        for i, (v, (name, *operands)) in enumerate(self.order):
+            count += is_kept[v] and v in last
             most = max(most, count)
-            count -= sum(last[x] == i and self._statements[x][0] in formulas.ROWS for x in {*operands})
+            if name in formulas.ROWS:
+                count -= sum(last[x] == i and is_kept[x] for x in {*operands})
         return most
+
+    def __len__(self):
+        """Number of statements that compute something."""
+        return sum(name in formulas.ROWS for _, (name, *_) in self.order)
 
     def cost(self) -> int:
         """Floating-point instructions of one point, roughly."""
-        rows = [formulas.ROWS.get(name) for _, (name, *_) in self.live()]
+        rows = [formulas.ROWS.get(name) for _, (name, *_) in self.order]
         return sum(row.value.cost for row in rows if row is not None)
 
     def arrays(self) -> list[str]:
@@ -186,7 +206,7 @@ class Body(Builder):
         shared = dict(zip(self.arrays(), layouts))
         place = lambda array, k: f"{array}[{k}]" if shared.get(array) == "S" else f"{array}[p, {k}]"
         lines = [f"def body(n, p, {', '.join(self.arrays())}):"]
-        for v, (name, *operands) in self.live():
+        for v, (name, *operands) in self.order:
             if name == "constant":
                 text = f"dtype({operands[0]!r})"
             elif name == "flag":
@@ -247,7 +267,7 @@ class Body(Builder):
             return builder.gep(pointers[array], [offset])
 
         found: dict = {}
-        for v, (name, *operands) in self.live():
+        for v, (name, *operands) in self.order:
             if name == "constant":
                 found[v] = ir.Constant(real, operands[0])
             elif name == "flag":
