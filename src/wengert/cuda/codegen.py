@@ -10,6 +10,7 @@ Numba is imported here only when code is made of a body.
 
 from __future__ import annotations
 
+import functools
 import struct
 
 import numpy as np
@@ -38,8 +39,8 @@ class Body(Builder):
         self.guards: list = []
         self._statements: list = []
         self._numbers: dict = {}
-        self._results: list = []  # of every output: the values of its elements
-        self._flags: list = []  # of every guard
+        self.results: list = []  # of every output: the statements of its elements
+        self.flags: list = []  # of every guard
         self.nothing = self._statement(("constant", 0.0), "nothing")  # a zero that may be left out of sums
 
     # ------------------------------------------------------------------------------------------ building
@@ -73,18 +74,18 @@ class Body(Builder):
     def output(self, y):
         """One more output: a number or an array of numbers, None for what another kernel writes."""
         self.outputs.append(np.shape(y))
-        self._results.append([None if v is None else self.as_float(v).v for v in np.asarray(y, object).flat])
+        self.results.append([None if v is None else self.as_float(v).v for v in np.asarray(y, object).flat])
 
     def guard(self, flag: Number, place: str):
         if self.value(flag) is not True:
             self.guards.append(place)
-            self._flags.append(flag.v)
+            self.flags.append(flag.v)
 
-    def outputs_of(self, code, inputs: list, is_guarded: bool = True) -> list:
+    def outputs_of(self, code, inputs: list) -> list:
         """The outputs of a listing at some inputs, numbers of this body; its guards are those of the body."""
         found, guards = interpreted(code, [constants(x, self) for x in inputs], self)
         for flag, place in guards:
-            if is_guarded and (flag.v, place) not in zip(self._flags, self.guards):
+            if (flag.v, place) not in zip(self.flags, self.guards):
                 self.guard(flag, place)
         return found
 
@@ -135,11 +136,17 @@ class Body(Builder):
             return other if flag is (name == "logical_and") else self.constant(flag, True)
         return None
 
+    @property
+    def count(self) -> int:
+        """Number of statements so far, those that nothing needs included."""
+        return len(self._statements)
+
     # ------------------------------------------------------------------------------------------ what there is
 
-    def live(self) -> list:
-        """Pairs of an index and a statement: those that an output or a guard needs."""
-        needed = {*self._flags}.union(*self._results) - {None}
+    @functools.cached_property
+    def order(self) -> list:
+        """Pairs of an index and a statement: those that an output or a guard needs, as they are to be run."""
+        needed = {*self.flags}.union(*self.results) - {None}
         found = []
         for i in range(len(self._statements) - 1, -1, -1):
             if i in needed:
@@ -149,26 +156,39 @@ class Body(Builder):
                     needed.update(operands)
         return found[::-1]
 
-    def __len__(self):
-        """Number of statements that compute something."""
-        return sum(name in formulas.ROWS for _, (name, *_) in self.live())
+    def interleave(self, count: int) -> None:
+        """Run each statement right after the last of the first `count` ones that it depends on.
+
+        Tangents then follow the values that they belong to, and few values are alive: done where that is so.
+        """
+        place: dict = {}
+        for v, (name, *operands) in self.order:
+            depends = name in formulas.ROWS and v >= count
+            place[v] = max((place[x] for x in operands), default=v) if depends else v if name != "constant" else -1
+        alive, order = self.alive(), self.order
+        self.order = sorted(order, key=lambda item: (place[item[0]], item[0]))
+        if self.alive() >= alive:
+            self.order = order
 
     def alive(self) -> int:
-        """How many values are kept at once, at most, in the order of the statements."""
-        order = self.live()
-        last = {x: i for i, (_, (name, *operands)) in enumerate(order) if name in formulas.ROWS for x in operands}
+        """How many numbers are kept at once, at most."""
+        is_kept = {v: name in formulas.ROWS and not formulas.ROWS[name].is_flag for v, (name, *_) in self.order}
+        last = {x: i for i, (_, (name, *operands)) in enumerate(self.order) if name in formulas.ROWS for x in operands}
         count = most = 0
-        for i, (v, (name, *operands)) in enumerate(order):
-            if name not in formulas.ROWS:
-                continue
-            count += v in last
+        for i, (v, (name, *operands)) in enumerate(self.order):
+            count += is_kept[v] and v in last
             most = max(most, count)
-            count -= sum(last[x] == i and self._statements[x][0] in formulas.ROWS for x in {*operands})
+            if name in formulas.ROWS:
+                count -= sum(last[x] == i and is_kept[x] for x in {*operands})
         return most
+
+    def __len__(self):
+        """Number of statements that compute something."""
+        return sum(name in formulas.ROWS for _, (name, *_) in self.order)
 
     def cost(self) -> int:
         """Floating-point instructions of one point, roughly."""
-        rows = [formulas.ROWS.get(name) for _, (name, *_) in self.live()]
+        rows = [formulas.ROWS.get(name) for _, (name, *_) in self.order]
         return sum(row.value.cost for row in rows if row is not None)
 
     def arrays(self) -> list[str]:
@@ -186,7 +206,7 @@ class Body(Builder):
         shared = dict(zip(self.arrays(), layouts))
         place = lambda array, k: f"{array}[{k}]" if shared.get(array) == "S" else f"{array}[p, {k}]"
         lines = [f"def body(n, p, {', '.join(self.arrays())}):"]
-        for v, (name, *operands) in self.live():
+        for v, (name, *operands) in self.order:
             if name == "constant":
                 text = f"dtype({operands[0]!r})"
             elif name == "flag":
@@ -196,11 +216,11 @@ class Body(Builder):
             else:
                 text = formulas.ROWS[name].value.python.format(*[f"v{x}" for x in operands])
             lines.append(f"v{v} = {text}")
-        for i, values in enumerate(self._results):
+        for i, values in enumerate(self.results):
             lines += [f"{place(f'y{i}', k)} = v{v}" for k, v in enumerate(values) if v is not None]
         if self.guards:
             status = "0"
-            for number, flag in reversed([*enumerate(self._flags, 1)]):
+            for number, flag in reversed([*enumerate(self.flags, 1)]):
                 status = f"np.where(v{flag}, {status}, {number})"
             lines.append(f"status[p] = {status}")
         return "\n    ".join([*lines, "return"]) + "\n"
@@ -247,7 +267,7 @@ class Body(Builder):
             return builder.gep(pointers[array], [offset])
 
         found: dict = {}
-        for v, (name, *operands) in self.live():
+        for v, (name, *operands) in self.order:
             if name == "constant":
                 found[v] = ir.Constant(real, operands[0])
             elif name == "flag":
@@ -257,14 +277,14 @@ class Body(Builder):
                 found[v] = builder.load(address(f"x{array}", k, _size(self.inputs[array])))
             else:
                 machine = formulas.ROWS[name].value
-                found[v] = _emitted(builder, machine, [found[x] for x in operands], real, prefix)
-        for i, values in enumerate(self._results):
+                found[v] = emitted(builder, machine, [found[x] for x in operands], real, prefix)
+        for i, values in enumerate(self.results):
             for k, v in enumerate(values):
                 if v is not None:
                     builder.store(found[v], address(f"y{i}", k, len(values)))
         if self.guards:
             status = ir.Constant(i32, 0)
-            for number, flag in reversed([*enumerate(self._flags, 1)]):
+            for number, flag in reversed([*enumerate(self.flags, 1)]):
                 status = builder.select(found[flag], status, ir.Constant(i32, number))
             builder.store(status, builder.gep(pointers["status"], [point]))
 
@@ -273,7 +293,7 @@ def _size(shape):
     return int(np.prod(shape, dtype=int))
 
 
-def _emitted(builder, machine, operands, real, prefix):
+def emitted(builder, machine, operands, real, prefix):
     """One statement as LLVM IR."""
     from llvmlite import ir
 
@@ -314,29 +334,40 @@ def _halves(a):
 # ---------------------------------------------------------------------------------------------- as an intrinsic
 
 
-def intrinsic(body: Body, layouts: str, target: str):
-    """A function ``body(n, p, x0, ..., status)`` for code that Numba compiles, for "cuda" or "cpu"."""
+def declaring(target: str) -> tuple:
+    """Numba's types, its `intrinsic`, and what stands before names of the C library, for "cuda" or "cpu"."""
     if target == "cuda":
         from numba.cuda import types
-        from numba.cuda.extending import intrinsic as declared
-    else:
-        from numba import types
-        from numba.extending import intrinsic as declared
+        from numba.cuda.extending import intrinsic
 
+        return types, intrinsic, "__nv_"
+    from numba import types
+    from numba.extending import intrinsic
+
+    return types, intrinsic, ""
+
+
+def integers_and_pointers(context, builder, kinds, args, count: int) -> list:
+    """The first `count` arguments of an intrinsic as integers of 64 bits, the others as addresses."""
+    from llvmlite import ir
+
+    i64 = ir.IntType(64)
+    found = [builder.sext(x, i64) if x.type.width < 64 else x for x in args[:count]]
+    for kind, x in zip(kinds[count:], args[count:]):
+        is_array = hasattr(kind, "layout")
+        found.append(context.make_array(kind)(context, builder, x).data if is_array else x)
+    return found
+
+
+def intrinsic(body: Body, layouts: str, target: str):
+    """A function ``body(n, p, x0, ..., status)`` for code that Numba compiles, for "cuda" or "cpu"."""
+    types, declared, prefix = declaring(target)
     names = body.arrays()
-    prefix = "__nv_" if target == "cuda" else ""
 
     def typed(context, *kinds):
         def lowered(context, builder, signature, args):
-            from llvmlite import ir
-
-            i64 = ir.IntType(64)
-            n, p = (builder.sext(x, i64) if x.type.width < 64 else x for x in args[:2])
-            pointers = {}
-            for name, kind, x in zip(names, signature.args[2:], args[2:]):
-                is_array = isinstance(kind, types.Array)
-                pointers[name] = context.make_array(kind)(context, builder, x).data if is_array else x
-            body.emit(builder, p, n, pointers, layouts, prefix)
+            n, p, *pointers = integers_and_pointers(context, builder, signature.args, args, 2)
+            body.emit(builder, p, n, dict(zip(names, pointers)), layouts, prefix)
             return context.get_dummy_value()
 
         return types.void(*kinds), lowered

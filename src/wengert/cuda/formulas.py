@@ -342,3 +342,6 @@ row("ndtr", lambda a: 0.5 * erfc(-sqrt(0.5) * a))
 row("xlogy", lambda a, b: where((a == 0.0) & (b == b), 0.0, a * log_(b)))
 row("xlog1py", lambda a, b: where((a == 0.0) & (b == b), 0.0, a * log1p(b)))
 row("entr", lambda a: where(a == 0.0, 0.0, where(a < 0.0, -inf, -a * log_(a))))
+
+#: the rows that are functions of the machine, in order
+MACHINE = [name for name, found in ROWS.items() if isinstance(found.value, Machine)]

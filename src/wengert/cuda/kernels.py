@@ -30,7 +30,7 @@ from wengert.program.listing import kind_of
 from wengert.program.program import NotDerivable, Program
 
 #: values that one thread may keep alive, by dtype: a thread has 255 registers of 32 bits
-MOST_ALIVE = {np.dtype(np.float64): 110, np.dtype(np.float32): 220}
+MOST_ALIVE = {np.dtype(np.float64): 130, np.dtype(np.float32): 260}
 
 MODES = ("value", "grad", "jacobian", "jvp", "vjp", "hvp")
 
@@ -73,21 +73,27 @@ def bodies(program: Program, mode: str = "value", argnums: int = 0, dtype="float
 
 
 def _bodies(program, mode, argnums, dtype):
+    if mode not in MODES:
+        raise ValueError(f"mode={mode!r}: one of {', '.join(MODES)}")
     if mode == "jacobian":
         return _jacobian(program, argnums, dtype)
-    if mode in ("value", "grad"):
-        listings = [program._listing]
-        if mode == "grad":
-            listings.append(program.grad(argnums)._listing)
-    elif mode in MODES:
-        listings = [getattr(program, mode)(argnums)._listing]
-    else:
-        raise ValueError(f"mode={mode!r}: one of {', '.join(MODES)}")
     body = Body(f"{mode} of {program._name}", dtype)
-    inputs = _inputs(body, listings[0])
-    for listing in listings:
-        for y in body.outputs_of(listing, inputs):
-            body.output(y)
+    if mode in ("value", "grad"):
+        inputs = _inputs(body, program._listing)
+        made = [program, program.grad(argnums)] if mode == "grad" else [program]
+        found = [y for one in made for y in body.outputs_of(one._listing, inputs)]
+    else:
+        made = getattr(program, mode)(argnums)
+        inputs = _inputs(body, made._listing)
+        number = program._form.direction
+        base = program.grad(argnums) if mode == "hvp" else program
+        body.outputs_of(base._listing, [*inputs[:number], *inputs[number + 1 :]])
+        count = body.count
+        found = body.outputs_of(made._listing, inputs)
+    for y in found:
+        body.output(y)
+    if mode in ("jvp", "hvp"):
+        body.interleave(count)
     return (body,)
 
 
@@ -124,7 +130,8 @@ def _part(program, argnums, dtype, shape, wrt, by_rows, lines, is_first):
     made = program.vjp(argnums) if by_rows else program.jvp(argnums)
     body = Body(f"jacobian of {program._name}", dtype)
     inputs = _inputs(body, program._listing)
-    y = body.outputs_of(program._listing, inputs) if is_first else [np.full(shape, None)]
+    y = body.outputs_of(program._listing, inputs)
+    count = body.count
     if len(y) > 1 or np.shape(y[0]) != shape:  # numbers that were returned one by one
         y = [np.array([v for x in y for v in np.ravel(x)], object).reshape(shape)]
     size = int(np.prod(shape if by_rows else wrt, dtype=int))
@@ -134,10 +141,12 @@ def _part(program, argnums, dtype, shape, wrt, by_rows, lines, is_first):
         unit = [body.constant(1.0) if i == line else body.nothing for i in range(size)]
         direction = np.array([*unit, None], object)[:-1].reshape(shape if by_rows else wrt)
         direction = direction if direction.shape else direction.item()
-        found = body.outputs_of(made._listing, [*inputs[:number], direction, *inputs[number:]], is_first)[1]
+        found = body.outputs_of(made._listing, [*inputs[:number], direction, *inputs[number:]])[1]
         J[line if by_rows else (slice(None), line)] = np.ravel(np.asarray(found, object))
-    body.output(y[0])
+    body.output(y[0] if is_first else np.full(shape, None))
     body.output(J.reshape(shape + wrt))
+    if not by_rows:
+        body.interleave(count)
     return body
 
 

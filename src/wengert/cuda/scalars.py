@@ -212,7 +212,7 @@ def called(of, call, operands):
     compute, kwargs = call.compute, call.kwargs
     if compute in FUNCTIONS:
         return FUNCTIONS[compute](of, *args, **kwargs)
-    if type(compute) is np.ufunc and not kwargs:
+    if type(compute) is np.ufunc and compute.signature is None and not kwargs:
         return each(of, compute.__name__, *args)
     return compute(*args, **kwargs)
 
@@ -244,8 +244,9 @@ def interpreted(code, inputs: list, of) -> tuple[list, list]:
 
 def unsupported(code, i, reason):
     """The error for an instruction that has no code for numbers."""
+    text = next(line for line in printed(code).splitlines() if line.startswith((f"v{i} ", f"v{i}:")))
     return UnsupportedFunctionError(
-        f"{printed(code).splitlines()[i]}: this instruction has no GPU kernel ({reason}): write it with elementwise "
+        f"{text}: this instruction has no GPU kernel ({reason}): write it with elementwise "
         "functions, sums and products of small arrays, or leave this function on the CPU, wengert.compile(f)"
     )
 
