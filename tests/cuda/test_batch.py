@@ -413,3 +413,25 @@ def test_without_a_gpu_nothing_is_computed(monkeypatch):
     for call in (lambda: g(X), lambda: g.value_and_grad(X), lambda: g.hvp(X, X)):
         with pytest.raises(wg.errors.CudaUnavailable, match="no GPU: buy one"):
             call()
+
+
+# ---- reports
+
+
+def test_a_report_needs_no_gpu():
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install '.[cuda]'")
+    g = wg.record(f, X[0]).to_cuda()
+    for mode in (None, "value", "value_and_grad", "value_and_jacobian", "hvp"):
+        (found,) = g.report(mode, cc=(8, 0))
+        assert 0 < found.registers <= 80 and found.spill_bytes == 0 and found.cc == (8, 0)
+    (single,) = wg.record(f, X[0]).to_cuda("float32").report()
+    assert single.dtype == "float32" and single.registers < found.registers
+
+
+def test_without_numba_cuda_a_report_says_what_is_missing(monkeypatch):
+    def missing():
+        raise wg.errors.CudaUnavailable("numba-cuda is not installed", "install it")
+
+    monkeypatch.setattr(availability, "numba_cuda", missing)
+    with pytest.raises(wg.errors.CudaUnavailable, match="install it"):
+        wg.record(f, X[0]).to_cuda().report()

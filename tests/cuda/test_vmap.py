@@ -158,7 +158,8 @@ def test_it_says_what_it_is():
     assert repr(vmap(wg.jacobian(smooth))) == "vmap(jacobian(smooth))"
 
 
-def test_on_the_cpu_when_asked():
+@pytest.mark.parametrize("compile", ["auto", "never"])
+def test_on_the_cpu_when_asked(compile):
     pytest.importorskip("numba", reason="numba is not installed: pip install '.[cuda]'")
-    found = vmap(wg.grad(branches), target="cpu")(X)
+    found = vmap(wg.grad(branches), target="cpu", compile=compile)(X)
     np.testing.assert_allclose(found, [wg.grad(branches, x) for x in X], rtol=1e-13)

@@ -1,12 +1,6 @@
-"""Arrays on a GPU: told from others, taken as they are, and given back as the kind that came.
+"""Where kernels run: memory, copies, launches, and what is said where these fail.
 
-Data
-    Given      an argument as it came: its shape and dtype, where it lies, and whose kind it is
-    Device     what is asked of a machine: memory, copies, launches; a GPU by Numba
-    Host       the same with NumPy arrays, for kernels that are compiled for the CPU
-
-An array on a device is known by ``__cuda_array_interface__`` or by DLPack.  Nothing is copied of it, also of one that
-may only be read, and the kernel runs on the stream that it names; so what was queued there before is done before.
+`Device` is the current GPU, `Host` the same with NumPy arrays, for kernels that are compiled for the CPU.
 """
 
 from __future__ import annotations
@@ -14,14 +8,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import itertools
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from wengert.cuda import kernels
+from wengert.cuda import interpreter, kernels
+from wengert.cuda.arrays import DEFAULT_STREAM, Given, bytes_of
 from wengert.cuda.availability import code_of, of_versions
 
 #: threads of a block: with 68 registers a thread 7 blocks of 128 fit on a multiprocessor, 3 of 256
@@ -30,164 +23,17 @@ BLOCK = 128
 #: what of the free memory a call may take
 SHARE = 0.8
 
-_OUT_OF_MEMORY = 2
+#: threads that a multiprocessor holds while it interprets, each of which has memory of its own
+_RESIDENT = 1024
 
-#: the pointer that stands for the default stream; 0 is not to be named in ``__cuda_array_interface__``
-_DEFAULT = 1
+_OUT_OF_MEMORY = 2
 
 #: errors after which no other call of this process succeeds
 _STICKY = {700, 702, 710, 714, 715, 716, 717, 718, 719}
 
-#: DLPack's numbers of devices
-_CPU, _CUDA, _MANAGED = 1, 2, 13
-
-
 class OutOfMemory(Exception):
     """The device has no memory left; what was taken is given back before another try."""
 
-
-# ---------------------------------------------------------------------------------------------- arguments
-
-
-class Given:
-    """An argument of a call.
-
-    Attributes
-    ----------
-    value : ndarray or dict
-        The array itself, or where it lies on the device, as ``__cuda_array_interface__`` says.
-    shape, dtype
-    on_device, is_read_only : bool
-    stream : int or None
-        The stream of which it is part.
-    owner : object
-        What keeps the memory.
-    """
-
-    def __init__(self, x: Any, name: str):
-        self.owner = x
-        self.stream = None
-        where = _interface(x, name)
-        self.on_device = where is not None
-        self.value = np.asarray(_on_host(x)) if where is None else where
-        if where is None:
-            self.shape, self.dtype = self.value.shape, self.value.dtype
-        else:
-            self.shape, self.dtype = tuple(where["shape"]), np.dtype(where["typestr"])
-            self.stream = where.get("stream")
-            self.owner = where.pop("owner", x)
-        self.is_read_only = not self.value.flags.writeable if where is None else where["data"][1]
-        if self.dtype.kind not in "fiu" or self.dtype.itemsize > 8:
-            raise TypeError(f"{name} is an array of dtype {self.dtype}: pass floats")
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    @property
-    def pointer(self) -> int:
-        return self.value["data"][0]
-
-    def layout(self, is_fixed: bool) -> str | None:
-        """The letter that kernels know the order of elements by; None if they know no such order.
-
-        C: a row of elements for each point; F: a row of points for each element; S: elements that all points share.
-        """
-        strides, itemsize = self.value.get("strides"), self.dtype.itemsize
-        if strides is None or _alike(self.shape, strides, _in_order(self.shape, itemsize)):
-            return "S" if is_fixed else "C"
-        by_elements = (itemsize, *_in_order(self.shape[1:], self.shape[0] * itemsize))
-        return "F" if not is_fixed and _alike(self.shape, strides, by_elements) else None
-
-    def rows(self, is_fixed: bool = False) -> dict:
-        """Where the elements lie, as of a matrix with a row for each point."""
-        shape = (1, *self.shape) if is_fixed else self.shape
-        given = self.value.get("strides") or _in_order(self.shape, self.dtype.itemsize)
-        step = _step(self.shape if is_fixed else self.shape[1:], given if is_fixed else given[1:], self.dtype.itemsize)
-        if step is None:
-            raise ValueError(
-                f"an array on the device has shape {self.shape} and strides {given}, so that the elements of a point "
-                "are no row of equal steps: pass it in C order"
-            )
-        strides = (0 if is_fixed else given[0], step)
-        return {**self.value, "shape": (shape[0], math.prod(shape[1:])), "strides": strides}
-
-
-def _in_order(shape, itemsize):
-    """Strides of an array in C order."""
-    return tuple(itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
-
-
-def _alike(shape, strides, others):
-    """Do two sets of strides say the same?"""
-    return 0 in shape or all(n == 1 or s == t for n, s, t in zip(shape, strides, others))
-
-
-def _step(shape, strides, itemsize):
-    """The step from one element to the next, in C order, or None if it is not the same everywhere."""
-    long = [(n, s) for n, s in zip(shape, strides) if n != 1]
-    for (_, outer), (n, inner) in itertools.pairwise(long):
-        if outer != n * inner:
-            return None
-    return long[-1][1] if long else itemsize
-
-
-def _interface(x, name):
-    """Where an array lies on a device; None for one on the host."""
-    if isinstance(x, (np.ndarray, np.generic, int, float, list, tuple)):
-        return None
-    found = getattr(x, "__cuda_array_interface__", None)
-    if found is not None:
-        if found.get("mask") is not None:
-            raise TypeError(f"{name} is a masked array: pass its values")
-        return dict(found)
-    place = getattr(x, "__dlpack_device__", None)
-    if place is None or place()[0] == _CPU:
-        return None
-    number = int(place()[0])
-    if number not in (_CUDA, _MANAGED):
-        raise TypeError(f"{name} lies on no GPU of NVIDIA (DLPack's device {number}): pass a NumPy array")
-    return _unpacked(x)
-
-
-def _unpacked(x):
-    """The same of an array that has DLPack only; it is to be ready on the default stream."""
-    view = importlib.import_module("cuda.core.utils").StridedMemoryView.from_dlpack(x, stream_ptr=_DEFAULT)
-    dtype = np.dtype(view.dtype)
-    strides = None if view.strides is None else tuple(dtype.itemsize * step for step in view.strides)
-    return {
-        "shape": tuple(view.shape),
-        "strides": strides,
-        "typestr": dtype.str,
-        "data": (view.ptr, view.readonly),
-        "stream": _DEFAULT,
-        "owner": view,
-    }
-
-
-def _on_host(x):
-    return np.from_dlpack(x) if hasattr(x, "__dlpack__") and not hasattr(x, "__array__") else x
-
-
-def same_kind(x: Any, array: Any) -> Any:
-    """An array on the device as an array of the library that made `x`, without a copy."""
-    root = type(x).__module__.partition(".")[0]
-    if root in _MAKERS:
-        module, make = _MAKERS[root]
-        return getattr(importlib.import_module(module), make)(array)
-    return array
-
-
-#: by the package of the class: what makes its arrays of any that has ``__cuda_array_interface__``
-_MAKERS = {
-    "cupy": ("cupy", "asarray"),
-    "jax": ("jax.numpy", "asarray"),
-    "jaxlib": ("jax.numpy", "asarray"),
-    "torch": ("torch", "as_tensor"),
-}
-
-
-# ---------------------------------------------------------------------------------------------- launches
 
 
 def grid_of(n: int, block: int = BLOCK) -> tuple[int, int]:
@@ -294,6 +140,27 @@ class Device:
 
         return run
 
+    def interpreted(self, body: Any, layouts: str) -> Callable:
+        """The interpreter for a body; the same ``run(n, arrays, stream)``."""
+        tables = interpreter.tables(body)
+        kernel = _interpreter(self.cuda, body.dtype)
+        at_once = self.cuda.get_current_device().MULTIPROCESSOR_COUNT * _RESIDENT
+        code, constants = (self.to_device(x, self.stream(DEFAULT_STREAM)) for x in (tables.code, tables.constants))
+        self.wait(self.stream(DEFAULT_STREAM))
+
+        def run(n, arrays, stream):
+            blocks, threads = grid_of(min(n, at_once))
+            shape = tables.slots, blocks * threads
+            if bytes_of(shape, body.dtype) > self.free():
+                raise told(bytes_of(shape, body.dtype), self.free())
+            scratch = self.empty(shape, body.dtype, stream)
+            places = interpreter.strides(body, n, layouts)
+            places[:, 0] = [_pointer(x) for x in arrays]
+            given = code, constants, self.to_device(places, stream), scratch
+            kernel[blocks, threads, stream](n, len(tables.code), *map(_pointer, given))
+
+        return run
+
     def to_host(self, x: Any, out: np.ndarray, stream: Any) -> None:
         """Copy rows into an array, when the stream comes to it."""
         if out.flags.c_contiguous:
@@ -353,6 +220,11 @@ def _pointer(x):
 
 
 @functools.cache
+def _interpreter(cuda, dtype):
+    return cuda.jit(interpreter.signature(dtype))(interpreter.kernel(dtype))
+
+
+@functools.cache
 def _tools(cuda):
     """Kernels that look for points and pick them, by name, made once."""
 
@@ -400,6 +272,18 @@ class Host:
         kernel = kernels.kernel(body, layouts, "cpu")
         return lambda n, arrays, stream: kernel(n, *arrays)
 
+    def interpreted(self, body: Any, layouts: str) -> Callable:
+        tables = interpreter.tables(body)
+        kernel = interpreter.kernel(body.dtype, "cpu")
+        scratch = np.empty(tables.slots, body.dtype)
+
+        def run(n, arrays, stream):
+            places = interpreter.strides(body, n, layouts)
+            places[:, 0] = [x.ctypes.data for x in arrays]
+            kernel(n, len(tables.code), tables.code, tables.constants, places, scratch)
+
+        return run
+
     def to_host(self, x: np.ndarray, out: np.ndarray, stream: Any) -> None:
         out[...] = x.reshape(out.shape)
 
@@ -418,8 +302,4 @@ class Host:
 
 def stream_of(machine: Device | Host, pointer: int | None) -> Any:
     """The stream with a pointer, or the default one, which arrays are on that name none."""
-    return machine.stream(_DEFAULT if pointer is None else pointer)
-
-
-def bytes_of(shape: tuple, dtype: Any) -> int:
-    return math.prod(shape) * np.dtype(dtype).itemsize
+    return machine.stream(DEFAULT_STREAM if pointer is None else pointer)

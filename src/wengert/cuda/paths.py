@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from wengert.cuda.arrays import Given
 from wengert.cuda.batch import Kernel, first_of, machine_of
-from wengert.cuda.device import Given, stream_of
+from wengert.cuda.device import stream_of
 from wengert.errors import GuardError, ReplayMismatchError
 from wengert.program.compile import Compiled
 from wengert.program.leaves import key_of
