@@ -1,5 +1,6 @@
 """A make-believe GPU, and the choice between it and the CPU."""
 
+import os
 import sys
 import types
 
@@ -7,6 +8,15 @@ import pytest
 
 from fake_cuda import Core, Cuda, DeviceArray
 from wengert.cuda import availability, kernels
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory):
+    """Kernels that tests compile are not kept among the user's."""
+    with pytest.MonkeyPatch.context() as changed:
+        if "WENGERT_CACHE_DIR" not in os.environ:
+            changed.setenv("WENGERT_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
+        yield
 
 
 @pytest.fixture
