@@ -36,11 +36,10 @@ class Body(Builder):
         self.tiny, self.huge = (1e-290, 1e290) if self.dtype == np.float64 else (1e-30, 1e30)
         self.inputs: list = []
         self.outputs: list = []
-        self.guards: list = []
         self._statements: list = []
         self._numbers: dict = {}
         self.results: list = []  # of every output: the statements of its elements
-        self.flags: list = []  # of every guard
+        self.flags: dict = {}  # of every guard: its place in the function, by its statement
         self.nothing = self._statement(("constant", 0.0), "nothing")  # a zero that may be left out of sums
 
     # ------------------------------------------------------------------------------------------ building
@@ -76,17 +75,12 @@ class Body(Builder):
         self.outputs.append(np.shape(y))
         self.results.append([None if v is None else self.as_float(v).v for v in np.asarray(y, object).flat])
 
-    def guard(self, flag: Number, place: str):
-        if self.value(flag) is not True:
-            self.guards.append(place)
-            self.flags.append(flag.v)
-
     def outputs_of(self, code, inputs: list) -> list:
         """The outputs of a listing at some inputs, numbers of this body; its guards are those of the body."""
         found, guards = interpreted(code, [constants(x, self) for x in inputs], self)
         for flag, place in guards:
-            if (flag.v, place) not in zip(self.flags, self.guards):
-                self.guard(flag, place)
+            if self.value(flag) is not True and flag.v not in self.flags:
+                self.flags[flag.v] = place
         return found
 
     def partial(self, opcode, side, *operands):
@@ -135,6 +129,10 @@ class Body(Builder):
             flag, other = (x, b) if x is not None else (y, a)
             return other if flag is (name == "logical_and") else self.constant(flag, True)
         return None
+
+    @property
+    def guards(self) -> list[str]:
+        return [*self.flags.values()]
 
     @property
     def count(self) -> int:

@@ -259,9 +259,7 @@ row("sign", lambda a: where(a > 0.0, 1.0, where(a < 0.0, -1.0, where(a == 0.0, 0
 def remainder(a, b):
     """a modulo b, with the sign of b."""
     rest = fmod(a, b)
-    return where(
-        rest == 0.0, copysign(0.0, b), where((b < 0.0) ^ (rest < 0.0), rest + b, rest)
-    )
+    return where(rest == 0.0, copysign(0.0, b), where((b < 0.0) ^ (rest < 0.0), rest + b, rest))
 
 
 def floor_divide(a, b):

@@ -10,7 +10,7 @@ import dataclasses
 
 import numpy as np
 
-from wengert.cuda import formulas
+from wengert.cuda import binaries, formulas
 from wengert.cuda.availability import numba_cuda
 from wengert.cuda.codegen import Body, declaring, emitted, integers_and_pointers
 
@@ -120,6 +120,13 @@ def signature(dtype) -> tuple:
     real = types.CPointer(types.float64 if np.dtype(dtype) == np.float64 else types.float32)
     integers = types.CPointer(types.int32), types.CPointer(types.int64)
     return (types.int64, types.int64, integers[0], real, integers[1], real)
+
+
+def binary(dtype, cc: tuple = (9, 0)) -> binaries.Binary:
+    """The interpreter for a compute capability."""
+    name = np.dtype(dtype).name
+    facts = {"name": "interpreter", "dtype": name, "statements": len(OPCODES), "cost": 0}
+    return binaries.binary(f"interpreter {name}", lambda: (kernel(dtype), signature(dtype)), cc, **facts)
 
 
 def _step(dtype, target):

@@ -14,6 +14,7 @@ import operator
 import numpy as np
 
 from wengert import registry
+from wengert.core.dispatch import converted
 from wengert.core.tape import kernel_rows
 from wengert.cuda import formulas
 from wengert.errors import UnsupportedFunctionError
@@ -107,8 +108,8 @@ for _sign, _name in {"neg": "negative", "pos": "positive", "abs": "absolute", "i
     setattr(Number, f"__{_sign}__", _function(_name))
 # what NumPy's functions look up on the elements of an array of objects
 for _name in (
-    "conjugate sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh "
-    "arctanh cbrt square reciprocal fabs rint floor ceil trunc arctan2 hypot"
+    "conjugate square reciprocal fabs sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan "
+    "sinh cosh tanh arcsinh arccosh arctanh rint floor ceil trunc arctan2 hypot"
 ).split():
     setattr(Number, _name, _function(_name))
 
@@ -184,10 +185,20 @@ def _select(of, mask, *branches):
     return each(of, "where", mask, *branches)
 
 
+def _converted(of, x, dtype):
+    kind = np.dtype(dtype).kind
+    if kind == "f" and np.dtype(dtype) != np.float64:
+        raise TypeError(
+            f"all numbers of a kernel have one dtype: leave out the conversion to {dtype}, or choose dtype="
+        )
+    return each(of, {"f": "positive", "b": "not_equal"}.get(kind, "trunc"), x, *([0.0] if kind == "b" else []))
+
+
 #: functions that do more to numbers than NumPy can do to objects
 FUNCTIONS = {
     np.where: _select,
     np.clip: _clip,
+    converted: _converted,
     strong: lambda of, a, b: each(of, "strong", a, b),
     np.max: _reduction("maximum"),
     np.min: _reduction("minimum"),
@@ -221,9 +232,9 @@ def called(of, call, operands):
 
 
 def interpreted(code, inputs: list, of) -> tuple[list, list]:
-    """Outputs of a listing, numbers or arrays of numbers, and its guards: pairs of a flag that must be true, and its place.
+    """Outputs of a listing, numbers or arrays of numbers, and its guards.
 
-    `inputs` are numbers or arrays of numbers.
+    `inputs` are numbers or arrays of numbers; a guard is a pair of a flag that must be true, and its place.
     """
     values: list = []
     guards: list = []
