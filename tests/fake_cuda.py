@@ -92,7 +92,7 @@ class Cuda:
         self._point = None
 
     def get_current_device(self):
-        return SimpleNamespace(compute_capability=(9, 0), MULTIPROCESSOR_COUNT=132)
+        return SimpleNamespace(id=0, compute_capability=(9, 0), MULTIPROCESSOR_COUNT=132)
 
     def current_context(self):
         return SimpleNamespace(get_memory_info=lambda: SimpleNamespace(free=self.memory, total=2 * self.memory))

@@ -101,6 +101,7 @@ class Device:
 
     def __init__(self, cuda: Any):
         self.cuda = cuda
+        self.number = cuda.get_current_device().id
         self.core = importlib.import_module("cuda.core")
 
     def free(self) -> int:
@@ -258,6 +259,7 @@ class Host:
     """The CPU: kernels compiled for it run over all points in one call."""
 
     on_device = False
+    number = None
 
     def stream(self, pointer: int | None = None) -> None:
         return None
