@@ -92,7 +92,7 @@ class Cuda:
         self._point = None
 
     def get_current_device(self):
-        return SimpleNamespace(compute_capability=(9, 0), MULTIPROCESSOR_COUNT=132)
+        return SimpleNamespace(id=0, compute_capability=(9, 0), MULTIPROCESSOR_COUNT=132)
 
     def current_context(self):
         return SimpleNamespace(get_memory_info=lambda: SimpleNamespace(free=self.memory, total=2 * self.memory))
@@ -148,7 +148,7 @@ class Cuda:
 
 
 class Core:
-    """A module in the place of cuda.core: its machine code is pairs of a body and layouts."""
+    """A module in the place of cuda.core: its machine code is functions ``(n, pointers)``."""
 
     def __init__(self):
         self.launches = []  # number of points of each
@@ -158,30 +158,36 @@ class Core:
 
     def launch(self, stream, configuration, kernel, n, *pointers):
         blocks, threads = configuration
-        assert blocks * threads >= n > (blocks - 1) * threads
-        body, layouts = kernel
-        sizes = [int(np.prod(shape, dtype=int)) for shape in (*body.inputs, *body.outputs)]
-        assert len(pointers) == len(layouts) == len(sizes) + bool(body.guards)
-        dtypes = [body.dtype] * len(sizes) + [np.dtype(np.int32)] * bool(body.guards)
-        arrays = [
-            _at(pointer, dtype, n, size, letter)
-            for pointer, dtype, size, letter in zip(pointers, dtypes, [*sizes, None], layouts)
-        ]
-        run = body.function(layouts)
+        assert n > (blocks - 1) * threads
 
         def work():
             if self.error is not None:
                 raise self.error
             with np.errstate(all="ignore"):
-                run(n, slice(0, n), *arrays)
+                kernel(n, blocks * threads, *pointers)
 
         self.launches.append(n)
         stream.queue(work)
 
 
-def _at(pointer, dtype, n, size, letter):
+def compiled(body, layouts):
+    """Machine code of a body: its Python form on the arrays at some addresses."""
+    sizes = [int(np.prod(shape, dtype=int)) for shape in (*body.inputs, *body.outputs)]
+    run = body.function(layouts)
+
+    def kernel(n, threads, *pointers):
+        assert threads >= n
+        assert len(pointers) == len(layouts) == len(sizes) + bool(body.guards)
+        arrays = [at(x, body.dtype, n, size, letter) for x, size, letter in zip(pointers, sizes, layouts)]
+        arrays += [at(x, np.int32, n) for x in pointers[len(sizes) :]]
+        run(n, slice(0, n), *arrays)
+
+    return kernel
+
+
+def at(pointer, dtype, n, size=None, letter="C"):
     """The array at an address, in a layout of kernels; without a size one number for each point."""
     shape = {"C": (n,) if size is None else (n, size), "F": (size, n), "S": (size,)}[letter]
-    shown = {"shape": shape, "typestr": dtype.str, "data": (pointer, False), "version": 3}
+    shown = {"shape": shape, "typestr": np.dtype(dtype).str, "data": (pointer, False), "version": 3}
     found = np.asarray(SimpleNamespace(__array_interface__=shown))
     return found.T if letter == "F" else found

@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from fake_cuda import Core, Cuda, DeviceArray
+from fake_cuda import Core, Cuda, DeviceArray, compiled
 from wengert.cuda import availability, kernels
 
 
@@ -23,7 +23,7 @@ def own_cache(tmp_path_factory):
 def core(monkeypatch):
     """A make-believe cuda.core, whose kernels are the Python form of real ones."""
     module = Core()
-    binary = lambda body, cc, layouts: types.SimpleNamespace(code=(body, layouts), entry="kernel")
+    binary = lambda body, cc, layouts: types.SimpleNamespace(code=compiled(body, layouts), entry="kernel")
     monkeypatch.setattr(kernels, "binary", binary)
     monkeypatch.setitem(sys.modules, "cuda", types.ModuleType("cuda"))
     monkeypatch.setitem(sys.modules, "cuda.core", module)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from fake_cuda import DeviceArray, DriverError
-from wengert.cuda import availability, device
+from fake_cuda import DeviceArray, DriverError, at
+from wengert.cuda import availability, device, interpreter
 
 
 def f(x):
@@ -362,6 +362,31 @@ def test_every_point_has_a_thread(n, blocks):
 def test_a_point_that_needs_more_than_there_is_says_so():
     with pytest.raises(MemoryError, match="a single point needs 100 bytes on the GPU, 10 are free"):
         device.points_at_once(5, 100, 10)
+
+
+# ---- the interpreter
+
+
+def test_what_is_interpreted_has_memory_for_each_thread(cuda, core, monkeypatch):
+    calls = []
+
+    def kernel(n, threads, count, *pointers):
+        """Looks at what it is given, and computes nothing."""
+        code, _, places, _ = pointers
+        calls.append((n, threads))
+        assert at(code, np.int32, count, 5).shape == (count, 5)
+        found = at(places, np.int64, 3, 3)
+        np.testing.assert_array_equal(found[:, 1:], [[3, 1], [1, 1], [3, 1]])
+        np.testing.assert_array_equal(at(int(found[0, 0]), float, 300, 3), X)
+
+    code = types.SimpleNamespace(code=kernel, entry="interpreter")
+    monkeypatch.setattr(interpreter, "binary", lambda dtype, cc: code)
+    g = wg.record(f, X[0]).to_cuda(compile="never", chunk=300)
+    g.value_and_grad(X)
+    assert calls == [(300, 384)]
+    cuda.memory = 10000
+    with pytest.raises(MemoryError, match=r"needs .* GB on the GPU, 1e-05 GB are free"):
+        g.value_and_grad(X)
 
 
 # ---- guards and errors

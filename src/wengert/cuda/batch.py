@@ -158,7 +158,7 @@ class Kernel:
             found = []
             for number, body in enumerate(self._bodies(mode, dtype)):
                 layouts = letters + "C" * bool(body.guards)
-                key = mode, dtype, layouts, number
+                key = machine.number, mode, dtype, layouts, number
                 if key not in self._loaded:
                     is_long = self._compile == "never" or len(body) > _LONGEST
                     self._loaded[key] = (machine.interpreted if is_long else machine.compiled)(body, layouts)

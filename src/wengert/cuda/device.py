@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -101,6 +102,7 @@ class Device:
 
     def __init__(self, cuda: Any):
         self.cuda = cuda
+        self.number = cuda.get_current_device().id
         self.core = importlib.import_module("cuda.core")
 
     def free(self) -> int:
@@ -129,37 +131,43 @@ class Device:
 
     def compiled(self, body: Any, layouts: str) -> Callable:
         """The kernel of a body, loaded; ``run(n, arrays, stream)`` launches it."""
-        made = kernels.binary(body, tuple(self.cuda.get_current_device().compute_capability), layouts)
-        code = self.core.ObjectCode.from_cubin(made.code)
-        kernel = code.get_kernel(made.entry)
-
-        def run(n, arrays, stream):
-            blocks, threads = grid_of(n)
-            config = self.core.LaunchConfig(grid=blocks, block=threads)
-            self.core.launch(stream, config, kernel, n, *map(_pointer, arrays))
-
-        return run
+        launch = self._loaded(kernels.binary(body, self._capability(), layouts))
+        return lambda n, arrays, stream: launch(grid_of(n), stream, n, *map(_pointer, arrays))
 
     def interpreted(self, body: Any, layouts: str) -> Callable:
         """The interpreter for a body; the same ``run(n, arrays, stream)``."""
+        launch = self._loaded(interpreter.binary(body.dtype, self._capability()))
         tables = interpreter.tables(body)
-        kernel = _interpreter(self.cuda, body.dtype)
         at_once = self.cuda.get_current_device().MULTIPROCESSOR_COUNT * _RESIDENT
-        code, constants = (self.to_device(x, self.stream(DEFAULT_STREAM)) for x in (tables.code, tables.constants))
-        self.wait(self.stream(DEFAULT_STREAM))
+        default = self.stream(DEFAULT_STREAM)
+        code, constants = (self.to_device(x, default) for x in (tables.code, tables.constants))
+        self.wait(default)
 
         def run(n, arrays, stream):
-            blocks, threads = grid_of(min(n, at_once))
-            shape = tables.slots, blocks * threads
-            if bytes_of(shape, body.dtype) > self.free():
-                raise told(bytes_of(shape, body.dtype), self.free())
-            scratch = self.empty(shape, body.dtype, stream)
+            grid = grid_of(min(n, at_once))
+            shape = tables.slots, math.prod(grid)
+            needed, free = bytes_of(shape, body.dtype), self.free()
+            if needed > free:
+                raise told(needed, free)
             places = interpreter.strides(body, n, layouts)
             places[:, 0] = [_pointer(x) for x in arrays]
-            given = code, constants, self.to_device(places, stream), scratch
-            kernel[blocks, threads, stream](n, len(tables.code), *map(_pointer, given))
+            given = code, constants, self.to_device(places, stream), self.empty(shape, body.dtype, stream)
+            launch(grid, stream, n, len(tables.code), *map(_pointer, given))
 
         return run
+
+    def _capability(self):
+        return tuple(self.cuda.get_current_device().compute_capability)
+
+    def _loaded(self, binary):
+        """What launches machine code: ``launch((blocks, threads), stream, *numbers and addresses)``."""
+        kernel = self.core.ObjectCode.from_cubin(binary.code).get_kernel(binary.entry)
+
+        def launch(grid, stream, *args):
+            config = self.core.LaunchConfig(grid=grid[0], block=grid[1])
+            self.core.launch(stream, config, kernel, *args)
+
+        return launch
 
     def to_host(self, x: Any, out: np.ndarray, stream: Any) -> None:
         """Copy rows into an array, when the stream comes to it."""
@@ -220,11 +228,6 @@ def _pointer(x):
 
 
 @functools.cache
-def _interpreter(cuda, dtype):
-    return cuda.jit(interpreter.signature(dtype))(interpreter.kernel(dtype))
-
-
-@functools.cache
 def _tools(cuda):
     """Kernels that look for points and pick them, by name, made once."""
 
@@ -258,6 +261,7 @@ class Host:
     """The CPU: kernels compiled for it run over all points in one call."""
 
     on_device = False
+    number = None
 
     def stream(self, pointer: int | None = None) -> None:
         return None
