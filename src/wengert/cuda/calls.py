@@ -158,10 +158,6 @@ class Run:
             for made, given in zip(self.results, self.out)
         )
 
-    def points_left(self):
-        """Where a guard failed."""
-        return np.zeros(0, np.intp) if self.failed is None else np.flatnonzero(self.failed)
-
     def put(self, indices, part, chosen):
         """Take results of some points from another run, in which they are those that are chosen."""
         for result, some in zip(self.results, part.results):
