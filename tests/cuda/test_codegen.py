@@ -273,6 +273,61 @@ def test_modes_of_a_function_of_an_array_and_a_number(mode, target):
         assert_rounding(derivative[0], np.array(expected))
 
 
+def mean_and_parts(x):
+    return x.mean(), {"rest": x[1:], "zero": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("f", "expected"),
+    [
+        (lambda x: x > 0, [[1.0, 0.0, 1.0]]),
+        (lambda x: (x > 0).sum() * x, [[1.0, -3.0, 4.0]]),
+        (lambda x: np.sign(x).astype(int) + (x > 1).astype(float), [[1.0, -1.0, 2.0]]),
+        (lambda x: np.where(np.isfinite(1 / (x - x)), x, -x), [[-0.5, 1.5, -2.0]]),
+        (mean_and_parts, [1 / 3, [-1.5, 2.0]]),
+        (lambda x: x[:0], [[]]),
+        (lambda x: np.clip(x, -1.0, 1.0).reshape(3, 1).T, [[[0.5, -1.0, 1.0]]]),
+        (lambda x: np.max(x) - np.min(x) * np.any(x > 3), [2.0]),
+    ],
+)
+def test_results_of_every_form(f, expected):
+    x = np.array([0.5, -1.5, 2.0])
+    with np.errstate(all="ignore"):
+        program = wg.record(f, x)
+    outputs, _ = replayed(program, "value", [x[None]], "python")
+    assert len(outputs) == len(expected)
+    for y, value in zip(outputs, expected):
+        assert_rounding(y[0], np.array(value))
+
+
+def test_arguments_of_every_form():
+    rng = np.random.default_rng(8)
+    A, B = np.asfortranarray(rng.normal(size=(2, 2, 3))), rng.normal(size=(5, 2, 3))
+    f = lambda p, A, c: np.sum(A * p["a"]) * p["b"] + np.sum(A[::-1, 1:]) * c
+    p, c = {"a": rng.normal(size=3), "b": 2.0}, rng.normal(size=5)
+    program = wg.record(f, p, args=(A[0], 0.5))
+    a, b = rng.normal(size=(5, 3)), rng.normal(size=5)
+    (value, *gradient), _ = replayed(program, "grad", [a, b, B, c], "python")
+    assert_rounding(value, np.array([f({"a": a[i], "b": b[i]}, B[i], c[i]) for i in range(5)]))
+    assert_rounding(gradient[0], B.sum(axis=1) * b[:, None])
+    assert_rounding(gradient[1], (B.sum(axis=1) * a).sum(axis=1))
+
+
+@pytest.mark.parametrize("s", [s for s in TABLE if s.dtype == np.float32], ids=lambda s: s.name.replace(" ", "_"))
+def test_programs_recorded_in_single_precision(s):
+    program = wg.record(s.f, s.x)
+    for dtype in ("float32", "float64"):
+        (_, J), _ = replayed(program, "jacobian", [s.x[None]], "python", dtype)
+        assert_rounding(J[0], s.exact(), s.dtype)
+
+
+def test_exact_programs_have_kernels_too():
+    f = lambda x: np.sum(np.sin(x) ** 2 * x[::-1])
+    X = np.random.default_rng(9).normal(size=(3, 4))
+    (_, gradient), _ = replayed(wg.record(f, X[0], exact=True), "grad", [X], "python")
+    assert_rounding(gradient, np.array([wg.grad(f, x) for x in X]))
+
+
 @pytest.mark.parametrize("most", [130, 20, 5])
 def test_a_jacobian_in_several_kernels_is_the_same(monkeypatch, most):
     rng = np.random.default_rng(6)
@@ -318,6 +373,8 @@ def test_what_has_no_kernel_is_named():
         (lambda x: np.sort(x), "sort"),
         (lambda x: scipy.special.digamma(x), "psi"),
         (lambda x: scipy.special.jv(0.5, x), "jv"),
+        (lambda x: x.astype(np.float32) * x, "converted"),
+        (lambda x: x[np.argmax(x)], "argmax"),
     ):
         with pytest.raises(
             wg.UnsupportedFunctionError, match=rf"v\d+.* = {name}\(.*this instruction has no GPU kernel"

@@ -264,6 +264,11 @@ class Body(Builder):
                 offset = builder.add(builder.mul(n, ir.Constant(i64, k)), point)
             return builder.gep(pointers[array], [offset])
 
+        # results are stored as soon as they are there, so that no register holds them
+        places: dict = {}
+        for i, values in enumerate(self.results):
+            for k, v in enumerate(values):
+                places.setdefault(v, []).append((f"y{i}", k, len(values)))
         found: dict = {}
         for v, (name, *operands) in self.order:
             if name == "constant":
@@ -276,10 +281,8 @@ class Body(Builder):
             else:
                 machine = formulas.ROWS[name].value
                 found[v] = emitted(builder, machine, [found[x] for x in operands], real, prefix)
-        for i, values in enumerate(self.results):
-            for k, v in enumerate(values):
-                if v is not None:
-                    builder.store(found[v], address(f"y{i}", k, len(values)))
+            for place in places.get(v, ()):
+                builder.store(found[v], address(*place))
         if self.guards:
             status = ir.Constant(i32, 0)
             for number, flag in reversed([*enumerate(self.flags, 1)]):

@@ -23,6 +23,9 @@ from wengert.program.program import Program
 #: values that one thread may keep alive, by dtype: a thread has 255 registers of 32 bits
 MOST_ALIVE = {np.dtype(np.float64): 130, np.dtype(np.float32): 260}
 
+#: statements of a kernel that could be several: in longer ones the assembler runs out of registers by reordering
+MOST_TOGETHER = 2500
+
 #: longer bodies take the compilers minutes, and the interpreter runs them
 MOST_STATEMENTS = 20_000
 
@@ -103,21 +106,25 @@ def _jacobian(program, argnums, dtype):
     shapes = [kind_of(value, v)[1] for v in (value.outputs[0], value.inputs[program._input("jacobian", argnums)])]
     m, n = (math.prod(shape) for shape in shapes)
 
-    def part(by_rows, first, last):
-        return _part(program, value, shapes, argnums, dtype, by_rows, range(first, last))
+    def part(by_rows, first, count, with_value=False):
+        lines = range(first, min(first + count, m if by_rows else n))
+        return _part(program, value, shapes, argnums, dtype, by_rows, lines, with_value or first == 0)
 
-    # the narrower side is by far the cheaper one, if there is one
-    sides = [m < n] if max(m, n) > 4 * min(m, n) else [False, True]
-    body, by_rows = min(((part(side, 0, m if side else n), side) for side in sides), key=lambda found: found[0].cost())
-    most = width = max(1, m if by_rows else n)
-    while width > 1 and body.alive() > MOST_ALIVE[np.dtype(dtype)]:
+    base = part(False, 0, 0)  # the value alone
+    single = [part(by_rows, (m if by_rows else n) // 2, 1, with_value=True) for by_rows in (False, True)]
+    by_rows = m * (single[1].cost() - base.cost()) < n * (single[0].cost() - base.cost())
+    most = max(1, m if by_rows else n)
+    together = max(MOST_TOGETHER, 2 * len(base))
+    width = (together - len(base)) // max(1, len(single[by_rows]) - len(base))
+    width = max(1, min(most, width))
+    while part(by_rows, 0, width).alive() > MOST_ALIVE[np.dtype(dtype)] and width > 1:
         width = (width + 1) // 2
-        body = part(by_rows, 0, width)
-    return (body, *(part(by_rows, first, min(first + width, most)) for first in range(width, most, width)))
+    width = -(-most // -(-most // width))  # parts of one size
+    return tuple(part(by_rows, first, width) for first in range(0, most, width))
 
 
-def _part(program, value, shapes, argnums, dtype, by_rows, lines):
-    """The body that gives some rows or columns of a Jacobian; with the first of them it gives the value as well."""
+def _part(program, value, shapes, argnums, dtype, by_rows, lines, with_value):
+    """The body that gives some rows or columns of a Jacobian, and the value."""
     made = program.vjp(argnums) if by_rows else program.jvp(argnums)
     body = Body(f"jacobian of {program._name}", dtype)
     inputs = _inputs(body, value)
@@ -131,7 +138,7 @@ def _part(program, value, shapes, argnums, dtype, by_rows, lines):
         direction = np.array(unit, object).reshape(shape)[()]
         _, found = body.outputs_of(made._listing, [*inputs[:number], direction, *inputs[number:]])
         J[line if by_rows else (slice(None), line)] = np.ravel(found)
-    body.output(y if lines.start == 0 else np.full(shapes[0], None))
+    body.output(y if with_value else np.full(shapes[0], None))
     body.output(J.reshape(shapes[0] + shapes[1]))
     if not by_rows:
         body.interleave(count)

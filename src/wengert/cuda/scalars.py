@@ -41,7 +41,8 @@ FLAG_NAMES = {
     Op.OR: "logical_or",
     Op.ISNAN: "isnan",
 }
-OTHER_NAMES = {Op.SELECT: "where", Op.STRONG: "strong"}
+#: the names of all instructions that are functions of numbers
+NAMES = {**ROW_NAMES, **FLAG_NAMES, Op.SELECT: "where", Op.STRONG: "strong"}
 
 
 class Number:
@@ -154,7 +155,7 @@ def each(of, name, *operands):
         return of.apply(name, *operands)
     operands = np.broadcast_arrays(*operands)
     found = np.empty(operands[0].shape, object)
-    found.ravel()[:] = [of.apply(name, *given) for given in zip(*[x.flat for x in operands])]
+    found.reshape(-1)[:] = [of.apply(name, *given) for given in zip(*[x.flat for x in operands])]
     return found
 
 
@@ -219,13 +220,14 @@ FUNCTIONS = {
 
 def called(of, call, operands):
     """What a call gives on numbers and arrays of numbers."""
-    args = [filled(argument, operands) for argument in call.args]
     compute, kwargs = call.compute, call.kwargs
+    args = [filled(argument, operands) for argument in call.args]
     if compute in FUNCTIONS:
         return FUNCTIONS[compute](of, *args, **kwargs)
     if type(compute) is np.ufunc and compute.signature is None and not kwargs:
         return each(of, compute.__name__, *args)
-    return compute(*args, **kwargs)
+    operands = [np.array(x, object) for x in operands]
+    return compute(*[filled(argument, operands) for argument in call.args], **kwargs)
 
 
 # ---------------------------------------------------------------------------------------------- going through
@@ -278,9 +280,14 @@ def _value(code, op, a, b, c, kinds, values, inputs, of):
     """The value of one instruction: a number, or the memory of an array."""
     type_of = kinds.__getitem__
     kind = kinds[len(values)]
-    if op < Op.INPUT or op in FLAG_NAMES or op in OTHER_NAMES:
+    if op in NAMES:
+        given = [v for v in (a, b, c) if v >= 0]
+        if not kind[1]:
+            return of.apply(NAMES[op], *[values[v] for v in given])
+        return memory_of(each(of, NAMES[op], *[array_of(values[v], type_of(v)) for v in given]), kind)
+    if op < Op.INPUT:
         given = [array_of(values[v], type_of(v)) if v >= 0 else None for v in (a, b, c)]
-        return memory_of(_elementwise(op, given, kind, of), kind)
+        return memory_of(_partials(op, given, kind, of), kind)
     if op == Op.INPUT:
         return memory_of(inputs[a], kind)
     if op == Op.CONST:
@@ -310,17 +317,13 @@ def _value(code, op, a, b, c, kinds, values, inputs, of):
     return memory_of(constants(found, of), kind)
 
 
-def _elementwise(op, given, kind, of):
-    if op >= Op.INPUT:
-        return each(of, (FLAG_NAMES.get(op) or OTHER_NAMES[op]), *[x for x in given if x is not None])
-    if op < Op.PARTIAL:
-        return each(of, ROW_NAMES[op], *[x for x in given if x is not None])
+def _partials(op, given, kind, of):
     opcode, side = divmod(op - Op.PARTIAL, 2)
     if not kind[1]:
         return of.partial(opcode, side, *given)
     given = np.broadcast_arrays(*[np.array(x, object) for x in given])
     found = np.empty(kind[1], object)
-    found.ravel()[:] = [of.partial(opcode, side, *abc) for abc in zip(*[x.flat for x in given])]
+    found.reshape(-1)[:] = [of.partial(opcode, side, *abc) for abc in zip(*[x.flat for x in given])]
     return found
 
 
@@ -345,7 +348,7 @@ def constants(x, of):
 
 # ---------------------------------------------------------------------------------------------- as a listing
 
-_OPCODES = {name: opcode for opcode, name in {**ROW_NAMES, **FLAG_NAMES, **OTHER_NAMES}.items()}
+_OPCODES = {name: opcode for opcode, name in NAMES.items()}
 _TO_FLAGS = {"logical_not", "logical_and", "logical_or", "logical_xor"}
 
 
