@@ -290,6 +290,18 @@ def test_results_go_where_they_are_wanted(place, cuda):
             g(on(place, X), out=DeviceArray(np.empty(600)[::2]))
 
 
+def test_results_do_not_go_where_arguments_are_read(cuda):
+    g = wg.record(f, X[0]).to_cuda()
+    given = DeviceArray(np.concatenate([X, X]))
+    first, half = DeviceArray(given.host[:300]), DeviceArray(given.host[300:])
+    for i in (0, 299):
+        with pytest.raises(ValueError, match="shares memory with an argument"):
+            g.value_and_grad(first, out=(None, DeviceArray(given.host[i : i + 300])))
+    g.value_and_grad(first, out=(None, half))
+    finished(cuda)
+    np.testing.assert_allclose(half.host, GRADIENTS, rtol=1e-14)
+
+
 @pytest.mark.parametrize(
     ("out", "error", "message"),
     [

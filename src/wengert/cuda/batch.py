@@ -117,7 +117,7 @@ class Kernel:
 
         Returns
         -------
-        list of wengert.cuda.kernels.Report
+        list of wengert.cuda.binaries.Report
 
         Raises
         ------

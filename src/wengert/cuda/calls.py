@@ -145,6 +145,8 @@ class Run:
                 raise TypeError(f"out= is to be {place}, of dtype {self.batch.dtype}")
             if given.is_read_only or (given.on_device and given.layout(False) is None):
                 raise ValueError("out= is to be writeable, and on the device in C order")
+            if given.on_device and any(given.overlaps(x) for x in self.batch.given):
+                raise ValueError("out= shares memory with an argument")
             if given.shape != (self.batch.n, *shape):
                 raise ValueError(f"out= has shape {given.shape}, the result has shape {(self.batch.n, *shape)}")
         return list(found)
