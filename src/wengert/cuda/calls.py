@@ -42,7 +42,7 @@ class Batch:
     like : object
         The first argument that lies on the device; None if all lie on the host.
     stream : int or None
-        The stream that its kind computes on.
+        The first stream that an argument names.
     """
 
     def __init__(self, name: str, specs: list, args: tuple, dtype: Any):
@@ -68,8 +68,9 @@ class Batch:
             is_fixed = given.ndim == len(shape)
             if not is_fixed:
                 counts.setdefault(given.shape[0], i)
-            if given.on_device and self.like is None:
-                self.like, self.stream = x, given.stream
+            if given.on_device:
+                self.like = x if self.like is None else self.like
+                self.stream = given.stream if self.stream is None else self.stream
             self.given.append(given)
             self.shapes.append(shape)
             self.is_fixed.append(is_fixed)
@@ -202,6 +203,8 @@ class Run:
     def _over(self, wheres):
         """Compute part after part; what is copied back waits until the next part is under way."""
         batch, machine = self.batch, self.machine
+        for other in {given.stream for given in batch.given} - {None, batch.stream}:
+            machine.wait(machine.stream(other))
         streams = [self._stream()] if self.on_device else [machine.stream() for _ in wheres[:2]]
         self.results = [self._result(shape, given, streams[0]) for shape, given in zip(self.shapes, self.out)]
         placed = [self._placed(x, is_fixed, streams[0]) for x, is_fixed in zip(batch.given, batch.is_fixed)]
