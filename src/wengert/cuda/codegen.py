@@ -228,7 +228,7 @@ class Body(Builder):
         import scipy.special
 
         space = {"np": np, "special": scipy.special, "dtype": self.dtype.type, "product_rest": product_rest}
-        space |= {"inf": np.inf, "nan": np.nan}
+        space |= {"strong": strong, "inf": np.inf, "nan": np.nan}
         exec(self.python(layouts), space)
         return space["body"]
 
@@ -309,11 +309,21 @@ def emitted(builder, machine, operands, real, prefix):
     if machine.ir == "fma":
         a, b, product = operands
         return builder.fma(a, b, builder.fsub(ir.Constant(real, -0.0), product))
+    if machine.ir == "strong":
+        zero = ir.Constant(real, 0.0)
+        is_zero = builder.or_(*[builder.fcmp_ordered("==", x, zero) for x in operands])
+        return builder.select(is_zero, zero, builder.fmul(*operands))
     if machine.ir == "!=":
         return builder.fcmp_unordered("!=", *operands)
     if machine.ir in ("<", "<=", ">", ">=", "=="):
         return builder.fcmp_ordered(machine.ir, *operands)
     return getattr(builder, machine.ir)(*operands)
+
+
+def strong(a, b):
+    """A product in which a factor that is exactly 0 gives 0."""
+    product = np.multiply(a, b)
+    return np.where((a == 0.0) | (b == 0.0), product.dtype.type(0.0), product)[()]
 
 
 def product_rest(a, b, product):

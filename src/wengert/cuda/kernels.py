@@ -24,7 +24,7 @@ from wengert.program.program import Program
 MOST_ALIVE = {np.dtype(np.float64): 130, np.dtype(np.float32): 260}
 
 #: statements of a kernel that could be several: in longer ones the assembler runs out of registers by reordering
-MOST_TOGETHER = 2500
+MOST_TOGETHER = 1500
 
 #: longer bodies take the compilers minutes, and the interpreter runs them
 MOST_STATEMENTS = 20_000
