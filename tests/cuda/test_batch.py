@@ -200,6 +200,16 @@ def test_arrays_on_the_device_are_read_where_they_lie_or_copied_there(layout, cu
     np.testing.assert_allclose(y, [f(point) for point in x], rtol=1e-14)
 
 
+def test_arrays_on_several_streams_are_waited_for(cuda):
+    g = wg.record(lambda x, k: k * x[0], X[0], args=(2.0,)).to_cuda()
+    late = DeviceArray(np.full(300, np.nan), stream=9)
+    cuda.external_stream(9).queue(lambda: np.copyto(late.host, X[:, 1]))
+    y = g(DeviceArray(X, stream=7), late)
+    cuda.external_stream(7).synchronize()
+    np.testing.assert_array_equal(y.host, X[:, 0] * X[:, 1])
+    assert y.stream == 7
+
+
 def test_points_that_are_no_rows_are_refused(cuda):
     g = wg.record(lambda a: np.sum(a), np.ones((2, 3))).to_cuda()
     with pytest.raises(ValueError, match="pass it in C order"):
@@ -288,6 +298,18 @@ def test_results_go_where_they_are_wanted(place, cuda):
     if place == "cuda":
         with pytest.raises(ValueError, match="in C order"):
             g(on(place, X), out=DeviceArray(np.empty(600)[::2]))
+
+
+def test_results_do_not_go_where_arguments_are_read(cuda):
+    g = wg.record(f, X[0]).to_cuda()
+    given = DeviceArray(np.concatenate([X, X]))
+    first, half = DeviceArray(given.host[:300]), DeviceArray(given.host[300:])
+    for i in (0, 299):
+        with pytest.raises(ValueError, match="shares memory with an argument"):
+            g.value_and_grad(first, out=(None, DeviceArray(given.host[i : i + 300])))
+    g.value_and_grad(first, out=(None, half))
+    finished(cuda)
+    np.testing.assert_allclose(half.host, GRADIENTS, rtol=1e-14)
 
 
 @pytest.mark.parametrize(

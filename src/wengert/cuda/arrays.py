@@ -59,6 +59,21 @@ class Given:
     def pointer(self) -> int:
         return self.value["data"][0]
 
+    def overlaps(self, other: Given) -> bool:
+        """Whether another array lies, in part, in the same memory of the device."""
+        if not other.on_device:
+            return False
+        mine, its = self._extent(), other._extent()
+        return max(mine.start, its.start) < min(mine.stop, its.stop)
+
+    def _extent(self):
+        """The addresses from the lowest to the highest."""
+        strides = self.value.get("strides") or _in_order(self.shape, self.dtype.itemsize)
+        ends = [(n - 1) * step for n, step in zip(self.shape, strides)]
+        low = self.pointer + sum(min(end, 0) for end in ends)
+        high = self.pointer + sum(max(end, 0) for end in ends) + self.dtype.itemsize
+        return range(low, low if 0 in self.shape else high)
+
     def layout(self, is_fixed: bool) -> str | None:
         """The letter that kernels know the order of elements by; None if they know no such order.
 

@@ -117,7 +117,7 @@ class Kernel:
 
         Returns
         -------
-        list of wengert.cuda.kernels.Report
+        list of wengert.cuda.binaries.Report
 
         Raises
         ------
@@ -187,7 +187,7 @@ class Kernel:
             )
 
     def _failure(self, run):
-        left = run.points_left()
+        left = np.flatnonzero(run.failed)
         place = run.guards[run.failed[left[0]] - 1]
         return (
             f"{self._name}: at {len(left)} of {run.batch.n} points the function takes another branch than where it was "

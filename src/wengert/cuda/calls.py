@@ -42,7 +42,7 @@ class Batch:
     like : object
         The first argument that lies on the device; None if all lie on the host.
     stream : int or None
-        The stream that its kind computes on.
+        The first stream that an argument names.
     """
 
     def __init__(self, name: str, specs: list, args: tuple, dtype: Any):
@@ -68,8 +68,9 @@ class Batch:
             is_fixed = given.ndim == len(shape)
             if not is_fixed:
                 counts.setdefault(given.shape[0], i)
-            if given.on_device and self.like is None:
-                self.like, self.stream = x, given.stream
+            if given.on_device:
+                self.like = x if self.like is None else self.like
+                self.stream = given.stream if self.stream is None else self.stream
             self.given.append(given)
             self.shapes.append(shape)
             self.is_fixed.append(is_fixed)
@@ -145,6 +146,8 @@ class Run:
                 raise TypeError(f"out= is to be {place}, of dtype {self.batch.dtype}")
             if given.is_read_only or (given.on_device and given.layout(False) is None):
                 raise ValueError("out= is to be writeable, and on the device in C order")
+            if given.on_device and any(given.overlaps(x) for x in self.batch.given):
+                raise ValueError("out= shares memory with an argument")
             if given.shape != (self.batch.n, *shape):
                 raise ValueError(f"out= has shape {given.shape}, the result has shape {(self.batch.n, *shape)}")
         return list(found)
@@ -157,10 +160,6 @@ class Run:
             same_kind(self.batch.like, made.owner) if given is None else given
             for made, given in zip(self.results, self.out)
         )
-
-    def points_left(self):
-        """Where a guard failed."""
-        return np.zeros(0, np.intp) if self.failed is None else np.flatnonzero(self.failed)
 
     def put(self, indices, part, chosen):
         """Take results of some points from another run, in which they are those that are chosen."""
@@ -204,6 +203,8 @@ class Run:
     def _over(self, wheres):
         """Compute part after part; what is copied back waits until the next part is under way."""
         batch, machine = self.batch, self.machine
+        for other in {given.stream for given in batch.given} - {None, batch.stream}:
+            machine.wait(machine.stream(other))
         streams = [self._stream()] if self.on_device else [machine.stream() for _ in wheres[:2]]
         self.results = [self._result(shape, given, streams[0]) for shape, given in zip(self.shapes, self.out)]
         placed = [self._placed(x, is_fixed, streams[0]) for x, is_fixed in zip(batch.given, batch.is_fixed)]

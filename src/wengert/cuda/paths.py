@@ -131,22 +131,22 @@ class Mapped:
     def _over(self, points, out):
         """A run with the results of all points, from as many paths as they take."""
         known = self._kernels.get(points.key, ())
-        run = part = None
-        left = np.arange(points.n)
+        run, left = None, None  # left: those that have no result yet; None are all
         for i in range(_PATHS):
             is_new = i >= len(known)
-            kernel = self._recorded(points, left[0]) if is_new else known[i]
-            part = kernel.attempt(self._mode, points.at(left) if run else points.args, None if run else out)
-            is_left = np.isin(np.arange(len(left)), part.points_left())
-            if is_new and not is_left.all():
+            kernel = self._recorded(points, 0 if left is None else left[0]) if is_new else known[i]
+            part = kernel.attempt(self._mode, *((points.args, out) if left is None else (points.at(left),)))
+            failed = part.failed
+            if is_new and (failed is None or not failed.all()):
                 self._keep(points.key, kernel)
-            # its own point is done: a guard fails there only if rounding decides the comparison
-            is_left[0] &= not is_new
+            if is_new and failed is not None:
+                failed[0] = 0  # at the point of its recording a guard fails only if rounding decides the comparison
             if run is None:
-                run = part
+                run, left = part, np.arange(0 if failed is None else points.n)
             else:
-                run.put(left[~is_left], part, np.flatnonzero(~is_left))
-            left = left[is_left]
+                done = np.arange(len(left)) if failed is None else np.flatnonzero(failed == 0)
+                run.put(left[done], part, done)
+            left = left[:0] if failed is None else left[failed != 0]
             if not len(left):
                 return run
         raise GuardError(
