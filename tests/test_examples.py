@@ -1,4 +1,4 @@
-"""Both examples run as a user runs them, draw their figures, and fail when what they claim does not hold."""
+"""The examples run as a user runs them, draw their figures, and fail when what they claim does not hold."""
 
 import importlib.util
 import re
@@ -12,10 +12,10 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
-def run(name, figure):
+def run(name, figure, *options):
     """What an example prints."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", EXAMPLES / f"{name}.py", "--figure", figure],
+        [sys.executable, "-W", "error", EXAMPLES / f"{name}.py", "--figure", figure, *options],
         capture_output=True,
         text=True,
         check=False,
@@ -69,6 +69,29 @@ def test_brusselator_finds_its_pattern_and_needs_fewer_calls_than_differences(tm
     assert text.count("holds") == 4 and "FAILS" not in text
     assert row(text, "height of the pattern, max(u) - min(u)")[0] > 1
     assert_is_a_drawing(figure)
+
+
+def test_black_scholes_agrees_with_closed_forms_where_differences_do_not(tmp_path):
+    figure = tmp_path / "greeks.png"
+    text = run("black_scholes_greeks", figure, "--options", "50000")
+    for greek in ("delta", "gamma", "theta", "rho", "vega"):
+        exact, *_, closed, differences = map(float, text.partition(f"  {greek} ")[2].split("\n")[0].split())
+        assert exact < 1e-13 and closed == 0 and differences > 1e-11
+    assert_is_a_drawing(figure)
+
+
+def test_black_scholes_fails_when_a_greek_is_off(tmp_path, monkeypatch, capsys):
+    greeks = load("black_scholes_greeks")
+    monkeypatch.setattr(sys, "argv", ["greeks.py", "--options", "100", "--figure", str(tmp_path / "greeks.png")])
+    by_hand = greeks.closed_form
+
+    def changed(x, strike):
+        exact, scales = by_hand(x, strike)
+        return {**exact, "vega": exact["vega"] * (1 + 1e-12)}, scales
+
+    monkeypatch.setattr(greeks, "closed_form", changed)
+    assert greeks.main() == 1
+    assert "failed: vega, programs on arrays: off by" in capsys.readouterr().err
 
 
 def test_the_data_of_thurber_are_those_of_nist():

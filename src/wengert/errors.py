@@ -84,6 +84,33 @@ class NonSmoothError(ValueError):
     """
 
 
+class CudaUnavailable(RuntimeError):
+    """There is no GPU that wengert can compute on: nothing was computed, on the CPU neither.
+
+    Attributes
+    ----------
+    reason : str
+        What is missing.
+    fix : str
+        What to do.
+
+    Examples
+    --------
+    >>> import wengert as wg
+    >>> error = wg.errors.CudaUnavailable("numba-cuda is not installed", 'pip install "wengert[cuda]"')
+    >>> print(error)
+    numba-cuda is not installed: pip install "wengert[cuda]"
+    """
+
+    def __init__(self, reason: str, fix: str):
+        super().__init__(reason, fix)
+        self.reason = reason
+        self.fix = fix
+
+    def __str__(self):
+        return f"{self.reason}: {self.fix}"
+
+
 class GuardError(RuntimeError):
     """A recorded program met an input for which its function takes another branch.
 

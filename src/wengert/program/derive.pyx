@@ -356,12 +356,14 @@ cdef class Reverse(Sweep):
         cdef int32_t kind = self.code.kinds[a]
         dtype, shape, _ = self.code.types[kind]
         view = self.code.views[index]
-        places = rows.places(view, dtype)
         size = math.prod(shape)
-        if np.unique(places).size < places.size:
-            g, = self.run(lambda g: [rows.scattered(g, places, size)], [g], [self.like(g)])
-            return self.accumulate(a, self.code.view(g, whole_view(self.code.types[kind]), dtype))
-        return self.accumulate(a, self.placed(-1 if places.size == size else self.zeros(kind), view, g, kind))
+        if overlaps(view[1], view[2]):
+            places = rows.places(view, dtype)
+            if np.unique(places).size < places.size:
+                g, = self.run(lambda g: [rows.scattered(g, places, size)], [g], [self.like(g)])
+                return self.accumulate(a, self.code.view(g, whole_view(self.code.types[kind]), dtype))
+        is_all = math.prod(view[1]) == size
+        return self.accumulate(a, self.placed(-1 if is_all else self.zeros(kind), view, g, kind))
 
     cdef int pull_place(self, int32_t i, int32_t g) except -1:
         cdef int32_t base = self.code.as_[i], index = self.code.bs[i], source = self.code.cs[i], part
