@@ -33,7 +33,7 @@ class Diagonal:
 
     def place(self) -> str:
         """Where the smallest pivot is."""
-        return f"of element {self.smallest}" if self.slopes.size > 1 else "of the equation"
+        return f"that of element {self.smallest}" if self.slopes.size > 1 else "that of the only equation"
 
     def solve(self, rows, transposed=False):
         return rows / self.slopes

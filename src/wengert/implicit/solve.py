@@ -19,7 +19,6 @@ from wengert.implicit.theorem import (
     Equations,
     by_numbers,
     check_options,
-    check_replayable,
     implicit,
     in_derivative,
     information,
@@ -249,7 +248,6 @@ def defines_root(
         def solved(*args, **kwargs):
             if not in_derivative():
                 return solver(*args, **kwargs)
-            check_replayable(name)
             if any(map(holds_traced, kwargs.values())):
                 raise TypeError(f"{name}: pass traced values by position: they are arguments of its residual")
             x = by_numbers(solver)(*map(stripped, args), **kwargs)
@@ -265,7 +263,6 @@ def _solution(word, f, residual, x0, args, solve, default, on_failure, has_info,
     """What the solver found, with its derivatives."""
     name = f"implicit.{word}({getattr(f, '__name__', f)})"
     check_options(name, on_failure, **options)
-    check_replayable(name)
     x0 = np.asarray(value_of(stopped(x0)))
     x0 = x0.astype(np.result_type(x0.dtype, np.float32 if x0.dtype.kind == "f" else np.float64))[()]
     plain_args = tuple(map(stripped, args))

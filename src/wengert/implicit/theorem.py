@@ -364,8 +364,6 @@ def _settle(equations: Equations, x, on_failure: str, on_singular: str, polish) 
     for count in range(_STEPS):
         y, factor = equations.linearised(z)
         eps = np.finfo(y.dtype).eps
-        if not np.isfinite(y).all():
-            return _failed(equations, x, factor, np.nan, y, on_failure)
         if factor.rcond <= equations.n * eps:
             if not (equations.elementwise and on_singular == "lstsq"):
                 return _singular(equations, _Point(x, factor, first or np.nan), y, np.True_, on_singular)
