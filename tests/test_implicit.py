@@ -251,6 +251,13 @@ def with_default(p):
     return f
 
 
+def with_keyword(p):
+    def f(x, *, p=p):
+        return residual(x, p)
+
+    return f
+
+
 GLOBAL = None
 
 
@@ -262,6 +269,7 @@ HOLDERS = {
     "cell": lambda p: lambda x: residual(x, p),
     "cell of a cell": lambda p: (lambda g: lambda x: g(x))(lambda x: residual(x, p)),
     "default": with_default,
+    "default of a keyword": with_keyword,
     "partial": lambda p: functools.partial(residual, p=p),
     "partial, by position": lambda p: functools.partial(lambda p, x: residual(x, p), p),
     "method": lambda p: Model(p).residual,
@@ -304,6 +312,27 @@ def test_traced_values_are_found_wherever_the_residual_holds_them(name):
     H = wg.jacobian(wg.jacobian(solution, mode="reverse"), P)
     step = (wg.jacobian(solution, P + [1e-5, 0]) - wg.jacobian(solution, P - [1e-5, 0])) / 2e-5
     np.testing.assert_allclose(H[:, :, 0], step, rtol=0, atol=1e-6 * max(1, np.abs(H).max()))
+
+
+@pytest.mark.parametrize("derivative", [wg.grad, wg.hessian, wg.derivative])
+def test_solvers_run_where_no_derivative_is(derivative):
+    def f(p):
+        sizes = []
+
+        def solve(f, x0):
+            assert not running.get()
+            assert type(np.zeros(2)) is np.ndarray
+            for _ in range(1000):
+                assert isinstance(f(x0), float)
+            return math.sqrt(p)
+
+        for n in (1, 2):
+            x = root(lambda x: x * x - p, 1.0, solve=solve)
+            sizes.append(getattr(running.get()[-1], "size", 0))
+        assert sizes[1] - sizes[0] < 50
+        return x
+
+    derivative(f)(2.0)
 
 
 def test_numbers_are_numbers_wherever_they_are_asked_for():
