@@ -258,6 +258,13 @@ def with_keyword(p):
     return f
 
 
+def recursive(p):
+    def f(x, depth=2):
+        return f(x, depth - 1) if depth else residual(x, p)
+
+    return f
+
+
 GLOBAL = None
 
 
@@ -270,6 +277,7 @@ HOLDERS = {
     "cell of a cell": lambda p: (lambda g: lambda x: g(x))(lambda x: residual(x, p)),
     "default": with_default,
     "default of a keyword": with_keyword,
+    "function that calls itself": recursive,
     "partial": lambda p: functools.partial(residual, p=p),
     "partial, by position": lambda p: functools.partial(lambda p, x: residual(x, p), p),
     "method": lambda p: Model(p).residual,
@@ -560,6 +568,42 @@ FAILURES = {
     "NaN": (lambda x, p: x * x - p, 0.7, solved_by(np.nan), wg.ConvergenceError),
     "infinite residual": (lambda x, p: p / x - 1, 0.7, solved_by(0.0), wg.ConvergenceError),
 }  # fmt: skip
+
+
+#: roots that are simple, though something about them is extreme; the derivative in p at p = 1
+SIMPLE = {
+    "a feature of a minute in seconds since 1970": (lambda x, p: np.tanh((x - 1.7e9) / 60) - p / 3, 1.7e9, 60 * 0.375),
+    "sum of large terms near 0": (lambda x, p: x + (p - 1.0) * 1e3, 0.0, -1e3),
+    "sum of large terms, inexact": (lambda x, p: (x + 0.1 * p) + 0.2 - 0.3, 0.0, -0.1),
+    "exponents": (lambda x, p: np.log10(x) + 100 * p, 1e-100, -100 * np.log(10) * 1e-100),
+    "two roots next to each other": (lambda x, p: (x - p) * (x - p - 1e-6), 1.0, 1.0),
+    "steep": (lambda x, p: 1e12 * (x - p), 1.0, 1.0),
+    "flat": (lambda x, p: 1e-12 * (x - p), 1.0, 1.0),
+    "noise": (lambda x, p: (x**3 - 2 * p) + 1e-9 * np.sin(1e12 * wg.stop_gradient(x)), 1.25, 2 ** (1 / 3) / 3),
+    "values of single precision": (lambda x, p: np.float32(1) * (x.astype(np.float32) - p), 1.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", SIMPLE)
+def test_simple_roots_are_not_refused(name):
+    f, x0, expected = SIMPLE[name]
+
+    def newton(f, x):
+        for _ in range(60):
+            x = x - f(x) / slope(x)
+        return x
+
+    def slope(x):
+        return wg.derivative(f, x, args=(1.0,))
+
+    found = wg.derivative(lambda p: root(f, x0, args=(p,), solve=newton), 1.0)
+    assert found == pytest.approx(expected, rel=1e-6)
+    if name != "values of single precision":
+        x = newton(lambda x: f(x, 1.0), np.float64(x0))
+        pair = wg.jacobian(
+            lambda p: implicit(lambda z: np.stack([f(z[0], p), z[1] - p * z[0]]), np.array([x, x]), name="pair")[0], 1.0
+        )
+        np.testing.assert_allclose(pair, [expected, expected + x], rtol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

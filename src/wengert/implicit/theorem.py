@@ -389,7 +389,8 @@ def _scale(x, factor):
     magnitude = np.abs(x)
     units = np.reshape(factor.columns, np.shape(x)) if np.size(factor.columns) == np.size(x) else 1.0
     largest = 0.0 if isinstance(factor, Diagonal) else units * np.max(magnitude / units)
-    return np.maximum(np.maximum(magnitude, _SMALL * largest), 1e-30)
+    scale = np.maximum(magnitude, _SMALL * largest)
+    return np.where(scale == 0, 1e-30, scale)
 
 
 def _relative(step, x, factor) -> float:
@@ -425,7 +426,7 @@ def _determined(equations, x, y, factor, step):
         new = follows(move) & ~seen
         hidden = np.where(new, size(move), hidden)
         seen = seen | new
-        length *= 16
+        length *= 16 if length < 1 else 1e6
     if (seen & (size(step) > hidden)).any():
         seen = seen & (follows(-step) | (size(step) <= hidden))
     return seen
