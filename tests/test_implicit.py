@@ -284,6 +284,7 @@ HOLDERS = {
     "object": Model,
     "attribute in a cell": lambda p: (lambda model: lambda x: model.residual(x))(Model(p)),
     "list": lambda p: (lambda held: lambda x: residual(x, held))([p[0], p[1]]),
+    "long list": lambda p: (lambda held: lambda x: residual(x, held[-2:]))([0.0] * 100 + [p[0], p[1]]),
     "dict of arrays": lambda p: (lambda held: lambda x: residual(x, held["p"]))({"p": p}),
     "namespace": lambda p: (lambda held: lambda x: residual(x, held.p))(types.SimpleNamespace(p=p)),
     "derivative": lambda p: (lambda d: lambda x: d(x))(wg.derivative(lambda x: (x - p) ** 2 * (1 + x * p))),
@@ -334,7 +335,7 @@ def test_solvers_run_where_no_derivative_is(derivative):
                 assert isinstance(f(x0), float)
             return math.sqrt(p)
 
-        for n in (1, 2):
+        for _ in range(2):
             x = root(lambda x: x * x - p, 1.0, solve=solve)
             sizes.append(getattr(running.get()[-1], "size", 0))
         assert sizes[1] - sizes[0] < 50

@@ -12,7 +12,7 @@ import numpy as np
 from wengert.containers import stopped
 from wengert.core.dispatch import stacked
 from wengert.core.rebind import rebound
-from wengert.core.var import holds_traced, value_of
+from wengert.core.var import value_of
 from wengert.errors import ComplexValueError, ConvergenceError
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import (
@@ -248,7 +248,7 @@ def defines_root(
         def solved(*args, **kwargs):
             if not in_derivative():
                 return solver(*args, **kwargs)
-            if any(map(holds_traced, kwargs.values())):
+            if any(stripped(value) is not value for value in kwargs.values()):
                 raise TypeError(f"{name}: pass traced values by position: they are arguments of its residual")
             x = by_numbers(solver)(*map(stripped, args), **kwargs)
             chosen = args if positions is None else tuple(args[i] for i in positions)

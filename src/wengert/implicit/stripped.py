@@ -59,7 +59,7 @@ def _rebuilt(x, memo):
 
 def _changed(items, memo):
     """The items stripped; None if none has changed, or there are too many."""
-    if len(items) > _MOST:
+    if len(items) > _MOST and not var.holds_traced(items):
         return None
     found = [stripped(item, memo) for item in items]
     return found if any(new is not old for new, old in zip(found, items)) else None
