@@ -1,0 +1,217 @@
+"""One call of a mirrored function: SciPy's arguments, our options, and the run of SciPy on plain numbers.
+
+A mirror has SciPy's signature, read from SciPy, followed by four keywords of ours.
+It hands SciPy the arguments it was given, with exact derivatives where SciPy would take differences.
+Where a derivative is running, the call sees plain numbers, and so does every function handed to it; the solution is
+then made a function of the traced values by `wengert.implicit.theorem`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wengert.containers import plain_copy
+from wengert.core.levels import outside, passive
+from wengert.core.rebind import rebound
+from wengert.core.var import holds_traced
+from wengert.errors import ConvergenceError, LevelError, TracedValueError, UnsupportedFunctionError
+from wengert.implicit.theorem import implicit, in_derivative
+from wengert.scipy.freeze import frozen
+
+#: our keywords: what each may be, the default first
+OPTIONS = {
+    "on_failure": ("raise", "warn", "nan"),
+    "on_singular": ("raise", "lstsq", "nan"),
+    "polish": ("auto", True, False),
+    "derivs": ("auto", "scipy"),
+}
+
+#: parameters of SciPy's functions that are functions of the variables
+_FUNCTIONS = ("f", "fun", "func", "jac", "hess", "hessp", "fprime", "fprime2")
+
+#: Newton's correction at a solution, relative to the solution, beyond which it is none
+_FARTHEST = 0.1
+
+
+def mirrors(original: Callable) -> Callable:
+    """Decorator: a function of a `Call` becomes the mirror of `original`, with its signature and our keywords."""
+    signature = inspect.signature(original)
+    ours = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=OPTIONS[name][0]) for name in OPTIONS]
+    name = original.__name__
+
+    def decorate(body):
+        def mirror(*args, **kwargs):
+            options = {key: kwargs.pop(key, allowed[0]) for key, allowed in OPTIONS.items()}
+            return body(Call(original, signature.bind(*args, **kwargs).arguments, options))
+
+        mirror.__name__ = mirror.__qualname__ = name
+        mirror.__module__ = "wengert.scipy.optimize"
+        mirror.__doc__ = _DOC.format(name=name, what=" ".join((body.__doc__ or "").split()))
+        mirror.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *ours])
+        return mirror
+
+    return decorate
+
+
+_DOC = """`scipy.optimize.{name}` with exact derivatives, of the solver and of its solution.
+
+{what}
+
+Parameters and results are those of `scipy.optimize.{name}`, followed by the keywords ``on_failure``, ``on_singular``,
+``polish`` and ``derivs``: see `wengert.scipy.optimize`.
+"""
+
+
+class Call:
+    """A call of the mirror of `original`, with the arguments that were given."""
+
+    def __init__(self, original: Callable, arguments: dict, options: dict):
+        self.name = f"wengert.scipy.optimize.{original.__name__}"
+        self.original = original
+        self.arguments = arguments
+        self.options = options
+        self.traced = in_derivative()
+        self._defaults = inspect.signature(original).parameters
+        self._function = next(iter(self._defaults))
+        self._errors: list[Exception] = []
+        for key, allowed in OPTIONS.items():
+            if not any(options[key] is value or options[key] == value for value in allowed):
+                raise ValueError(f"{self.name}: {key} is one of {', '.join(map(repr, allowed))}, not {options[key]!r}")
+
+    def __getitem__(self, name):
+        """An argument, or its default."""
+        return self.arguments[name] if name in self.arguments else self._defaults[name].default
+
+    # -- the user's function, followed
+
+    def value(self, x):
+        """What the user's function returns at `x`, as an array or a number; traced if it reads traced values."""
+        args = self["args"]
+        if self.original.__name__ in ("newton", "fixed_point", "least_squares"):
+            args = tuple(args)
+        elif not isinstance(args, tuple):
+            args = (args,)
+        f, kwargs = self.arguments[self._function], self.arguments.get("kwargs") or {}
+        y = rebound(f)(x, *args, **kwargs)
+        if self._returns_derivatives():
+            y = y[0]
+        return np.stack(y) if isinstance(y, (list, tuple)) else y
+
+    def residual(self, x):
+        """The same in the shape of `x`."""
+        y = self.value(x)
+        if np.size(y) != np.size(x):
+            raise ValueError(
+                f"{self.name}: {np.size(y)} equations for {np.size(x)} unknowns determine no derivative: "
+                "use wengert.scipy.optimize.least_squares"
+            )
+        return np.reshape(y, np.shape(x))
+
+    def number(self, x):
+        """The same as a number."""
+        y = self.value(x)
+        return y if np.ndim(y) == 0 else np.reshape(y, ())
+
+    def _returns_derivatives(self):
+        """Does the function return its derivatives beside its value?"""
+        given = [self.arguments.get(name) for name in ("jac", "fprime", "fprime2")]
+        return any(not callable(x) and not isinstance(x, str) and x is not None and bool(x) for x in given)
+
+    # -- SciPy
+
+    def run(self, supply: Callable[[dict], None] | None = None, **forced: Any) -> Any:
+        """What SciPy returns, from plain numbers; `supply` puts derivatives among the arguments."""
+        arguments = {**self.arguments, **forced}
+        if not self.traced:
+            return self._scipy(arguments, supply)
+        with passive():
+            try:
+                with outside():
+                    found = self._scipy(frozen(arguments), supply)
+            except Exception:
+                if not self._met_hidden():
+                    raise
+            else:
+                if not self._met_hidden():
+                    return found
+            self._errors.clear()
+            return self._scipy({name: plain_copy(value) for name, value in arguments.items()}, supply)
+
+    def _met_hidden(self):
+        """Did a function read a traced value that stands where `frozen` does not look?"""
+        return any(isinstance(error, LevelError) for error in self._errors)
+
+    def _scipy(self, arguments, supply):
+        if supply is not None and self.options["derivs"] == "auto":
+            supply(arguments)
+        elif not self.traced:
+            return self.original(**arguments)
+        for name in _FUNCTIONS:
+            if callable(arguments.get(name)):
+                arguments[name] = _Guarded(self, arguments[name])
+        try:
+            return self.original(**arguments)
+        except Exception as error:
+            if not self._errors or error is self._errors[0]:
+                raise
+            raise self._errors[0] from error  # compiled code put an error of its own in the place of this one
+
+    def refuse(self, error):
+        """The error of a function that cannot be traced, with what to write instead."""
+        return type(error)(
+            f"{self.name}: the function cannot be differentiated: {error}. "
+            "Pass derivs='scipy' to leave derivatives to SciPy, which takes finite differences, or pass them yourself"
+        )
+
+    # -- the solution
+
+    def solution(self, residual: Callable, x: Any, converged: bool, message: str, **how: Any) -> Any:
+        """The solution `x` of residual(x) = 0 as a function of traced values; `x` itself where none are read."""
+        if not converged:
+            y = residual(x)
+            if not holds_traced(y):
+                return x
+            text = f"{self.name} has not converged ({' '.join(message.split())}), and its result has no derivative"
+            if self.options["on_failure"] == "nan":
+                return x + np.nan * y
+            self.fail(f"{text}: the residual is {np.linalg.norm(plain_copy(y)):.3g}")
+        options = {name: self.options[name] for name in ("on_singular", "polish")}
+        found, info = implicit(residual, x, name=self.name, **options, **how)
+        if info is not None and not info.correction <= _FARTHEST and self.options["on_failure"] == "raise":
+            raise ConvergenceError(
+                f"{self.name}: this is no solution: a Newton step from it has {info.correction:.3g} times its size "
+                f"(reciprocal condition number {info.rcond:.3g})"
+            )
+        return found
+
+    def fail(self, text: str, cause: Exception | None = None) -> None:
+        """Raise, or warn where that is asked for."""
+        text = f"{text}. Start closer, allow more iterations, or pass on_failure='warn' or 'nan'"
+        if self.options["on_failure"] != "warn" or cause is not None:
+            raise ConvergenceError(text) from cause
+        warnings.warn(text, RuntimeWarning, stacklevel=4)
+
+
+class _Guarded:
+    """A function on its way to SciPy: gives plain values, and remembers an error that compiled code may swallow."""
+
+    def __init__(self, call: Call, f: Callable):
+        self.call = call
+        self.f = f
+        self.__name__ = getattr(f, "__name__", type(f).__name__)
+
+    def __call__(self, *args, **kwargs):
+        try:
+            y = self.f(*args, **kwargs)
+        except (UnsupportedFunctionError, TracedValueError) as error:
+            self.call._errors.append(self.call.refuse(error))
+            raise self.call._errors[-1] from error
+        except Exception as error:
+            self.call._errors.append(error)
+            raise
+        return plain_copy(y) if self.call.traced else y
