@@ -122,7 +122,7 @@ def __getattr__(name):
     home = _HOMES.get(name)
     if home is not None:
         value = getattr(_import_module(f"wengert.{home}"), name)
-    elif name in ("numpy", "errors", "testing"):
+    elif name in ("errors", "numpy", "scipy", "testing"):
         value = _import_module(f"wengert.{name}")
     else:
         raise AttributeError(f"module 'wengert' has no attribute {name!r}")
@@ -131,4 +131,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return [*globals(), *_HOMES, "numpy", "errors", "testing"]
+    return [*globals(), *_HOMES, "errors", "numpy", "scipy", "testing"]

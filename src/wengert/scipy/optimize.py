@@ -31,10 +31,10 @@ from wengert.containers import plain_copy
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
-from wengert.implicit import solve
 from wengert.scipy.freeze import frozen
 from wengert.scipy.mirror import mirrors
 from wengert.scipy.results import followed, with_bits
+from wengert.transforms.second import Products
 
 __all__ = [
     "bisect",
@@ -118,7 +118,7 @@ def fixed_point(call):
         if not holds_traced(call.value(start)):
             raise
         call.fail(f"{call.name}: {error}", error)
-    return call.solution(solve.fixed_point(call.residual), x, True, "")
+    return call.solution(lambda x: x - call.residual(x), x, True, "")
 
 
 # ---- roots of functions of one number
@@ -246,7 +246,9 @@ def least_squares(call):
 
     held = found.active_mask != 0
     if held.any() and frozen(call["bounds"]) is not call["bounds"]:
-        raise UnsupportedFunctionError(f"{call.name}: a bound that holds a variable is a constant: it has no derivative")
+        raise UnsupportedFunctionError(
+            f"{call.name}: a bound that holds a variable is a constant: it has no derivative"
+        )
     x = _minimum(call, lambda x: cost(call.value(x)), found, held)
     if not holds_traced(x):
         return found
@@ -299,7 +301,7 @@ def minimize(call):
             if kind in _TAKES_HESSIAN or (kind in _TAKES_PRODUCTS and np.size(arguments["x0"]) <= _LARGEST_HESSIAN):
                 arguments["hess"] = api.hessian(f)
             elif kind in _TAKES_PRODUCTS:
-                arguments["hessp"] = api.hvp(f)
+                arguments["hessp"] = Products(f) if getattr(f, "__wengert__", None) is None else api.hvp(f)
         if arguments.get("constraints"):
             arguments["constraints"] = _with_jacobians(arguments["constraints"])
 
@@ -325,14 +327,13 @@ def _with_jacobians(constraints):
     elif not isinstance(constraints, (list, tuple)):
         return constraints
     return [
-        {**c, "jac": api.jacobian(c["fun"])} if isinstance(c, dict) and c.get("jac") is None else c
-        for c in constraints
+        {**c, "jac": api.jacobian(c["fun"])} if isinstance(c, dict) and c.get("jac") is None else c for c in constraints
     ]
 
 
 def _minimum(call, phi, found, held):
     """The minimum found of phi as a function of traced values; variables that are held are constants."""
-    gradient = solve.minimum(phi)
+    gradient = api.grad(phi)
     if not held.any():
         return call.solution(gradient, found.x, found.success, found.message, symmetric=True)
     slope = gradient(found.x)

@@ -203,6 +203,31 @@ class HVP(Operator):
         return [np.concatenate(pieces) for pieces in zip(*parts)] if parts else [np.empty_like(s) for s in seeds]
 
 
+class Products(HVP):
+    """`hvp` for a solver that asks for many products at a point: one recording serves them all.
+
+    The point alone is compared: further arguments must stay the same.
+    """
+
+    def __init__(self, f: Callable):
+        super().__init__(f)
+        self._run: Recording | None = None
+        self._at = None
+
+    def __call__(self, x, v, *args, **kwargs):
+        if running.get():
+            return super().__call__(x, v, *args, **kwargs)
+        if self._run is None or not np.array_equal(self._at, x):
+            self.__del__()
+            self._run, self._at = self._record((x, *args), kwargs), np.copy(x)
+            check_single_number(self._run, "wengert.linearize(f, x)")
+        return self._products(self._run, [np.asarray(v, dtype=float)[None]], 1)[0][0]
+
+    def __del__(self):
+        if self._run is not None:
+            self._run.close()
+
+
 class Linearize(Operator):
     """Value of a function at a point and its Jacobian there as a linear operator."""
 
