@@ -114,6 +114,7 @@ cdef class Tape:
         global recordings
         self.level = Level.__new__(Level)
         self.level.name = name
+        self.level.order = 1
         self.level.recording = self.recording = recording
         if recording:
             recordings += 1

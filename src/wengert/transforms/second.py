@@ -47,6 +47,7 @@ class Hessian(Derivative):
     """Hessian of a function with one scalar output; exactly symmetric."""
 
     word = "hessian"
+    sweeps = 2
 
     def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None, mode="auto"):
         super().__init__(f, argnums, value, has_aux)
@@ -164,6 +165,7 @@ class HVP(Operator):
     """Products of the Hessian with vectors: a callable of the point, the vector and further arguments."""
 
     word = "hvp"
+    sweeps = 2
 
     def __call__(self, x, v, *args, **kwargs):
         args = (x, *args)

@@ -1,0 +1,215 @@
+"""Linear solves with the Jacobian of a residual: by a factorisation where there is a matrix, else by iteration.
+
+Each class solves for the rows of a matrix of right sides, with J or with its transpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wengert.errors import ConvergenceError
+
+#: largest remainder of a solve by iteration, relative to the right side: one more chord step mends what is left
+_REMAINDER = 1e-6
+
+
+class Diagonal:
+    """The Jacobian of equations that act element by element; a single equation is one."""
+
+    is_direct = True
+
+    def __init__(self, slopes):
+        self.slopes = np.ravel(slopes)
+        self.smallest = int(np.argmin(np.abs(self.slopes)))
+        self.rcond = float(self.slopes.all())  # each equation is scaled by itself
+
+    def place(self) -> str:
+        """Where the smallest pivot is."""
+        return f"of element {self.smallest}" if self.slopes.size > 1 else "of the equation"
+
+    def solve(self, rows, transposed=False):
+        return rows / self.slopes
+
+    def least_norm(self, rcond: float) -> Diagonal:
+        """The same with elements of derivative 0 where there is none."""
+        small = np.abs(self.slopes) <= rcond * np.abs(self.slopes).max() if rcond < 1 else True
+        found = Diagonal(self.slopes)
+        found.slopes = np.where(small, np.inf, self.slopes)
+        return found
+
+
+class Matrix:
+    """LU factors of a matrix, with rows and columns scaled to the size of 1 by powers of 2.
+
+    So the condition number does not depend on the units of equations and unknowns.
+    """
+
+    is_direct = True
+
+    def __init__(self, matrix):
+        self.matrix = matrix
+        self.rows = _scale(matrix, 1)
+        self.columns = _scale(self._scaled(matrix), 0)
+        self._factorise(self._scaled(matrix))
+
+    columns: Any = 1.0
+
+    def _scaled(self, matrix):
+        return matrix * np.reshape(self.rows, (-1, 1)) * self.columns
+
+    def _factorise(self, matrix):
+        from scipy.linalg.lapack import get_lapack_funcs
+
+        getrf, gecon, self._getrs = get_lapack_funcs(("getrf", "gecon", "getrs"), (matrix,))
+        self._lu, self._pivots, zero = getrf(matrix)
+        self.rcond = 0.0 if zero else float(gecon(self._lu, np.abs(matrix).sum(axis=0).max())[0])
+
+    def place(self) -> str:
+        column = int(np.argmin(np.abs(np.diagonal(self._lu))))
+        order = list(range(len(self._pivots)))
+        for i, j in enumerate(self._pivots):
+            order[i], order[j] = order[j], order[i]
+        return f"in row {order[column]}, column {column}"
+
+    def solve(self, rows, transposed=False):
+        left, right = (self.columns, self.rows) if transposed else (self.rows, self.columns)
+        return self._solved(np.ascontiguousarray((rows * left).T), transposed).T * right
+
+    def _solved(self, columns, transposed):
+        return self._getrs(self._lu, self._pivots, columns, trans=int(transposed))[0]
+
+    def least_norm(self, rcond: float) -> LeastNorm:
+        return LeastNorm(self.matrix, rcond)
+
+
+class Symmetric(Matrix):
+    """Cholesky factor of a symmetric positive definite matrix, scaled alike from both sides."""
+
+    def __init__(self, matrix):
+        self.matrix = matrix
+        self.rows = self.columns = np.exp2(-np.round(0.5 * np.log2(np.maximum(np.diagonal(matrix), 1e-300))))
+        self._factorise(self._scaled(matrix))
+
+    def _factorise(self, matrix):
+        from scipy.linalg.lapack import get_lapack_funcs
+
+        potrf, pocon, self._potrs = get_lapack_funcs(("potrf", "pocon", "potrs"), (matrix,))
+        self._factor, self._failed = potrf(matrix, lower=True)
+        norm = np.abs(matrix).sum(axis=0).max()
+        self.rcond = 0.0 if self._failed else float(pocon(self._factor, norm, uplo="L")[0])
+
+    def place(self) -> str:
+        at = self._failed - 1 if self._failed else int(np.argmin(np.diagonal(self._factor)))
+        return f"in row {at}, column {at}"
+
+    def _solved(self, columns, transposed):
+        return self._potrs(self._factor, columns, lower=True)[0]
+
+
+class LeastNorm:
+    """The pseudoinverse: of all solutions that of least norm, for equations that depend on each other."""
+
+    is_direct = True
+
+    def __init__(self, matrix, rcond):
+        from scipy.linalg import pinv
+
+        self._inverse = pinv(matrix, rtol=rcond)
+        self.rcond = rcond
+
+    def solve(self, rows, transposed=False):
+        return rows @ (self._inverse if transposed else self._inverse.T)
+
+
+class Sparse(Matrix):
+    """LU factors of a sparse matrix, by SuperLU."""
+
+    def __init__(self, matrix):
+        from scipy.sparse import csc_array
+
+        super().__init__(csc_array(matrix))
+
+    def _scaled(self, matrix):
+        from scipy.sparse import diags_array
+
+        return (diags_array(self.rows) @ matrix @ diags_array(np.broadcast_to(self.columns, matrix.shape[1]))).tocsc()
+
+    def _factorise(self, matrix):
+        from scipy.sparse.linalg import LinearOperator, norm, onenormest, splu
+
+        try:
+            self._lu = splu(matrix)
+        except RuntimeError:  # a pivot is exactly 0
+            self._lu, self.rcond = None, 0.0
+            return
+        inverse = LinearOperator(
+            matrix.shape, self._lu.solve, lambda b: self._lu.solve(b, "T"), self._lu.solve, matrix.dtype,
+            lambda b: self._lu.solve(b, "T"),
+        )
+        self.rcond = float(1 / (norm(matrix, 1) * onenormest(inverse)))
+
+    def place(self) -> str:
+        if self._lu is None:
+            return "exactly 0"
+        pivot = int(np.argmin(np.abs(self._lu.U.diagonal())))
+        row, column = (int(np.flatnonzero(order == pivot)[0]) for order in (self._lu.perm_r, self._lu.perm_c))
+        return f"in row {row}, column {column}"
+
+    def _solved(self, columns, transposed):
+        return self._lu.solve(columns, "T" if transposed else "N")
+
+    def least_norm(self, rcond):
+        return LeastNorm(self.matrix.toarray(), rcond)
+
+
+class Iterative:
+    """Solves by a function ``(A, b) -> x``, of matrices or of operators that give products alone."""
+
+    is_direct = False
+    rcond = float("nan")
+
+    def __init__(self, matrix, linsolve: Callable, name: str):
+        self._matrix = matrix
+        self._linsolve = linsolve
+        self._name = name
+
+    def solve(self, rows, transposed=False):
+        matrix = self._matrix.T if transposed else self._matrix
+        return np.stack([self._one(matrix, row) for row in rows]) if len(rows) else rows
+
+    def _one(self, matrix, b):
+        x = np.reshape(self._linsolve(matrix, b), b.shape)
+        remainder = np.linalg.norm(matrix @ x - b) / np.linalg.norm(b)
+        if not remainder <= _REMAINDER:
+            raise ConvergenceError(
+                f"{self._name}: the linear equations with its Jacobian were not solved, a remainder of "
+                f"{remainder:.1e} is left: pass linsolve='lu', or a function (A, b) -> x with a preconditioner"
+            )
+        return x
+
+
+def gmres(matrix, b):
+    """SciPy's GMRES, to nearly full accuracy; the remainder is judged by the caller."""
+    from scipy.sparse import linalg
+
+    return linalg.gmres(matrix, b, rtol=1e-12, restart=min(len(b), 100), maxiter=20)[0]
+
+
+class Unknown:
+    """Stands for a Jacobian that has no inverse: derivatives are NaN."""
+
+    is_direct = True
+    rcond = float("nan")
+
+    def solve(self, rows, transposed=False):
+        return np.full_like(rows, np.nan)
+
+
+def _scale(matrix, axis):
+    """Powers of 2 that bring the largest element of each row (or column) near 1."""
+    largest = abs(matrix).max(axis=axis)
+    largest = largest.toarray() if hasattr(largest, "toarray") else np.asarray(largest)
+    return np.where(largest > 0, np.exp2(-np.frexp(largest)[1].astype(largest.dtype)), 1).astype(largest.dtype)

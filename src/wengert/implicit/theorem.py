@@ -1,0 +1,384 @@
+"""The implicit function theorem: x(p) with f(x, p) = 0, for derivatives of every order, stated once.
+
+Let x* solve the equations at the numbers that p has, and S be the inverse of J = df/dx there, as a constant.
+Then ::
+
+    D <- D + S (f(x* - D, p) - stop f(x* - D, p)),     x = x* - D,     D = 0 at first
+
+changes no value, and each step gives x one more order of its derivatives: an error of x in the j-th order of dp is
+left by I - S J, which vanishes at x*.
+So as many steps are taken as the derivatives that are running have orders, and forward mode, reverse mode and all
+that is nested follow from the rules of what f calls, and of S, which is linear.
+The first step is the theorem: dx = -J^-1 f_p dp, and J^-T once in reverse.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wengert.containers import plain_copy, stopped
+from wengert.core import dispatch, var
+from wengert.core.levels import is_recording, outside, passive, running
+from wengert.core.rebind import rebound
+from wengert.errors import ConvergenceError, LevelError, SingularJacobianError
+from wengert.implicit.factors import Diagonal, Iterative, Matrix, Sparse, Symmetric, Unknown, gmres
+from wengert.transforms.custom import LinearMap
+from wengert.transforms.dense import JVP, Jacobian
+from wengert.transforms.second import Linearize
+
+#: corrections larger than this, relative to x, move the point of the derivative
+_POLISH = 1e-10
+
+#: components smaller than this, relative to the largest of x, are as large as that for the purposes of `_POLISH`
+_SMALL = 1e-6
+
+#: corrections larger than this, relative to x or to 1, mean that x is no solution
+_FAR = 1e-2
+
+#: change of J over the uncertainty of x, relative to J, at which it determines nothing
+_CHANGE = 0.25
+
+#: Newton steps of the point of the derivative, at most
+_STEPS = 8
+
+#: unknowns beyond which J is not made
+_LARGE = 4096
+
+
+@dataclass(frozen=True)
+class Info:
+    """How well the equations determine a solution, from the evaluation of its derivative.
+
+    Attributes
+    ----------
+    correction : float
+        Largest component of ``J^-1 f(x)``, relative to that of `x`: an estimate of the error of the solution.
+    rcond : float
+        Reciprocal condition number of the Jacobian `J` with rows and columns scaled to 1, in the 1-norm, estimated;
+        NaN where it was not computed.
+    steps : int
+        Steps of the implicit function theorem: the order of the derivatives that are running, and one more
+        if linear equations are solved by iteration.
+    """
+
+    correction: float
+    rcond: float
+    steps: int
+
+
+def in_derivative() -> bool:
+    """Is any derivative running here?"""
+    return bool(running.get())
+
+
+def check_replayable(name: str) -> None:
+    """Raise if what runs here is recorded to be replayed."""
+    if running.get() and is_recording():
+        from wengert.program.capture import NotReplayable
+
+        raise NotReplayable(f"{name} runs a solver, which a replay would not run again")
+
+
+def numbers(f: Callable) -> Callable:
+    """`f` as a solver is to see it: of plain numbers, not followed by the derivatives that are running."""
+
+    @functools.wraps(f)
+    def at_numbers(*args, **kwargs):
+        if not running.get():
+            return f(*args, **kwargs)
+        with passive():
+            y = rebound(f)(*args, **kwargs)
+        return plain_copy(y) if var.holds_var(y) else y
+
+    return at_numbers
+
+
+def implicit(
+    residual: Callable,
+    x: Any,
+    args: tuple = (),
+    *,
+    name: str,
+    jac: Any = "auto",
+    linsolve: Any = "auto",
+    on_failure: str = "raise",
+    on_singular: str = "raise",
+    polish: Any = "auto",
+    symmetric: bool = False,
+    elementwise: bool = False,
+) -> tuple[Any, Info | None]:
+    """`x`, which solves ``residual(x, *args) = 0``, as a function of every traced value that `residual` reads.
+
+    Parameters
+    ----------
+    residual : callable
+        As many equations as unknowns. Traced values may be among `args` or read from outside.
+    x : number or ndarray of floats
+        The solution that a solver found, plain.
+    args : tuple
+        Further arguments of `residual`.
+    name : str
+        What messages call the function.
+    jac, linsolve, on_failure, on_singular, polish
+        As of `wengert.implicit.root`.
+    symmetric : bool
+        The Jacobian is the Hessian of a function that has a minimum at `x`.
+    elementwise : bool
+        Equation i has the unknown i alone.
+
+    Returns
+    -------
+    x : number, ndarray or operand
+        The same bits; `x` itself if nothing traced is read.
+    info : Info or None
+    """
+    if not running.get():
+        return x, None
+    check_replayable(name)
+    at = _as_floats(x, name)
+    equations = _Equations(residual, args, np.shape(at), name, jac, linsolve, symmetric, elementwise)
+    r = equations(at)
+    if not dispatch.holds_traced(r) or not np.size(at):
+        return x, None
+    point = settle(equations, at, on_failure, on_singular, polish)
+    steps = _order(r) + (not point.factor.is_direct)
+    r = r if point.at is at else equations(point.at)
+    d = _solved(point.factor, r, name)
+    for _ in range(steps - 1):
+        d = d + _solved(point.factor, equations(point.at - d), name)
+    return at - d, Info(point.correction, point.factor.rcond, steps)
+
+
+def information(residual: Callable, x: Any, args: tuple, name: str, jac: Any, linsolve: Any) -> Info:
+    """The same, where no derivative asks for it."""
+    at = _as_floats(x, name)
+    equations = _Equations(residual, args, np.shape(at), name, jac, linsolve, False, False)
+    y, factor = equations.linearised(at)
+    correction = _relative(factor.solve(np.reshape(y, (1, -1)))[0], np.ravel(at)) if factor.rcond != 0 else np.inf
+    return Info(correction, factor.rcond, 0)
+
+
+def _as_floats(x, name):
+    """The solution as numbers that can be differentiated."""
+    if var.holds_var(x):
+        raise TypeError(f"{name}: the solver returned a traced value: give it plain numbers")
+    x = np.asarray(x)
+    if x.dtype.kind in "biu":
+        x = x.astype(np.float64)
+    if x.dtype.kind != "f":
+        raise TypeError(f"{name}: the solution is an array of dtype {x.dtype}: real numbers are differentiated")
+    return x if x.ndim else x[()]
+
+
+def _order(r) -> int:
+    """Order of the derivatives that `r` depends on: the sum over their levels."""
+    total = 0
+    while dispatch.holds_traced(r):
+        level = var.level_of(r)
+        total += level.order
+        r = var.lower(r, level)
+    return total
+
+
+def _solved(factor, r, name):
+    """S (r - stop r), of the shape of r; its value is 0."""
+    r = r - dispatch.plain(r)
+    if isinstance(factor, Diagonal):
+        slopes = np.reshape(factor.slopes, np.shape(r))
+        return 0.0 + r / (slopes if np.ndim(r) else slopes[()])
+    solve = LinearMap(*(functools.partial(_solve_rows, factor, transposed) for transposed in (False, True)), name)
+    return np.reshape(solve(np.reshape(r, (-1,))), np.shape(r))
+
+
+def _solve_rows(factor, transposed, rows):
+    """Solve for the rows that are not 0: the others are values, not derivatives."""
+    found = np.zeros(rows.shape, rows.dtype)
+    given = rows.any(axis=1)
+    if given.any():
+        found[given] = factor.solve(rows[given], transposed)
+    return found
+
+
+class _Equations:
+    """``residual(x, *args) = 0`` for x of one shape, at traced values and at numbers."""
+
+    def __init__(self, residual, args, shape, name, jac, linsolve, symmetric, elementwise):
+        self.residual = residual
+        self.args = args
+        self.plain_args = tuple(stopped(a) for a in args)
+        self.shape = shape
+        self.n = int(np.prod(shape, dtype=int))
+        self.name = name
+        self.jac = jac
+        self.linsolve = linsolve
+        self.symmetric = symmetric
+        self.elementwise = elementwise or shape == ()
+
+    def __call__(self, x):
+        """The residual, with the derivatives that are running."""
+        x = x if var.is_var(x) or not self.shape else var.clean(np.array(x))
+        r = rebound(self.residual)(x, *self.args)
+        return self._shaped(dispatch.stacked(r) if isinstance(r, (list, tuple)) else r)
+
+    def at_numbers(self, operator, *point):
+        """``operator(*point, *args)`` with no value followed by a derivative that is running."""
+        with passive():
+            try:
+                with outside():
+                    found = operator(*point, *self.plain_args)
+            except LevelError:  # the residual reads traced values from outside: a derivative inside of theirs
+                found = operator(*point, *self.plain_args)
+            return plain_copy(found)
+
+    def value(self, x):
+        return self._shaped(np.asarray(numbers(self.residual)(np.array(x)[()], *self.plain_args)))
+
+    def slope(self, x, v):
+        """The Jacobian at x times v."""
+        return self._shaped(np.asarray(self.at_numbers(JVP(self.residual), x, v)[1]))
+
+    def linearised(self, x):
+        """The residual and the inverse of its Jacobian."""
+        if self.elementwise and not callable(self.jac):
+            y, slopes = self.at_numbers(JVP(self.residual), x, np.ones_like(x))
+            return self._shaped(np.asarray(y)), Diagonal(np.asarray(slopes))
+        is_large = self.jac == "matrix_free" or (isinstance(self.jac, str) and self.jac == "auto" and self.n > _LARGE)
+        if callable(self.jac):
+            y, jacobian = self.value(x), self.at_numbers(self.jac, x)
+        elif is_large:
+            y, jacobian = self.at_numbers(Linearize(self.residual), x)
+        else:
+            y, jacobian = self.at_numbers(Jacobian(self.residual, 0, True), x)
+            jacobian = np.reshape(np.asarray(jacobian), (self.n, self.n))
+        return self._shaped(np.asarray(y)), self._factor(jacobian)
+
+    def _factor(self, jacobian):
+        is_sparse = hasattr(jacobian, "tocsc")
+        has_products_only = hasattr(jacobian, "matvec") and not is_sparse
+        if callable(self.linsolve) or has_products_only or self.linsolve == "gmres":
+            return Iterative(jacobian, self.linsolve if callable(self.linsolve) else gmres, self.name)
+        if is_sparse:
+            return Sparse(jacobian)
+        jacobian = np.reshape(np.asarray(jacobian), (self.n, self.n))
+        if not np.isfinite(jacobian).all():
+            return _NotFinite()
+        if self.elementwise:
+            return Diagonal(np.diagonal(jacobian))
+        return Symmetric(jacobian) if self.symmetric else Matrix(jacobian)
+
+    def _shaped(self, r):
+        if np.shape(r) == self.shape:
+            return r
+        if np.size(r) != self.n:
+            raise ValueError(
+                f"{self.name}: the residual has shape {np.shape(r)} and the solution {self.shape}: "
+                "there must be as many equations as unknowns"
+            )
+        return np.reshape(r, self.shape)
+
+
+class _NotFinite(Unknown):
+    rcond = 0.0
+
+    def place(self):
+        return "not finite"
+
+
+@dataclass
+class _Point:
+    """Where the derivative is taken, and the inverse of the Jacobian there."""
+
+    at: Any
+    factor: Any
+    correction: float
+
+
+def settle(equations: _Equations, x, on_failure: str, on_singular: str, polish) -> _Point:
+    """The point of the derivative near the solution `x`, or an error if the equations do not determine it.
+
+    Newton's steps lead to it, if wanted, where `x` is less accurate than it could be.
+    """
+    z, first, last = x, None, np.inf
+    for _ in range(_STEPS):
+        y, factor = equations.linearised(z)
+        if not np.isfinite(y).all():
+            return _failed(equations, x, factor, np.nan, y, on_failure)
+        if factor.rcond <= equations.n * np.finfo(y.dtype).eps:
+            return _singular(equations, _Point(x, factor, first or np.nan), y, on_singular)
+        step = np.reshape(factor.solve(np.reshape(y, (1, -1))), equations.shape)
+        size = _relative(step, z)
+        if first is None:
+            first = size
+            if not np.max(np.abs(step) / np.maximum(1.0, np.abs(x))) <= _FAR:
+                return _failed(equations, x, factor, size, y, on_failure)
+        wanted = size > _POLISH if polish == "auto" else polish and last == np.inf
+        if not wanted or not size < 0.5 * last:
+            break
+        z, last = z - step, size
+    point = _Point(z, factor, first)
+    return point if _determines(equations, z, y, factor, step) else _singular(equations, point, y, on_singular)
+
+
+def _relative(step, x) -> float:
+    """Largest component of a step, relative to that of x."""
+    magnitude = np.abs(x)
+    scale = np.maximum(magnitude, _SMALL * magnitude.max())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.max(np.where(step == 0, 0.0, np.abs(step) / scale)))
+
+
+def _determines(equations, x, y, factor, step) -> bool:
+    """Is the Jacobian nearly constant over the uncertainty of x? At a double root it is not.
+
+    The uncertainty is Newton's step, or what rounding errors of the residual make of steps of some units in the
+    last place.
+    """
+    uncertain = step
+    for sign in (2, -1):
+        move = sign * np.spacing(np.abs(x))
+        noise = np.reshape(factor.solve(np.reshape(equations.value(x + move) - y, (1, -1))), equations.shape) - move
+        if np.max(np.abs(noise)) > np.max(np.abs(uncertain)):
+            uncertain = noise
+    largest = np.max(np.abs(uncertain))
+    if not largest > 0:
+        return True
+    moved = equations.slope(x - uncertain, uncertain)
+    change = np.reshape(factor.solve(np.reshape(moved, (1, -1))), equations.shape) - uncertain
+    return bool(np.max(np.abs(change)) <= _CHANGE * largest)
+
+
+def _failed(equations, x, factor, size, y, on_failure):
+    """What is to happen with a point that is no solution."""
+    message = (
+        f"{equations.name}: no solution: the residual is {np.max(np.abs(y)):.3g} in its largest element, and Newton's "
+        f"method would change x by {size:.2g} of itself. Start nearer to a root, or give the solver more "
+        "iterations or a smaller tolerance"
+    )
+    if on_failure == "raise":
+        raise ConvergenceError(message)
+    if on_failure == "warn":
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return _Point(x, factor, size)
+    return _Point(x, Unknown(), size)
+
+
+def _singular(equations, point, y, on_singular):
+    """What is to happen where the equations do not determine the solution."""
+    factor = point.factor
+    if on_singular == "nan":
+        return _Point(point.at, Unknown(), point.correction)
+    if on_singular == "lstsq" and hasattr(factor, "least_norm"):
+        eps = equations.n * np.finfo(y.dtype).eps
+        return _Point(point.at, factor.least_norm(max(eps, 10 * factor.rcond)), point.correction)
+    rank = f"its reciprocal condition number is {factor.rcond:.2g}" if factor.rcond < 1 else "its root is multiple"
+    raise SingularJacobianError(
+        f"{equations.name}: the Jacobian is singular at the solution: {rank}, the smallest pivot is "
+        f"{factor.place()}, and the residual is {np.max(np.abs(y)):.3g}. The equations do not determine x: remove "
+        "those that depend on others and double roots, or pass on_singular='lstsq' for the derivative of least norm"
+    )
