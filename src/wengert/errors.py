@@ -182,11 +182,3 @@ class MutatedInputWarning(UserWarning):
     Plain NumPy code would have changed the caller's array, which a derivative must not do.
     Copy the argument first (``x = x.copy()``) to say that the write is local.
     """
-
-
-class ConvergenceError(RuntimeError):
-    """stub"""
-
-
-class SingularJacobianError(__import__("numpy").linalg.LinAlgError):
-    """stub"""

@@ -20,8 +20,9 @@ from wengert.core.levels import outside, passive
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced
 from wengert.errors import ConvergenceError, LevelError, TracedValueError, UnsupportedFunctionError
-from wengert.implicit.theorem import implicit, in_derivative
+from wengert.implicit.theorem import check_replayable, implicit, in_derivative
 from wengert.scipy.freeze import frozen
+from wengert.transforms.custom import LinearMap
 
 #: our keywords: what each may be, the default first
 OPTIONS = {
@@ -33,9 +34,6 @@ OPTIONS = {
 
 #: parameters of SciPy's functions that are functions of the variables
 _FUNCTIONS = ("f", "fun", "func", "jac", "hess", "hessp", "fprime", "fprime2")
-
-#: Newton's correction at a solution, relative to the solution, beyond which it is none
-_FARTHEST = 0.1
 
 
 def mirrors(original: Callable) -> Callable:
@@ -76,6 +74,7 @@ class Call:
         self.arguments = arguments
         self.options = options
         self.traced = in_derivative()
+        check_replayable(self.name)
         self._defaults = inspect.signature(original).parameters
         self._function = next(iter(self._defaults))
         self._errors: list[Exception] = []
@@ -170,31 +169,44 @@ class Call:
 
     # -- the solution
 
-    def solution(self, residual: Callable, x: Any, converged: bool, message: str, **how: Any) -> Any:
-        """The solution `x` of residual(x) = 0 as a function of traced values; `x` itself where none are read."""
-        if not converged:
+    def solution(self, residual: Callable, x: Any, converged: Any, message: str, **how: Any) -> Any:
+        """The solution `x` of residual(x) = 0 as a function of traced values; `x` itself where none are read.
+
+        Where `converged` is an array, it says so of each of equations that have one unknown each.
+        """
+        y = None
+        if not np.all(converged):
             y = residual(x)
             if not holds_traced(y):
                 return x
-            text = f"{self.name} has not converged ({' '.join(message.split())}), and its result has no derivative"
+            worst = np.max(np.abs(plain_copy(y)), where=~np.asarray(converged), initial=0)
+            self.fail(f"{' '.join(message.split()).rstrip('.')}: the residual is {worst:.3g} in its largest element")
             if self.options["on_failure"] == "nan":
-                return x + np.nan * y
-            self.fail(f"{text}: the residual is {np.linalg.norm(plain_copy(y)):.3g}")
-        options = {name: self.options[name] for name in ("on_singular", "polish")}
-        found, info = implicit(residual, x, name=self.name, **options, **how)
-        if info is not None and not info.correction <= _FARTHEST and self.options["on_failure"] == "raise":
-            raise ConvergenceError(
-                f"{self.name}: this is no solution: a Newton step from it has {info.correction:.3g} times its size "
-                f"(reciprocal condition number {info.rcond:.3g})"
-            )
-        return found
+                unknown = _unknown(x, y)
+                if not np.any(converged):
+                    return unknown
+                found = self.solution(lambda z: np.where(converged, residual(z), z - x), x, True, "", **how)
+                return np.where(converged, found, unknown)
+        options = {name: self.options[name] for name in ("on_failure", "on_singular", "polish")}
+        return implicit(residual, x, name=self.name, **options, **how)[0]
 
     def fail(self, text: str, cause: Exception | None = None) -> None:
-        """Raise, or warn where that is asked for."""
-        text = f"{text}. Start closer, allow more iterations, or pass on_failure='warn' or 'nan'"
-        if self.options["on_failure"] != "warn" or cause is not None:
-            raise ConvergenceError(text) from cause
-        warnings.warn(text, RuntimeWarning, stacklevel=4)
+        """Raise or warn, as is asked for; without a value, from the error in its place, there is only one."""
+        text = f"{self.name} has not converged, and its result has no derivative: {text}"
+        if cause is not None or self.options["on_failure"] == "raise":
+            raise ConvergenceError(f"{text}. Start nearer to a solution, or give it more iterations") from cause
+        if self.options["on_failure"] == "warn":
+            warnings.warn(text, RuntimeWarning, stacklevel=5)
+
+
+def _unknown(x, y):
+    """`x` with a derivative that is NaN wherever `y` has one that is not 0."""
+
+    def spoil(rows):
+        return np.where(rows.any(axis=1, keepdims=True), np.nan, np.zeros_like(rows))
+
+    nothing = np.reshape(y - plain_copy(y), (-1,))
+    return x + np.reshape(LinearMap(spoil, spoil, "unknown")(nothing), np.shape(x))
 
 
 class _Guarded:

@@ -114,10 +114,9 @@ def fixed_point(call):
     try:
         x = call.run()
     except RuntimeError as error:
-        start = frozen(call["x0"])
-        if not holds_traced(call.value(start)):
+        if not holds_traced(call.value(frozen(call["x0"]))):
             raise
-        call.fail(f"{call.name}: {error}", error)
+        call.fail(str(error), error)
     return call.solution(lambda x: x - call.residual(x), x, True, "")
 
 
@@ -173,26 +172,16 @@ def newton(call):
     except RuntimeError as error:  # no element of an array has converged
         if not is_array or not holds_traced(call.value(frozen(call["x0"]))):
             raise
-        call.fail(f"{call.name}: {error}", error)
+        call.fail(str(error), error)
     converged = found.converged & ~found.zero_der if is_array else found[1].converged
-    x = _solution_by_elements(call, found[0], converged, "" if is_array else found[1].flag)
+    message = f"{np.sum(~converged)} elements are left" if is_array else found[1].flag
+    x = call.solution(call.residual, found[0], converged, message, elementwise=True)
     if not holds_traced(x):
         return call.run(supply)
     if is_array:
         return found._replace(root=x) if call["full_output"] else x
     found[1].root = x
     return (x, found[1]) if call["full_output"] else x
-
-
-def _solution_by_elements(call, x, converged, flag):
-    everywhere = bool(np.all(converged))
-    if not everywhere and np.ndim(x):
-        flag = f"{np.sum(~converged)} of {np.size(converged)} elements"
-        y = call.value(x)
-        if call.options["on_failure"] == "nan" and holds_traced(y):
-            call.options["on_singular"] = "nan"
-            return np.where(converged, call.solution(call.residual, x, True, "", elementwise=True), np.nan * y)
-    return call.solution(call.residual, x, everywhere, flag, elementwise=True)
 
 
 @mirrors(scipy.optimize.root_scalar)
