@@ -143,8 +143,9 @@ def draw(elements, cov, t, v, error, path):
     above, below = figure.subplots(2, 1, height_ratios=[3, 1], sharex=True)
     P, tau = elements[:2]
     phase = np.sort(np.concatenate([np.linspace(-0.5, 0.5, 400), np.linspace(-0.03, 0.03, 400)]))
-    curve = velocity(elements, tau + P * phase)
-    J = wengert.jacobian(velocity)(elements, tau + P * phase)
+    days = tau + P * (5 + phase)  # around the campaign
+    curve = velocity(elements, days)
+    J = wengert.jacobian(velocity)(elements, days)
     band = np.sqrt(np.einsum("ij,jk,ik->i", J, cov, J))
     observed = (t - tau) / P - np.round((t - tau) / P)
 
