@@ -33,11 +33,10 @@ class Diagonal:
     def solve(self, rows, transposed=False):
         return rows / self.slopes
 
-    def least_norm(self, rcond: float) -> Diagonal:
-        """The same with elements of derivative 0 where there is none."""
-        small = np.abs(self.slopes) <= rcond * np.abs(self.slopes).max() if rcond < 1 else True
+    def least_norm(self, determined) -> Diagonal:
+        """The same with derivatives 0 where there are none."""
         found = Diagonal(self.slopes)
-        found.slopes = np.where(small, np.inf, self.slopes)
+        found.slopes = np.where(np.ravel(determined) & (self.slopes != 0), self.slopes, np.inf)
         return found
 
 
@@ -65,9 +64,11 @@ class Matrix:
 
         getrf, gecon, self._getrs = get_lapack_funcs(("getrf", "gecon", "getrs"), (matrix,))
         self._lu, self._pivots, zero = getrf(matrix)
-        self.rcond = 0.0 if zero else float(gecon(self._lu, np.abs(matrix).sum(axis=0).max())[0])
+        self.rcond = 0.0 if zero else float(np.nan_to_num(gecon(self._lu, np.abs(matrix).sum(axis=0).max())[0]))
 
     def place(self) -> str:
+        if not np.isfinite(self.matrix).all():
+            return "not finite"
         column = int(np.argmin(np.abs(np.diagonal(self._lu))))
         order = list(range(len(self._pivots)))
         for i, j in enumerate(self._pivots):
@@ -81,8 +82,8 @@ class Matrix:
     def _solved(self, columns, transposed):
         return self._getrs(self._lu, self._pivots, columns, trans=int(transposed))[0]
 
-    def least_norm(self, rcond: float) -> LeastNorm:
-        return LeastNorm(self.matrix, rcond)
+    def least_norm(self, determined) -> LeastNorm:
+        return LeastNorm(self.matrix, self.rcond)
 
 
 class Symmetric(Matrix):
@@ -110,14 +111,15 @@ class Symmetric(Matrix):
 
 
 class LeastNorm:
-    """The pseudoinverse: of all solutions that of least norm, for equations that depend on each other."""
+    """The pseudoinverse of a matrix known to be singular: of all solutions that of least norm."""
 
     is_direct = True
 
     def __init__(self, matrix, rcond):
-        from scipy.linalg import pinv
-
-        self._inverse = pinv(matrix, rtol=rcond)
+        left, values, right = np.linalg.svd(matrix)
+        least = max(values[-1], len(values) * np.finfo(values.dtype).eps * values[0])
+        r = int(np.sum(values > least))
+        self._inverse = right[:r].T / values[:r] @ left[:, :r].T
         self.rcond = rcond
 
     def solve(self, rows, transposed=False):
@@ -161,8 +163,8 @@ class Sparse(Matrix):
     def _solved(self, columns, transposed):
         return self._lu.solve(columns, "T" if transposed else "N")
 
-    def least_norm(self, rcond):
-        return LeastNorm(self.matrix.toarray(), rcond)
+    def least_norm(self, determined):
+        return LeastNorm(self.matrix.toarray(), self.rcond)
 
 
 class Iterative:
@@ -212,4 +214,4 @@ def _scale(matrix, axis):
     """Powers of 2 that bring the largest element of each row (or column) near 1."""
     largest = abs(matrix).max(axis=axis)
     largest = largest.toarray() if hasattr(largest, "toarray") else np.asarray(largest)
-    return np.where(largest > 0, np.exp2(-np.frexp(largest)[1].astype(largest.dtype)), 1).astype(largest.dtype)
+    return np.where((largest > 0) & np.isfinite(largest), np.exp2(-np.frexp(largest)[1].astype(largest.dtype)), 1).astype(largest.dtype)

@@ -24,12 +24,13 @@ import numpy as np
 
 from wengert.containers import plain_copy, stopped
 from wengert.core import dispatch, var
-from wengert.core.levels import is_recording, outside, passive, running
+from wengert.core.levels import is_recording, outside, passive, running, within
 from wengert.core.rebind import rebound
-from wengert.errors import ConvergenceError, LevelError, SingularJacobianError
+from wengert.errors import ConvergenceError, LevelError, SingularJacobianError, TracedValueError
 from wengert.implicit.factors import Diagonal, Iterative, Matrix, Sparse, Symmetric, Unknown, gmres
 from wengert.transforms.custom import LinearMap
-from wengert.transforms.dense import JVP, Jacobian
+from wengert.transforms.dense import JVP, Jacobian, Operator
+from wengert.transforms.products import frames_inside
 from wengert.transforms.second import Linearize
 
 #: corrections larger than this, relative to x, move the point of the derivative
@@ -41,14 +42,23 @@ _SMALL = 1e-6
 #: corrections larger than this, relative to x or to 1, mean that x is no solution
 _FAR = 1e-2
 
-#: change of J over the uncertainty of x, relative to J, at which it determines nothing
-_CHANGE = 0.25
+#: largest part of a change of the residual that does not follow from J
+_CHANGE = 0.15
 
 #: Newton steps of the point of the derivative, at most
 _STEPS = 8
 
 #: unknowns beyond which J is not made
 _LARGE = 4096
+
+
+_OPTIONS = {
+    "on_failure": ("raise", "warn", "nan"),
+    "on_singular": ("raise", "lstsq", "nan"),
+    "polish": ("auto", True, False),
+    "jac": ("auto", "dense", "matrix_free"),
+    "linsolve": ("auto", "lu", "gmres"),
+}
 
 
 @dataclass(frozen=True)
@@ -77,6 +87,19 @@ def in_derivative() -> bool:
     return bool(running.get())
 
 
+def check_options(name, on_failure="raise", on_singular="raise", polish="auto", jac="auto", linsolve="auto") -> None:
+    """Raise if an option has a value that it cannot have."""
+    given = {"on_failure": on_failure, "on_singular": on_singular, "polish": polish, "jac": jac, "linsolve": linsolve}
+    for option, value in given.items():
+        is_known = isinstance(value, (str, bool)) and value in _OPTIONS[option]
+        if not (is_known or (option in ("jac", "linsolve") and callable(value))):
+            functions = ", or a function" if option in ("jac", "linsolve") else ""
+            choices = ", ".join(map(repr, _OPTIONS[option]))
+            raise ValueError(f"{name}: {option} is one of {choices}{functions}, not {value!r}")
+    if jac == "matrix_free" and linsolve == "lu":
+        raise ValueError(f"{name}: linsolve='lu' needs a matrix, and jac='matrix_free' makes none")
+
+
 def check_replayable(name: str) -> None:
     """Raise if what runs here is recorded to be replayed."""
     if running.get() and is_recording():
@@ -86,15 +109,27 @@ def check_replayable(name: str) -> None:
 
 
 def numbers(f: Callable) -> Callable:
-    """`f` as a solver is to see it: of plain numbers, not followed by the derivatives that are running."""
+    """`f`, a function or a derivative of one, as a solver is to see it: of plain numbers, and followed by nobody.
 
-    @functools.wraps(f)
+    It belongs to the derivatives that are running now, wherever it is called.
+    """
+    around = running.get()
+    if not around:
+        return f
+    stands_alone = True
+
+    @functools.wraps(f, updated=())
     def at_numbers(*args, **kwargs):
-        if not running.get():
-            return f(*args, **kwargs)
-        with passive():
-            y = rebound(f)(*args, **kwargs)
-        return plain_copy(y) if var.holds_var(y) else y
+        nonlocal stands_alone
+        with within(around), passive():
+            if stands_alone:
+                try:
+                    with outside():
+                        return plain_copy(f(*args, **kwargs))
+                except (LevelError, TracedValueError):  # it reads traced values from around it
+                    stands_alone = False
+            followed = f if isinstance(f, Operator) else rebound(f)
+            return plain_copy(followed(*args, **kwargs))
 
     return at_numbers
 
@@ -146,7 +181,7 @@ def implicit(
     r = equations(at)
     if not dispatch.holds_traced(r) or not np.size(at):
         return x, None
-    point = settle(equations, at, on_failure, on_singular, polish)
+    point = _settle(equations, at, on_failure, on_singular, polish)
     steps = _order(r) + (not point.factor.is_direct)
     r = r if point.at is at else equations(point.at)
     d = _solved(point.factor, r, name)
@@ -160,13 +195,13 @@ def information(residual: Callable, x: Any, args: tuple, name: str, jac: Any, li
     at = _as_floats(x, name)
     equations = _Equations(residual, args, np.shape(at), name, jac, linsolve, False, False)
     y, factor = equations.linearised(at)
-    correction = _relative(factor.solve(np.reshape(y, (1, -1)))[0], np.ravel(at)) if factor.rcond != 0 else np.inf
+    correction = _relative(equations.solved(factor, y), at) if factor.rcond != 0 else np.inf
     return Info(correction, factor.rcond, 0)
 
 
 def _as_floats(x, name):
     """The solution as numbers that can be differentiated."""
-    if var.holds_var(x):
+    if var.holds_traced(x):
         raise TypeError(f"{name}: the solver returned a traced value: give it plain numbers")
     x = np.asarray(x)
     if x.dtype.kind in "biu":
@@ -212,6 +247,7 @@ class _Equations:
         self.residual = residual
         self.args = args
         self.plain_args = tuple(stopped(a) for a in args)
+        self._value = numbers(residual)
         self.shape = shape
         self.n = int(np.prod(shape, dtype=int))
         self.name = name
@@ -226,50 +262,46 @@ class _Equations:
         r = rebound(self.residual)(x, *self.args)
         return self._shaped(dispatch.stacked(r) if isinstance(r, (list, tuple)) else r)
 
-    def at_numbers(self, operator, *point):
-        """``operator(*point, *args)`` with no value followed by a derivative that is running."""
-        with passive():
-            try:
-                with outside():
-                    found = operator(*point, *self.plain_args)
-            except LevelError:  # the residual reads traced values from outside: a derivative inside of theirs
-                found = operator(*point, *self.plain_args)
-            return plain_copy(found)
-
     def value(self, x):
-        return self._shaped(np.asarray(numbers(self.residual)(np.array(x)[()], *self.plain_args)))
+        """The residual at numbers."""
+        return self._shaped(np.asarray(self._value(np.array(x)[()], *self.plain_args)))
 
-    def slope(self, x, v):
-        """The Jacobian at x times v."""
-        return self._shaped(np.asarray(self.at_numbers(JVP(self.residual), x, v)[1]))
+    def solved(self, factor, r):
+        """S r."""
+        return np.reshape(factor.solve(np.reshape(r, (1, -1))), self.shape)[()]
 
     def linearised(self, x):
         """The residual and the inverse of its Jacobian."""
         if self.elementwise and not callable(self.jac):
-            y, slopes = self.at_numbers(JVP(self.residual), x, np.ones_like(x))
+            y, slopes = numbers(JVP(self.residual))(x, np.ones_like(x), *self.plain_args)
             return self._shaped(np.asarray(y)), Diagonal(np.asarray(slopes))
-        is_large = self.jac == "matrix_free" or (isinstance(self.jac, str) and self.jac == "auto" and self.n > _LARGE)
         if callable(self.jac):
-            y, jacobian = self.value(x), self.at_numbers(self.jac, x)
-        elif is_large:
-            y, jacobian = self.at_numbers(Linearize(self.residual), x)
+            y, jacobian = self.value(x), numbers(self.jac)(x, *self.plain_args)
+        elif self.jac == "matrix_free" or (self.jac == "auto" and self.linsolve != "lu" and self.n > _LARGE):
+            y, jacobian = self._operator(x)
         else:
-            y, jacobian = self.at_numbers(Jacobian(self.residual, 0, True), x)
-            jacobian = np.reshape(np.asarray(jacobian), (self.n, self.n))
+            y, jacobian = numbers(Jacobian(self.residual, 0, True))(x, *self.plain_args)
         return self._shaped(np.asarray(y)), self._factor(jacobian)
+
+    def _operator(self, x):
+        try:
+            return numbers(Linearize(self.residual))(x, *self.plain_args)
+        except LevelError:
+            raise TypeError(
+                f"{self.name}: products with the Jacobian want a residual of numbers: pass the traced values that it "
+                "reads from outside as args=, or jac='dense'"
+            ) from None
 
     def _factor(self, jacobian):
         is_sparse = hasattr(jacobian, "tocsc")
-        has_products_only = hasattr(jacobian, "matvec") and not is_sparse
-        if callable(self.linsolve) or has_products_only or self.linsolve == "gmres":
+        if not is_sparse and not hasattr(jacobian, "matvec"):
+            jacobian = np.reshape(np.asarray(jacobian), (self.n, self.n))
+        elif not is_sparse and not callable(self.linsolve):
+            return Iterative(jacobian, gmres, self.name)
+        if callable(self.linsolve) or self.linsolve == "gmres":
             return Iterative(jacobian, self.linsolve if callable(self.linsolve) else gmres, self.name)
         if is_sparse:
             return Sparse(jacobian)
-        jacobian = np.reshape(np.asarray(jacobian), (self.n, self.n))
-        if not np.isfinite(jacobian).all():
-            return _NotFinite()
-        if self.elementwise:
-            return Diagonal(np.diagonal(jacobian))
         return Symmetric(jacobian) if self.symmetric else Matrix(jacobian)
 
     def _shaped(self, r):
@@ -283,13 +315,6 @@ class _Equations:
         return np.reshape(r, self.shape)
 
 
-class _NotFinite(Unknown):
-    rcond = 0.0
-
-    def place(self):
-        return "not finite"
-
-
 @dataclass
 class _Point:
     """Where the derivative is taken, and the inverse of the Jacobian there."""
@@ -299,58 +324,75 @@ class _Point:
     correction: float
 
 
-def settle(equations: _Equations, x, on_failure: str, on_singular: str, polish) -> _Point:
+def _settle(equations: _Equations, x, on_failure: str, on_singular: str, polish) -> _Point:
     """The point of the derivative near the solution `x`, or an error if the equations do not determine it.
 
     Newton's steps lead to it, if wanted, where `x` is less accurate than it could be.
     """
     z, first, last = x, None, np.inf
-    for _ in range(_STEPS):
+    for count in range(_STEPS):
         y, factor = equations.linearised(z)
         if not np.isfinite(y).all():
             return _failed(equations, x, factor, np.nan, y, on_failure)
         if factor.rcond <= equations.n * np.finfo(y.dtype).eps:
-            return _singular(equations, _Point(x, factor, first or np.nan), y, on_singular)
-        step = np.reshape(factor.solve(np.reshape(y, (1, -1))), equations.shape)
+            return _singular(equations, _Point(x, factor, first or np.nan), y, np.array(False), on_singular)
+        step = equations.solved(factor, y)
         size = _relative(step, z)
         if first is None:
             first = size
             if not np.max(np.abs(step) / np.maximum(1.0, np.abs(x))) <= _FAR:
                 return _failed(equations, x, factor, size, y, on_failure)
-        wanted = size > _POLISH if polish == "auto" else polish and last == np.inf
-        if not wanted or not size < 0.5 * last:
+        wanted = polish and (size > _POLISH or (polish is True and not count))
+        if not wanted or not size < 0.5 * last or count == _STEPS - 1:
             break
         z, last = z - step, size
     point = _Point(z, factor, first)
-    return point if _determines(equations, z, y, factor, step) else _singular(equations, point, y, on_singular)
+    determined = _determined(equations, z, y, factor, step)
+    return point if determined.all() else _singular(equations, point, y, determined, on_singular)
+
+
+def _scale(x):
+    """What changes of each component of x are relative to."""
+    magnitude = np.abs(x)
+    return np.maximum(np.maximum(magnitude, _SMALL * magnitude.max()), np.finfo(magnitude.dtype).tiny)
 
 
 def _relative(step, x) -> float:
     """Largest component of a step, relative to that of x."""
-    magnitude = np.abs(x)
-    scale = np.maximum(magnitude, _SMALL * magnitude.max())
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.max(np.where(step == 0, 0.0, np.abs(step) / scale)))
+    with np.errstate(over="ignore"):
+        return float(np.max(np.abs(step) / _scale(x)))
 
 
-def _determines(equations, x, y, factor, step) -> bool:
-    """Is the Jacobian nearly constant over the uncertainty of x? At a double root it is not.
+def _determined(equations, x, y, factor, step):
+    """Do the equations determine x, as far as the values of the residual tell? An answer for each that stands alone.
 
-    The uncertainty is Newton's step, or what rounding errors of the residual make of steps of some units in the
-    last place.
+    There must be a step, larger than what rounding errors hide, over which the residual follows its Jacobian, and
+    it must follow it over Newton's step, if that is larger.
+    At a double root it does not, though the Jacobian at a point nearby is not exactly singular.
     """
-    uncertain = step
-    for sign in (2, -1):
-        move = sign * np.spacing(np.abs(x))
-        noise = np.reshape(factor.solve(np.reshape(equations.value(x + move) - y, (1, -1))), equations.shape) - move
-        if np.max(np.abs(noise)) > np.max(np.abs(uncertain)):
-            uncertain = noise
-    largest = np.max(np.abs(uncertain))
-    if not largest > 0:
-        return True
-    moved = equations.slope(x - uncertain, uncertain)
-    change = np.reshape(factor.solve(np.reshape(moved, (1, -1))), equations.shape) - uncertain
-    return bool(np.max(np.abs(change)) <= _CHANGE * largest)
+    scale = _scale(x)
+
+    def size(v):
+        relative = np.abs(v) / scale
+        return relative if equations.elementwise else relative.max()
+
+    def follows(move):
+        found = equations.solved(factor, equations.value(x + move) - y)
+        return size(found - move) <= _CHANGE * size(move)
+
+    weights = np.cos(np.arange(1.0, equations.n + 1)).reshape(equations.shape)  # no direction is left out
+    length = 4 * np.finfo(y.dtype).eps
+    seen = np.zeros(np.shape(size(step)), dtype=bool)
+    hidden = np.full(seen.shape, np.inf)
+    while length < 1 and not seen.all():
+        move = (length * scale * weights).astype(y.dtype)
+        new = follows(move) & ~seen
+        hidden = np.where(new, size(move), hidden)
+        seen = seen | new
+        length *= 8
+    if (seen & (size(step) > hidden)).any():
+        seen = seen & (follows(-step) | (size(step) <= hidden))
+    return seen
 
 
 def _failed(equations, x, factor, size, y, on_failure):
@@ -363,22 +405,24 @@ def _failed(equations, x, factor, size, y, on_failure):
     if on_failure == "raise":
         raise ConvergenceError(message)
     if on_failure == "warn":
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        warnings.warn(message, RuntimeWarning, stacklevel=frames_inside())
         return _Point(x, factor, size)
     return _Point(x, Unknown(), size)
 
 
-def _singular(equations, point, y, on_singular):
+def _singular(equations, point, y, determined, on_singular):
     """What is to happen where the equations do not determine the solution."""
     factor = point.factor
     if on_singular == "nan":
         return _Point(point.at, Unknown(), point.correction)
-    if on_singular == "lstsq" and hasattr(factor, "least_norm"):
-        eps = equations.n * np.finfo(y.dtype).eps
-        return _Point(point.at, factor.least_norm(max(eps, 10 * factor.rcond)), point.correction)
-    rank = f"its reciprocal condition number is {factor.rcond:.2g}" if factor.rcond < 1 else "its root is multiple"
+    if on_singular == "lstsq" and factor.is_direct:
+        return _Point(point.at, factor.least_norm(determined), point.correction)
+    eps = equations.n * np.finfo(y.dtype).eps
+    why = f"its reciprocal condition number is {factor.rcond:.2g}"
+    if not factor.rcond <= eps:
+        why += ", but the residual does not follow it, as at a multiple root"
     raise SingularJacobianError(
-        f"{equations.name}: the Jacobian is singular at the solution: {rank}, the smallest pivot is "
-        f"{factor.place()}, and the residual is {np.max(np.abs(y)):.3g}. The equations do not determine x: remove "
-        "those that depend on others and double roots, or pass on_singular='lstsq' for the derivative of least norm"
+        f"{equations.name}: the Jacobian is singular at the solution: {why}; the smallest pivot is "
+        f"{factor.place()}; the largest residual is {np.max(np.abs(y)):.3g}. The equations do not determine x: remove "
+        "those that depend on others and multiple roots, or pass on_singular='lstsq' for the derivative of least norm"
     )

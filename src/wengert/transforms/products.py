@@ -191,11 +191,11 @@ def _warn_once(f, name):
         f"{name}: the function wrote into its argument; the caller's array was left as it was. "
         "Write x = x.copy() first if the change is local",
         MutatedInputWarning,
-        stacklevel=_outside(),
+        stacklevel=frames_inside(),
     )
 
 
-def _outside() -> int:
+def frames_inside() -> int:
     """Stack level, counted from the caller, of the first frame that is not in this package."""
     level = 1
     frame = sys._getframe(1)
