@@ -20,7 +20,7 @@ from wengert.core.levels import outside, passive
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced
 from wengert.errors import ConvergenceError, LevelError, TracedValueError, UnsupportedFunctionError
-from wengert.implicit.theorem import check_replayable, implicit, in_derivative
+from wengert.implicit.theorem import check_replayable, implicit, in_derivative, information
 from wengert.scipy.freeze import frozen
 from wengert.transforms.custom import LinearMap
 
@@ -31,6 +31,9 @@ OPTIONS = {
     "polish": ("auto", True, False),
     "derivs": ("auto", "scipy"),
 }
+
+#: unknowns up to which the Jacobian is looked at for a message
+_MOST_JUDGED = 500
 
 #: parameters of SciPy's functions that are functions of the variables
 _FUNCTIONS = ("f", "fun", "func", "jac", "hess", "hessp", "fprime", "fprime2")
@@ -174,15 +177,14 @@ class Call:
 
         Where `converged` is an array, it says so of each of equations that have one unknown each.
         """
-        y = None
         if not np.all(converged):
             y = residual(x)
             if not holds_traced(y):
                 return x
-            worst = np.max(np.abs(plain_copy(y)), where=~np.asarray(converged), initial=0)
-            self.fail(f"{' '.join(message.split()).rstrip('.')}: the residual is {worst:.3g} in its largest element")
+            what = ("gradient", "Hessian") if how.get("symmetric") else ("residual", "Jacobian")
+            self.fail(f"{message.strip().rstrip('.')}: {self._state(residual, x, y, converged, *what)}")
             if self.options["on_failure"] == "nan":
-                unknown = _unknown(x, y)
+                unknown = _unknown(x, y, np.ndim(converged) > 0)
                 if not np.any(converged):
                     return unknown
                 found = self.solution(lambda z: np.where(converged, residual(z), z - x), x, True, "", **how)
@@ -190,20 +192,36 @@ class Call:
         options = {name: self.options[name] for name in ("on_failure", "on_singular", "polish")}
         return implicit(residual, x, name=self.name, **options, **how)[0]
 
+    def _state(self, residual, x, y, converged, value, derivative):
+        """How far from a solution of `residual`, whose value is `y`, the solver has left off."""
+        worst = np.max(np.abs(plain_copy(y)), where=~np.asarray(converged), initial=0)
+        text = f"the {value} is {worst:.3g} in its largest element"
+        if np.ndim(converged) or np.size(x) > _MOST_JUDGED:
+            return text
+        state = information(residual, x, (), self.name, "auto", "auto")
+        return (
+            f"{text}, the reciprocal condition number of the {derivative} is {state.rcond:.2g}, and Newton's method would "
+            f"change x by {state.correction:.2g} of itself"
+        )
+
     def fail(self, text: str, cause: Exception | None = None) -> None:
-        """Raise or warn, as is asked for; without a value, from the error in its place, there is only one."""
-        text = f"{self.name} has not converged, and its result has no derivative: {text}"
+        """Raise or warn, as is asked for; an error in the place of a value is raised in any case."""
+        text = f"{self.name} has not converged. {' '.join(text.split())}"
         if cause is not None or self.options["on_failure"] == "raise":
-            raise ConvergenceError(f"{text}. Start nearer to a solution, or give it more iterations") from cause
+            raise ConvergenceError(
+                f"{text}. Start nearer to a solution, give the solver more iterations or another tolerance, or pass "
+                "on_failure='warn' for the derivative at this point, 'nan' for none"
+            ) from cause
         if self.options["on_failure"] == "warn":
-            warnings.warn(text, RuntimeWarning, stacklevel=5)
+            warnings.warn(f"{text}; the derivative is taken there", RuntimeWarning, stacklevel=5)
 
 
-def _unknown(x, y):
-    """`x` with a derivative that is NaN wherever `y` has one that is not 0."""
+def _unknown(x, y, by_elements):
+    """`x` with a derivative that is NaN where `y` has one that is not 0: of one element, or of any."""
 
     def spoil(rows):
-        return np.where(rows.any(axis=1, keepdims=True), np.nan, np.zeros_like(rows))
+        given = rows != 0
+        return np.where(given if by_elements else given.any(axis=1, keepdims=True), np.nan, np.zeros_like(rows))
 
     nothing = np.reshape(y - plain_copy(y), (-1,))
     return x + np.reshape(LinearMap(spoil, spoil, "unknown")(nothing), np.shape(x))

@@ -21,6 +21,8 @@ The start, the ends of a bracket, tolerances and options have none: they are whe
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import scipy.optimize
 from scipy.optimize._minimize import standardize_bounds
@@ -174,7 +176,7 @@ def newton(call):
             raise
         call.fail(str(error), error)
     converged = found.converged & ~found.zero_der if is_array else found[1].converged
-    message = f"{np.sum(~converged)} elements are left" if is_array else found[1].flag
+    message = f"{np.sum(~converged)} of {converged.size} elements are left" if is_array else found[1].flag
     x = call.solution(call.residual, found[0], converged, message, elementwise=True)
     if not holds_traced(x):
         return call.run(supply)
@@ -281,9 +283,7 @@ def minimize(call):
     kind = "custom" if callable(method) else method.lower()
 
     def supply(arguments):
-        f = arguments["fun"]
-        if arguments.get("jac") is True:
-            f = _first(f)
+        f = _number(arguments["fun"], arguments.get("jac") is True)
         if arguments.get("jac") is None and kind in (*_TAKES_GRADIENT, *_TAKES_HESSIAN, *_TAKES_PRODUCTS, "custom"):
             _share(arguments, "fun", "jac", api.grad(f))
         if arguments.get("hess") is None and arguments.get("hessp") is None:
@@ -304,9 +304,18 @@ def minimize(call):
     return followed(found, ("jac",), x=x, fun=with_bits(found.fun, call.number(x)))
 
 
-def _first(f):
-    """The value alone of a function that returns its gradient beside it."""
-    return lambda *args: rebound(f)(*args)[0]
+def _number(f, has_gradient):
+    """f as it is differentiated: SciPy takes arrays of one element for numbers, and a gradient beside it."""
+    if hasattr(type(f), "__wengert__") and not has_gradient:
+        return f
+
+    @functools.wraps(f, updated=())
+    def number(*args):
+        y = rebound(f)(*args)
+        y = y[0] if has_gradient else y
+        return np.reshape(y, ()) if np.ndim(y) and np.size(y) == 1 else y
+
+    return number
 
 
 def _with_jacobians(constraints):
