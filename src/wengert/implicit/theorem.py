@@ -28,6 +28,7 @@ from wengert.core.levels import is_recording, outside, passive, running, within
 from wengert.core.rebind import rebound
 from wengert.errors import ConvergenceError, LevelError, SingularJacobianError, TracedValueError
 from wengert.implicit.factors import Diagonal, Iterative, Matrix, Sparse, Symmetric, Unknown, gmres
+from wengert.implicit.stripped import stripped
 from wengert.transforms.custom import LinearMap
 from wengert.transforms.dense import JVP, Jacobian, Operator
 from wengert.transforms.products import frames_inside
@@ -116,6 +117,7 @@ def numbers(f: Callable) -> Callable:
     around = running.get()
     if not around:
         return f
+    f = stripped(f)
     stands_alone = True
 
     @functools.wraps(f, updated=())
@@ -126,7 +128,7 @@ def numbers(f: Callable) -> Callable:
                 try:
                     with outside():
                         return plain_copy(f(*args, **kwargs))
-                except (LevelError, TracedValueError):  # it reads traced values from around it
+                except (LevelError, TracedValueError):  # it reads traced values from places that are not seen
                     stands_alone = False
             followed = f if isinstance(f, Operator) else rebound(f)
             return plain_copy(followed(*args, **kwargs))
@@ -247,7 +249,8 @@ class _Equations:
         self.residual = residual
         self.args = args
         self.plain_args = tuple(stopped(a) for a in args)
-        self._value = numbers(residual)
+        self.plain_residual = stripped(residual)
+        self._value = numbers(self.plain_residual)
         self.shape = shape
         self.n = int(np.prod(shape, dtype=int))
         self.name = name
@@ -273,19 +276,19 @@ class _Equations:
     def linearised(self, x):
         """The residual and the inverse of its Jacobian."""
         if self.elementwise and not callable(self.jac):
-            y, slopes = numbers(JVP(self.residual))(x, np.ones_like(x), *self.plain_args)
+            y, slopes = numbers(JVP(self.plain_residual))(x, np.ones_like(x), *self.plain_args)
             return self._shaped(np.asarray(y)), Diagonal(np.asarray(slopes))
         if callable(self.jac):
             y, jacobian = self.value(x), numbers(self.jac)(x, *self.plain_args)
         elif self.jac == "matrix_free" or (self.jac == "auto" and self.linsolve != "lu" and self.n > _LARGE):
             y, jacobian = self._operator(x)
         else:
-            y, jacobian = numbers(Jacobian(self.residual, 0, True))(x, *self.plain_args)
+            y, jacobian = numbers(Jacobian(self.plain_residual, 0, True))(x, *self.plain_args)
         return self._shaped(np.asarray(y)), self._factor(jacobian)
 
     def _operator(self, x):
         try:
-            return numbers(Linearize(self.residual))(x, *self.plain_args)
+            return numbers(Linearize(self.plain_residual))(x, *self.plain_args)
         except LevelError:
             raise TypeError(
                 f"{self.name}: products with the Jacobian want a residual of numbers: pass the traced values that it "
