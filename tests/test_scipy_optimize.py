@@ -676,7 +676,7 @@ def test_callbacks_and_custom_methods_get_plain_values():
 
 def test_fields_of_results_are_followed_constant_or_refused():
     def f(p):
-        found = optimize.least_squares(misfit, [0.5, 1.0], args=(p,))
+        found = optimize.least_squares(misfit, [0.5, 1.0], args=(p,), xtol=1e-14, ftol=1e-14, gtol=1e-14)
         assert isinstance(found, scipy.optimize.OptimizeResult) and found.success and found["nfev"] > 2
         with pytest.raises(wg.TracedValueError, match="'jac' of this result .* wengert.jacobian"):
             found.jac
@@ -838,7 +838,7 @@ def test_a_bound_that_holds_a_variable_fixes_it():
     np.testing.assert_allclose(wg.jacobian(bounded)(2.0, 1.0), [0, 3], rtol=1e-9, atol=1e-12)
     with pytest.raises(wg.NonSmoothError, match="bound of variable 0"):
         wg.jacobian(bounded)(1.0, 1.0)
-    with pytest.raises(wg.UnsupportedFunctionError, match="a bound that holds a variable"):
+    with pytest.raises(wg.UnsupportedFunctionError, match="a bound that holds a variable is taken"):
         wg.jacobian(bounded, argnums=1)(2.0, 1.0)
     np.testing.assert_allclose(wg.jacobian(bounded, argnums=1)(2.0, 5.0), 0)
 
@@ -872,8 +872,9 @@ def test_what_has_not_converged_has_no_derivative(name):
         with pytest.raises(wg.ConvergenceError, match=f"wengert.scipy.optimize.{solver} has not converged") as error:
             operator(solve)(0.8)
         assert "on_failure='warn'" in str(error.value)
-        assert solver == "fixed_point" or "in its largest element" in str(error.value)
-    if solver != "fixed_point":  # which returns no value then
+        has_value = name not in ("fixed_point", "newton vector")
+        assert "in its largest element" in str(error.value) or not has_value
+    if has_value:
         assert np.isnan(wg.jacobian(functools.partial(solve, on_failure="nan"))(0.8)).all()
         value, _ = wg.value_and_grad(lambda p: np.sum(solve(p, on_failure="nan")), 0.8)
         assert np.isfinite(value)

@@ -20,8 +20,8 @@ from wengert.core.levels import outside, passive
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced
 from wengert.errors import ConvergenceError, LevelError, TracedValueError, UnsupportedFunctionError
-from wengert.implicit.theorem import check_replayable, implicit, in_derivative, information
-from wengert.scipy.freeze import frozen
+from wengert.implicit.stripped import stripped
+from wengert.implicit.theorem import Info, check_replayable, implicit, in_derivative, information
 from wengert.transforms.custom import LinearMap
 
 #: our keywords: what each may be, the default first
@@ -32,8 +32,11 @@ OPTIONS = {
     "derivs": ("auto", "scipy"),
 }
 
-#: unknowns up to which the Jacobian is looked at for a message
-_MOST_JUDGED = 500
+#: change by a Newton step, relative to the solution, below which a solver that reports a failure has found it
+_CLOSE = 1e-6
+
+#: unknowns up to which that is looked at
+_MOST_JUDGED = 2000
 
 #: parameters of SciPy's functions that are functions of the variables
 _FUNCTIONS = ("f", "fun", "func", "jac", "hess", "hessp", "fprime", "fprime2")
@@ -81,6 +84,7 @@ class Call:
         self._defaults = inspect.signature(original).parameters
         self._function = next(iter(self._defaults))
         self._errors: list[Exception] = []
+        self._state: Info | None = None  # of a solution that was judged
         for key, allowed in OPTIONS.items():
             if not any(options[key] is value or options[key] == value for value in allowed):
                 raise ValueError(f"{self.name}: {key} is one of {', '.join(map(repr, allowed))}, not {options[key]!r}")
@@ -134,7 +138,7 @@ class Call:
         with passive():
             try:
                 with outside():
-                    found = self._scipy(frozen(arguments), supply)
+                    found = self._scipy(stripped(arguments), supply)
             except Exception:
                 if not self._met_hidden():
                     raise
@@ -145,8 +149,8 @@ class Call:
             return self._scipy({name: plain_copy(value) for name, value in arguments.items()}, supply)
 
     def _met_hidden(self):
-        """Did a function read a traced value that stands where `frozen` does not look?"""
-        return any(isinstance(error, LevelError) for error in self._errors)
+        """Did a function read a traced value that stands where `stripped` does not look?"""
+        return any(isinstance(error, (LevelError, TracedValueError)) for error in self._errors)
 
     def _scipy(self, arguments, supply):
         if supply is not None and self.options["derivs"] == "auto":
@@ -177,12 +181,19 @@ class Call:
 
         Where `converged` is an array, it says so of each of equations that have one unknown each.
         """
-        if not np.all(converged):
+        if not np.all(converged) and not self._is_close(residual, x, converged):
             y = residual(x)
             if not holds_traced(y):
                 return x
-            what = ("gradient", "Hessian") if how.get("symmetric") else ("residual", "Jacobian")
-            self.fail(f"{message.strip().rstrip('.')}: {self._state(residual, x, y, converged, *what)}")
+            value, derivative = ("gradient", "Hessian") if how.get("symmetric") else ("residual", "Jacobian")
+            worst = np.max(np.abs(plain_copy(y)), where=~np.asarray(converged), initial=0)
+            text = f"{message.strip().rstrip('.')}: the {value} is {worst:.3g} in its largest element"
+            if self._state is not None:
+                text += (
+                    f", the reciprocal condition number of the {derivative} is {self._state.rcond:.2g}, and Newton's "
+                    f"method would change x by {self._state.correction:.2g} of itself"
+                )
+            self.fail(text)
             if self.options["on_failure"] == "nan":
                 unknown = _unknown(x, y, np.ndim(converged) > 0)
                 if not np.any(converged):
@@ -190,19 +201,20 @@ class Call:
                 found = self.solution(lambda z: np.where(converged, residual(z), z - x), x, True, "", **how)
                 return np.where(converged, found, unknown)
         options = {name: self.options[name] for name in ("on_failure", "on_singular", "polish")}
-        return implicit(residual, x, name=self.name, **options, **how)[0]
+        with warnings.catch_warnings():
+            if not np.all(converged):  # and it was said
+                warnings.filterwarnings("ignore", f"{self.name}: no solution", RuntimeWarning)
+            return implicit(residual, x, name=self.name, **options, **how)[0]
 
-    def _state(self, residual, x, y, converged, value, derivative):
-        """How far from a solution of `residual`, whose value is `y`, the solver has left off."""
-        worst = np.max(np.abs(plain_copy(y)), where=~np.asarray(converged), initial=0)
-        text = f"the {value} is {worst:.3g} in its largest element"
-        if np.ndim(converged) or np.size(x) > _MOST_JUDGED:
-            return text
-        state = information(residual, x, (), self.name, "auto", "auto")
-        return (
-            f"{text}, the reciprocal condition number of the {derivative} is {state.rcond:.2g}, and Newton's method would "
-            f"change x by {state.correction:.2g} of itself"
-        )
+    def _is_close(self, residual, x, converged):
+        """Has the solver left off so near to a solution that it has found it?
+
+        Many do not reach the tolerance they were given because of rounding errors, and report a failure.
+        """
+        if np.ndim(converged) or np.size(x) > _MOST_JUDGED or not np.isfinite(x).all():
+            return False
+        self._state = information(residual, x, (), self.name, "auto", "auto")
+        return self._state.correction <= _CLOSE
 
     def fail(self, text: str, cause: Exception | None = None) -> None:
         """Raise or warn, as is asked for; an error in the place of a value is raised in any case."""

@@ -33,7 +33,8 @@ from wengert.containers import plain_copy
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
-from wengert.scipy.freeze import frozen
+from wengert.implicit.stripped import stripped
+from wengert.implicit.theorem import numbers
 from wengert.scipy.mirror import mirrors
 from wengert.scipy.results import followed, with_bits
 from wengert.transforms.second import Products
@@ -116,7 +117,7 @@ def fixed_point(call):
     try:
         x = call.run()
     except RuntimeError as error:
-        if not holds_traced(call.value(frozen(call["x0"]))):
+        if not holds_traced(call.value(stripped(call["x0"]))):
             raise
         call.fail(str(error), error)
     return call.solution(lambda x: x - call.residual(x), x, True, "")
@@ -172,7 +173,7 @@ def newton(call):
     try:
         found = call.run(supply, full_output=True, disp=False)
     except RuntimeError as error:  # no element of an array has converged
-        if not is_array or not holds_traced(call.value(frozen(call["x0"]))):
+        if not is_array or not holds_traced(call.value(stripped(call["x0"]))):
             raise
         call.fail(str(error), error)
     converged = found.converged & ~found.zero_der if is_array else found[1].converged
@@ -235,17 +236,28 @@ def least_squares(call):
         scale = call["f_scale"]
         return 0.5 * scale**2 * np.sum(loss((np.atleast_1d(residuals) / scale) ** 2))
 
-    held = found.active_mask != 0
-    if held.any() and frozen(call["bounds"]) is not call["bounds"]:
-        raise UnsupportedFunctionError(
-            f"{call.name}: a bound that holds a variable is a constant: it has no derivative"
-        )
-    x = _minimum(call, lambda x: cost(call.value(x)), found, held)
+    x = _minimum(call, lambda x: cost(call.value(x)), found, _held(call, found))
     if not holds_traced(x):
         return found
     residuals = np.atleast_1d(call.value(x))
     followed_fields = {"fun": with_bits(found.fun, residuals), "cost": with_bits(found.cost, cost(residuals))}
-    return followed(found, () if held.any() else ("grad",), x=x, **followed_fields)
+    return followed(found, () if found.active_mask.any() else ("grad",), x=x, **followed_fields)
+
+
+def _held(call, found):
+    """Which variables bounds hold."""
+    bounds = stripped(call["bounds"])
+    held = found.active_mask != 0
+    if held.any() and bounds is not call["bounds"]:
+        raise UnsupportedFunctionError(f"{call.name}: a bound that holds a variable is taken for a constant here")
+    ends = (bounds.lb, bounds.ub) if isinstance(bounds, scipy.optimize.Bounds) else bounds
+    return held | _is_at_end(found.x, *ends)
+
+
+def _is_at_end(x, low, high):
+    """Which variables are at the end of their range, or as good as there."""
+    near = 1e-8 * np.maximum(1, abs(x))
+    return (x <= np.asarray(low) + near) | (x >= np.asarray(high) - near)
 
 
 def _loss(loss):
@@ -297,11 +309,10 @@ def minimize(call):
     found = call.run(supply)
     if not call.traced:
         return found
+    if (call["constraints"] or call["bounds"] is not None) and holds_traced(api.grad(call.number)(found.x)):
+        _check_unconstrained(call, found.x)
     x = _minimum(call, call.number, found, np.zeros(found.x.shape, dtype=bool))
-    if not holds_traced(x):
-        return found
-    _check_unconstrained(call, found.x)
-    return followed(found, ("jac",), x=x, fun=with_bits(found.fun, call.number(x)))
+    return followed(found, ("jac",), x=x, fun=with_bits(found.fun, call.number(x))) if holds_traced(x) else found
 
 
 def _number(f, has_gradient):
@@ -338,7 +349,9 @@ def _minimum(call, phi, found, held):
     if not holds_traced(slope):
         return found.x
     slope = abs(plain_copy(slope))
-    weak = held & (slope <= 10 * np.max(slope, where=~held, initial=0))
+    curvature = np.diagonal(numbers(api.hessian(phi))(found.x))
+    hidden = 1e-8 * abs(curvature) * np.maximum(1, abs(found.x))  # by a small move of the variable
+    weak = held & (slope <= np.maximum(hidden, 10 * np.max(slope, where=~held, initial=0)))
     if weak.any():
         raise NonSmoothError(
             f"{call.name} has no derivative here: whether the bound of variable {np.flatnonzero(weak)[0]} holds it "
@@ -362,9 +375,8 @@ def _check_unconstrained(call, x):
         )
     if call["bounds"] is None:
         return
-    bounds = standardize_bounds(frozen(call["bounds"]), x, "new")
-    near = 1e-8 * np.maximum(1, abs(x))
-    at_bound = np.flatnonzero((x <= bounds.lb + near) | (x >= bounds.ub - near))
+    bounds = standardize_bounds(stripped(call["bounds"]), x, "new")
+    at_bound = np.flatnonzero(_is_at_end(x, bounds.lb, bounds.ub))
     if at_bound.size:
         raise UnsupportedFunctionError(
             f"{call.name}: variable {at_bound[0]} is at a bound, and such a minimum has no derivative yet: minimize "
