@@ -1,4 +1,4 @@
-"""Both examples run as a user runs them, draw their figures, and fail when what they claim does not hold."""
+"""The examples run as a user runs them, draw their figures, and fail when what they claim does not hold."""
 
 import importlib.util
 import re
@@ -69,6 +69,32 @@ def test_brusselator_finds_its_pattern_and_needs_fewer_calls_than_differences(tm
     assert text.count("holds") == 4 and "FAILS" not in text
     assert row(text, "height of the pattern, max(u) - min(u)")[0] > 1
     assert_is_a_drawing(figure)
+
+
+def test_kepler_agrees_with_closed_forms_and_with_refits(tmp_path):
+    figure = tmp_path / "orbit.png"
+    text = run("kepler_orbit", figure)
+    for name in ("period, days", "eccentricity", "K, m/s"):
+        first, second = re.findall(rf"^{name}((?: +[-.\d]+)+)$", text, re.MULTILINE)
+        *_, off, digits = map(float, first.split())
+        assert abs(off) < 3 and digits >= 11
+        influence, refits, linear = map(float, second.split())
+        assert abs(influence - refits) < 1e-3 * abs(refits) + 1e-8 < abs(influence - linear)
+    assert_is_a_drawing(figure)
+
+
+def test_kepler_fails_with_another_jacobian_or_orbit(tmp_path, monkeypatch, capsys):
+    kepler = load("kepler_orbit")
+    monkeypatch.setattr(sys, "argv", ["kepler_orbit.py", "--figure", str(tmp_path / "orbit.png")])
+    closed_form = kepler.jacobian_in_closed_form
+    with monkeypatch.context() as changed:
+        changed.setattr(kepler, "jacobian_in_closed_form", lambda *args: closed_form(*args) * (1 + 1e-9))
+        assert kepler.main() == 1
+    assert "failed: Jacobian" in capsys.readouterr().err
+    t, v, error = kepler.observe()
+    monkeypatch.setattr(kepler, "observe", lambda: (t, v * 1.05, error))
+    assert kepler.main() == 1
+    assert "does not agree with the true orbit" in capsys.readouterr().err
 
 
 def test_the_data_of_thurber_are_those_of_nist():

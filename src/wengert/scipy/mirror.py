@@ -62,12 +62,37 @@ def mirrors(original: Callable) -> Callable:
     return decorate
 
 
-_DOC = """`scipy.optimize.{name}` with exact derivatives, of the solver and of its solution.
+_DOC = """`scipy.optimize.{name}` with exact derivatives for the solver, and of its solution.
 
 {what}
 
-Parameters and results are those of `scipy.optimize.{name}`, followed by the keywords ``on_failure``, ``on_singular``,
-``polish`` and ``derivs``: see `wengert.scipy.optimize`.
+Parameters
+----------
+*args, **kwargs
+    Those of `scipy.optimize.{name}`.
+on_failure : {{'raise', 'warn', 'nan'}}
+    In a derivative, when the solver has not converged.
+on_singular : {{'raise', 'lstsq', 'nan'}}
+    In a derivative, when the equations do not determine the solution; ``'lstsq'``: the change of least norm.
+polish : {{'auto', True, False}}
+    Take the derivative at the solution moved by Newton's steps; ``'auto'``: where it is off by more than rounding.
+derivs : {{'auto', 'scipy'}}
+    Supply exact derivatives that the call has not, or leave them to SciPy.
+
+Returns
+-------
+As `scipy.optimize.{name}`
+    The same numbers, to the last bit, as with the same derivatives; in a derivative functions of all traced values
+    that the user's function reads.
+
+Raises
+------
+ConvergenceError
+    In a derivative, if the solver has not converged.
+SingularJacobianError
+    In a derivative, if the equations do not determine the solution.
+TracedValueError
+    If the function cannot be traced, and its derivative is to be supplied.
 """
 
 
@@ -236,7 +261,7 @@ def _unknown(x, y, by_elements):
         return np.where(given if by_elements else given.any(axis=1, keepdims=True), np.nan, np.zeros_like(rows))
 
     nothing = np.reshape(y - plain_copy(y), (-1,))
-    return x + np.reshape(LinearMap(spoil, spoil, "unknown")(nothing), np.shape(x))
+    return x - np.reshape(LinearMap(spoil, spoil, "unknown")(nothing), np.shape(x))
 
 
 class _Guarded:

@@ -49,4 +49,4 @@ def followed(found: dict, constant: tuple = (), **traced: Any) -> dict:
 
 def with_bits(value: Any, traced: Any) -> Any:
     """SciPy's `value` with the derivative of `traced`, which is the same number to rounding."""
-    return value + (traced - plain_copy(traced))
+    return value - (plain_copy(traced) - traced)  # of -0.0 too
