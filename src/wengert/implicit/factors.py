@@ -1,12 +1,12 @@
 """Linear solves with the Jacobian of a residual: by a factorisation where there is a matrix, else by iteration.
 
-Each class solves for the rows of a matrix of right sides, with J or with its transpose.
+Each class solves for the rows of a matrix of right sides, with J or with its transpose; `columns` are the units of
+the unknowns in which the columns of J have the size of 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ _REMAINDER = 1e-6
 class Diagonal:
     """The Jacobian of equations that act element by element; a single equation is one."""
 
+    columns = 1.0
     is_direct = True
 
     def __init__(self, slopes):
@@ -50,11 +51,9 @@ class Matrix:
 
     def __init__(self, matrix):
         self.matrix = matrix
-        self.rows = _scale(matrix, 1)
+        self.rows, self.columns = _scale(matrix, 1), 1.0
         self.columns = _scale(self._scaled(matrix), 0)
         self._factorise(self._scaled(matrix))
-
-    columns: Any = 1.0
 
     def _scaled(self, matrix):
         return matrix * np.reshape(self.rows, (-1, 1)) * self.columns
@@ -113,6 +112,7 @@ class Symmetric(Matrix):
 class LeastNorm:
     """The pseudoinverse of a matrix known to be singular: of all solutions that of least norm."""
 
+    columns = 1.0
     is_direct = True
 
     def __init__(self, matrix, rcond):
@@ -170,6 +170,7 @@ class Sparse(Matrix):
 class Iterative:
     """Solves by a function ``(A, b) -> x``, of matrices or of operators that give products alone."""
 
+    columns = 1.0
     is_direct = False
     rcond = float("nan")
 
@@ -203,6 +204,7 @@ def gmres(matrix, b):
 class Unknown:
     """Stands for a Jacobian that has no inverse: derivatives are NaN."""
 
+    columns = 1.0
     is_direct = True
     rcond = float("nan")
 

@@ -9,15 +9,31 @@ from typing import Any
 
 import numpy as np
 
-from wengert.containers import plain_copy, stopped
+from wengert.containers import stopped
 from wengert.core.dispatch import stacked
-from wengert.core.levels import outside, passive
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced, value_of
 from wengert.errors import ConvergenceError
-from wengert.implicit.theorem import check_options, check_replayable, implicit, in_derivative, information, numbers
+from wengert.implicit.stripped import stripped
+from wengert.implicit.theorem import (
+    Equations,
+    by_numbers,
+    check_options,
+    check_replayable,
+    implicit,
+    in_derivative,
+    information,
+    numbers,
+)
 from wengert.transforms.dense import Jacobian
 from wengert.transforms.products import frames_inside
+
+
+#: relative error of x at which SciPy's solvers stop
+_TOLERANCE = 1e-12
+
+#: largest correction, relative to x, of a root at which SciPy's solver says that it makes no progress
+_ROUNDING = 1e-8
 
 
 def root(
@@ -61,7 +77,7 @@ def root(
         What to do if the Jacobian is singular at the root. With ``"lstsq"`` derivatives are those of least norm.
     polish : {"auto", True, False}
         Take the derivative where Newton's method leads from the root that the solver found: if that is more than
-        1e-10 away, relative to `x`, always, or never. The root itself is returned as it was found.
+        1e-13 away, relative to `x`, always, or never. The root itself is returned as it was found.
     has_info : bool
         Return ``(x, info)``.
 
@@ -98,7 +114,7 @@ def root(
     np.float64(0.08333333333333333)
     """
     return _solution(
-        "root", f, f, x0, args, solve or _Hybr(f, args), on_failure, has_info,
+        "root", f, f, x0, args, solve, _Hybr, on_failure, has_info,
         jac=jac, linsolve=linsolve, on_singular=on_singular, polish=polish,
     )
 
@@ -153,7 +169,7 @@ def fixed_point(
         return x - _as_array(rebound(T)(x, *args))
 
     return _solution(
-        "fixed_point", T, residual, x0, args, solve or _Steffensen(residual, args), on_failure, has_info,
+        "fixed_point", T, residual, x0, args, solve, _Steffensen, on_failure, has_info,
         jac=jac, linsolve=linsolve, on_singular=on_singular, polish=polish,
     )
 
@@ -216,8 +232,7 @@ def defines_root(
             check_replayable(name)
             if any(map(holds_traced, kwargs.values())):
                 raise TypeError(f"{name}: pass traced values by position: they are arguments of its residual")
-            with passive(), outside():
-                x = plain_copy(solver(*map(stopped, args), **kwargs))
+            x = by_numbers(solver)(*map(stripped, args), **kwargs)
             chosen = args if positions is None else tuple(args[i] for i in positions)
             return implicit(f, x, chosen, name=name, on_failure=on_failure, **options)[0]
 
@@ -226,18 +241,18 @@ def defines_root(
     return decorate
 
 
-def _solution(word, f, residual, x0, args, solve, on_failure, has_info, **options):
+def _solution(word, f, residual, x0, args, solve, default, on_failure, has_info, **options):
     """What the solver found, with its derivatives."""
     name = f"implicit.{word}({getattr(f, '__name__', f)})"
     check_options(name, on_failure, **options)
     check_replayable(name)
     x0 = np.asarray(value_of(stopped(x0)))
     x0 = x0.astype(np.result_type(x0.dtype, np.float32 if x0.dtype.kind == "f" else np.float64))[()]
-    plain_args = tuple(map(stopped, args))
+    plain_args = tuple(map(stripped, args))
     call = numbers(f)
+    solve = by_numbers(solve) if solve else default(residual, args, x0, name, options["jac"])
     try:
-        with passive(), outside():
-            x = plain_copy(solve(lambda x: call(x, *plain_args), x0))
+        x = solve(lambda x: call(x, *plain_args), x0)
     except _NotFound as found:
         if on_failure == "raise":
             raise ConvergenceError(f"{name}: {found}") from None
@@ -261,9 +276,9 @@ class _NotFound(Exception):
 class _Hybr:
     """SciPy's hybrid method of Powell with the exact Jacobian, in the shape of x0."""
 
-    def __init__(self, residual, args):
-        self.jacobian = numbers(Jacobian(residual))
-        self.args = tuple(map(stopped, args))
+    def __init__(self, residual, args, x0, name, jac):
+        jac = jac if callable(jac) else "dense"
+        self.equations = Equations(residual, args, np.shape(x0), name, jac, "auto", False, False)
 
     def __call__(self, f, x0):
         from scipy import optimize
@@ -271,18 +286,23 @@ class _Hybr:
         def at(u):
             return np.reshape(u, np.shape(x0)).astype(x0.dtype)[()]
 
-        found = optimize.root(
-            lambda u: np.ravel(f(at(u))),
-            np.ravel(x0),
-            jac=lambda u: np.reshape(self.jacobian(at(u), *self.args), (u.size, u.size)),
-        )
-        if found.success:
+        def jacobian(u):
+            matrix = self.equations.jacobian(at(u))[1]
+            matrix = matrix.toarray() if hasattr(matrix, "toarray") else matrix
+            return np.reshape(matrix @ np.eye(u.size) if hasattr(matrix, "matvec") else matrix, (u.size, u.size))
+
+        found = optimize.root(lambda u: np.ravel(f(at(u))), np.ravel(x0), jac=jacobian, tol=_TOLERANCE)
+        if found.success or self.is_root(at(found.x)):
             return at(found.x)
         raise _NotFound(
             f"no root was found, the largest residual is {np.max(np.abs(found.fun)):.3g} where the solver stopped. "
             f"{' '.join(found.message.split())} Start nearer to a root, or pass a solver of your own as solve=",
             at(found.x),
         )
+
+    def is_root(self, x):
+        """Is a point at which no progress was made as near to a root as rounding errors let it be?"""
+        return self.equations.correction(x)[0] <= _ROUNDING
 
 
 class _Steffensen(_Hybr):
@@ -293,7 +313,7 @@ class _Steffensen(_Hybr):
 
         try:
             with np.errstate(all="ignore"):
-                x = optimize.fixed_point(lambda x: np.asarray(T(x)), x0)
+                x = optimize.fixed_point(lambda x: np.asarray(T(x)), x0, xtol=_TOLERANCE)
             if np.isfinite(x).all():
                 return x[()]
         except RuntimeError:  # no convergence

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.containers import plain_copy, stopped
+from wengert.containers import plain_copy
 from wengert.core import dispatch, var
 from wengert.core.levels import is_recording, outside, passive, running, within
 from wengert.core.rebind import rebound
@@ -34,10 +34,10 @@ from wengert.transforms.dense import JVP, Jacobian, Operator
 from wengert.transforms.products import frames_inside
 from wengert.transforms.second import Linearize
 
-#: corrections larger than this, relative to x, move the point of the derivative
-_POLISH = 1e-10
+#: corrections larger than so many units of rounding, relative to x, move the point of the derivative
+_POLISH = 500
 
-#: components smaller than this, relative to the largest of x, are as large as that for the purposes of `_POLISH`
+#: components smaller than this, relative to the largest of x in the units of J, count as large as that
 _SMALL = 1e-6
 
 #: corrections larger than this, relative to x or to 1, mean that x is no solution
@@ -136,6 +136,20 @@ def numbers(f: Callable) -> Callable:
     return at_numbers
 
 
+def by_numbers(solver: Callable) -> Callable:
+    """A solver, without the traced values that it holds, running where no derivative sees it."""
+    if not running.get():
+        return solver
+    solver = stripped(solver)
+
+    @functools.wraps(solver)
+    def solve(*args, **kwargs):
+        with passive(), outside():
+            return plain_copy(solver(*args, **kwargs))
+
+    return solve
+
+
 def implicit(
     residual: Callable,
     x: Any,
@@ -179,25 +193,26 @@ def implicit(
         return x, None
     check_replayable(name)
     at = _as_floats(x, name)
-    equations = _Equations(residual, args, np.shape(at), name, jac, linsolve, symmetric, elementwise)
-    r = equations(at)
-    if not dispatch.holds_traced(r) or not np.size(at):
+    equations = Equations(residual, args, np.shape(at), name, jac, linsolve, symmetric, elementwise)
+    if not np.size(at) or not (equations.holds_traced or dispatch.holds_traced(equations(at))):
         return x, None
     point = _settle(equations, at, on_failure, on_singular, polish)
+    r = equations(point.at)
+    if not dispatch.holds_traced(r):
+        return x, None
     steps = _order(r) + (not point.factor.is_direct)
-    r = r if point.at is at else equations(point.at)
     d = _solved(point.factor, r, name)
     for _ in range(steps - 1):
         d = d + _solved(point.factor, equations(point.at - d), name)
+    d = d if d.dtype == at.dtype else d.astype(at.dtype)
     return at - d, Info(point.correction, point.factor.rcond, steps)
 
 
 def information(residual: Callable, x: Any, args: tuple, name: str, jac: Any, linsolve: Any) -> Info:
     """The same, where no derivative asks for it."""
     at = _as_floats(x, name)
-    equations = _Equations(residual, args, np.shape(at), name, jac, linsolve, False, False)
-    y, factor = equations.linearised(at)
-    correction = _relative(equations.solved(factor, y), at) if factor.rcond != 0 else np.inf
+    equations = Equations(residual, args, np.shape(at), name, jac, linsolve, False, False)
+    correction, factor = equations.correction(at)
     return Info(correction, factor.rcond, 0)
 
 
@@ -242,14 +257,15 @@ def _solve_rows(factor, transposed, rows):
     return found
 
 
-class _Equations:
+class Equations:
     """``residual(x, *args) = 0`` for x of one shape, at traced values and at numbers."""
 
     def __init__(self, residual, args, shape, name, jac, linsolve, symmetric, elementwise):
         self.residual = residual
         self.args = args
-        self.plain_args = tuple(stopped(a) for a in args)
+        self.plain_args = tuple(map(stripped, args))
         self.plain_residual = stripped(residual)
+        self.holds_traced = any(a is not b for a, b in zip((residual, *args), (self.plain_residual, *self.plain_args)))
         self._value = numbers(self.plain_residual)
         self.shape = shape
         self.n = int(np.prod(shape, dtype=int))
@@ -278,13 +294,21 @@ class _Equations:
         if self.elementwise and not callable(self.jac):
             y, slopes = numbers(JVP(self.plain_residual))(x, np.ones_like(x), *self.plain_args)
             return self._shaped(np.asarray(y)), Diagonal(np.asarray(slopes))
-        if callable(self.jac):
-            y, jacobian = self.value(x), numbers(self.jac)(x, *self.plain_args)
-        elif self.jac == "matrix_free" or (self.jac == "auto" and self.linsolve != "lu" and self.n > _LARGE):
-            y, jacobian = self._operator(x)
-        else:
-            y, jacobian = numbers(Jacobian(self.plain_residual, 0, True))(x, *self.plain_args)
+        y, jacobian = self.jacobian(x)
         return self._shaped(np.asarray(y)), self._factor(jacobian)
+
+    def correction(self, x) -> tuple[float, Any]:
+        """Newton's correction of x, relative to it, and the inverse of the Jacobian."""
+        y, factor = self.linearised(x)
+        return (_relative(self.solved(factor, y), x, factor) if factor.rcond != 0 else np.inf), factor
+
+    def jacobian(self, x):
+        """The residual and its Jacobian: an array, a sparse one, or an operator."""
+        if callable(self.jac):
+            return self.value(x), numbers(self.jac)(x, *self.plain_args)
+        if self.jac == "matrix_free" or (self.jac == "auto" and self.linsolve != "lu" and self.n > _LARGE):
+            return self._operator(x)
+        return numbers(Jacobian(self.plain_residual, 0, True))(x, *self.plain_args)
 
     def _operator(self, x):
         try:
@@ -327,7 +351,7 @@ class _Point:
     correction: float
 
 
-def _settle(equations: _Equations, x, on_failure: str, on_singular: str, polish) -> _Point:
+def _settle(equations: Equations, x, on_failure: str, on_singular: str, polish) -> _Point:
     """The point of the derivative near the solution `x`, or an error if the equations do not determine it.
 
     Newton's steps lead to it, if wanted, where `x` is less accurate than it could be.
@@ -335,35 +359,39 @@ def _settle(equations: _Equations, x, on_failure: str, on_singular: str, polish)
     z, first, last = x, None, np.inf
     for count in range(_STEPS):
         y, factor = equations.linearised(z)
+        eps = np.finfo(y.dtype).eps
         if not np.isfinite(y).all():
             return _failed(equations, x, factor, np.nan, y, on_failure)
-        if factor.rcond <= equations.n * np.finfo(y.dtype).eps:
-            return _singular(equations, _Point(x, factor, first or np.nan), y, np.array(False), on_singular)
+        if factor.rcond <= equations.n * eps:
+            return _singular(equations, _Point(x, factor, first or np.nan), y, np.True_, on_singular)
         step = equations.solved(factor, y)
-        size = _relative(step, z)
+        size = _relative(step, z, factor)
         if first is None:
             first = size
             if not np.max(np.abs(step) / np.maximum(1.0, np.abs(x))) <= _FAR:
                 return _failed(equations, x, factor, size, y, on_failure)
-        wanted = polish and (size > _POLISH or (polish is True and not count))
+        wanted = polish and (size > _POLISH * eps or (polish is True and not count))
         if not wanted or not size < 0.5 * last or count == _STEPS - 1:
             break
         z, last = z - step, size
-    point = _Point(z, factor, first)
     determined = _determined(equations, z, y, factor, step)
-    return point if determined.all() else _singular(equations, point, y, determined, on_singular)
+    if not determined.all():
+        return _singular(equations, _Point(z, factor, first), y, determined, on_singular)
+    return _Point(z, factor, first)
 
 
-def _scale(x):
-    """What changes of each component of x are relative to."""
+def _scale(x, factor):
+    """What changes of each component of x are relative to: its size, if that is not small in the units of J."""
     magnitude = np.abs(x)
-    return np.maximum(np.maximum(magnitude, _SMALL * magnitude.max()), np.finfo(magnitude.dtype).tiny)
+    units = np.reshape(factor.columns, np.shape(x)) if np.size(factor.columns) == np.size(x) else 1.0
+    largest = 0.0 if isinstance(factor, Diagonal) else units * np.max(magnitude / units)
+    return np.maximum(np.maximum(magnitude, _SMALL * largest), 1e-30)
 
 
-def _relative(step, x) -> float:
+def _relative(step, x, factor) -> float:
     """Largest component of a step, relative to that of x."""
     with np.errstate(over="ignore"):
-        return float(np.max(np.abs(step) / _scale(x)))
+        return float(np.max(np.abs(step) / _scale(x, factor)))
 
 
 def _determined(equations, x, y, factor, step):
@@ -373,7 +401,7 @@ def _determined(equations, x, y, factor, step):
     it must follow it over Newton's step, if that is larger.
     At a double root it does not, though the Jacobian at a point nearby is not exactly singular.
     """
-    scale = _scale(x)
+    scale = _scale(x, factor)
 
     def size(v):
         relative = np.abs(v) / scale
@@ -387,12 +415,12 @@ def _determined(equations, x, y, factor, step):
     length = 4 * np.finfo(y.dtype).eps
     seen = np.zeros(np.shape(size(step)), dtype=bool)
     hidden = np.full(seen.shape, np.inf)
-    while length < 1 and not seen.all():
+    while not seen.all() and (length < 1 or np.min(length * scale) < _FAR):
         move = (length * scale * weights).astype(y.dtype)
         new = follows(move) & ~seen
         hidden = np.where(new, size(move), hidden)
         seen = seen | new
-        length *= 8
+        length *= 16
     if (seen & (size(step) > hidden)).any():
         seen = seen & (follows(-step) | (size(step) <= hidden))
     return seen
@@ -421,11 +449,12 @@ def _singular(equations, point, y, determined, on_singular):
     if on_singular == "lstsq" and factor.is_direct:
         return _Point(point.at, factor.least_norm(determined), point.correction)
     eps = equations.n * np.finfo(y.dtype).eps
+    what = "Hessian is not positive definite" if equations.symmetric else "Jacobian is singular"
     why = f"its reciprocal condition number is {factor.rcond:.2g}"
     if not factor.rcond <= eps:
         why += ", but the residual does not follow it, as at a multiple root"
     raise SingularJacobianError(
-        f"{equations.name}: the Jacobian is singular at the solution: {why}; the smallest pivot is "
+        f"{equations.name}: the {what} at the solution: {why}; the smallest pivot is "
         f"{factor.place()}; the largest residual is {np.max(np.abs(y)):.3g}. The equations do not determine x: remove "
         "those that depend on others and multiple roots, or pass on_singular='lstsq' for the derivative of least norm"
     )
