@@ -418,7 +418,7 @@ def _determined(equations, x, y, factor, step):
     while not seen.all() and (length < 1 or np.min(length * scale) < _FAR):
         move = (length * scale * weights).astype(y.dtype)
         new = follows(move) & ~seen
-        hidden = np.where(new, size(move), hidden)
+        hidden = np.where(new, 16 * length, hidden)  # one of many elements follows earlier, by luck
         seen = seen | new
         length *= 16
     if (seen & (size(step) > hidden)).any():
