@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,7 @@ def mirrors(original: Callable) -> Callable:
     def decorate(body):
         def mirror(*args, **kwargs):
             options = {key: kwargs.pop(key, allowed[0]) for key, allowed in OPTIONS.items()}
-            return body(Call(original, signature.bind(*args, **kwargs).arguments, options))
+            return body(Call(original, signature.parameters, signature.bind(*args, **kwargs).arguments, options))
 
         mirror.__name__ = mirror.__qualname__ = name
         mirror.__module__ = "wengert.scipy.optimize"
@@ -99,56 +99,34 @@ TracedValueError
 class Call:
     """A call of the mirror of `original`, with the arguments that were given."""
 
-    def __init__(self, original: Callable, arguments: dict, options: dict):
+    def __init__(self, original: Callable, defaults: Mapping, arguments: dict, options: dict):
         self.name = f"wengert.scipy.optimize.{original.__name__}"
         self.original = original
         self.arguments = arguments
         self.options = options
         self.traced = in_derivative()
         check_replayable(self.name)
-        self._defaults = inspect.signature(original).parameters
-        self._function = next(iter(self._defaults))
+        self._defaults = defaults
         self._errors: list[Exception] = []
         self._state: Info | None = None  # of a solution that was judged
         for key, allowed in OPTIONS.items():
             if not any(options[key] is value or options[key] == value for value in allowed):
                 raise ValueError(f"{self.name}: {key} is one of {', '.join(map(repr, allowed))}, not {options[key]!r}")
+        args = self["args"]
+        if original.__name__ in ("newton", "fixed_point", "least_squares"):
+            args = tuple(args)
+        elif not isinstance(args, tuple):
+            args = (args,)
+        f = next(iter(arguments.values()))
+        self.value = _value(f, args, arguments.get("kwargs") or {}, self.returns_derivatives)
+        self.residual = _residual(self.value, self.name)
 
     def __getitem__(self, name):
         """An argument, or its default."""
         return self.arguments[name] if name in self.arguments else self._defaults[name].default
 
-    # -- the user's function, followed
-
-    def value(self, x):
-        """What the user's function returns at `x`, as an array or a number; traced if it reads traced values."""
-        args = self["args"]
-        if self.original.__name__ in ("newton", "fixed_point", "least_squares"):
-            args = tuple(args)
-        elif not isinstance(args, tuple):
-            args = (args,)
-        f, kwargs = self.arguments[self._function], self.arguments.get("kwargs") or {}
-        y = rebound(f)(x, *args, **kwargs)
-        if self._returns_derivatives():
-            y = y[0]
-        return np.stack(y) if isinstance(y, (list, tuple)) else y
-
-    def residual(self, x):
-        """The same in the shape of `x`."""
-        y = self.value(x)
-        if np.size(y) != np.size(x):
-            raise ValueError(
-                f"{self.name}: {np.size(y)} equations for {np.size(x)} unknowns determine no derivative: "
-                "use wengert.scipy.optimize.least_squares"
-            )
-        return np.reshape(y, np.shape(x))
-
-    def number(self, x):
-        """The same as a number."""
-        y = self.value(x)
-        return y if np.ndim(y) == 0 else np.reshape(y, ())
-
-    def _returns_derivatives(self):
+    @property
+    def returns_derivatives(self):
         """Does the function return its derivatives beside its value?"""
         given = [self.arguments.get(name) for name in ("jac", "fprime", "fprime2")]
         return any(not callable(x) and not isinstance(x, str) and x is not None and bool(x) for x in given)
@@ -262,6 +240,34 @@ def _unknown(x, y, by_elements):
 
     nothing = np.reshape(y - plain_copy(y), (-1,))
     return x - np.reshape(LinearMap(spoil, spoil, "unknown")(nothing), np.shape(x))
+
+
+def _value(f, args, kwargs, has_derivatives):
+    """The user's function of the unknowns alone, traced if it reads traced values; an array or a number."""
+
+    def value(x):
+        y = rebound(f)(x, *args, **kwargs)
+        y = y[0] if has_derivatives else y
+        return np.stack(y) if isinstance(y, (list, tuple)) else y
+
+    return value
+
+
+def _residual(value, name):
+    """The same in the shape of the unknowns."""
+
+    def residual(x):
+        y = value(x)
+        if np.shape(y) == np.shape(x):
+            return y
+        if np.size(y) != np.size(x):
+            raise ValueError(
+                f"{name}: {np.size(y)} equations for {np.size(x)} unknowns determine no derivative: "
+                "use wengert.scipy.optimize.least_squares"
+            )
+        return np.reshape(y, np.shape(x))
+
+    return residual
 
 
 class _Guarded:

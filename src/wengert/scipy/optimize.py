@@ -22,10 +22,10 @@ The start, the ends of a bracket, tolerances and options have none: they are whe
 from __future__ import annotations
 
 import functools
+import warnings
 
 import numpy as np
 import scipy.optimize
-from scipy.optimize._minimize import standardize_bounds
 from scipy.sparse import csr_array
 
 from wengert import api
@@ -120,7 +120,8 @@ def fixed_point(call):
         if not holds_traced(call.value(stripped(call["x0"]))):
             raise
         call.fail(str(error), error)
-    return call.solution(lambda x: x - call.residual(x), x, True, "")
+    image = call.residual
+    return call.solution(lambda x: x - image(x), x, True, "")
 
 
 # ---- roots of functions of one number
@@ -171,7 +172,10 @@ def newton(call):
         return call.run(supply)
     is_array = np.size(call["x0"]) > 1
     try:
-        found = call.run(supply, full_output=True, disp=False)
+        with warnings.catch_warnings():
+            if call["disp"]:  # then SciPy raises, and does not warn
+                warnings.filterwarnings("ignore", "Derivative was zero|Tolerance of", RuntimeWarning)
+            found = call.run(supply, full_output=True, disp=False)
     except RuntimeError as error:  # no element of an array has converged
         if not is_array or not holds_traced(call.value(stripped(call["x0"]))):
             raise
@@ -198,11 +202,8 @@ def root_scalar(call):
         method = "newton"
 
     def supply(arguments):
-        if method in ("newton", "halley") and arguments.get("x0") is not None:
-            if arguments.get("fprime") is None and arguments.get("fprime2") in (None, False):
-                _share_slopes(arguments, "f", method == "halley")
-            elif method == "halley" and callable(arguments.get("fprime")):
-                _share_slopes(arguments, "f", True)
+        if method in ("newton", "halley") and arguments.get("x0") is not None and not call.returns_derivatives:
+            _share_slopes(arguments, "f", method == "halley")
 
     found = call.run(supply)
     if call.traced:
@@ -230,16 +231,15 @@ def least_squares(call):
     found = call.run(supply)
     if not call.traced:
         return found
-    loss = _loss(call["loss"])
+    value, loss, scale = call.value, _loss(call["loss"]), call["f_scale"]
 
     def cost(residuals):
-        scale = call["f_scale"]
         return 0.5 * scale**2 * np.sum(loss((np.atleast_1d(residuals) / scale) ** 2))
 
-    x = _minimum(call, lambda x: cost(call.value(x)), found, _held(call, found))
+    x = _minimum(call, lambda x: cost(value(x)), found, _held(call, found))
     if not holds_traced(x):
         return found
-    residuals = np.atleast_1d(call.value(x))
+    residuals = np.atleast_1d(value(x))
     followed_fields = {"fun": with_bits(found.fun, residuals), "cost": with_bits(found.cost, cost(residuals))}
     return followed(found, () if found.active_mask.any() else ("grad",), x=x, **followed_fields)
 
@@ -309,13 +309,14 @@ def minimize(call):
     found = call.run(supply)
     if not call.traced:
         return found
-    if (call["constraints"] or call["bounds"] is not None) and holds_traced(api.grad(call.number)(found.x)):
+    phi = _number(call.value)
+    if (call["constraints"] or call["bounds"] is not None) and holds_traced(api.grad(phi)(found.x)):
         _check_unconstrained(call, found.x)
-    x = _minimum(call, call.number, found, np.zeros(found.x.shape, dtype=bool))
-    return followed(found, ("jac",), x=x, fun=with_bits(found.fun, call.number(x))) if holds_traced(x) else found
+    x = _minimum(call, phi, found, np.zeros(found.x.shape, dtype=bool))
+    return followed(found, ("jac",), x=x, fun=with_bits(found.fun, phi(x))) if holds_traced(x) else found
 
 
-def _number(f, has_gradient):
+def _number(f, has_gradient=False):
     """f as it is differentiated: SciPy takes arrays of one element for numbers, and a gradient beside it."""
     if hasattr(type(f), "__wengert__") and not has_gradient:
         return f
@@ -375,8 +376,12 @@ def _check_unconstrained(call, x):
         )
     if call["bounds"] is None:
         return
-    bounds = standardize_bounds(stripped(call["bounds"]), x, "new")
-    at_bound = np.flatnonzero(_is_at_end(x, bounds.lb, bounds.ub))
+    bounds = stripped(call["bounds"])
+    if isinstance(bounds, scipy.optimize.Bounds):
+        low, high = bounds.lb, bounds.ub
+    else:
+        low, high = np.array(bounds, dtype=float).T  # None becomes NaN, which no variable is at
+    at_bound = np.flatnonzero(_is_at_end(x, low, high))
     if at_bound.size:
         raise UnsupportedFunctionError(
             f"{call.name}: variable {at_bound[0]} is at a bound, and such a minimum has no derivative yet: minimize "
