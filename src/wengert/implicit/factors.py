@@ -148,7 +148,11 @@ class Sparse(Matrix):
             self._lu, self.rcond = None, 0.0
             return
         inverse = LinearOperator(
-            matrix.shape, self._lu.solve, lambda b: self._lu.solve(b, "T"), self._lu.solve, matrix.dtype,
+            matrix.shape,
+            self._lu.solve,
+            lambda b: self._lu.solve(b, "T"),
+            self._lu.solve,
+            matrix.dtype,
             lambda b: self._lu.solve(b, "T"),
         )
         self.rcond = float(1 / (norm(matrix, 1) * onenormest(inverse)))
@@ -216,4 +220,5 @@ def _scale(matrix, axis):
     """Powers of 2 that bring the largest element of each row (or column) near 1."""
     largest = abs(matrix).max(axis=axis)
     largest = largest.toarray() if hasattr(largest, "toarray") else np.asarray(largest)
-    return np.where((largest > 0) & np.isfinite(largest), np.exp2(-np.frexp(largest)[1].astype(largest.dtype)), 1).astype(largest.dtype)
+    exponents = np.frexp(np.where(np.isfinite(largest) & (largest > 0), largest, 0.5))[1]
+    return np.exp2(-exponents.astype(largest.dtype))

@@ -25,9 +25,7 @@ from wengert.implicit.theorem import (
     information,
     numbers,
 )
-from wengert.transforms.dense import Jacobian
 from wengert.transforms.products import frames_inside
-
 
 #: relative error of x at which SciPy's solvers stop
 _TOLERANCE = 1e-12
@@ -114,8 +112,19 @@ def root(
     np.float64(0.08333333333333333)
     """
     return _solution(
-        "root", f, f, x0, args, solve, _Hybr, on_failure, has_info,
-        jac=jac, linsolve=linsolve, on_singular=on_singular, polish=polish,
+        "root",
+        f,
+        f,
+        x0,
+        args,
+        solve,
+        _Hybr,
+        on_failure,
+        has_info,
+        jac=jac,
+        linsolve=linsolve,
+        on_singular=on_singular,
+        polish=polish,
     )
 
 
@@ -169,8 +178,19 @@ def fixed_point(
         return x - _as_array(rebound(T)(x, *args))
 
     return _solution(
-        "fixed_point", T, residual, x0, args, solve, _Steffensen, on_failure, has_info,
-        jac=jac, linsolve=linsolve, on_singular=on_singular, polish=polish,
+        "fixed_point",
+        T,
+        residual,
+        x0,
+        args,
+        solve,
+        _Steffensen,
+        on_failure,
+        has_info,
+        jac=jac,
+        linsolve=linsolve,
+        on_singular=on_singular,
+        polish=polish,
     )
 
 

@@ -363,7 +363,9 @@ def _settle(equations: Equations, x, on_failure: str, on_singular: str, polish) 
         if not np.isfinite(y).all():
             return _failed(equations, x, factor, np.nan, y, on_failure)
         if factor.rcond <= equations.n * eps:
-            return _singular(equations, _Point(x, factor, first or np.nan), y, np.True_, on_singular)
+            if not (equations.elementwise and on_singular == "lstsq"):
+                return _singular(equations, _Point(x, factor, first or np.nan), y, np.True_, on_singular)
+            factor = factor.least_norm(np.True_)  # the others are looked at as ever
         step = equations.solved(factor, y)
         size = _relative(step, z, factor)
         if first is None:
