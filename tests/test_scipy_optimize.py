@@ -22,7 +22,9 @@ ROOT_METHODS = ["hybr", "lm", "broyden1", "broyden2", "anderson", "diagbroyden",
 BRACKETING = ["bisect", "brenth", "brentq", "ridder", "toms748"]
 WITH_HESSIAN = ["Newton-CG", "dogleg", "trust-ncg", "trust-krylov", "trust-exact", "trust-constr"]
 WITH_GRADIENT = ["BFGS", "CG", "L-BFGS-B", "TNC", "SLSQP"]
-WITHOUT = ["Nelder-Mead", "Powell", "COBYLA", "COBYQA"]
+WITHOUT = ["Nelder-Mead", "Powell", "COBYLA"]
+if hasattr(scipy.optimize, "_cobyqa_py"):  # SciPy 1.14
+    WITHOUT.append("COBYQA")
 OURS = {"on_failure": "raise", "on_singular": "raise", "polish": "auto", "derivs": "auto"}
 
 

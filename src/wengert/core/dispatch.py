@@ -862,7 +862,7 @@ MIRRORED = frozenset(
 
 #: What SciPy's solvers call on values and iterates: where a loop in Python ends, and where compiled code will swallow
 #: an error. Refused there, since what follows would be the derivative of the iteration, or an error that says nothing.
-_ASKED_BY_SOLVERS = frozenset((np.isclose, np.atleast_1d))
+_ASKED_BY_SOLVERS = frozenset((np.isclose, np.isnan, np.atleast_1d))
 
 
 def _solver() -> str | None:
