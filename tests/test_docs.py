@@ -82,6 +82,7 @@ DOCUMENTED = [
     "wengert.core.levels",
     "wengert.debug",
     "wengert.errors",
+    "wengert.implicit.solve",
     "wengert.program.program",
     "wengert.testing",
     "wengert.transforms.explain",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import re
 import threading
 import types
 
@@ -17,7 +18,7 @@ from tests.helpers import assert_rounding, assert_same_bits
 from wengert.core.var import holds_traced
 
 import wengert as wg
-from wengert.core.levels import running
+from wengert.core.levels import outside, running
 from wengert.implicit import defines_root, fixed_point, root, theorem
 from wengert.implicit.theorem import implicit
 
@@ -250,6 +251,20 @@ def with_default(p):
     return f
 
 
+def with_keyword(p):
+    def f(x, *, p=p):
+        return residual(x, p)
+
+    return f
+
+
+def recursive(p):
+    def f(x, depth=2):
+        return f(x, depth - 1) if depth else residual(x, p)
+
+    return f
+
+
 GLOBAL = None
 
 
@@ -261,12 +276,15 @@ HOLDERS = {
     "cell": lambda p: lambda x: residual(x, p),
     "cell of a cell": lambda p: (lambda g: lambda x: g(x))(lambda x: residual(x, p)),
     "default": with_default,
+    "default of a keyword": with_keyword,
+    "function that calls itself": recursive,
     "partial": lambda p: functools.partial(residual, p=p),
     "partial, by position": lambda p: functools.partial(lambda p, x: residual(x, p), p),
     "method": lambda p: Model(p).residual,
     "object": Model,
     "attribute in a cell": lambda p: (lambda model: lambda x: model.residual(x))(Model(p)),
     "list": lambda p: (lambda held: lambda x: residual(x, held))([p[0], p[1]]),
+    "long list": lambda p: (lambda held: lambda x: residual(x, held[-2:]))([0.0] * 100 + [p[0], p[1]]),
     "dict of arrays": lambda p: (lambda held: lambda x: residual(x, held["p"]))({"p": p}),
     "namespace": lambda p: (lambda held: lambda x: residual(x, held.p))(types.SimpleNamespace(p=p)),
     "derivative": lambda p: (lambda d: lambda x: d(x))(wg.derivative(lambda x: (x - p) ** 2 * (1 + x * p))),
@@ -303,6 +321,42 @@ def test_traced_values_are_found_wherever_the_residual_holds_them(name):
     H = wg.jacobian(wg.jacobian(solution, mode="reverse"), P)
     step = (wg.jacobian(solution, P + [1e-5, 0]) - wg.jacobian(solution, P - [1e-5, 0])) / 2e-5
     np.testing.assert_allclose(H[:, :, 0], step, rtol=0, atol=1e-6 * max(1, np.abs(H).max()))
+
+
+@pytest.mark.parametrize("derivative", [wg.grad, wg.hessian, wg.derivative])
+def test_solvers_run_where_no_derivative_is(derivative):
+    def f(p):
+        sizes = []
+
+        def solve(f, x0):
+            assert not running.get()
+            assert type(np.zeros(2)) is np.ndarray
+            for _ in range(1000):
+                assert isinstance(f(x0), float)
+            return math.sqrt(p)
+
+        for _ in range(2):
+            x = root(lambda x: x * x - p, 1.0, solve=solve)
+            sizes.append(getattr(running.get()[-1], "size", 0))
+        assert sizes[1] - sizes[0] < 50
+        return x
+
+    derivative(f)(2.0)
+
+
+def test_numbers_are_numbers_wherever_they_are_asked_for():
+    """A solver may run where no derivative is, and f may hold its traced values where nobody sees them."""
+
+    def f(p):
+        jacobian = theorem.numbers(wg.jacobian(Generated(p)))
+        with outside():
+            J = jacobian(np.ones(2))
+        assert type(J) is np.ndarray
+        assert_rounding(J, wg.jacobian(residual, np.ones(2), args=(P,)))
+        return np.sum(p)
+
+    for mode in ("forward", "reverse"):
+        wg.jacobian(f, P, mode=mode)
 
 
 def test_a_global_that_holds_a_traced_value():
@@ -517,6 +571,42 @@ FAILURES = {
 }  # fmt: skip
 
 
+#: roots that are simple, though something about them is extreme; the derivative in p at p = 1
+SIMPLE = {
+    "a feature of a minute in seconds since 1970": (lambda x, p: np.tanh((x - 1.7e9) / 60) - p / 3, 1.7e9, 60 * 0.375),
+    "sum of large terms near 0": (lambda x, p: x + (p - 1.0) * 1e3, 0.0, -1e3),
+    "sum of large terms, inexact": (lambda x, p: (x + 0.1 * p) + 0.2 - 0.3, 0.0, -0.1),
+    "exponents": (lambda x, p: np.log10(x) + 100 * p, 1e-100, -100 * np.log(10) * 1e-100),
+    "two roots next to each other": (lambda x, p: (x - p) * (x - p - 1e-6), 1.0, 1.0),
+    "steep": (lambda x, p: 1e12 * (x - p), 1.0, 1.0),
+    "flat": (lambda x, p: 1e-12 * (x - p), 1.0, 1.0),
+    "noise": (lambda x, p: (x**3 - 2 * p) + 1e-9 * np.sin(1e12 * wg.stop_gradient(x)), 1.25, 2 ** (1 / 3) / 3),
+    "values of single precision": (lambda x, p: np.float32(1) * (x.astype(np.float32) - p), 1.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", SIMPLE)
+def test_simple_roots_are_not_refused(name):
+    f, x0, expected = SIMPLE[name]
+
+    def newton(f, x):
+        for _ in range(60):
+            x = x - f(x) / slope(x)
+        return x
+
+    def slope(x):
+        return wg.derivative(f, x, args=(1.0,))
+
+    found = wg.derivative(lambda p: root(f, x0, args=(p,), solve=newton), 1.0)
+    assert found == pytest.approx(expected, rel=1e-6)
+    if name != "values of single precision":
+        x = newton(lambda x: f(x, 1.0), np.float64(x0))
+        pair = wg.jacobian(
+            lambda p: implicit(lambda z: np.stack([f(z[0], p), z[1] - p * z[0]]), np.array([x, x]), name="pair")[0], 1.0
+        )
+        np.testing.assert_allclose(pair, [expected, expected + x], rtol=1e-6)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("driver", [wg.grad, wg.hessian, functools.partial(wg.derivative, order=1)])
 @pytest.mark.parametrize("name", FAILURES)
@@ -536,6 +626,17 @@ def test_no_derivative_is_an_error(name, driver):
         assert np.isnan(wg.grad(lambda p: solution(p, **{word: "nan"}))(1.0))
 
 
+@pytest.mark.parametrize("options", [{"jac": "matrix_free"}, {"linsolve": "gmres"}, {"linsolve": np.linalg.solve}])
+def test_a_double_root_is_an_error_without_factors_too(options):
+    x = np.array([1 + 1e-8, 1 + 1e-8])
+
+    def f(x, p):
+        return np.stack([(x[0] - p) ** 2, x[1] - x[0]])
+
+    with pytest.raises(wg.SingularJacobianError, match="without a matrix"):
+        wg.jacobian(lambda p: root(f, x, args=(p,), solve=lambda f, x0: x, **options), 1.0)
+
+
 def test_errors_say_what_is_singular_and_what_to_do():
     def solution(p):
         x = np.array([0.5, 0.5, 1.0])
@@ -543,8 +644,9 @@ def test_errors_say_what_is_singular_and_what_to_do():
 
     with pytest.raises(wg.SingularJacobianError) as caught:
         wg.jacobian(solution, 1.0)
-    for part in ("model", "reciprocal condition number", "column 1", "largest residual", "on_singular='lstsq'"):
+    for part in ("model", "reciprocal condition number", "largest residual", "on_singular='lstsq'"):
         assert part in str(caught.value)
+    assert re.search("in row [12], column [01];", str(caught.value))
     assert isinstance(caught.value, np.linalg.LinAlgError)
     with pytest.raises(wg.ConvergenceError, match=r"largest residual is 1 .*solve="):
         root(lambda x: x * x + 1, 1.0)
@@ -810,5 +912,7 @@ def test_options_are_checked(option):
 def test_shapes_and_types_are_checked():
     with pytest.raises(ValueError, match="as many equations as unknowns"):
         wg.grad(lambda p: np.sum(root(lambda x: x[:1] - p, np.ones(2), solve=lambda f, x0: x0)))(1.0)
+    with pytest.raises(wg.ComplexValueError, match="pairs of real numbers"):
+        wg.jvp(lambda p: root(lambda x: x * x - p, 1.0), 1.0 + 1.0j, 1.0)
     with pytest.raises(TypeError, match="complex"):
         wg.grad(lambda p: np.sum(root(lambda x: x - p, 1.0, solve=lambda f, x0: 1j)))(1.0)

@@ -449,7 +449,7 @@ def through_keywords(p):
     ],
 )
 def test_parameters_may_stand_anywhere(solve):
-    x, first, second, _ = exact(mp_coupled, (0.5, 0.0), 0.9)
+    _, first, second, _ = exact(mp_coupled, (0.5, 0.0), 0.9)
     close = functools.partial(np.testing.assert_allclose, rtol=1e-9)
     close(wg.jacobian(solve, mode="forward")(0.9), first)
     close(wg.jacobian(solve, mode="reverse")(0.9), first)
@@ -508,7 +508,7 @@ def test_calls_inside_of_a_compiled_function_run_as_they_are():
     f = wg.compile(lambda p: optimize.root(coupled, [0.5, 0.2], args=(p,)).x)
     plain = optimize.root(coupled, [0.5, 0.2], args=(0.9,)).x
     assert np.array_equal(f(0.9), plain) and np.array_equal(f(0.9), plain)
-    with pytest.raises(TypeError, match="wengert.scipy.optimize.root runs a solver"):
+    with pytest.raises(TypeError, match=r"wengert\.scipy\.optimize\.root runs a solver"):
         wg.record(lambda p: optimize.root(coupled, [0.5, 0.2], args=(p,)).x, 0.9)
 
 
@@ -680,10 +680,10 @@ def test_fields_of_results_are_followed_constant_or_refused():
     def f(p):
         found = optimize.least_squares(misfit, [0.5, 1.0], args=(p,), xtol=1e-14, ftol=1e-14, gtol=1e-14)
         assert isinstance(found, scipy.optimize.OptimizeResult) and found.success and found["nfev"] > 2
-        with pytest.raises(wg.TracedValueError, match="'jac' of this result .* wengert.jacobian"):
-            found.jac
+        with pytest.raises(wg.TracedValueError, match=r"'jac' of this result .* wengert\.jacobian"):
+            found["jac"]
         with pytest.raises(AttributeError):
-            found.no_such_field
+            getattr(found, "no_such_field")  # noqa: B009
         assert "x:" in repr(found)
         return np.concatenate([found.fun, [found.cost], found.grad])
 
@@ -698,12 +698,12 @@ def test_the_least_value_has_the_derivative_of_the_envelope():
     def least(p):
         found = optimize.minimize(valley, [0.5, 0.5], args=(p,), tol=1e-12)
         with pytest.raises(wg.TracedValueError, match="hess_inv"):
-            found.hess_inv
+            getattr(found, "hess_inv")  # noqa: B009
         assert type(found.jac) is np.ndarray
         return found.fun
 
     x, first, _, _ = exact(mp_valley, (0.5, 0.5), 0.7)
-    by_x, by_p = wg.jacobian(valley, argnums=(0, 1))(x, 0.7)
+    _, by_p = wg.jacobian(valley, argnums=(0, 1))(x, 0.7)
     assert wg.grad(least, 0.7) == pytest.approx(by_p, rel=1e-8)
     H = wg.hessian(valley, argnums=(0, 1))(x, 0.7)
     assert wg.hessian(least, 0.7) == pytest.approx(H[1][1] + H[1][0] @ first, rel=1e-6)
@@ -714,7 +714,7 @@ def test_results_of_equations():
         found = optimize.root(coupled, [0.5, 0.2], args=(p,))
         assert type(found.fun) is np.ndarray and found.success
         with pytest.raises(wg.TracedValueError, match="fjac"):
-            found.fjac
+            getattr(found, "fjac")  # noqa: B009
         x, infodict, status, message = optimize.fsolve(coupled, [0.5, 0.2], args=(p,), full_output=True)
         assert status == 1 and "converged" in message and infodict["nfev"] > 2
         with pytest.raises(wg.TracedValueError, match="qtf"):
@@ -923,7 +923,7 @@ def test_elsewhere_failures_are_those_of_scipy():
     ids=["double root", "double root of a system", "no root", "valley without a lowest point", "saddle", "gauge"],
 )
 def test_where_the_equations_determine_no_solution(solve):
-    with pytest.raises(wg.SingularJacobianError, match="wengert.scipy.optimize"):
+    with pytest.raises(wg.SingularJacobianError, match=r"wengert\.scipy\.optimize"):
         wg.jacobian(solve)(1.0)
     assert np.isnan(wg.jacobian(functools.partial(solve, on_singular="nan"))(1.0)).all()
 
@@ -936,7 +936,7 @@ def test_least_norm_where_solutions_form_a_line():
 
 
 def test_more_equations_than_unknowns():
-    with pytest.raises(ValueError, match="4 equations for 2 unknowns.*least_squares"):
+    with pytest.raises(ValueError, match=r"4 equations for 2 unknowns.*least_squares"):
         wg.jacobian(lambda p: optimize.root(misfit, [0.5, 1.0], args=(p,), method="lm").x)(0.8)
 
 
@@ -1015,7 +1015,7 @@ def text_of(error):
 @pytest.mark.parametrize("operator", [wg.grad, wg.hessian, functools.partial(wg.jacobian, mode="forward")])
 def test_traced_values_that_reach_scipy_itself_name_the_mirror(name, operator):
     for call in of_scipy(name):
-        with pytest.raises(Exception) as error:
+        with pytest.raises((TypeError, ValueError), match="") as error:  # SciPy's own, or ours
             operator(call)(0.9)
         assert f"Use wengert.scipy.optimize.{name}," in text_of(error.value)
 
@@ -1030,7 +1030,7 @@ def test_traced_values_that_reach_scipy_itself_name_the_mirror(name, operator):
     ],
 )
 def test_the_loop_of_newton_is_not_followed(call):
-    with pytest.raises(wg.TracedValueError, match="Use wengert.scipy.optimize"):
+    with pytest.raises(wg.TracedValueError, match=r"Use wengert\.scipy\.optimize"):
         wg.grad(call, 1.5)
 
 

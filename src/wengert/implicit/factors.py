@@ -16,6 +16,10 @@ from wengert.errors import ConvergenceError
 _REMAINDER = 1e-6
 
 
+#: a matrix is singular for its smallest singular value, if that is smaller than this part of the largest
+_LEAST = 1e-4
+
+
 class Diagonal:
     """The Jacobian of equations that act element by element; a single equation is one."""
 
@@ -29,7 +33,7 @@ class Diagonal:
 
     def place(self) -> str:
         """Where the smallest pivot is."""
-        return f"of element {self.smallest}" if self.slopes.size > 1 else "of the equation"
+        return f"that of element {self.smallest}" if self.slopes.size > 1 else "that of the only equation"
 
     def solve(self, rows, transposed=False):
         return rows / self.slopes
@@ -68,11 +72,8 @@ class Matrix:
     def place(self) -> str:
         if not np.isfinite(self.matrix).all():
             return "not finite"
-        column = int(np.argmin(np.abs(np.diagonal(self._lu))))
-        order = list(range(len(self._pivots)))
-        for i, j in enumerate(self._pivots):
-            order[i], order[j] = order[j], order[i]
-        return f"in row {order[column]}, column {column}"
+        row, column = (_last_pivot(matrix) for matrix in (self._scaled(self.matrix).T, self._scaled(self.matrix)))
+        return f"in row {row}, column {column}"
 
     def solve(self, rows, transposed=False):
         left, right = (self.columns, self.rows) if transposed else (self.rows, self.columns)
@@ -99,7 +100,7 @@ class Symmetric(Matrix):
         potrf, pocon, self._potrs = get_lapack_funcs(("potrf", "pocon", "potrs"), (matrix,))
         self._factor, self._failed = potrf(matrix, lower=True)
         norm = np.abs(matrix).sum(axis=0).max()
-        self.rcond = 0.0 if self._failed else float(pocon(self._factor, norm, uplo="L")[0])
+        self.rcond = 0.0 if self._failed else float(np.nan_to_num(pocon(self._factor, norm, uplo="L")[0]))
 
     def place(self) -> str:
         at = self._failed - 1 if self._failed else int(np.argmin(np.diagonal(self._factor)))
@@ -117,7 +118,8 @@ class LeastNorm:
 
     def __init__(self, matrix, rcond):
         left, values, right = np.linalg.svd(matrix)
-        least = max(values[-1], len(values) * np.finfo(values.dtype).eps * values[0])
+        least = values[-1] if values[-1] < _LEAST * values[0] else 0.0
+        least = max(least, len(values) * np.finfo(values.dtype).eps * values[0])
         r = int(np.sum(values > least))
         self._inverse = right[:r].T / values[:r] @ left[:, :r].T
         self.rcond = rcond
@@ -183,6 +185,9 @@ class Iterative:
         self._linsolve = linsolve
         self._name = name
 
+    def place(self) -> str:
+        return "not known without a matrix"
+
     def solve(self, rows, transposed=False):
         matrix = self._matrix.T if transposed else self._matrix
         return np.stack([self._one(matrix, row) for row in rows]) if len(rows) else rows
@@ -196,6 +201,13 @@ class Iterative:
                 f"{remainder:.1e} is left: pass linsolve='lu', or a function (A, b) -> x with a preconditioner"
             )
         return x
+
+
+def _last_pivot(matrix):
+    """The column that depends most on the others."""
+    from scipy.linalg import qr
+
+    return int(qr(matrix, mode="r", pivoting=True)[1][-1])
 
 
 def gmres(matrix, b):

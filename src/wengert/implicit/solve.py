@@ -12,14 +12,13 @@ import numpy as np
 from wengert.containers import stopped
 from wengert.core.dispatch import stacked
 from wengert.core.rebind import rebound
-from wengert.core.var import holds_traced, value_of
-from wengert.errors import ConvergenceError
+from wengert.core.var import value_of
+from wengert.errors import ComplexValueError, ConvergenceError
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import (
     Equations,
     by_numbers,
     check_options,
-    check_replayable,
     implicit,
     in_derivative,
     information,
@@ -171,7 +170,7 @@ def fixed_point(
     --------
     >>> import numpy as np, wengert as wg
     >>> wg.derivative(lambda p: wg.implicit.fixed_point(lambda x: np.cos(p * x), 0.7), 1.0)
-    np.float64(-0.2978735518847857)
+    np.float64(-0.29747434150983226)
     """
 
     def residual(x, *args):
@@ -249,8 +248,7 @@ def defines_root(
         def solved(*args, **kwargs):
             if not in_derivative():
                 return solver(*args, **kwargs)
-            check_replayable(name)
-            if any(map(holds_traced, kwargs.values())):
+            if any(stripped(value) is not value for value in kwargs.values()):
                 raise TypeError(f"{name}: pass traced values by position: they are arguments of its residual")
             x = by_numbers(solver)(*map(stripped, args), **kwargs)
             chosen = args if positions is None else tuple(args[i] for i in positions)
@@ -265,14 +263,23 @@ def _solution(word, f, residual, x0, args, solve, default, on_failure, has_info,
     """What the solver found, with its derivatives."""
     name = f"implicit.{word}({getattr(f, '__name__', f)})"
     check_options(name, on_failure, **options)
-    check_replayable(name)
     x0 = np.asarray(value_of(stopped(x0)))
     x0 = x0.astype(np.result_type(x0.dtype, np.float32 if x0.dtype.kind == "f" else np.float64))[()]
     plain_args = tuple(map(stripped, args))
-    call = numbers(f)
+    at_numbers = numbers(f)
+
+    def call(x):
+        y = at_numbers(x, *plain_args)
+        if np.iscomplexobj(y):
+            raise ComplexValueError(
+                f"{name}: the function has complex values, and roots of real equations are differentiated: write it "
+                "with pairs of real numbers"
+            )
+        return y
+
     solve = by_numbers(solve) if solve else default(residual, args, x0, name, options["jac"])
     try:
-        x = solve(lambda x: call(x, *plain_args), x0)
+        x = solve(call, x0)
     except _NotFound as found:
         if on_failure == "raise":
             raise ConvergenceError(f"{name}: {found}") from None

@@ -59,7 +59,7 @@ def _rebuilt(x, memo):
 
 def _changed(items, memo):
     """The items stripped; None if none has changed, or there are too many."""
-    if len(items) > _MOST:
+    if len(items) > _MOST and not var.holds_traced(items):
         return None
     found = [stripped(item, memo) for item in items]
     return found if any(new is not old for new, old in zip(found, items)) else None
@@ -71,10 +71,15 @@ def _function(f, memo):
     parts = _changed([contents, f.__defaults__, f.__kwdefaults__], memo)
     if parts is None:
         return f
-    held = {id(cell): new for cell, old, new in zip(cells, contents, parts[0]) if new is not old}
-    closure = tuple(types.CellType(held[id(cell)]) if id(cell) in held else cell for cell in f.__closure__ or ())
+    held = {
+        id(cell): types.CellType(new) for cell, old, new in zip(cells, contents, parts[0]) if new is not old or old is f
+    }
+    closure = tuple(held.get(id(cell), cell) for cell in f.__closure__ or ())
     made = types.FunctionType(f.__code__, f.__globals__, f.__name__, parts[1], closure or None)
     made.__kwdefaults__ = parts[2]
+    for cell in held.values():
+        if cell.cell_contents is f:  # it calls itself
+            cell.cell_contents = made
     return functools.update_wrapper(made, f)
 
 
@@ -86,6 +91,9 @@ def _object(x, memo):
     values = _changed([*space.values()], memo)
     if values is None:
         return x
-    made = copy.copy(x)
+    try:
+        made = copy.copy(x)
+    except Exception:  # whatever its class does to be copied: then it stays
+        return x
     made.__dict__.update(zip(space, values))
     return made

@@ -114,10 +114,14 @@ def numbers(f: Callable) -> Callable:
 
     It belongs to the derivatives that are running now, wherever it is called.
     """
+    return _at_numbers(stripped(f)) if running.get() else f
+
+
+def _at_numbers(f):
+    """The same of a function that has been stripped."""
     around = running.get()
     if not around:
         return f
-    f = stripped(f)
     stands_alone = True
 
     @functools.wraps(f, updated=())
@@ -266,7 +270,7 @@ class Equations:
         self.plain_args = tuple(map(stripped, args))
         self.plain_residual = stripped(residual)
         self.holds_traced = any(a is not b for a, b in zip((residual, *args), (self.plain_residual, *self.plain_args)))
-        self._value = numbers(self.plain_residual)
+        self._value = _at_numbers(self.plain_residual)
         self.shape = shape
         self.n = int(np.prod(shape, dtype=int))
         self.name = name
@@ -292,7 +296,7 @@ class Equations:
     def linearised(self, x):
         """The residual and the inverse of its Jacobian."""
         if self.elementwise and not callable(self.jac):
-            y, slopes = numbers(JVP(self.plain_residual))(x, np.ones_like(x), *self.plain_args)
+            y, slopes = _at_numbers(JVP(self.plain_residual))(x, np.ones_like(x), *self.plain_args)
             return self._shaped(np.asarray(y)), Diagonal(np.asarray(slopes))
         y, jacobian = self.jacobian(x)
         return self._shaped(np.asarray(y)), self._factor(jacobian)
@@ -308,11 +312,11 @@ class Equations:
             return self.value(x), numbers(self.jac)(x, *self.plain_args)
         if self.jac == "matrix_free" or (self.jac == "auto" and self.linsolve != "lu" and self.n > _LARGE):
             return self._operator(x)
-        return numbers(Jacobian(self.plain_residual, 0, True))(x, *self.plain_args)
+        return _at_numbers(Jacobian(self.plain_residual, 0, True))(x, *self.plain_args)
 
     def _operator(self, x):
         try:
-            return numbers(Linearize(self.plain_residual))(x, *self.plain_args)
+            return _at_numbers(Linearize(self.plain_residual))(x, *self.plain_args)
         except LevelError:
             raise TypeError(
                 f"{self.name}: products with the Jacobian want a residual of numbers: pass the traced values that it "
@@ -360,8 +364,6 @@ def _settle(equations: Equations, x, on_failure: str, on_singular: str, polish) 
     for count in range(_STEPS):
         y, factor = equations.linearised(z)
         eps = np.finfo(y.dtype).eps
-        if not np.isfinite(y).all():
-            return _failed(equations, x, factor, np.nan, y, on_failure)
         if factor.rcond <= equations.n * eps:
             if not (equations.elementwise and on_singular == "lstsq"):
                 return _singular(equations, _Point(x, factor, first or np.nan), y, np.True_, on_singular)
@@ -387,7 +389,8 @@ def _scale(x, factor):
     magnitude = np.abs(x)
     units = np.reshape(factor.columns, np.shape(x)) if np.size(factor.columns) == np.size(x) else 1.0
     largest = 0.0 if isinstance(factor, Diagonal) else units * np.max(magnitude / units)
-    return np.maximum(np.maximum(magnitude, _SMALL * largest), 1e-30)
+    scale = np.maximum(magnitude, _SMALL * largest)
+    return np.where(scale == 0, 1e-30, scale)
 
 
 def _relative(step, x, factor) -> float:
@@ -410,7 +413,8 @@ def _determined(equations, x, y, factor, step):
         return relative if equations.elementwise else relative.max()
 
     def follows(move):
-        found = equations.solved(factor, equations.value(x + move) - y)
+        with np.errstate(all="ignore"):  # f may not be defined there
+            found = equations.solved(factor, equations.value(x + move) - y)
         return size(found - move) <= _CHANGE * size(move)
 
     weights = np.cos(np.arange(1.0, equations.n + 1)).reshape(equations.shape)  # no direction is left out
@@ -418,11 +422,11 @@ def _determined(equations, x, y, factor, step):
     seen = np.zeros(np.shape(size(step)), dtype=bool)
     hidden = np.full(seen.shape, np.inf)
     while not seen.all() and (length < 1 or np.min(length * scale) < _FAR):
-        move = (length * scale * weights).astype(y.dtype)
+        move = (np.minimum(length * scale, np.maximum(1.0, np.abs(x))) * weights).astype(x.dtype)
         new = follows(move) & ~seen
         hidden = np.where(new, 16 * length, hidden)  # one of many elements follows earlier, by luck
         seen = seen | new
-        length *= 16
+        length *= 16 if length < 1 else 1e6
     if (seen & (size(step) > hidden)).any():
         seen = seen & (follows(-step) | (size(step) <= hidden))
     return seen

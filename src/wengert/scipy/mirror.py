@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import plain_copy
+from wengert.core.dispatch import stacked
 from wengert.core.levels import outside, passive
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced
@@ -204,9 +205,10 @@ class Call:
                 found = self.solution(lambda z: np.where(converged, residual(z), z - x), x, True, "", **how)
                 return np.where(converged, found, unknown)
         options = {name: self.options[name] for name in ("on_failure", "on_singular", "polish")}
-        with warnings.catch_warnings():
-            if not np.all(converged):  # and it was said
-                warnings.filterwarnings("ignore", f"{self.name}: no solution", RuntimeWarning)
+        if np.all(converged):
+            return implicit(residual, x, name=self.name, **options, **how)[0]
+        with warnings.catch_warnings():  # of what was said
+            warnings.filterwarnings("ignore", f"{self.name}: no solution", RuntimeWarning)
             return implicit(residual, x, name=self.name, **options, **how)[0]
 
     def _is_close(self, residual, x, converged):
@@ -248,7 +250,7 @@ def _value(f, args, kwargs, has_derivatives):
     def value(x):
         y = rebound(f)(x, *args, **kwargs)
         y = y[0] if has_derivatives else y
-        return np.stack(y) if isinstance(y, (list, tuple)) else y
+        return stacked(y) if isinstance(y, (list, tuple)) else y
 
     return value
 
