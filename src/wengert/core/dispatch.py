@@ -873,8 +873,8 @@ def _solver() -> str | None:
         module = frame.f_globals.get("__name__", "")
         if module.startswith("scipy.") and frame.f_code.co_name in MIRRORED:
             found = frame.f_code.co_name
-        elif module.partition(".")[0] not in ("numpy", "scipy", "wengert"):
-            break
+        elif not module.startswith(("numpy.", "scipy.", "wengert.core.", "wengert.rules.")):
+            break  # the user's, or a derivative that SciPy was given
         frame = frame.f_back
     return found
 
