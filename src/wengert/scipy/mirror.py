@@ -8,6 +8,7 @@ then made a function of the traced values by `wengert.implicit.theorem`.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
@@ -109,6 +110,7 @@ class Call:
         check_replayable(self.name)
         self._defaults = defaults
         self._errors: list[Exception] = []
+        self.info: Info | None = None  # of the derivative of the solution
         self._state: Info | None = None  # of a solution that was judged
         for key, allowed in OPTIONS.items():
             if not any(options[key] is value or options[key] == value for value in allowed):
@@ -205,11 +207,12 @@ class Call:
                 found = self.solution(lambda z: np.where(converged, residual(z), z - x), x, True, "", **how)
                 return np.where(converged, found, unknown)
         options = {name: self.options[name] for name in ("on_failure", "on_singular", "polish")}
-        if np.all(converged):
-            return implicit(residual, x, name=self.name, **options, **how)[0]
-        with warnings.catch_warnings():  # of what was said
-            warnings.filterwarnings("ignore", f"{self.name}: no solution", RuntimeWarning)
-            return implicit(residual, x, name=self.name, **options, **how)[0]
+        with contextlib.ExitStack() as block:
+            if not np.all(converged):  # and it was said
+                block.enter_context(warnings.catch_warnings())
+                warnings.filterwarnings("ignore", f"{self.name}: no solution", RuntimeWarning)
+            found, self.info = implicit(residual, x, name=self.name, **options, **how)
+        return found
 
     def _is_close(self, residual, x, converged):
         """Has the solver left off so near to a solution that it has found it?

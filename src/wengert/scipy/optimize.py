@@ -77,7 +77,7 @@ def root(call):
     if not call.traced:
         return found
     x = call.solution(call.residual, found.x, found.success, found.message)
-    return followed(found, ("fun",), x=x) if holds_traced(x) else found
+    return followed(found, ("fun",), x=x, info=call.info) if holds_traced(x) else found
 
 
 @mirrors(scipy.optimize.fsolve)
@@ -94,7 +94,7 @@ def fsolve(call):
     x = call.solution(call.residual, found, status == 1, message)
     if not holds_traced(x):
         return call.run(supply)
-    return (x, followed(infodict, ("fvec",)), status, message) if call["full_output"] else x
+    return (x, followed(infodict, ("fvec",), info=call.info), status, message) if call["full_output"] else x
 
 
 def _share_matrix(arguments, function, slot, by_columns):
@@ -117,7 +117,7 @@ def fixed_point(call):
     try:
         x = call.run()
     except RuntimeError as error:
-        if not holds_traced(call.value(stripped(call["x0"]))):
+        if not holds_traced(call.value(np.asarray(stripped(call["x0"]), dtype=float))):
             raise
         call.fail(str(error), error)
     image = call.residual
@@ -137,7 +137,7 @@ def _bracketing(name):
         x = call.solution(call.residual, found.root, found.converged, found.flag)
         if not holds_traced(x):
             return call.run()
-        found.root = x
+        found.root, found.info = x, call.info
         return (x, found) if call["full_output"] else x
 
     return solver
@@ -177,7 +177,7 @@ def newton(call):
                 warnings.filterwarnings("ignore", "Derivative was zero|Tolerance of", RuntimeWarning)
             found = call.run(supply, full_output=True, disp=False)
     except RuntimeError as error:  # no element of an array has converged
-        if not is_array or not holds_traced(call.value(stripped(call["x0"]))):
+        if not is_array or not holds_traced(call.value(np.asarray(stripped(call["x0"]), dtype=float))):
             raise
         call.fail(str(error), error)
     converged = found.converged & ~found.zero_der if is_array else found[1].converged
@@ -187,7 +187,7 @@ def newton(call):
         return call.run(supply)
     if is_array:
         return found._replace(root=x) if call["full_output"] else x
-    found[1].root = x
+    found[1].root, found[1].info = x, call.info
     return (x, found[1]) if call["full_output"] else x
 
 
@@ -208,6 +208,8 @@ def root_scalar(call):
     found = call.run(supply)
     if call.traced:
         found.root = call.solution(call.residual, found.root, found.converged, found.flag)
+        if holds_traced(found.root):
+            found.info = call.info
     return found
 
 
@@ -240,8 +242,8 @@ def least_squares(call):
     if not holds_traced(x):
         return found
     residuals = np.atleast_1d(value(x))
-    followed_fields = {"fun": with_bits(found.fun, residuals), "cost": with_bits(found.cost, cost(residuals))}
-    return followed(found, () if found.active_mask.any() else ("grad",), x=x, **followed_fields)
+    values = {"fun": with_bits(found.fun, residuals), "cost": with_bits(found.cost, cost(residuals))}
+    return followed(found, () if found.active_mask.any() else ("grad",), x=x, info=call.info, **values)
 
 
 def _held(call, found):
@@ -313,7 +315,9 @@ def minimize(call):
     if (call["constraints"] or call["bounds"] is not None) and holds_traced(api.grad(phi)(found.x)):
         _check_unconstrained(call, found.x)
     x = _minimum(call, phi, found, np.zeros(found.x.shape, dtype=bool))
-    return followed(found, ("jac",), x=x, fun=with_bits(found.fun, phi(x))) if holds_traced(x) else found
+    if not holds_traced(x):
+        return found
+    return followed(found, ("jac",), x=x, fun=with_bits(found.fun, phi(x)), info=call.info)
 
 
 def _number(f, has_gradient=False):

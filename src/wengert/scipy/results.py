@@ -38,11 +38,11 @@ class TracedDict(_Followed):
     """A dictionary of results in a derivative, without the entries that are not followed."""
 
 
-def followed(found: dict, constant: tuple = (), **traced: Any) -> dict:
-    """`found` with the traced fields, and of the others those that are constants."""
+def followed(found: dict, constant: tuple = (), **fields: Any) -> dict:
+    """`found` with the fields that are traced or added, and of the others those that are constants."""
     kind = TracedResult if isinstance(found, OptimizeResult) else TracedDict
     result = kind({name: value for name, value in found.items() if name in (*_CONSTANT, *constant)})
-    result.update(traced)
+    result.update(fields)
     result.__dict__["_refused"] = found.keys() - result.keys()
     return result
 
