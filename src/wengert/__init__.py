@@ -87,7 +87,7 @@ _HOMES = {
 }
 
 # Modules and packages that are attributes, imported on first use.
-_MODULES = ("cuda", "errors", "implicit", "numpy", "testing")
+_MODULES = ("cuda", "errors", "implicit", "numpy", "scipy", "testing")
 
 __all__ = [
     "ComplexValueError",

@@ -25,9 +25,9 @@ def stripped(x: Any, memo: dict | None = None) -> Any:
         return plain_copy(x) if var.is_traced(x) else x
     memo = {} if memo is None else memo
     if id(x) not in memo:
-        memo[id(x)] = x  # met again on the way, it stays as it is
-        memo[id(x)] = _rebuilt(x, memo)
-    return memo[id(x)]
+        memo[id(x)] = x, x  # met again on the way, it stays as it is; kept, so that nothing else gets its id
+        memo[id(x)] = x, _rebuilt(x, memo)
+    return memo[id(x)][1]
 
 
 def _rebuilt(x, memo):
