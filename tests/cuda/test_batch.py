@@ -11,7 +11,7 @@ import pytest
 
 import wengert as wg
 from fake_cuda import DeviceArray, DriverError, at
-from wengert.cuda import availability, device, interpreter
+from wengert.cuda import availability, device, interpreter, points
 
 
 def f(x):
@@ -432,13 +432,13 @@ def test_points_that_take_another_branch_raise(place, cuda):
 
 
 def test_an_error_after_which_nothing_runs_says_so(cuda, core):
-    core.error = DriverError(700)
-    with pytest.raises(RuntimeError, match=r"700.*nothing runs in this process: start another.*debug=True"):
+    core.error = DriverError("ILLEGAL_ADDRESS")
+    with pytest.raises(RuntimeError, match=r"ILLEGAL_ADDRESS.*nothing runs in this process: start another.*debug=True"):
         wg.record(f, X[0]).to_cuda()(X)
 
 
 def test_an_error_of_versions_says_what_to_install(cuda, core):
-    core.error = DriverError(222)
+    core.error = DriverError("UNSUPPORTED_PTX_VERSION")
     with pytest.raises(wg.errors.CudaUnavailable, match="of CUDA 13"):
         wg.record(f, X[0]).to_cuda()(X)
 
@@ -482,3 +482,14 @@ def test_without_numba_cuda_a_report_says_what_is_missing(monkeypatch):
     monkeypatch.setattr(availability, "numba_cuda", missing)
     with pytest.raises(wg.errors.CudaUnavailable, match="install it"):
         wg.record(f, X[0]).to_cuda().report()
+
+
+# ---- kernels that pick points
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", points.SIGNATURES)
+def test_kernels_that_pick_points_are_assembled_and_need_no_stack(name, dtype):
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install '.[cuda]'")
+    report = points.binary(name, dtype, (8, 0)).report
+    assert report.registers <= 40 and report.stack_bytes == 0
