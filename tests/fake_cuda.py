@@ -84,13 +84,13 @@ class Cuda:
     `memory` bytes are free, and allocations beyond `limit` bytes at once fail although they are.
     """
 
-    def __init__(self, memory=1 << 30, limit=None, devices=(0,), capability=(9, 0), simulator=False):
+    def __init__(self, memory=1 << 30, limit=None, devices=(0,), capability=(9, 0), simulator=False, driver=(13, 0)):
         self.memory, self.limit = memory, limit
         self.log = []
         self.streams = {}
         self.gpus, self.capability = devices, capability
         self.config = SimpleNamespace(ENABLE_CUDASIM=simulator)
-        self.cudadrv = SimpleNamespace(driver=SimpleNamespace(get_version=lambda: (13, 0)))
+        self.cudadrv = SimpleNamespace(driver=SimpleNamespace(get_version=lambda: driver))
         self.runtime = SimpleNamespace(get_version=lambda: (13, 4))
 
     def get_current_device(self):

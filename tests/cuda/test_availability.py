@@ -48,6 +48,7 @@ CASES = {
     "broken driver": (Cuda(devices=Devices(BROKEN)), None, "does not start .*802", "nvidia-smi"),
     "too old": (Cuda(capability=(7, 0)), None, "compute capability 7.0", "7.5 or higher"),
     "newer PTX": (Cuda(), DriverError("UNSUPPORTED_PTX_VERSION"), "driver is of CUDA 13.0 .* of CUDA 13.4", PIN),
+    "driver of 12": (Cuda(driver=(12, 8)), DriverError("INVALID_IMAGE"), "driver is of CUDA 12.8", "wengert[cuda12]"),
     "linker": (Cuda(), LinkerError("nvJitLink: unsupported"), "driver is of CUDA 13.0", PIN),
     "other": (Cuda(), DriverError("UNKNOWN"), "a kernel does not run .*UNKNOWN", "pip install"),
 }

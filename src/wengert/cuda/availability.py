@@ -13,6 +13,9 @@ from wengert.errors import CudaUnavailable
 #: lowest compute capability for which current toolkits compile
 LOWEST = (7, 5)
 
+#: what a driver says to machine code that is made for later ones
+_OTHER_VERSION = {"UNSUPPORTED_PTX_VERSION", "INVALID_IMAGE", "NO_BINARY_FOR_GPU", "SYSTEM_DRIVER_MISMATCH"}
+
 _INSTALL = 'pip install "wengert[cuda]" for drivers of CUDA 13 (580 or later), "wengert[cuda12]" for those of CUDA 12'
 
 
@@ -141,13 +144,14 @@ def _try(cuda):
 
 def of_versions(error: Exception, cuda: Any) -> CudaUnavailable | None:
     """What to say if an error comes of compilers that are newer than the driver; None for another error."""
-    if name_of(error) != "UNSUPPORTED_PTX_VERSION" and type(error).__name__ != "LinkerError":
+    if name_of(error) not in _OTHER_VERSION and type(error).__name__ != "LinkerError":
         return None
     driver, toolkit = _version(cuda.cudadrv.driver.get_version), _version(cuda.runtime.get_version)
+    pins = f'pip install "cuda-toolkit=={driver}.*" "nvidia-nvjitlink=={driver}.*"'
     return CudaUnavailable(
         f"the driver is of CUDA {driver} and does not load what the installed compilers, of CUDA {toolkit}, make "
         f"({_line(error)})",
-        f'pip install "cuda-toolkit=={driver}.*" "nvidia-nvjitlink=={driver}.*", or a newer driver',
+        f"{_INSTALL if driver[:3] != toolkit[:3] else pins}, or a newer driver",
     )
 
 
