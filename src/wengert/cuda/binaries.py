@@ -88,8 +88,11 @@ def binary(text: str, make: Callable, cc: tuple, fastmath: bool = False, **facts
 
 @functools.cache
 def _versions():
-    found = {}
-    for name in ("wengert", "numba", "numba-cuda", "llvmlite", "nvidia-nvvm", "nvidia-nvjitlink"):
+    """Of all that makes machine code of a body: this package counts by its sources."""
+    sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    found = {"sources": hashlib.sha256(sources).hexdigest()}
+    compilers = ["nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink-cu12"]
+    for name in ["wengert", "numba", "numba-cuda", "llvmlite", *compilers]:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -201,7 +201,7 @@ def ptx(body: Body, cc: tuple = (9, 0), layouts: str = "", fastmath: bool = Fals
 def binary(body: Body, cc: tuple = (9, 0), layouts: str = "", fastmath: bool = False) -> binaries.Binary:
     """The kernel, compiled and assembled for a compute capability; kept in memory and on disk."""
     layouts = layouts or "C" * len(body.arrays())
-    text = repr((body.python(layouts), body.inputs, body.outputs, body.dtype.str, layouts))
+    text = repr((body.name, body.python(layouts), body.inputs, body.outputs, body.dtype.str, layouts))
     return binaries.binary(
         text,
         lambda: (kernel(body, layouts), signature(body)),

@@ -16,7 +16,7 @@ import numpy as np
 from wengert import registry
 from wengert.core.dispatch import converted
 from wengert.core.tape import kernel_rows
-from wengert.cuda import formulas
+from wengert.cuda import elimination, formulas
 from wengert.errors import UnsupportedFunctionError
 from wengert.program import passes
 from wengert.program.calls import Call, Operand
@@ -201,6 +201,9 @@ FUNCTIONS = {
     np.clip: _clip,
     converted: _converted,
     strong: lambda of, a, b: each(of, "strong", a, b),
+    np.linalg.solve: elimination.solve,
+    np.linalg.inv: elimination.inv,
+    np.linalg.det: elimination.det,
     np.max: _reduction("maximum"),
     np.min: _reduction("minimum"),
     np.any: _reduction("logical_or", False),
