@@ -5,10 +5,13 @@
 What is queued on a stream is done when the stream is waited for, and not before.
 """
 
+import ctypes
 import itertools
 from types import SimpleNamespace
 
 import numpy as np
+
+from wengert.cuda import points
 
 
 class Stream:
@@ -69,11 +72,10 @@ class DeviceArray:
 
 
 class DriverError(Exception):
-    """As Numba raises for what the driver returns."""
+    """As Numba and cuda.core raise for what the driver returns."""
 
-    def __init__(self, code):
-        super().__init__(code, "Call to cuMemAlloc failed")
-        self.code = code
+    def __init__(self, name):
+        super().__init__(f"Call to cuSomething results in CUDA_ERROR_{name}")
 
 
 class Cuda:
@@ -82,17 +84,17 @@ class Cuda:
     `memory` bytes are free, and allocations beyond `limit` bytes at once fail although they are.
     """
 
-    def __init__(self, memory=1 << 30, limit=None):
+    def __init__(self, memory=1 << 30, limit=None, devices=(0,), capability=(9, 0), simulator=False, driver=(13, 0)):
         self.memory, self.limit = memory, limit
         self.log = []
         self.streams = {}
-        self.owners = []
-        self.cudadrv = SimpleNamespace(driver=SimpleNamespace(get_version=lambda: (13, 0)))
-        self.runtime = SimpleNamespace(get_version=lambda: (13, 0))
-        self._point = None
+        self.gpus, self.capability = devices, capability
+        self.config = SimpleNamespace(ENABLE_CUDASIM=simulator)
+        self.cudadrv = SimpleNamespace(driver=SimpleNamespace(get_version=lambda: driver))
+        self.runtime = SimpleNamespace(get_version=lambda: (13, 4))
 
     def get_current_device(self):
-        return SimpleNamespace(id=0, compute_capability=(9, 0), MULTIPROCESSOR_COUNT=132)
+        return SimpleNamespace(id=0, compute_capability=self.capability, MULTIPROCESSOR_COUNT=132)
 
     def current_context(self):
         return SimpleNamespace(get_memory_info=lambda: SimpleNamespace(free=self.memory, total=2 * self.memory))
@@ -107,7 +109,7 @@ class Cuda:
         made = np.empty(shape, dtype)
         self.log.append(("allocate", made.nbytes))
         if self.limit is not None and made.nbytes > self.limit:
-            raise DriverError(2)
+            raise DriverError("OUT_OF_MEMORY")
         return DeviceArray(made, None if stream is None else stream.handle)
 
     def to_device(self, x, stream=None):
@@ -119,32 +121,9 @@ class Cuda:
             stream.queue(lambda: np.copyto(made.host, given))
         return made
 
-    def from_cuda_array_interface(self, found, owner=None, sync=True):
-        assert not sync
-        self.owners.append(owner)
-        shown = {**found, "version": 3, "data": (found["data"][0], False)}
-        shown.pop("stream", None)
-        return DeviceArray(np.asarray(SimpleNamespace(__array_interface__=shown, owner=owner)))
-
-    # kernels in Python, one point after the other
-
     def grid(self, axes):
-        return self._point
-
-    def jit(self, kernel):
-        def configured(configuration):
-            _, _, stream = configuration
-
-            def launch(*arrays):
-                def run():
-                    for self._point in range(arrays[-1] + 3):  # the last block has threads without a point
-                        kernel(*arrays)
-
-                stream.queue(run)
-
-            return launch
-
-        return type("Jitted", (), {"__getitem__": lambda _, configuration: configured(configuration)})()
+        """The number of the thread that runs, for kernels in Python."""
+        return self.thread
 
 
 class Core:
@@ -181,6 +160,25 @@ def compiled(body, layouts):
         arrays = [at(x, body.dtype, n, size, letter) for x, size, letter in zip(pointers, sizes, layouts)]
         arrays += [at(x, np.int32, n) for x in pointers[len(sizes) :]]
         run(n, slice(0, n), *arrays)
+
+    return kernel
+
+
+def picking(name, dtype):
+    """Machine code of a kernel that picks points: the Python function, thread by thread."""
+    cuda = Cuda()
+    function = points.functions(cuda)[name]
+    real = ctypes.c_double if np.dtype(dtype) == np.float64 else ctypes.c_float
+    kinds = {"r": real, "i": ctypes.c_int64, "s": ctypes.c_int32}
+
+    def kernel(n, threads, *args):
+        letters = points.SIGNATURES[name][1:]
+        assert len(args) == len(letters)
+        given = [
+            x if letter == "n" else ctypes.cast(x, ctypes.POINTER(kinds[letter])) for x, letter in zip(args, letters)
+        ]
+        for cuda.thread in range(threads):
+            function(n, *given)
 
     return kernel
 

@@ -6,8 +6,8 @@ import types
 
 import pytest
 
-from fake_cuda import Core, Cuda, DeviceArray, compiled
-from wengert.cuda import availability, kernels
+from fake_cuda import Core, Cuda, DeviceArray, compiled, picking
+from wengert.cuda import availability, device, kernels, points
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -25,6 +25,9 @@ def core(monkeypatch):
     module = Core()
     binary = lambda body, cc, layouts: types.SimpleNamespace(code=compiled(body, layouts), entry="kernel")
     monkeypatch.setattr(kernels, "binary", binary)
+    picked = lambda name, dtype, cc: types.SimpleNamespace(code=picking(name, dtype), entry=name)
+    monkeypatch.setattr(points, "binary", picked)
+    monkeypatch.setattr(device, "_PICKING", {})
     monkeypatch.setitem(sys.modules, "cuda", types.ModuleType("cuda"))
     monkeypatch.setitem(sys.modules, "cuda.core", module)
     return module

@@ -10,16 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 import wengert as wg
+from fake_cuda import Cuda, DriverError
 from wengert.cuda import availability
-
-
-class DriverError(Exception):
-    def __init__(self, code, text):
-        super().__init__(code, text)
-        self.code = code
-
-    def __str__(self):
-        return f"[{self.code}] {self.args[1]}"
 
 
 class LinkerError(RuntimeError):
@@ -27,39 +19,13 @@ class LinkerError(RuntimeError):
 
 
 class Devices:
-    """The list of devices, which starts the driver."""
+    """The list of devices, where the driver does not start."""
 
-    def __init__(self, count=1, error=None):
-        self.count, self.error = count, error
+    def __init__(self, error):
+        self.error = error
 
     def __len__(self):
-        if self.error is not None:
-            raise self.error
-        return self.count
-
-
-def numba(devices=Devices(), capability=(9, 0), launch=None, simulator=False):
-    """A module in place of numba.cuda."""
-
-    def jit(kernel):
-        def run(x):
-            kernel(x)
-            if launch is not None:
-                raise launch
-
-        return {(1, 1): run}
-
-    return SimpleNamespace(
-        implementation="NVIDIA",
-        config=SimpleNamespace(ENABLE_CUDASIM=simulator),
-        gpus=devices,
-        get_current_device=lambda: SimpleNamespace(compute_capability=capability),
-        device_array=lambda n: [0.0] * n,
-        jit=jit,
-        synchronize=lambda: None,
-        runtime=SimpleNamespace(get_version=lambda: (13, 4)),
-        cudadrv=SimpleNamespace(driver=SimpleNamespace(get_version=lambda: (13, 0))),
-    )
+        raise self.error
 
 
 def at_start(text):
@@ -70,34 +36,36 @@ NOT_FOUND = at_start("\n\nCUDA driver library cannot be found.\nEnsure that a co
 NO_DEVICE = at_start("Call to cuInit results in CUDA_ERROR_NO_DEVICE (100)")
 DISABLED = at_start("\nCUDA is disabled due to setting NUMBA_DISABLE_CUDA=1 in the environment")
 BROKEN = at_start("Call to cuInit results in CUDA_ERROR_SYSTEM_NOT_READY (802)")
-NEWER_PTX = DriverError(222, "Call to cuLibraryLoadData results in CUDA_ERROR_UNSUPPORTED_PTX_VERSION")
 PIN = 'pip install "cuda-toolkit==13.0.*" "nvidia-nvjitlink==13.0.*", or a newer driver'
 
+#: a make-believe numba.cuda, what launching a kernel raises, the reason and the remedy
 CASES = {
-    "simulator": (numba(simulator=True), "simulator", "unset NUMBA_ENABLE_CUDASIM"),
-    "switched off": (numba(Devices(error=DISABLED)), "switched off", "unset it"),
-    "no driver": (numba(Devices(error=NOT_FOUND)), "driver library .* is missing", "--gpus all"),
-    "no device": (numba(Devices(error=NO_DEVICE)), "no GPU that this process may use", "CUDA_VISIBLE_DEVICES"),
-    "none listed": (numba(Devices(0)), "no GPU that this process may use", "CUDA_VISIBLE_DEVICES"),
-    "broken driver": (numba(Devices(error=BROKEN)), "does not start .*802", "nvidia-smi"),
-    "too old": (numba(capability=(7, 0)), "compute capability 7.0", "7.5 or higher"),
-    "newer PTX": (numba(launch=NEWER_PTX), "driver is of CUDA 13.0 .* of CUDA 13.4", PIN),
-    "linker": (numba(launch=LinkerError("[222] nvJitLink: unsupported")), "driver is of CUDA 13.0", PIN),
-    "other": (numba(launch=DriverError(999, "unknown")), "a kernel does not run .*999", "pip install"),
+    "simulator": (Cuda(simulator=True), None, "simulator", "unset NUMBA_ENABLE_CUDASIM"),
+    "switched off": (Cuda(devices=Devices(DISABLED)), None, "switched off", "unset it"),
+    "no driver": (Cuda(devices=Devices(NOT_FOUND)), None, "driver library .* is missing", "--gpus all"),
+    "no device": (Cuda(devices=Devices(NO_DEVICE)), None, "no GPU that this process may use", "CUDA_VISIBLE_DEVICES"),
+    "none listed": (Cuda(devices=()), None, "no GPU that this process may use", "CUDA_VISIBLE_DEVICES"),
+    "broken driver": (Cuda(devices=Devices(BROKEN)), None, "does not start .*802", "nvidia-smi"),
+    "too old": (Cuda(capability=(7, 0)), None, "compute capability 7.0", "7.5 or higher"),
+    "newer PTX": (Cuda(), DriverError("UNSUPPORTED_PTX_VERSION"), "driver is of CUDA 13.0 .* of CUDA 13.4", PIN),
+    "driver of 12": (Cuda(driver=(12, 8)), DriverError("INVALID_IMAGE"), "driver is of CUDA 12.8", "wengert[cuda12]"),
+    "linker": (Cuda(), LinkerError("nvJitLink: unsupported"), "driver is of CUDA 13.0", PIN),
+    "other": (Cuda(), DriverError("UNKNOWN"), "a kernel does not run .*UNKNOWN", "pip install"),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_cause_is_told_apart_and_says_what_to_do(name):
-    module, reason, fix = CASES[name]
+def test_each_cause_is_told_apart_and_says_what_to_do(name, core):
+    module, core.error, reason, fix = CASES[name]
     with pytest.raises(wg.errors.CudaUnavailable, match=reason) as caught:
         availability._check(module)
     assert fix in caught.value.fix
     assert str(caught.value) == f"{caught.value.reason}: {caught.value.fix}"
 
 
-def test_nothing_is_raised_where_a_kernel_runs():
-    availability._check(numba())
+def test_nothing_is_raised_where_a_kernel_runs(core):
+    availability._check(Cuda())
+    assert core.launches == [1]
 
 
 @pytest.mark.parametrize(

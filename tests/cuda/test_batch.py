@@ -11,7 +11,7 @@ import pytest
 
 import wengert as wg
 from fake_cuda import DeviceArray, DriverError, at
-from wengert.cuda import availability, device, interpreter
+from wengert.cuda import availability, device, interpreter, points
 
 
 def f(x):
@@ -127,6 +127,7 @@ def test_numbers_of_points_must_agree(target):
         (lambda p: wg.record(lambda d: d["a"], {"a": X[0]}).to_cuda(), TypeError, "argument 0 is a container"),
         (lambda p: wg.record(lambda x: {"a": x}, X[0]).to_cuda(), TypeError, "must return one array or number"),
         (lambda p: wg.record(lambda x: x > 0, X[0]).to_cuda(), TypeError, "dtype bool"),
+        (lambda p: wg.record(np.sin, X).jacobian().to_cuda(), TypeError, "a loop over the rows of a matrix"),
         (lambda p: wg.record(lambda n, x: x, X[0], args=(1.0,)).to_cuda(), None, ""),
         (lambda p: wg.record(lambda n, x: n * x, 3, args=(1.0,)).to_cuda(), None, ""),
         (lambda p: wg.record(lambda x, k=1.0: k * x, 3.0, kwargs={"k": 2.0}).to_cuda(), TypeError, "by position"),
@@ -432,13 +433,13 @@ def test_points_that_take_another_branch_raise(place, cuda):
 
 
 def test_an_error_after_which_nothing_runs_says_so(cuda, core):
-    core.error = DriverError(700)
-    with pytest.raises(RuntimeError, match=r"700.*nothing runs in this process: start another.*debug=True"):
+    core.error = DriverError("ILLEGAL_ADDRESS")
+    with pytest.raises(RuntimeError, match=r"ILLEGAL_ADDRESS.*nothing runs in this process: start another.*debug=True"):
         wg.record(f, X[0]).to_cuda()(X)
 
 
 def test_an_error_of_versions_says_what_to_install(cuda, core):
-    core.error = DriverError(222)
+    core.error = DriverError("UNSUPPORTED_PTX_VERSION")
     with pytest.raises(wg.errors.CudaUnavailable, match="of CUDA 13"):
         wg.record(f, X[0]).to_cuda()(X)
 
@@ -482,3 +483,14 @@ def test_without_numba_cuda_a_report_says_what_is_missing(monkeypatch):
     monkeypatch.setattr(availability, "numba_cuda", missing)
     with pytest.raises(wg.errors.CudaUnavailable, match="install it"):
         wg.record(f, X[0]).to_cuda().report()
+
+
+# ---- kernels that pick points
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", points.SIGNATURES)
+def test_kernels_that_pick_points_are_assembled_and_need_no_stack(name, dtype):
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install '.[cuda]'")
+    report = points.binary(name, dtype, (8, 0)).report
+    assert report.registers <= 40 and report.stack_bytes == 0

@@ -85,18 +85,18 @@ class Given:
         by_elements = (itemsize, *_in_order(self.shape[1:], self.shape[0] * itemsize))
         return "F" if not is_fixed and _alike(self.shape, strides, by_elements) else None
 
-    def rows(self, is_fixed: bool = False) -> dict:
-        """Where the elements lie, as of a matrix with a row for each point."""
-        shape = (1, *self.shape) if is_fixed else self.shape
-        given = self.value.get("strides") or _in_order(self.shape, self.dtype.itemsize)
-        step = _step(self.shape if is_fixed else self.shape[1:], given if is_fixed else given[1:], self.dtype.itemsize)
-        if step is None:
+    def rows(self, is_fixed: bool = False) -> tuple[int, int, int]:
+        """Elements of a point, and the steps, in elements, from point to point and from element to element."""
+        itemsize = self.dtype.itemsize
+        strides = self.value.get("strides") or _in_order(self.shape, itemsize)
+        shape, steps = (self.shape, strides) if is_fixed else (self.shape[1:], strides[1:])
+        step = _step(shape, steps, itemsize)
+        if step is None or any(s % itemsize for s in strides):
             raise ValueError(
-                f"an array on the device has shape {self.shape} and strides {given}, so that the elements of a point "
+                f"an array on the device has shape {self.shape} and strides {strides}, so that the elements of a point "
                 "are no row of equal steps: pass it in C order"
             )
-        strides = (0 if is_fixed else given[0], step)
-        return {**self.value, "shape": (shape[0], math.prod(shape[1:])), "strides": strides}
+        return math.prod(shape), 0 if is_fixed else strides[0] // itemsize, step // itemsize
 
 
 def _in_order(shape, itemsize):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import re
 from typing import Any
 
 from wengert.errors import CudaUnavailable
@@ -12,9 +13,8 @@ from wengert.errors import CudaUnavailable
 #: lowest compute capability for which current toolkits compile
 LOWEST = (7, 5)
 
-#: codes of the driver's errors
-_NO_DEVICE = 100
-_OTHER_PTX = 222  # of a later version than the driver reads
+#: what a driver says to machine code that is made for later ones
+_OTHER_VERSION = {"UNSUPPORTED_PTX_VERSION", "INVALID_IMAGE", "NO_BINARY_FOR_GPU", "SYSTEM_DRIVER_MISMATCH"}
 
 _INSTALL = 'pip install "wengert[cuda]" for drivers of CUDA 13 (580 or later), "wengert[cuda12]" for those of CUDA 12'
 
@@ -113,7 +113,7 @@ def _of_driver(error):
     text = _line(error)
     if "NUMBA_DISABLE_CUDA" in text:
         return CudaUnavailable("CUDA is switched off by NUMBA_DISABLE_CUDA=1", "unset it")
-    if code_of(error) == _NO_DEVICE or "NO_DEVICE" in text:
+    if name_of(error) == "NO_DEVICE":
         return _no_device()
     if "cannot be found" in text or "could not be found" in text:
         return CudaUnavailable(
@@ -131,15 +131,12 @@ def _no_device():
 
 
 def _try(cuda):
-    """Compile and run a kernel."""
-
-    def kernel(x):
-        x[0] = 1.0
-
-    x = cuda.device_array(1)
+    """Compile, load and run a kernel, in the way of all others."""
+    device = importlib.import_module("wengert.cuda.device")  # which stands on this module
     try:
-        cuda.jit(kernel)[1, 1](x)
-        cuda.synchronize()
+        device.try_out(cuda)
+    except CudaUnavailable:
+        raise
     except Exception as error:
         mismatch = of_versions(error, cuda)
         raise mismatch or CudaUnavailable(f"a kernel does not run ({_line(error)})", _INSTALL) from error
@@ -147,23 +144,21 @@ def _try(cuda):
 
 def of_versions(error: Exception, cuda: Any) -> CudaUnavailable | None:
     """What to say if an error comes of compilers that are newer than the driver; None for another error."""
-    text = str(error)
-    if not (code_of(error) == _OTHER_PTX or "UNSUPPORTED_PTX_VERSION" in text or type(error).__name__ == "LinkerError"):
+    if name_of(error) not in _OTHER_VERSION and type(error).__name__ != "LinkerError":
         return None
     driver, toolkit = _version(cuda.cudadrv.driver.get_version), _version(cuda.runtime.get_version)
+    pins = f'pip install "cuda-toolkit=={driver}.*" "nvidia-nvjitlink=={driver}.*"'
     return CudaUnavailable(
         f"the driver is of CUDA {driver} and does not load what the installed compilers, of CUDA {toolkit}, make "
         f"({_line(error)})",
-        f'pip install "cuda-toolkit=={driver}.*" "nvidia-nvjitlink=={driver}.*", or a newer driver',
+        f"{_INSTALL if driver[:3] != toolkit[:3] else pins}, or a newer driver",
     )
 
 
-def code_of(error: BaseException) -> int | None:
-    """The number of an error of the driver."""
-    try:
-        return int(error.code)  # type: ignore[attr-defined]
-    except (AttributeError, TypeError, ValueError):
-        return None
+def name_of(error: BaseException) -> str:
+    """What the driver calls an error, without CUDA_ERROR_; empty for another one."""
+    found = re.search(r"CUDA_ERROR_(\w+)", str(error))
+    return found[1] if found else ""
 
 
 def _version(get):

@@ -15,7 +15,7 @@ from wengert.cuda.calls import DTYPES, Batch, Fixed, Run
 from wengert.cuda.device import Device, Host, points_at_once
 from wengert.errors import GuardError
 from wengert.program.listing import kind_of
-from wengert.program.program import NotDerivable, Program, Result, Slot, refuse_traced
+from wengert.program.program import NotDerivable, Program, Result, Slot, Stacked, refuse_traced
 
 #: statements up to which a kernel is compiled; longer ones would take minutes, and are interpreted
 _LONGEST = 20_000
@@ -71,10 +71,10 @@ class Kernel:
         if self._dtype not in (None, *DTYPES):
             raise TypeError(f"to_cuda: dtype is float64 or float32, not {self._dtype}")
         points_at_once(1, 1, 1 << 30, chunk)  # is that a chunk?
-        self._program = _of_one_array(program)
         self._compile, self._chunk, self._debug, self._target = compile, chunk, debug, target
         self._name = program._name
         self._specs = _specs(program)
+        self._program = _of_one_array(program)
         self._result = _result(self._program)
         self._loaded: dict = {}
 
@@ -213,6 +213,11 @@ def first_of(indices: np.ndarray) -> str:
 def _specs(program):
     """What each argument was when it was recorded: (dtype, shape) of an array or number, or the key of what is none."""
     code, form = program._listing, program._form
+    if isinstance(program, Stacked):
+        raise NotDerivable(
+            f"to_cuda({program._name}): this program is a loop over the rows of a matrix: make a kernel of the program "
+            "of the function, and ask it for value_and_jacobian or hvp"
+        )
     if form.keywords or not form.templates:
         raise NotDerivable(f"to_cuda({program._name}): record it with all its arguments by position")
     found: list = []

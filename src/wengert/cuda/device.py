@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import math
 from collections.abc import Callable, Iterator
@@ -14,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.cuda import interpreter, kernels
+from wengert.cuda import interpreter, kernels, points
 from wengert.cuda.arrays import DEFAULT_STREAM, Given, bytes_of
-from wengert.cuda.availability import code_of, of_versions
+from wengert.cuda.availability import name_of, of_versions
 
 #: threads of a block: with 68 registers a thread 7 blocks of 128 fit on a multiprocessor, 3 of 256
 BLOCK = 128
@@ -27,10 +26,18 @@ SHARE = 0.8
 #: threads that a multiprocessor holds while it interprets, each of which has memory of its own
 _RESIDENT = 1024
 
-_OUT_OF_MEMORY = 2
-
 #: errors after which no other call of this process succeeds
-_STICKY = {700, 702, 710, 714, 715, 716, 717, 718, 719}
+_STICKY = {
+    "ILLEGAL_ADDRESS",
+    "LAUNCH_TIMEOUT",
+    "ASSERT",
+    "HARDWARE_STACK_ERROR",
+    "ILLEGAL_INSTRUCTION",
+    "MISALIGNED_ADDRESS",
+    "INVALID_ADDRESS_SPACE",
+    "INVALID_PC",
+    "LAUNCH_FAILED",
+}
 
 class OutOfMemory(Exception):
     """The device has no memory left; what was taken is given back before another try."""
@@ -81,10 +88,10 @@ def errors_explained(cuda: Any) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        code = code_of(error)
-        if code == _OUT_OF_MEMORY:
+        name = name_of(error)
+        if name == "OUT_OF_MEMORY":
             raise OutOfMemory from error
-        if code in _STICKY:
+        if name in _STICKY:
             raise RuntimeError(
                 f"the GPU stopped with an error ({error}), after which nothing runs in this process: start another; "
                 "kernels run behind the calls, so an earlier one may be the cause: debug=True waits for each"
@@ -124,10 +131,7 @@ class Device:
         letter = given.layout(is_fixed)
         if letter is not None:
             return given, letter
-        rows = self._matrix(given, is_fixed)
-        found = self.empty(rows.shape, given.dtype, stream)
-        self._call("copy", rows.shape[0], [rows, found], stream)
-        return found, "S" if is_fixed else "C"
+        return self._copy(given, is_fixed, stream), "S" if is_fixed else "C"
 
     def compiled(self, body: Any, layouts: str) -> Callable:
         """The kernel of a body, loaded; ``run(n, arrays, stream)`` launches it."""
@@ -185,27 +189,24 @@ class Device:
     def failures(self, status: Any, stream: Any) -> np.ndarray | None:
         """Numbers of guards, copied to the host if any is not 0."""
         found = self.to_device(np.zeros(1, np.int32), stream)
-        self._call("any_failed", status.shape[0], [status, found], stream)
+        self._pick("any_failed", np.float64, status.shape[0], stream, status, found)
         return self.copied(status, stream) if self.copied(found, stream)[0] else None
 
     def taken(self, given: Given, indices: np.ndarray, stream: Any) -> Any:
         """Some points of an array on the device, as an array in C order."""
         found = self.empty((len(indices), *given.shape[1:]), given.dtype, stream)
-        arrays = [self._matrix(given), self.to_device(indices, stream), self._matrix(Given(found, ""))]
-        self._call("take", len(indices), arrays, stream)
+        rows = given.rows()
+        self._pick("take", given.dtype, len(indices), stream, *rows, given, self.to_device(indices, stream), found)
         return found
 
     def put(self, result: Given, indices: np.ndarray, part: Given, chosen: np.ndarray, stream: Any) -> None:
         """Points of `part` that are chosen into their places among those of `result`."""
-        arrays = [self._matrix(result), self._matrix(part), *[self.to_device(x, stream) for x in (indices, chosen)]]
-        self._call("put", len(indices), arrays, stream)
+        rows = (*result.rows(), result, self.to_device(indices, stream))
+        self._pick("put", result.dtype, len(indices), stream, *rows, part, self.to_device(chosen, stream))
 
     def on_host(self, given: Given, stream: Any) -> np.ndarray:
         """A copy of an array on the device."""
-        rows = self._matrix(given, is_fixed=True)
-        found = self.empty(rows.shape, given.dtype, stream)
-        self._call("copy", 1, [rows, found], stream)
-        return self.copied(found, stream).reshape(given.shape)
+        return self.copied(self._copy(given, True, stream), stream)
 
     def wait(self, stream: Any) -> None:
         stream.synchronize()
@@ -213,48 +214,34 @@ class Device:
     def explained(self) -> Any:
         return errors_explained(self.cuda)
 
-    def _matrix(self, given, is_fixed=False):
-        """An array as Numba's kernels take it, with strides."""
-        return self.cuda.from_cuda_array_interface(given.rows(is_fixed), owner=given.owner, sync=False)
+    def _copy(self, given, is_fixed, stream):
+        """The same array in C order."""
+        found = self.empty(given.shape, given.dtype, stream)
+        n = 1 if is_fixed else given.shape[0]
+        self._pick("copy", given.dtype, n, stream, *given.rows(is_fixed), given, found)
+        return found
 
-    def _call(self, name, n, arrays, stream):
-        blocks, threads = grid_of(n)
-        _tools(self.cuda)[name][blocks, threads, stream](*arrays, n)
+    def _pick(self, name, dtype, n, stream, *args):
+        key = self.number, name, np.dtype(dtype)
+        if key not in _PICKING:
+            _PICKING[key] = self._loaded(points.binary(name, dtype, self._capability()))
+        _PICKING[key](grid_of(n), stream, n, *[x if isinstance(x, int) else _pointer(x) for x in args])
+
+
+def try_out(cuda: Any) -> None:
+    """Compile, load and run a kernel."""
+    machine = Device(cuda)
+    stream = machine.stream()
+    machine.failures(machine.to_device(np.zeros(1, np.int32), stream), stream)
+
+
+#: kernels that pick points, loaded, by device, name and dtype
+_PICKING: dict = {}
 
 
 def _pointer(x):
     """The address of the first element."""
     return x.pointer if isinstance(x, Given) else x.__cuda_array_interface__["data"][0]
-
-
-@functools.cache
-def _tools(cuda):
-    """Kernels that look for points and pick them, by name, made once."""
-
-    def any_failed(status, found, n):
-        p = cuda.grid(1)
-        if p < n and status[p] != 0:
-            found[0] = 1
-
-    def copy(rows, found, n):
-        p = cuda.grid(1)
-        if p < n:
-            for k in range(found.shape[1]):
-                found[p, k] = rows[p, k]
-
-    def take(rows, indices, found, n):
-        p = cuda.grid(1)
-        if p < n:
-            for k in range(found.shape[1]):
-                found[p, k] = rows[indices[p], k]
-
-    def put(rows, part, indices, chosen, n):
-        p = cuda.grid(1)
-        if p < n:
-            for k in range(part.shape[1]):
-                rows[indices[p], k] = part[chosen[p], k]
-
-    return {f.__name__: cuda.jit(f) for f in (any_failed, copy, take, put)}
 
 
 class Host:
