@@ -709,6 +709,21 @@ def test_the_least_value_has_the_derivative_of_the_envelope():
     assert wg.hessian(least, 0.7) == pytest.approx(H[1][1] + H[1][0] @ first, rel=1e-6)
 
 
+def test_polish_moves_the_point_of_the_derivative_and_not_the_value():
+    def solve(p, polish):
+        return optimize.minimize(valley, [0.5, 0.5], args=(p,), method="Nelder-Mead", polish=polish).x
+
+    _, first, _, _ = exact(mp_valley, (0.5, 0.5), 0.7)
+    error = {}
+    for polish in ("auto", True, False):
+        slope = wg.jacobian(solve)(0.7, polish)
+        error[polish] = np.max(np.abs(slope / first - 1))
+        value, _ = wg.jvp(functools.partial(solve, polish=polish), 0.7, 1.0)
+        assert np.array_equal(value, solve(0.7, "auto"))
+    assert error["auto"] < 1e-11 and error[True] < 1e-8
+    assert 1e-7 < error[False] < 1e-3
+
+
 def test_results_of_equations():
     def f(p):
         found = optimize.root(coupled, [0.5, 0.2], args=(p,))
