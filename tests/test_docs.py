@@ -85,6 +85,7 @@ DOCUMENTED = [
     "wengert.cuda.paths",
     "wengert.debug",
     "wengert.errors",
+    "wengert.implicit.solve",
     "wengert.program.program",
     "wengert.testing",
     "wengert.transforms.explain",

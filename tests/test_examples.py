@@ -94,6 +94,32 @@ def test_black_scholes_fails_when_a_greek_is_off(tmp_path, monkeypatch, capsys):
     assert "failed: vega, programs on arrays: off by" in capsys.readouterr().err
 
 
+def test_kepler_agrees_with_closed_forms_and_with_refits(tmp_path):
+    figure = tmp_path / "orbit.png"
+    text = run("kepler_orbit", figure)
+    for name in ("period, days", "eccentricity", "K, m/s"):
+        first, second = re.findall(rf"^{name}((?: +[-.\d]+)+)$", text, re.MULTILINE)
+        *_, off, digits = map(float, first.split())
+        assert abs(off) < 3 and digits >= 11
+        influence, refits, linear = map(float, second.split())
+        assert abs(influence - refits) < 1e-3 * abs(refits) + 1e-8 < abs(influence - linear)
+    assert_is_a_drawing(figure)
+
+
+def test_kepler_fails_with_another_jacobian_or_orbit(tmp_path, monkeypatch, capsys):
+    kepler = load("kepler_orbit")
+    monkeypatch.setattr(sys, "argv", ["kepler_orbit.py", "--figure", str(tmp_path / "orbit.png")])
+    closed_form = kepler.jacobian_in_closed_form
+    with monkeypatch.context() as changed:
+        changed.setattr(kepler, "jacobian_in_closed_form", lambda *args: closed_form(*args) * (1 + 1e-9))
+        assert kepler.main() == 1
+    assert "failed: Jacobian" in capsys.readouterr().err
+    t, v, error = kepler.observe()
+    monkeypatch.setattr(kepler, "observe", lambda: (t, v * 1.05, error))
+    assert kepler.main() == 1
+    assert "does not agree with the true orbit" in capsys.readouterr().err
+
+
 def test_the_data_of_thurber_are_those_of_nist():
     thurber = load("thurber")
     lines = (Path(__file__).parent / "data" / "nist_strd" / "Thurber.dat").read_text().splitlines()[60:]

@@ -4,6 +4,8 @@ Each derives from the built-in class one would expect, so that ordinary ``except
 A message says what happened, where, and what to write instead.
 """
 
+import numpy as np
+
 
 class UnsupportedFunctionError(TypeError):
     """A traced value reached a function that has no derivative rule.
@@ -67,6 +69,39 @@ class LevelError(ValueError):
     ... except wg.LevelError:
     ...     print("kept[0] belongs to a derivative that has ended: keep wg.stop_gradient(x) instead")
     kept[0] belongs to a derivative that has ended: keep wg.stop_gradient(x) instead
+    """
+
+
+class ConvergenceError(RuntimeError):
+    """A solver did not find what it was asked for, so the derivative of a solution does not exist.
+
+    `on_failure` of the solver's function says what else may happen: ``"warn"``, ``"nan"``.
+
+    Examples
+    --------
+    >>> import wengert as wg
+    >>> try:
+    ...     wg.implicit.root(lambda x: x * x + 1, 0.5)
+    ... except wg.ConvergenceError:
+    ...     print("x * x + 1 has no root")
+    x * x + 1 has no root
+    """
+
+
+class SingularJacobianError(np.linalg.LinAlgError):
+    """The equations do not determine the solution near itself, so it has no derivative.
+
+    At a double root, or where equations depend on each other.
+    ``on_singular="lstsq"`` gives the derivative of minimum norm, ``"nan"`` marks it.
+
+    Examples
+    --------
+    >>> import wengert as wg
+    >>> try:
+    ...     wg.grad(lambda p: wg.implicit.root(lambda x: (x - p) ** 2, 0.5))(1.0)
+    ... except wg.SingularJacobianError:
+    ...     print("p is a double root")
+    p is a double root
     """
 
 

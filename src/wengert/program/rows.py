@@ -27,7 +27,7 @@ def scattered(values, where, size):
     """Values added up at their places in an array of one axis."""
     if not np.size(values):
         return np.zeros(size, dtype=values.dtype)
-    found = np.bincount(np.ravel(where), weights=np.ravel(values), minlength=size)
+    found = np.bincount(np.ravel(where), np.ravel(values), size)
     return found if values.dtype == found.dtype else found.astype(values.dtype)
 
 
