@@ -136,9 +136,10 @@ class Binomial(Schedule):
         self.n, self.block = n, block
         self.ram = min(ram, slots)
         self.disk = slots - self.ram
-        self.price = 0
-        while self._most(slots, self.price) < n:
-            self.price += 1
+        ceiling = 1
+        while self._most(slots, ceiling) < n:
+            ceiling *= 2
+        self.price = bisect_left(range(ceiling), n, key=lambda price: self._most(slots, price))
         self.extra_steps = self.price * n - block * comb(slots + self.price, slots + 1)
 
     def _most(self, free, price):
