@@ -29,6 +29,7 @@ Stumm and Walther (2009), MultiStage approaches for optimal offline checkpointin
 Maddison (2024), Step-based checkpointing with high-level algorithmic differentiation. doi:10.1016/j.jocs.2024.102405
 """
 
+import itertools
 import sys
 from bisect import bisect_left
 from fractions import Fraction
@@ -84,9 +85,7 @@ class Schedule:
         return self.ram * state_bytes + self.block * tape_bytes
 
     def __iter__(self):
-        if self.n:
-            yield from sweep(self, 0, self.n, self._slot)
-        yield End()
+        return itertools.chain(sweep(self, 0, self.n, self._slot) if self.n else (), (End(),))
 
     def _slot(self, kept):
         """Slot of a state that is kept while `kept` others are.
@@ -153,8 +152,9 @@ class Binomial(Schedule):
     def right(self, steps, kept, price):
         """Steps of the right part of a stretch that is divided."""
         free = self.slots - kept  # for the stretch itself and its right part
-        if price == 1:  # most stretches
-            return min(max(steps - self.block, self.block), self.block * free)
+        if price == 1:  # most stretches, so without calls
+            most = self.block * free
+            return most if steps - self.block > most else max(steps - self.block, self.block)
         return min(max(steps - self._most(free, price - 2), self.block), self._most(free - 1, price))
 
 
