@@ -193,6 +193,15 @@ def test_block_counts_are_optimal_but_for_the_fall_of_a_room(memory, state, tape
         assert 0 <= schedule.extra_steps - fewest[steps] <= most, steps
 
 
+@pytest.mark.parametrize(
+    ("steps", "memory", "state", "tape", "disk"),
+    [(12, 100, 3, 7, 0), (30, 100, 3, 7, 0), (1000, 20, 1, 1, 0), (40, 150, 10, 30, 9), (400, 150, 10, 30, 99)],
+)
+def test_predicted_memory_is_what_is_used(steps, memory, state, tape, disk):
+    schedule = blocks(steps, memory, state, tape, disk=disk)
+    assert schedule.memory(state, tape) == simulate(schedule, state, tape).peak_bytes <= memory
+
+
 def test_equal_blocks_from_a_few_states():
     schedule = uniform(100, 7)
     done = simulate(schedule)
@@ -360,7 +369,7 @@ def test_the_end_comes_once():
 # ---- any schedule --------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=200, derandomize=True)
 @given(st.data())
 def test_any_plan_can_be_carried_out_within_its_budget(data):
     draw = lambda low, high: data.draw(st.integers(low, high))
@@ -377,7 +386,7 @@ def test_any_plan_can_be_carried_out_within_its_budget(data):
     )  # fmt: skip
     done = simulate(schedule, state, tape, end=steps)
     assert done.peak_ram <= min(schedule.ram, checkpoints or schedule.ram)
-    assert done.peak_disk * state <= (spill if spill is not True else done.peak_disk * state) if spill else True
+    assert spill is True or done.peak_disk * state <= (spill or 0)
     assert done.peak_bytes + work <= schedule.peak_bytes
     assert memory is None or schedule.peak_bytes <= memory
     if is_known:
@@ -387,8 +396,8 @@ def test_any_plan_can_be_carried_out_within_its_budget(data):
         assert schedule.factor == ((steps + done.advanced) / steps if steps else 1)
 
 
-@settings(deadline=None, max_examples=100, derandomize=True)
-@given(st.integers(1, 5000), st.integers(1, 30), st.integers(1, 20))
+@settings(deadline=None, max_examples=50, derandomize=True)
+@given(st.integers(1, 2000), st.integers(1, 30), st.integers(1, 20))
 def test_counts_of_schedules_too_long_for_programming(steps, slots, block):
     slots = max(slots, 3)
     schedule = schedules.Binomial(steps, slots, block=block)

@@ -85,7 +85,7 @@ def two_level(n, ram, disk):
 
 
 def blocks(n, memory, state_bytes, tape_bytes, work_bytes=0, ram=None, disk=0):
-    """The fewest extra steps there can be with states and tapes in `memory`, but for less than a room.
+    """The fewest extra steps there can be with states and tapes in `memory`, or at most the fall of a room more.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ C. *Prices.*
    `fewest` and `most`, and a stretch is divided so that both parts lie between theirs.
    With constant rooms this is the binomial schedule of Griewank and Walther, `most` a binomial coefficient and every
    decision a formula; with rooms that fall by one a slot it is the mixed schedule of Maddison.
-   Counts equal those of dynamic programming but for less than the fall of a room, where n divides badly.
+   Counts equal those of dynamic programming, or are above them by at most the fall of a room, where n divides badly.
 
 References
 ----------
