@@ -358,6 +358,21 @@ def test_the_end_may_come_at_any_step():
         assert simulate(known) == simulate(schedule)
 
 
+@pytest.mark.parametrize("budget", [{"checkpoints": 3}, {"memory": 40}, {"checkpoints": 1, "spill": 30}])
+def test_the_end_may_be_noticed_only_when_the_next_step_is_due(budget):
+    for steps in range(60):
+        schedule = plan(None, **budget, state_bytes=3, tape_bytes=5)
+        actions = []
+        for action in schedule:
+            if schedule.n is None and isinstance(action, Advance | Tape) and action.last > steps:
+                schedule.finalize(steps)
+                if action.first == steps:
+                    continue  # nothing of it is run
+                action = type(action)(action.first, steps)
+            actions.append(action)
+        simulate(Given(actions, steps, schedule.ram, schedule.disk))
+
+
 def test_the_end_comes_once():
     schedule = Online(3)
     schedule.finalize(7)
