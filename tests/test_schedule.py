@@ -511,9 +511,11 @@ def test_a_budget_that_is_too_small(n, budget, message):
 
 
 def test_what_fits_is_taped_at_once():
-    schedule = plan(10, memory=300, state_bytes=8, tape_bytes=30)
+    schedule = plan(10, memory=400, state_bytes=8, tape_bytes=30)
     assert list(schedule) == [Tape(0, 10), Reverse(0, 10), End()]
     assert (schedule.extra_steps, schedule.factor, schedule.slots, schedule.peak_bytes) == (0, 1.0, 0, 300)
+    unused = schedules.Blocks(3, [5, 5], disk=1)
+    assert (unused.ram, unused.disk) == (0, 0)
     assert list(plan(0, memory=300, state_bytes=8, tape_bytes=30)) == [End()]
 
 
