@@ -479,6 +479,12 @@ def test_the_judge_refuses(actions, message):
     assert str(refused.value) == message
 
 
+def test_the_judge_counts():
+    assert simulate(two_level(4, 2, 1), state_bytes=10, tape_bytes=1) == schedules.Counts(
+        advanced=3, taped=4, stores=1, loads=1, peak_ram=2, peak_disk=1, peak_tape=1, peak_bytes=21
+    )
+
+
 # ---- budgets, words ------------------------------------------------------------------------------
 
 
