@@ -479,6 +479,12 @@ def test_the_judge_refuses(actions, message):
     assert str(refused.value) == message
 
 
+def test_the_judge_counts():
+    assert simulate(two_level(4, 2, 1), state_bytes=10, tape_bytes=1) == schedules.Counts(
+        advanced=3, taped=4, stores=1, loads=1, peak_ram=2, peak_disk=1, peak_tape=1, peak_bytes=21
+    )
+
+
 # ---- budgets, words ------------------------------------------------------------------------------
 
 
@@ -511,9 +517,11 @@ def test_a_budget_that_is_too_small(n, budget, message):
 
 
 def test_what_fits_is_taped_at_once():
-    schedule = plan(10, memory=300, state_bytes=8, tape_bytes=30)
+    schedule = plan(10, memory=400, state_bytes=8, tape_bytes=30)
     assert list(schedule) == [Tape(0, 10), Reverse(0, 10), End()]
     assert (schedule.extra_steps, schedule.factor, schedule.slots, schedule.peak_bytes) == (0, 1.0, 0, 300)
+    unused = schedules.Blocks(3, [5, 5], disk=1)
+    assert (unused.ram, unused.disk) == (0, 0)
     assert list(plan(0, memory=300, state_bytes=8, tape_bytes=30)) == [End()]
 
 
