@@ -55,6 +55,7 @@ class build_ext(_build_ext):
             self.extensions,
             force=self.force,
             quiet=self.verbose == 0,
+            build_dir=self.build_temp if self.cython_c_in_temp else None,
             include_path=["src"],
             compiler_directives=self.cython_directives,
         )
