@@ -62,4 +62,5 @@ class build_ext(_build_ext):
         sources = {ext.name: ext.sources for ext in translated}
         for ext in self.extensions:
             ext.sources = sources[ext.name]
+        self.cython_c_in_temp = 0  # they are there
         self.extensions.sort(key=lambda ext: -os.path.getsize(ext.sources[0]))  # no long one comes last, alone
