@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         value_and_grad,
         vjp,
     )
+    from wengert.checkpointing.run import checkpoint, loop
     from wengert.core.levels import passive
     from wengert.debug import detect_nan, probe
     from wengert.errors import (
@@ -66,6 +67,8 @@ _HOMES = {
     "record": "api",
     "Program": "program.program",
     "clear_caches": "api",
+    "checkpoint": "checkpointing.run",
+    "loop": "checkpointing.run",
     "passive": "core.levels",
     "compare": "testing",
     "detect_nan": "debug",
@@ -93,6 +96,7 @@ __all__ = [
     "StaleProgramError",
     "TracedValueError",
     "UnsupportedFunctionError",
+    "checkpoint",
     "clear_caches",
     "compare",
     "compile",
@@ -108,6 +112,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "loop",
     "passive",
     "primitive",
     "probe",
@@ -122,7 +127,7 @@ def __getattr__(name):
     home = _HOMES.get(name)
     if home is not None:
         value = getattr(_import_module(f"wengert.{home}"), name)
-    elif name in ("numpy", "errors", "testing"):
+    elif name in ("numpy", "errors", "testing", "checkpointing"):
         value = _import_module(f"wengert.{name}")
     else:
         raise AttributeError(f"module 'wengert' has no attribute {name!r}")
@@ -131,4 +136,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return [*globals(), *_HOMES, "numpy", "errors", "testing"]
+    return [*globals(), *_HOMES, "checkpointing", "numpy", "errors", "testing"]

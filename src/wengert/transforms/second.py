@@ -54,6 +54,7 @@ class Hessian(Derivative):
         if mode not in _MODES:
             raise ValueError(f"hessian: mode is one of {', '.join(map(repr, _MODES))}, not {mode!r}")
         self.mode = mode
+        self._has_loops = False  # f, as some call found
 
     def __repr__(self):
         made = super().__repr__()
@@ -64,8 +65,12 @@ class Hessian(Derivative):
 
     def _record(self, args, kwargs):
         """Recorded to be swept; inside of another derivative, and in other modes, a derivative of a derivative."""
-        if self.mode in ("auto", "mixed") and not running.get():
-            return super()._record(args, kwargs)
+        if self.mode in ("auto", "mixed") and not running.get() and not self._has_loops:
+            run = super()._record(args, kwargs)
+            if not run.tape.has_loops:
+                return run
+            self._has_loops = True  # their steps are swept in one direction only
+            run.close()
         return self._composed(args, kwargs)
 
     def _composed(self, args, kwargs):
@@ -168,10 +173,11 @@ class HVP(Operator):
     def __call__(self, x, v, *args, **kwargs):
         args = (x, *args)
         if running.get():  # inside of another derivative
-            gradient = Gradient(self.f, self.argnums)
-            return JVP(gradient, self.argnums)(x, v, *args[1:], **kwargs)[1]
+            return self._composed(args, v, kwargs)
         run = self._record(args, kwargs)
         try:
+            if run.tape.has_loops:  # their steps are swept in one direction only
+                return self._composed(args, v, kwargs)
             check_single_number(run, "wengert.linearize(f, x)")
             single = self._single
             seeds = self._seeds(run, args, v)
@@ -181,6 +187,10 @@ class HVP(Operator):
             return assemble_inputs(run, found, single)
         finally:
             run.close()
+
+    def _composed(self, args, v, kwargs):
+        gradient = Gradient(self.f, self.argnums)
+        return JVP(gradient, self.argnums)(args[0], v, *args[1:], **kwargs)[1]
 
     def _seeds(self, run, args, v):
         """Leaves of `v`, which has the form of the differentiated arguments."""
