@@ -332,11 +332,9 @@ class _Walk(_Replay):
 
     def call(self, operands: list) -> list:
         """Leaves after a step, each in memory of its own."""
-        state = self.step(self.form.restore(operands), *self.args)
-        form = Form(state)
-        if form != self.form:
+        leaves = self.form.leaves(self.step(self.form.restore(operands), *self.args))
+        if leaves is None:
             raise ValueError(f"{self.name}: the step returned a state of another form than it was given")
-        leaves = self.form.leaves(state)
         check_same(self.form.names, operands, leaves, self.name)
         return [own(leaf) for leaf in leaves]
 

@@ -27,11 +27,6 @@ class Form:
         self.names: list[str] = []
         self._shape, self._build = self._taken(state, "")
 
-    def __eq__(self, other):
-        return isinstance(other, Form) and self._shape == other._shape
-
-    __hash__ = None
-
     def _taken(self, x, name):
         found = _children(x)
         if found is None:
@@ -50,20 +45,22 @@ class Form:
         restore, parts = build
         return restore([self._made(part, leaves) for part in parts])
 
-    def leaves(self, x: Any) -> list:
-        """Leaves of a container of this form."""
-        found = []
-        _collect(x, found)
-        return found
+    def leaves(self, x: Any) -> list | None:
+        """Leaves of a container of this form; None if it is of another."""
+        found: list = []
+        return found if _collect(x, self._shape, found) else None
 
 
-def _collect(x, found):
+def _collect(x, shape, found):
     children = _children(x)
-    if children is None:
+    if children is None or shape is None:
         found.append(x)
-        return
-    for item in children[0]:
-        _collect(item, found)
+        return children is None and shape is None
+    kind, keys, parts = shape
+    items, _, others = children
+    if type(x) is not kind or tuple(others) != keys:
+        return False
+    return all([_collect(item, part, found) for item, part in zip(items, parts)])
 
 
 def _children(x) -> tuple[list, Callable, Any] | None:
@@ -98,9 +95,10 @@ def own(x: Any) -> Any:
 def check_same(names: list, before: list, after: list, name: str) -> None:
     """Raise unless two states have leaves of the same shapes."""
     for where, old, new in zip(names, before, after):
-        if is_number(old) and is_number(new) and np.shape(old) != np.shape(new):
+        shapes = getattr(old, "shape", ()), getattr(new, "shape", ())
+        if shapes[0] != shapes[1] and is_number(old) and is_number(new):
             raise ValueError(
-                f"{name}: {where} has shape {np.shape(new)} after the step and {np.shape(old)} before it: "
+                f"{name}: {where} has shape {shapes[1]} after the step and {shapes[0]} before it: "
                 "the shapes of a state may not change"
             )
 

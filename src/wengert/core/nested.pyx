@@ -418,6 +418,9 @@ cdef class ListTail:
         self.buffers.append((<ArrayVar>x).buffer)
         return x
 
+    def next_step(self):
+        """See the list."""
+
     def pull_tail(self, list inputs, list outputs, list cotangents):
         """See `wengert.core.pullback.pull_tail`."""
         cdef List list = self.list
