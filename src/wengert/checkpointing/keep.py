@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import weakref
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,13 @@ class Slots:
         self._folder = None
         if spill is not None and schedule.disk:
             os.makedirs(spill, exist_ok=True)
-            self._folder = tempfile.TemporaryDirectory(prefix="wengert-", dir=spill)
+            self._folder = tempfile.mkdtemp(prefix="wengert-", dir=spill)
+            self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+
+    def close(self):
+        """Remove the folder; nothing is kept."""
+        if self._folder is not None:
+            self._remove()
 
     def carry_out(self, action, hand):
         """Store, load or free a state; gives the state in hand."""
@@ -37,7 +45,7 @@ class Slots:
 
     def _put(self, slot, state):
         if self._folder is not None and slot >= self._ram:
-            return _File(os.path.join(self._folder.name, f"{slot}.npz"), state)
+            return _File(os.path.join(self._folder, f"{slot}.npz"), state)
         state.is_own = False
         return state
 

@@ -272,7 +272,7 @@ class _Replay:
     def __init__(self, name: str, step: Callable, seen: list):
         self.name = name
         self.step = rebound(step) if running.get() else step
-        self.around = running.get()[:-1]
+        self.levels = running.get()
         self.errstate = np.geterr()
         self.generators = generators_of(step, seen)
 
@@ -280,7 +280,7 @@ class _Replay:
     def tail(self, recorder, entry: int, forgets: bool) -> Iterator:
         """A tail of the list in whose place it records."""
         tail = open_tail(recorder, entry, f"a step of {self.name} in {recorder.level.name}", forgets)
-        token = running.set((*self.around, tail.recorder))
+        token = running.set((*self.levels[:-1], tail.recorder))
         try:
             yield tail
         finally:
@@ -336,7 +336,11 @@ class _Walk(_Replay):
         if leaves is None:
             raise ValueError(f"{self.name}: the step returned a state of another form than it was given")
         check_same(self.form.names, operands, leaves, self.name)
-        return [own(leaf) for leaf in leaves]
+        return self.owned(leaves)
+
+    def owned(self, leaves: list) -> list:
+        """Leaves in memory of their own, into which a step may write traced values."""
+        return [var.clean(x) if self.levels and type(x) is np.ndarray and is_float(x) else x for x in map(own, leaves)]
 
     def goes_on(self, operands: list) -> bool:
         return self.cond is None or bool(self.cond(self.form.restore(operands), *self.args))
@@ -353,12 +357,21 @@ class _Walk(_Replay):
         self.history_form = Form(self.history_form.restore([var.plain(leaf) for leaf in leaves]))
         return [own(leaf) for leaf in leaves]
 
-    def history(self, rows: list) -> Any:
-        """What was collected, one leaf stacked after the other."""
-        form = self.history_form if callable(self.collect) else self.form
-        if not rows:
-            return form.restore([_stacked(leaf, []) for leaf in form.names])
-        return form.restore([_stacked(column[0], list(column)) for column in zip(*rows)])
+    def columns(self, rows: list, leaves: list) -> list:
+        """What was collected, each leaf stacked; `leaves` are those of the last state, where nothing was."""
+        if rows:
+            return [np.stack(column) if is_number(column[0]) else list(column) for column in zip(*rows)]
+        if callable(self.collect):
+            self.history_form = Form(None)
+            return [np.empty(0)]
+        return [np.empty((0, *np.shape(x))) if is_number(x) else [] for x in leaves]
+
+    def result(self, leaves: list, columns: list | None) -> Any:
+        """What the loop returns."""
+        state = self.form.restore(leaves)
+        if columns is None:
+            return state
+        return state, (self.history_form if callable(self.collect) else self.form).restore(columns)
 
     # -- all steps at once
 
@@ -366,7 +379,7 @@ class _Walk(_Replay):
         """Run the steps as they are; what is running records what it will."""
         levels = running.get()
         recorder = levels[-1] if levels and type(levels[-1]) in (Tape, List) else None
-        operands = [own(leaf) for leaf in self.form.leaves(state)]
+        operands = self.owned(self.form.leaves(state))
         rows = []
         k = 0
         with self.bar(n, "forwards") as advance:
@@ -384,8 +397,7 @@ class _Walk(_Replay):
                 advance(1)
         if recorder is not None:
             recorder.next_step()
-        state = self.form.restore(operands)
-        return state if self.collect is None else (state, self.history(rows))
+        return self.result(operands, None if self.collect is None else self.columns(rows, operands))
 
     def _check_program(self, recorder, before, n):
         entries = (recorder.size - before) * (n or 0)
@@ -410,11 +422,11 @@ class _Walk(_Replay):
     def operands(self, tail, state: _State, k: int | None) -> list:
         """A state in hand as the operands of step k, traced where that step had them so; of None untraced."""
         found = state.leaves if state.is_own else [own_copy(leaf) for leaf in state.leaves]
-        if k is None:
-            return [var.clean(x) if type(x) is np.ndarray and is_float(x) else x for x in found]
+        traced = [False] * len(found) if k is None else self.traced_at(k)
         return [
-            independent(tail, np.float64(x) if type(x) is float else x, True) if is_traced else x
-            for x, is_traced in zip(found, self.traced_at(k))
+            independent(tail, np.float64(x) if type(x) is float else x, True) if is_traced
+            else var.clean(x) if type(x) is np.ndarray and is_float(x) else x
+            for x, is_traced in zip(found, traced)
         ]
 
     def traced_at(self, k: int) -> list:
@@ -519,13 +531,6 @@ def _is_of(x, tail) -> bool:
     return var.is_var(x) and var.level_of(x) is tail.level
 
 
-def _stacked(first, column):
-    """One leaf of a history."""
-    if not is_number(first):
-        return column
-    return np.stack(column) if len(column) else np.empty(0)
-
-
 class _Entry:
     """The entry of a loop on a list: the states that are kept of it, and its sweep."""
 
@@ -542,20 +547,22 @@ class _Entry:
     def measured(self, k: int) -> dict:
         """Bytes of a state with k tangents, of the tape of its first step, and of what a sweep works on."""
         walk, recorder = self.walk, self.recorder
-        place = global_place()
+        places = global_generator().get_state()
+        before = global_place()
         with walk.again(), walk.tail(recorder, -1, True) as tail:
             start = walk.operands(tail, self.initial, 0)
             operands = walk.call(start)
             tape, work = tail.held(), 8 * (1 + k) * tail.elements
             self.elements = tail.elements + tail.size
             size = size_of([var.lower(x, tail.level) for x in operands], k)
-        if place != global_place() and global_generator() not in walk.generators:
+        if before != global_place() and global_generator() not in walk.generators:
             warnings.warn(
                 f"{walk.name}: the step draws from NumPy's global random generator; it is put back when steps are run "
                 "again, whatever else draws from it: put a numpy.random.Generator into the state",
                 stacklevel=4,
             )
             walk.generators.append(global_generator())
+            global_generator().set_state(places)
             self.initial = walk.start(self.initial.leaves)
         return {"state_bytes": size, "tape_bytes": tape, "work_bytes": 6 * size + work}
 
@@ -582,30 +589,19 @@ class _Entry:
                 final, _ = walk.first_run(recorder, self.initial, 0, self.n, rows)
             else:
                 final, self.n = walk.first_run(recorder, self.initial, 0, 1 << 62, rows)
-        values = final.leaves if final.is_own else [own_copy(x) for x in final.leaves]
+        values = [x if final.is_own else own_copy(x) for x in final.leaves]
         self.is_traced = [*walk.traced_at(self.n)]
         if rows is not None:
-            self.columns = len(values)
-            columns = [list(column) for column in zip(*[row for row, _ in rows])]
-            values += [_stacked(column[0], column) for column in columns]
-            self.is_traced += [any(column) for column in zip(*[traced for _, traced in rows])]
-            if not rows:
-                return self._restored(values)
+            columns = walk.columns([row for row, _ in rows], values)
+            values += columns
+            self.is_traced += [any(column) for column in zip(*[traced for _, traced in rows])] or [False] * len(columns)
         traced = [np.float64(x) if type(x) is float else x for x, t in zip(values, self.is_traced) if t]
         if traced:
             operands = iter(append(traced))
             values = [next(operands) if t else x for x, t in zip(values, self.is_traced)]
         self.plain = [None if t else own_copy(x) for x, t in zip(final.leaves, self.is_traced)]
-        return self._restored(values)
-
-    def _restored(self, values):
-        walk = self.walk
-        count = len(walk.form.names)
-        state = walk.form.restore(values[:count])
-        if walk.collect is None:
-            return state
-        form = walk.history_form if callable(walk.collect) else walk.form
-        return state, form.restore(values[count:] if len(values) > count else [np.empty(0)] * len(form.names))
+        count = len(final.leaves)
+        return walk.result(values[:count], None if rows is None else values[count:])
 
     # -- actions
 
@@ -674,6 +670,7 @@ class _Entry:
                     else:
                         hand = slots.carry_out(action, hand)
                     action = next(actions)
+            slots.close()
         return [c for c, t in zip(cotangents, walk.traced_at(0)) if t]
 
 

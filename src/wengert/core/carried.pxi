@@ -58,7 +58,7 @@ cdef int enter(Buffer buffer, Level level, cnp.ndarray view) except -1:
     if level.kind == FORWARD:
         give_tangents(buffer, level, view)
     else:
-        buffer.born = level.recorder.size
+        buffer.born = level.recorder.birth
     return 0
 
 

@@ -42,7 +42,7 @@ cdef class Buffer:                      # memory of a traced array, and its adjo
     cdef Block shadow                   # k directions of `span` bytes; None: the adjoint is 0
     cdef Level level                    # None: clean, a constant so far
     cdef int32_t id                     # number among the buffers with scalar entries, or -1
-    cdef int32_t born                   # entry that made it; 0 where none did
+    cdef int32_t born                   # entry that made it, counted from 1; 0 where none did
     cdef bint written                   # something was stored into it
     cdef object escaped                 # where its ndarray was handed out, or None
     cdef object under                   # in a nested derivative: what it is around it, a buffer or a scalar

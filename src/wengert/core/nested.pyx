@@ -115,7 +115,7 @@ cdef class List:
     def independent(self, value, owned=False):
         """A traced copy of an array or number, in which derivatives are taken; `owned`: nobody else refers to it."""
         x = wrap(self.level, value if owned else own_copy(value))
-        (<ArrayVar>x).buffer.born = <int>len(self.entries)
+        (<ArrayVar>x).buffer.born = self.birth
         return x
 
     def record(self, row, args, kwargs, operands, y, index_map):
@@ -139,7 +139,7 @@ cdef class List:
 
     cdef result(self, Entry entry, y):
         cdef ArrayVar x = wrap(self.level, y)
-        x.buffer.born = <int>len(self.entries)
+        x.buffer.born = <int>len(self.entries) + 1
         entry.out = x.buffer
         entry.view = x.v
         entry.y = y
@@ -165,7 +165,7 @@ cdef class List:
         """Write into a view (or at an advanced index of it), keeping what it overwrites."""
         cdef Entry entry = Entry.__new__(Entry)
         cdef Buffer under = <Buffer>buffer.under
-        if self.tail is not None and buffer.born < self.tail.mark:
+        if self.tail is not None and buffer.born <= self.tail.mark:
             raise LevelError(outside_message(self.level))
         entry.under = under
         entry.out = buffer
@@ -185,6 +185,11 @@ cdef class List:
         """What is recorded from here on, until it is cut; `entry`: the loop that is swept, or -1."""
         return ListTail(self, entry, name, forgets)
 
+    @property
+    def birth(self):
+        """Number of a buffer that no entry makes: in a tail, one of its own."""
+        return 0 if self.tail is None else len(self.entries) + 1
+
     def add_loop(self, compute, list inputs, list values):
         """See `wengert.core.pullback.add_loop`."""
         cdef Entry entry = Entry.__new__(Entry)
@@ -192,6 +197,8 @@ cdef class List:
         entry.y = compute
         entry.sources = [(0, -1, (<ArrayVar>x).buffer, (<ArrayVar>x).v) for x in inputs]
         outputs = [self.independent(value, True) for value in values]
+        for x in outputs:
+            (<ArrayVar>x).buffer.born = <int>len(self.entries) + 1
         entry.args = tuple([((<ArrayVar>x).buffer, (<ArrayVar>x).v) for x in outputs])
         self.append(entry)
         self.has_loops = True
@@ -384,7 +391,6 @@ cdef class ListTail:
         self.name = name
         self.forgets = forgets
         self.buffers = []
-        list.entries.append(None)   # what was made before the mark is told by its number
         self.mark = len(list.entries)
         self.gap = self.mark if entry < 0 else entry
         list.tail = self
@@ -444,7 +450,7 @@ cdef class ListTail:
                 born = (<Buffer>source[2]).born
                 tail = self
                 while tail is not None:
-                    if tail.gap <= born < tail.mark:
+                    if tail.gap < born <= tail.mark:
                         raise ReplayMismatchError(gone_message(self.name))
                     tail = tail.before
 
@@ -460,7 +466,7 @@ cdef class ListTail:
             if buffer is not None:          # of a loop
                 (<Buffer>buffer).level = past
                 list.adjoints.pop(id(buffer), None)
-        del list.entries[self.mark - 1:]
+        del list.entries[self.mark:]
         list.tail = self.before
 
 

@@ -228,7 +228,7 @@ def add_loop(recorder, compute, list inputs, list values, Py_ssize_t elements):
     outputs = [independent(tape, value, True) for value in values]
     for x in outputs:
         if type(x) is ArrayVar:
-            (<ArrayVar>x).buffer.born = born
+            (<ArrayVar>x).buffer.born = born + 1
     node.args = tuple([place_of(x) for x in outputs])
     tape.has_loops = True
     tape.elements += elements

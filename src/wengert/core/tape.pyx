@@ -909,7 +909,7 @@ cdef class Tape:
             if op == WG_INPUT or op == WG_TARGET:
                 continue
             elif op == WG_LOAD:
-                gone = a < self.buffers_mark and self.is_gone((<Buffer>self.buffers[a]).born)
+                gone = a < self.buffers_mark and self.is_gone((<Buffer>self.buffers[a]).born - 1)
             elif op == WG_STORE:
                 gone = self.is_gone(a)
             elif op == WG_NODE:
@@ -936,10 +936,10 @@ cdef class Tape:
         if self.is_gone(node.aslot) or self.is_gone(node.bslot):
             return True
         for buffer in (node.abuf, node.bbuf):
-            if buffer is not None and self.is_gone(buffer.born):
+            if buffer is not None and self.is_gone(buffer.born - 1):
                 return True
         for _, _, found, _, slot in node.sources or ():
-            if self.is_gone(slot) if found is None else self.is_gone((<Buffer>found).born):
+            if self.is_gone(slot) if found is None else self.is_gone((<Buffer>found).born - 1):
                 return True
         return False
 

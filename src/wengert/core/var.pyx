@@ -509,7 +509,7 @@ cdef object result(Tape tape, Node node, object y):
     if not cnp.PyArray_IS_C_CONTIGUOUS(array) and 0 in y.strides:
         array = <cnp.ndarray>array.copy()       # one place for many elements could have one adjoint only
     buffer = new_buffer(array, tape.level)
-    buffer.born = <int32_t>tape.n
+    buffer.born = <int32_t>tape.n + 1
     node.out = buffer
     node.y = array
     tape.add_node(node, 0.0)
@@ -1263,7 +1263,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
     if isinstance(value, (list, tuple)):
         value = dispatch.stacked(value)
     tape = tape_of(buffer)
-    level = inner(buffer.level, level_of(value))
+    level = inner(standing(buffer.level), level_of(value))
     if level is not None and (cnp.PyArray_ISCOMPLEX(view) or (type(value) is ArrayVar and is_complex(value))):
         if level.kind != FORWARD or level.depth > 0:
             raise dispatch.dtype_error(None, np.dtype(complex), level)
