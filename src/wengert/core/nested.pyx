@@ -187,8 +187,8 @@ cdef class List:
 
     @property
     def birth(self):
-        """Number of a buffer that no entry makes: in a tail, one of its own."""
-        return 0 if self.tail is None else len(self.entries) + 1
+        """The number `born` of a buffer that no entry makes: in a tail, one of its own."""
+        return 0 if self.tail is None else len(self.entries)
 
     def add_loop(self, compute, list inputs, list values):
         """See `wengert.core.pullback.add_loop`."""
@@ -392,6 +392,7 @@ cdef class ListTail:
         self.forgets = forgets
         self.buffers = []
         self.mark = len(list.entries)
+        list.entries.append(None)   # stands for what makes the inputs
         self.gap = self.mark if entry < 0 else entry
         list.tail = self
 
