@@ -84,7 +84,9 @@ PROGRAMS = {
     "dataclass": (leapfrog, lambda x: Body(x, np.zeros(3)), lambda b: np.sum(b.place * b.speed)),
     "dict, and an integer": (two_fields, lambda x: {"u": x, "v": np.ones(3), "count": 0}, lambda s: np.sum(s["u"])),
     "parameters in the state": (
-        with_params, lambda x: (np.ones(3), {"rate": x}), lambda s: np.sum(s[0] ** 2) + s[1]["rate"][0],
+        with_params,
+        lambda x: (np.ones(3), {"rate": x}),
+        lambda s: np.sum(s[0] ** 2) + s[1]["rate"][0],
     ),
     "elements": (by_elements, lambda x: x * x, lambda u: u[0] * u[2]),
     "branches": (branching, lambda x: x, np.sum),
@@ -361,8 +363,11 @@ def test_calls():
     assert f(w, X) == plain(w, X)
     for i in (0, 1):
         np.testing.assert_array_equal(wg.grad(f, w, args=(X,), argnums=i), wg.grad(plain, w, args=(X,), argnums=i))
-    np.testing.assert_allclose(wg.hessian(f, X, args=(w,), argnums=1) if 0 else wg.hessian(lambda x: f(w, x), X),
-                               wg.hessian(lambda x: plain(w, x), X), rtol=1e-11)
+    np.testing.assert_allclose(
+        wg.hessian(f, X, args=(w,), argnums=1) if 0 else wg.hessian(lambda x: f(w, x), X),
+        wg.hessian(lambda x: plain(w, x), X),
+        rtol=1e-11,
+    )
 
 
 # ---- lengths, conditions, histories
@@ -418,8 +423,9 @@ def test_histories(collect, options):
 
     def weigh(history):
         parts = history.values() if callable(collect) else history
-        return sum([np.sum(part**2 * (1 + np.arange(len(part))).reshape(-1, *[1] * (np.ndim(part) - 1)))
-                    for part in parts])
+        return sum(
+            [np.sum(part**2 * (1 + np.arange(len(part))).reshape(-1, *[1] * (np.ndim(part) - 1))) for part in parts]
+        )
 
     def f(x):
         last, history = wg.loop(step, (x, x**2), N, args=(x,), collect=collect, **options)
@@ -508,14 +514,14 @@ def test_random_generators_are_put_back(where):
 
 def test_the_global_generator_is_put_back():
     def f(x):
-        np.random.seed(3)
-        u = wg.loop(lambda u: u * (1 + 0.1 * np.random.rand()), x, 6, checkpoints=2)
+        np.random.seed(3)  # noqa: NPY002
+        u = wg.loop(lambda u: u * (1 + 0.1 * np.random.rand()), x, 6, checkpoints=2)  # noqa: NPY002
         return np.sum(u)
 
     with pytest.warns(UserWarning, match="global random generator"):
         found = wg.grad(f, X)
     np.random.seed(3)
-    np.testing.assert_allclose(found, np.prod(1 + 0.1 * np.random.rand(6)), rtol=1e-14)
+    np.testing.assert_allclose(found, np.prod(1 + 0.1 * np.random.rand(6)), rtol=1e-14)  # noqa: NPY002
 
 
 # ---- errors

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+import wengert.numpy  # noqa: F401  (makes NumPy's functions known to the rebinding of code)
 from wengert.checkpointing import schedule as schedules
 from wengert.checkpointing.keep import Slots
 from wengert.checkpointing.state import (
@@ -249,9 +250,7 @@ def _schedule(walk, recorder, entry, n, k, checkpoints, memory, spill):
         raise ValueError(f"wengert.loop: checkpoints is a number of states, at least 1, not {checkpoints!r}")
     sizes = entry.measured(k)
     try:
-        return schedules.plan(
-            n, checkpoints=checkpoints, memory=room, spill=None if spill is None else True, **sizes
-        )
+        return schedules.plan(n, checkpoints=checkpoints, memory=room, spill=None if spill is None else True, **sizes)
     except ValueError as error:
         raise ValueError(f"wengert.loop: {error}") from None
 
@@ -383,7 +382,7 @@ class _Walk(_Replay):
         rows = []
         k = 0
         with self.bar(n, "forwards") as advance:
-            while (k < n if n is not None else self.goes_on(operands)):
+            while k < n if n is not None else self.goes_on(operands):
                 if recorder is not None:
                     recorder.next_step()
                     before = recorder.size
@@ -424,8 +423,11 @@ class _Walk(_Replay):
         found = state.leaves if state.is_own else [own_copy(leaf) for leaf in state.leaves]
         traced = [False] * len(found) if k is None else self.traced_at(k)
         return [
-            independent(tail, np.float64(x) if type(x) is float else x, True) if is_traced
-            else var.clean(x) if type(x) is np.ndarray and is_float(x) else x
+            independent(tail, np.float64(x) if type(x) is float else x, True)
+            if is_traced
+            else var.clean(x)
+            if type(x) is np.ndarray and is_float(x)
+            else x
             for x, is_traced in zip(found, traced)
         ]
 

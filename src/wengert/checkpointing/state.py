@@ -60,7 +60,7 @@ def _collect(x, shape, found):
     items, _, others = children
     if type(x) is not kind or tuple(others) != keys:
         return False
-    return all([_collect(item, part, found) for item, part in zip(items, parts)])
+    return all(_collect(item, part, found) for item, part in zip(items, parts))
 
 
 def _children(x) -> tuple[list, Callable, Any] | None:

@@ -60,6 +60,7 @@ cdef class Node:                        # an array entry: one primitive, its ope
     cdef dict kwargs
     cdef list sources                   # and which of them are traced: (position, item, buffer, view, slot)
     cdef object key                     # index of a gather or a store; the map of a rearrangement; caller of a guard
+    cdef bint is_first                  # of a store: the array was clean before, no entry refers to it
     cdef object saved                   # what a store overwrote; the plain value that a guard let out
     # on a recording tape:
     cdef object compute                 # of a call: what gives y; operator.pow where an array was raised by **

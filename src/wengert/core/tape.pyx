@@ -420,12 +420,13 @@ cdef class Tape:
                     node = <Node>self.nodes[self.entries.a[i]]
                     if node is not None:
                         self.pull(node, i)
-                        if consume and node.kind != STORE:
+                        if consume and (node.kind != STORE or self.head is not None):
                             self.nodes[self.entries.a[i]] = None
                 i = undone = max(i, stop)
             self.swept = True
         finally:
-            self.roll_forward(undone)
+            if self.head is None:       # what a tail wrote is forgotten with it
+                self.roll_forward(undone)
         return 0
 
     cdef int roll_forward(self, Py_ssize_t start) except -1:
@@ -775,6 +776,8 @@ cdef class Tape:
     cdef int pull_store(self, Node node) except -1:
         """Move the adjoint of the place to the stored value, and put back what it overwrote."""
         self.move_adjoint(node)
+        if node.is_first:
+            self.drop_shadow(node.out)
         return swap(node)
 
     cdef int move_adjoint(self, Node node) except -1:

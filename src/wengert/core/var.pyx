@@ -1257,6 +1257,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
     cdef Node node
     cdef Level level
     cdef tuple source = None
+    cdef bint is_first
     if (buffer.level is not None and buffer.level.tape == NULL and not buffer.level.live and key is None
             and <Py_ssize_t>cnp.PyArray_NBYTES(view) == buffer.span):
         give_back(buffer)           # a work array kept from an earlier call, overwritten before it is read
@@ -1289,9 +1290,11 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
         view[place] = plain
         return 0
     tape = common_tape(tape, source_tape)
+    is_first = buffer.level is None
     activate(buffer, tape.level)
     node = Node.__new__(Node)
     node.kind = STORE
+    node.is_first = is_first
     node.out = buffer
     node.y = view
     node.key = key
