@@ -12,10 +12,10 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
-def run(name, figure):
+def run(name, figure, *options):
     """What an example prints."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", EXAMPLES / f"{name}.py", "--figure", figure],
+        [sys.executable, "-W", "error", EXAMPLES / f"{name}.py", "--figure", figure, *options],
         capture_output=True,
         text=True,
         check=False,
@@ -68,6 +68,16 @@ def test_brusselator_finds_its_pattern_and_needs_fewer_calls_than_differences(tm
     assert exact < differences / 5
     assert text.count("holds") == 4 and "FAILS" not in text
     assert row(text, "height of the pattern, max(u) - min(u)")[0] > 1
+    assert_is_a_drawing(figure)
+
+
+def test_heat_assimilation_stays_within_its_budget(tmp_path):
+    figure = tmp_path / "states.png"
+    options = ["--cells", "64", "--steps", "100", "--memory", "4e6", "--iterations", "30"]
+    text = run("heat_assimilation", figure, *options)
+    predicted, measured = row(text, "memory of a gradient, MB")
+    assert measured <= predicted <= 4.0
+    assert text.count("holds") == 6 and "FAILS" not in text
     assert_is_a_drawing(figure)
 
 

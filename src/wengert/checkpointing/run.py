@@ -554,7 +554,7 @@ class _Entry:
         with walk.again(), walk.tail(recorder, -1, True) as tail:
             start = walk.operands(tail, self.initial, 0)
             operands = walk.call(start)
-            tape, work = tail.held(), 8 * (1 + k) * tail.elements
+            tape, work = tail.held() * 21 // 20, 8 * (1 + k) * tail.elements  # allocators round up
             self.elements = tail.elements + tail.size
             size = size_of([var.lower(x, tail.level) for x in operands], k)
         if before != global_place() and global_generator() not in walk.generators:

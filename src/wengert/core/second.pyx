@@ -140,7 +140,9 @@ cdef class Second:
         cdef Jet jet
         cdef char *data
         if tape.has_loops:
-            raise LevelError(f"{tape.level.name}: a loop on the list is swept in one direction only")
+            raise LevelError(
+                f"{tape.level.name}: tangents do not go through a loop or a checkpointed call that has been recorded: "
+                "use wengert.jvp, or give the loop memory=None")
         self.tape = tape
         self.k = k
         self.position = n

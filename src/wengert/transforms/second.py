@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.containers import leaves_like
+from wengert.containers import leaves_like, plain_copy
 from wengert.core.levels import outside, running
-from wengert.core.pullback import pull_back
+from wengert.core.pullback import carried, pull_back
 from wengert.core.rebind import rebound
 from wengert.core.second import hessian_products, push_forward, symmetrise
 from wengert.core.var import holds_traced
@@ -25,8 +25,10 @@ from wengert.transforms.products import (
     as_directions,
     assemble_inputs,
     leaves_of_rows,
+    push,
     shape_of,
     side_by_side,
+    tangents,
 )
 
 #: bytes that the tangents of all scalars, or of all arrays, and those of their adjoints may take in one sweep: more
@@ -233,14 +235,34 @@ class Linearize(Operator):
             )
         with outside():
             run = self._record(args, kwargs)
-        return run.value(), _Linearised(run).operator()
+        again = None
+        if run.tape.has_loops:  # their steps are swept in one direction only: for columns f is run with tangents
+            args, kwargs = plain_copy(args), plain_copy(kwargs)
+
+            def again(tangents, k):
+                return self._pushed(args, kwargs, tangents, k)
+
+        return run.value(), _Linearised(run, again).operator()
+
+    def _pushed(self, args, kwargs, seeds, k):
+        """Tangents of the outputs by a run of f."""
+        with outside():
+            run = push(
+                self.f, args, kwargs, self.positions(args), False, self.name, k,
+                lambda level, leaf, i: carried(level, leaf, seeds[i]),
+            )  # fmt: skip
+            try:
+                return [np.copy(tangents(run, y)) for y in run.outputs]
+            finally:
+                run.close()
 
 
 class _Linearised:
     """Products of the Jacobian and its transpose with columns of matrices, by sweeps of one recording."""
 
-    def __init__(self, run: Recording):
+    def __init__(self, run: Recording, push: Callable | None):
         self._run = run
+        self._push = push or (lambda seeds, k: push_forward(run.tape, run.inputs, run.outputs, seeds, k))
         self._lock = threading.Lock()
         self._outputs = [shape_of(y) for y in run.outputs]
         self._inputs = [x.shape for x in run.inputs]
@@ -259,12 +281,7 @@ class _Linearised:
         )
 
     def forward(self, columns):
-        run = self._run
-
-        def sweep(tangents, k):
-            return push_forward(run.tape, run.inputs, run.outputs, tangents, k)
-
-        return self._sweep(columns, self._inputs, sweep)
+        return self._sweep(columns, self._inputs, self._push)
 
     def backward(self, columns):
         run = self._run
