@@ -1,7 +1,7 @@
 """The directive ``{drawing}``: a figure of what the code of the same page computed.
 
 Its body is Python that draws on ``figure`` and is not shown.
-It sees the names of the page as they are at the end of the page, the colours below, and `draw_list`.
+It sees the names of the page as they are at the end of the page, the colours below, `draw_list` and `draw_schedule`.
 """
 
 import contextlib
@@ -62,6 +62,35 @@ def draw_list(figure, names, formulas, operands, rows):
         ax.text(-0.95, -0.68 - 0.26 * line, label, ha="left", va="center", color=colour, fontsize=10)
 
 
+def draw_schedule(ax, schedule):
+    """A schedule as a walk: steps advanced, taped and swept against the steps run, and the states kept meanwhile.
+
+    Parameters
+    ----------
+    ax : Axes
+    schedule : iterable of actions
+        Of `wengert.checkpointing.schedule`.
+    """
+    done, kept = 0, {}  # steps run or swept; per slot, the step and since when
+    for action in schedule:
+        match type(action).__name__:
+            case "Store":
+                kept[action.slot] = action.step, done
+            case "Load" | "Free":
+                if not getattr(action, "keep", False):
+                    step, since = kept.pop(action.slot)
+                    ax.plot([since, done], [step, step], color=FORWARD, linewidth=0.8, alpha=0.6)
+            case "Advance" | "Tape" | "Reverse":
+                steps = [action.first, action.last]
+                taped, swept = type(action).__name__ == "Tape", type(action).__name__ == "Reverse"
+                ax.plot(
+                    [done, done + steps[1] - steps[0]], steps[::-1] if swept else steps, solid_capstyle="butt",
+                    color=BACKWARD if swept else INK, linewidth=2.4 if taped else 1.2,
+                )  # fmt: skip
+                done += steps[1] - steps[0]
+    ax.set(xlabel="steps run or swept", ylabel="step")
+
+
 @functools.lru_cache(maxsize=1)
 def namespace(path):
     """Names of a page after its last block."""
@@ -82,7 +111,7 @@ class Drawing(SphinxDirective):
     def run(self):
         path = self.env.doc2path(self.env.docname)
         size = tuple(float(part) for part in self.options.get("size", "7 3").split())
-        names = {**namespace(path), "draw_list": draw_list}
+        names = {**namespace(path), "draw_list": draw_list, "draw_schedule": draw_schedule}
         names |= {"INK": INK, "FORWARD": FORWARD, "BACKWARD": BACKWARD, "PAPER": PAPER}
         with rc_context(STYLE):
             names["figure"] = figure = Figure(figsize=size, layout="constrained", facecolor=PAPER)

@@ -1,0 +1,121 @@
+"""Schedules for a run whose end is not known beforehand."""
+
+import itertools
+
+from .actions import Advance, Discard, End, Free, Load, Reverse, Store, Tape
+from .tree import Binomial, Blocks, Schedule, list_rooms, sweep
+
+
+class Online(Schedule):
+    """A schedule for a run whose end is not known: `finalize` tells it, in the midst of the actions.
+
+    Forwards, a state is kept every so many steps, and when all places are taken, every other state is dropped.
+    The first steps are taped, in case there are no more.
+    Backwards, each gap between two kept states has its own schedule, in the memory that is free by then.
+
+    Parameters
+    ----------
+    ram, disk : int
+        Slots in memory and on disk.
+    hold : int, optional
+        States kept in memory in the run forwards, at most `ram`.
+    room : callable, optional
+        Maps a number of states kept in memory to that of steps that can be taped; without it that is one step.
+
+    Attributes
+    ----------
+    n : int or None
+        Steps; None until `finalize`.
+    """
+
+    extra_steps = None
+
+    def __init__(self, ram, disk=0, hold=None, room=None):
+        if ram < 1:
+            raise ValueError("a run whose end is not known needs at least one checkpoint")
+        self.n, self.ram, self.disk = None, ram, disk
+        self.hold, self._room = hold or ram, room
+        self.block = room(0) if room else 1
+
+    def finalize(self, n):
+        """There are `n` steps.
+
+        To be called once, as soon as it is known that step `n` is not to be run: before the first action, in the midst
+        of the steps of an `Advance` or `Tape`, which stops there, or after them, before the next action.
+        """
+        if self.n not in (None, n):
+            raise ValueError(f"the run has ended after {self.n} steps, it cannot end after {n}")
+        self.n = n
+
+    def __iter__(self):
+        if self.n != 0:
+            gap = self._room(self.hold) if self._room else 1
+            yield Store(0, 0)
+            yield Tape(0, self._until(gap))
+            if self._until(gap + 1) <= gap:
+                yield Free(0)
+                if self.n:
+                    yield Reverse(0, self.n)
+            else:
+                yield Discard()
+                kept = yield from self._forwards(gap)
+                yield from self._backwards(kept)
+        yield End()
+
+    def _until(self, step):
+        return step if self.n is None else min(step, self.n)
+
+    def _forwards(self, gap):
+        """Run to the end; returns what is kept, (step, slot) in ascending order."""
+        step, kept, empty = gap, [(0, 0)], []
+        unused = itertools.chain(range(1, self.hold), range(self.ram, self.slots))
+        while self._until(step + 1) > step:
+            if len(kept) == self.hold + self.disk:
+                gap *= 2
+                empty += [slot for _, slot in kept[1::2]]
+                yield from self._thin(kept)
+            if step % gap == 0 and len(kept) < self.hold + self.disk:
+                kept.append((step, empty.pop(0) if empty else next(unused)))
+                yield Store(*kept[-1])
+            following = step + gap - step % gap
+            yield Advance(step, self._until(following))
+            step = self._until(following)
+        return kept
+
+    def _thin(self, kept):
+        """Drop every other state."""
+        for _, slot in kept[1::2]:
+            yield Free(slot)
+        del kept[1::2]
+
+    def _backwards(self, kept):
+        if kept[-1][0] == self.n:
+            yield Free(kept.pop()[1])
+        while len(kept) > 1 and self._extra(kept[::2]) < self._extra(kept):
+            yield from self._thin(kept)
+        taken = {slot for _, slot in kept}
+        for first, last, slot, tree in self._gaps(kept):
+            empty = itertools.islice((slot for slot in range(self.ram) if slot not in taken), max(tree.slots - 1, 0))
+            is_kept = last - first > tree.room(0)
+            yield Load(first, slot, is_kept)
+            yield from sweep(tree, first, last, [slot, *empty].__getitem__, is_kept)
+            taken.remove(slot)
+
+    def _gaps(self, kept):
+        """First and last step, slot and schedule of each gap, in the order of sweeping."""
+        last, in_ram = self.n, sum(slot < self.ram for _, slot in kept)
+        for first, slot in reversed(kept):
+            on_disk = slot >= self.ram
+            in_ram -= not on_disk
+            yield first, last, slot, self._gap(last - first, in_ram, on_disk)
+            last = first
+
+    def _gap(self, steps, in_ram, on_disk):
+        """Schedule of a gap while `in_ram` states before it are in memory."""
+        free = self.ram - in_ram
+        if not self._room:
+            return Binomial(steps, free, on_disk)
+        return Blocks(steps, list_rooms(steps, lambda kept: self._room(in_ram + kept), free, on_disk))
+
+    def _extra(self, kept):
+        return sum(gap.extra_steps for *_, gap in self._gaps(kept))
