@@ -12,8 +12,9 @@ and are read often, with noise.  Sought is the state u0 at the beginning, as the
 The gradient runs back through all time steps.  To record them all takes 230 MB; here states are kept at some
 steps only, the others are run again, and all of it stays within a budget.
 
-Claimed and checked: the memory stays within the budget; as many steps are run as predicted; the gradient is that of forward mode, which records nothing; and the state that is found is much closer to
-the true one than what the sensors alone show.  The exit status is 1 if a claim fails.
+Claimed and checked: the memory stays within the budget; as many steps are run as predicted; the gradient is that of
+forward mode, which records nothing; and the state that is found is much closer to the true one than what the sensors
+alone show.  The exit status is 1 if a claim fails.
 
     python examples/heat_assimilation.py [--figure FILE] [--cells N] [--steps N] [--memory BYTES] [--iterations N]
 
@@ -134,9 +135,7 @@ def draw(plate, assimilation, found, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--figure", type=Path, default=HERE / "heat_assimilation.png", help="file the figure goes to"
-    )
+    parser.add_argument("--figure", type=Path, default=HERE / "heat_assimilation.png", help="file the figure goes to")
     parser.add_argument("--cells", type=int, default=128, help="along each edge of the plate, a multiple of 8")
     parser.add_argument("--steps", type=int, default=400, help="time steps, a multiple of 20")
     parser.add_argument("--memory", type=float, default=50e6, help="bytes that the gradient may take")
@@ -157,8 +156,9 @@ def main():
     slope = gradient(u0)
     taken = None if before is None else peak_memory() - before
     factor = plate.runs / plate.steps
-    last = next(action for action in schedule if isinstance(action, Tape))  # the steps that are recorded first
-    predicted = schedule.factor + (last.last - last.first) / plate.steps  # are run before that, for the state at the end
+    # the steps that are recorded first are run before that, for the state at the end
+    block = next(action for action in schedule if isinstance(action, Tape))
+    predicted = schedule.factor + (block.last - block.first) / plate.steps
     seen = f"{taken / 1e6:10.1f}" if taken is not None else f"{'unknown':>10}"
     recorded_at_once = plate.steps * sizes["tape_bytes"]
     print(f"{'':44}{'predicted':>10}{'measured':>10}")

@@ -211,8 +211,8 @@ def test_linear_operators():
     fun = wg.grad(f)
     assert fun.fun(X) == f(X)
     np.testing.assert_array_equal(fun(X), wg.grad(f, X))
+    _, pullback = wg.vjp(g, X)
     with pytest.raises(wg.LevelError, match=r"use wengert.jvp"):
-        _, pullback = wg.vjp(g, X)
         wg.grad(lambda c: np.sum(pullback(c) ** 2), X)
 
 
@@ -495,6 +495,36 @@ def test_compiled_steps():
     np.testing.assert_allclose(wg.grad(f, X), wg.jacobian(f, X, mode="forward"), rtol=1e-13)
 
 
+@pytest.mark.parametrize(
+    "x", [X.astype(np.float32), np.float32(0.3), np.array(0.3), np.asfortranarray(np.outer(X, X)), np.ones((2, 0))]
+)
+def test_dtypes_and_layouts(x):
+    def f(x, plain):
+        def step(s):
+            u, mask, count = s
+            count[0] += 1
+            return np.tanh(u.T * count[0]).T * 1.1, ~mask, count
+
+        state = x, np.array([True, False]), np.zeros(1, dtype=int)
+        if not plain:
+            return np.sum(wg.loop(step, state, 7, checkpoints=2)[0])
+        for _ in range(7):
+            state = step(state)
+        return np.sum(state[0])
+
+    found, expected = wg.grad(f, x, args=(False,)), wg.grad(f, x, args=(True,))
+    assert found.dtype == expected.dtype and found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=10 * np.finfo(expected.dtype).eps)
+
+
+def test_every_number_is_looked_at():
+    def step(u):
+        return np.sqrt(u) - 0.5
+
+    with wg.detect_nan(), pytest.raises(FloatingPointError, match="sqrt"):
+        wg.grad(lambda x: np.sum(few(step, x)), X)
+
+
 # ---- random generators
 
 
@@ -536,7 +566,7 @@ def test_the_global_generator_is_put_back():
 
     with pytest.warns(UserWarning, match="global random generator"):
         found = wg.grad(f, X)
-    np.random.seed(3)
+    np.random.seed(3)  # noqa: NPY002
     np.testing.assert_allclose(found, np.prod(1 + 0.1 * np.random.rand(6)), rtol=1e-14)  # noqa: NPY002
 
 

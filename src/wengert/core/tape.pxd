@@ -63,8 +63,8 @@ cdef class Node:                        # an array entry: one primitive, its ope
     cdef bint is_first                  # of a store: the array was clean before, no entry refers to it
     cdef object saved                   # what a store overwrote; the plain value that a guard let out
     # on a recording tape:
-    cdef object compute                 # of a call: what gives y; operator.pow where an array was raised by **
-                                        # of a loop, on any tape: what sweeps its steps
+    cdef object compute                 # of a call: what gives y; operator.pow where an array was raised by **;
+    #                                     of a loop, on any tape: what sweeps its steps
 
 
 cdef struct Recent:                     # an element that was loaded: of which buffer, into which slot
