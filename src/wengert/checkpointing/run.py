@@ -461,6 +461,49 @@ class _Walk(_Replay):
             self.advance(1)
         return state, last
 
+    def record(self, recorder, state: _State, first: int, last: int, rows: list | None) -> tuple[_State, tuple]:
+        """The same for the steps that are swept first, keeping what they record: tail, entries, inputs and outputs."""
+        with self.tail(recorder, -1, False) as tail:
+            state.is_own = False
+            inputs = operands = self.operands(tail, state, first)
+            outputs = []
+            for k in range(first, last):
+                tail.next_step()
+                operands = self.call(operands)
+                self.note_traced(k + 1, [x if _is_of(x, tail) else None for x in operands])
+                row = self.collected(k + 1, operands) if rows is not None else None
+                if row is not None:
+                    outputs.append((k + 1, row))
+                    traced = [is_float(x) and _is_of(x, tail) for x in row]
+                    rows.append(([own_copy(var.lower(x, tail.level)) for x in row], traced))
+                if self.hashes is not None:
+                    self.hashes.append(digest(operands))
+                self.advance(1)
+            leaves = [own_copy(var.lower(x, tail.level)) for x in operands]
+            entries = tail.detach() if tail.can_move() else None
+        block = entries and (tail, entries, inputs, operands, outputs, state.leaves)
+        return _State(leaves, snapshot(self.generators), True), block
+
+    def sweep_recorded(self, recorder, entry, block, cotangents, rows):
+        """Sweep a block that `record` kept."""
+        tail, entries, inputs, operands, outputs = block
+        tail.attach(recorder, entry, *entries)
+        try:
+            seeds = [c for k, _ in outputs for c in rows(k)]
+            items = [x for _, row in outputs for x in row]
+            return self.pulled(tail, inputs, [*operands, *items], [*cotangents, *seeds])
+        finally:
+            tail.cut()
+
+    @staticmethod
+    def pulled(tail, inputs, outputs, cotangents):
+        """Cotangents of the leaves at the beginning of a block; None for what is not traced."""
+        places = [i for i, x in enumerate(inputs) if _is_of(x, tail)]
+        back = [None] * len(inputs)
+        for i, c in zip(places, pull_tail(tail, [inputs[i] for i in places], outputs, cotangents)):
+            back[i] = c
+        return back
+
     def rerun(self, recorder, entry: int, state: _State, first: int, last: int) -> _State:
         """Run steps again; values from outside are traced, and what they record is forgotten."""
         rewind(self.generators, state.places)
@@ -495,12 +538,7 @@ class _Walk(_Replay):
                         seeds += rows(k + 1)
             if not are_equal(operands, end):
                 raise self.mismatch(f"one of the steps {first} to {last - 1}")
-            places = [i for i, x in enumerate(inputs) if _is_of(x, tail)]
-            found = pull_tail(tail, [inputs[i] for i in places], [*operands, *outputs], [*cotangents, *seeds])
-            back = [None] * len(inputs)
-            for i, c in zip(places, found):
-                back[i] = c
-        return back
+            return self.pulled(tail, inputs, [*operands, *outputs], [*cotangents, *seeds])
 
     def check_hash(self, k, leaves):
         if self.hashes is not None and self.hashes[k] != digest(leaves):
@@ -544,7 +582,8 @@ class _Entry:
         walk.note_traced(0, [x if var.is_var(x) and var.level_of(x) is level else None for x in leaves])
         self.initial = walk.start([own_copy(var.lower(x, level)) for x in leaves])
         self.recorder = recorder
-        self.kept: tuple | None = None  # slots, block to be swept first, and the actions from there on
+        self.kept: tuple | None = None  # slots, block to be swept first or its state, and the actions from there on
+        self.can_move = False
 
     def measured(self, k: int) -> dict:
         """Bytes of a state with k tangents, of the tape of its first step, and of what a sweep works on."""
@@ -556,6 +595,7 @@ class _Entry:
             operands = walk.call(start)
             tape, work = tail.held() * 21 // 20, 8 * (1 + k) * tail.elements  # allocators round up
             self.elements = tail.elements + tail.size
+            self.can_move = type(recorder) is Tape and tail.can_move()
             size = size_of([var.lower(x, tail.level) for x in operands], k)
         if before != global_place() and global_generator() not in walk.generators:
             warnings.warn(
@@ -570,7 +610,7 @@ class _Entry:
 
     def record(self, schedule, leaves, spill):
         """Run the loop forwards and append its entry; gives the final state."""
-        if isinstance(schedule, schedules.Schedule) and not hasattr(self, "elements"):
+        if not hasattr(self, "elements"):
             self.measured(0)
         self.schedule = schedule
         self.spill = spill
@@ -622,7 +662,10 @@ class _Entry:
                 block = hand if isinstance(action, schedules.Tape) else None
                 if block is not None:
                     hand.is_own = False
-                if is_first:
+                if is_first and block is not None and self.can_move and action.last == self.n:
+                    hand, recorded = walk.record(recorder, hand, action.first, action.last, rows)
+                    block = recorded or block
+                elif is_first:
                     hand, k = run(recorder, hand, action.first, action.last, rows)
                     if k < action.last:
                         self.schedule.finalize(k)
@@ -663,6 +706,11 @@ class _Entry:
                         block = hand
                     elif isinstance(action, schedules.Advance):
                         hand = walk.rerun(recorder, entry, hand, action.first, action.last)
+                    elif isinstance(action, schedules.Reverse) and isinstance(block, tuple):
+                        end = block[-1]
+                        cotangents = walk.sweep_recorded(recorder, entry, block[:-1], cotangents, rows)
+                        block = None
+                        walk.advance(action.last - action.first)
                     elif isinstance(action, schedules.Reverse):
                         cotangents = walk.sweep(
                             recorder, entry, block, action.first, action.last, cotangents, rows, end

@@ -846,9 +846,11 @@ cdef class Tape:
         self.version += 1
 
     def cut(self):
-        """Forget the tail; its values are of a derivative that has ended."""
+        """Forget the tail, if that is not done; its values are of a derivative that has ended."""
         cdef Tape head = self.head, tape = head
         cdef Buffer buffer
+        if head is None:
+            return
         self.n = self.mark
         self.nconstants = self.constants_mark
         for buffer in self.buffers[self.buffers_mark:]:
@@ -860,6 +862,41 @@ cdef class Tape:
             tape.level.tape = <PyObject *>head
             tape = tape.head
         self.close()
+
+    def can_move(self):
+        """Could the entries of the tail stand elsewhere? They have no slots and no numbered buffers of their own."""
+        cdef Py_ssize_t i
+        cdef Node node
+        if len(self.buffers) > self.buffers_mark:
+            return False
+        for i in range(self.mark, self.n):
+            if self.entries.op[i] != WG_NODE:
+                return False
+            node = <Node>self.nodes[self.entries.a[i]]
+            if node is not None and (node.kind == LOOP or (node.kind != STORE and node.out is None)):
+                return False
+        return True
+
+    def detach(self):
+        """Cut the tail and give its entries, for `attach`."""
+        cdef Node node
+        nodes, roots = self.nodes[self.nodes_mark:], self.roots[self.roots_mark:]
+        for node in nodes:
+            if node is not None and node.kind != STORE:
+                node.out.born = 0
+        self.cut()
+        return nodes, roots
+
+    def attach(self, Tape head, Py_ssize_t gap, list nodes, list roots):
+        """Put a detached tail at the end of a list that is swept."""
+        self.head = head
+        self.level.tape = <PyObject *>self
+        self.begin_tail()
+        self.gap = gap
+        self.roots += roots
+        for node in nodes:
+            push(self, WG_NODE, <int32_t>len(self.nodes), 0, 0.0)
+            self.nodes.append(node)
 
     def held(self):
         """Bytes that the tail holds, with the adjoints of its slots; those of arrays come and go in a sweep."""
