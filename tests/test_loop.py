@@ -285,6 +285,27 @@ def test_work_arrays():
     np.testing.assert_allclose(wg.grad(f, X), wg.grad(plain, X), rtol=1e-13)
 
 
+@pytest.mark.parametrize("checkpoints", [1, uniform(N, 2)])
+def test_work_arrays_that_are_written_into_after_the_loop(checkpoints):
+    def f(x, is_plain):
+        work = np.zeros(3)
+
+        def step(u):
+            work[...] = np.sin(u)
+            other = np.zeros(3)
+            other[...] = np.cos(u)
+            return u + work * other * x
+
+        u = x
+        for _ in range(N if is_plain else 0):
+            u = step(u)
+        u = u if is_plain else wg.loop(step, x, N, checkpoints=checkpoints)
+        work[...] = 100.0
+        return np.sum(u * work)
+
+    np.testing.assert_allclose(wg.grad(f, X, args=(False,)), wg.grad(f, X, args=(True,)), rtol=1e-13)
+
+
 def test_passive_blocks():
     def step(u, x):
         with wg.passive():

@@ -28,6 +28,8 @@ from cpython.ref cimport Py_REFCNT
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcmp, memcpy, memset
 
+from collections import Counter
+
 import numpy as np
 
 from wengert.core.memory cimport (
@@ -864,17 +866,31 @@ cdef class Tape:
         self.close()
 
     def can_move(self):
-        """Could the entries of the tail stand elsewhere? They have no slots and no numbered buffers of their own."""
+        """Could the entries of the tail stand elsewhere, and later?
+
+        They must have no slots and no numbered buffers of their own, and an array that was clean when a step wrote
+        into it must be that step's alone: another may be written into before the sweep.
+        """
         cdef Py_ssize_t i
         cdef Node node
+        cdef Buffer buffer
         if len(self.buffers) > self.buffers_mark:
             return False
+        references = Counter([id(buffer) for buffer in self.roots[self.roots_mark:]])
+        for node in self.nodes[self.nodes_mark:]:
+            if node is not None:
+                for buffer in (node.out, node.abuf, node.bbuf, *[source[2] for source in node.sources or ()]):
+                    references[id(buffer)] += 1
         for i in range(self.mark, self.n):
             if self.entries.op[i] != WG_NODE:
                 return False
             node = <Node>self.nodes[self.entries.a[i]]
             if node is not None and (node.kind == LOOP or (node.kind != STORE and node.out is None)):
                 return False
+            if node is not None and node.is_first:
+                buffer = node.out
+                if Py_REFCNT(buffer) > references[id(buffer)] + 1:      # that of this variable
+                    return False
         return True
 
     def detach(self):
