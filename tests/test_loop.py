@@ -750,6 +750,8 @@ def test_shapes_and_forms_must_stay():
         wg.loop(lambda s: [*s], (X, 0), 2)
     with pytest.raises(ValueError, match="another form"):
         wg.loop(lambda s: {"b": s["a"]}, {"a": X}, 2)
+    with pytest.raises(ValueError, match=r"returned NoneType where the state was a number or an array"):
+        wg.loop(lambda u: None, X, 2)
     with pytest.raises(ValueError, match="has shape"):
         wg.grad(lambda x: np.sum(few(lambda u: np.concatenate([u, u]), x)), X)
 

@@ -88,6 +88,7 @@ def loop(
         Bytes for states, recorded steps and what a sweep works on, as ``"50MB"``. None: no limit.
     spill : str, optional
         Folder for states that memory has no room for; what is written there is removed afterwards.
+        Not used where states carry tangents, in second derivatives.
     collect : int or callable, optional
         Also return a history: the state after every so many steps, or what the callable makes of each state.
     verify : bool
@@ -250,7 +251,9 @@ def _schedule(walk, recorder, entry, n, k, checkpoints, memory, spill):
         raise ValueError(f"wengert.loop: checkpoints is a number of states, at least 1, not {checkpoints!r}")
     sizes = entry.measured(k)
     try:
-        return schedules.plan(n, checkpoints=checkpoints, memory=room, spill=None if spill is None else True, **sizes)
+        return schedules.plan(
+            n, checkpoints=checkpoints, memory=room, spill=None if spill is None or k else True, **sizes
+        )
     except ValueError as error:
         raise ValueError(f"wengert.loop: {error}") from None
 
@@ -449,17 +452,22 @@ class _Walk(_Replay):
                 if not self.goes_on(operands):
                     return state, k
                 operands = self.call(operands)
-                self.note_traced(k + 1, [x if _is_of(x, tail) else None for x in operands])
-                row = self.collected(k + 1, operands) if rows is not None else None
-                if row is not None:
-                    traced = [is_float(x) and _is_of(x, tail) for x in row]
-                    rows.append(([var.lower(x, tail.level) for x in row], traced))
+                self.note(tail, k + 1, operands, rows)
                 state = _State([var.lower(x, tail.level) for x in operands], snapshot(self.generators), True)
-                del operands, row
-            if self.hashes is not None:
-                self.hashes.append(digest(state.leaves))
-            self.advance(1)
+                del operands
         return state, last
+
+    def note(self, tail, k: int, operands: list, rows: list | None) -> list | None:
+        """Keep what is asked of the state after step k - 1; gives what is collected of it, as operands."""
+        self.note_traced(k, [x if _is_of(x, tail) else None for x in operands])
+        if self.hashes is not None:
+            self.hashes.append(digest(operands))
+        self.advance(1)
+        row = self.collected(k, operands) if rows is not None else None
+        if row is not None:
+            traced = [is_float(x) and _is_of(x, tail) for x in row]
+            rows.append(([own_copy(var.lower(x, tail.level)) for x in row], traced))
+        return row
 
     def record(self, recorder, state: _State, first: int, last: int, rows: list | None) -> tuple[_State, tuple]:
         """The same for the steps that are swept first, keeping what they record: tail, entries, inputs and outputs."""
@@ -470,15 +478,9 @@ class _Walk(_Replay):
             for k in range(first, last):
                 tail.next_step()
                 operands = self.call(operands)
-                self.note_traced(k + 1, [x if _is_of(x, tail) else None for x in operands])
-                row = self.collected(k + 1, operands) if rows is not None else None
+                row = self.note(tail, k + 1, operands, rows)
                 if row is not None:
                     outputs.append((k + 1, row))
-                    traced = [is_float(x) and _is_of(x, tail) for x in row]
-                    rows.append(([own_copy(var.lower(x, tail.level)) for x in row], traced))
-                if self.hashes is not None:
-                    self.hashes.append(digest(operands))
-                self.advance(1)
             leaves = [own_copy(var.lower(x, tail.level)) for x in operands]
             entries = tail.detach() if tail.can_move() else None
         block = entries and (tail, entries, inputs, operands, outputs, state.leaves)

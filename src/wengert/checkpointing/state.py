@@ -95,6 +95,8 @@ def own(x: Any) -> Any:
 def check_same(names: list, before: list, after: list, name: str) -> None:
     """Raise unless two states have leaves of the same shapes."""
     for where, old, new in zip(names, before, after):
+        if is_number(old) and not is_number(new):
+            raise ValueError(f"{name}: the step returned {type(new).__name__} where {where} was a number or an array")
         shapes = getattr(old, "shape", ()), getattr(new, "shape", ())
         if shapes[0] != shapes[1] and is_number(old) and is_number(new):
             raise ValueError(
