@@ -15,6 +15,7 @@ version = release = wengert.__version__
 
 extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "_coverage", "_figures"]
 exclude_patterns = ["_build"]
+nitpick_ignore = [("py:class", "numpy.linalg.LinAlgError")]  # NumPy's pages are not at hand
 
 html_theme = "furo"
 html_title = f"wengert {release}"
@@ -26,6 +27,7 @@ myst_heading_anchors = 3
 
 autodoc_typehints = "none"  # types and shapes stand in the docstrings
 numpydoc_show_class_members = False
+nitpick_ignore = [("py:class", "numpy.linalg.LinAlgError")]  # a base class, documented elsewhere
 numpydoc_xref_param_type = False
 
 

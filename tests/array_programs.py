@@ -39,6 +39,16 @@ def slices_added_and_scaled(x):
 
 
 @program
+def part_filled_with_a_number(x):
+    F = x * x
+    F[1:] = x[0] * 3.0
+    F[0] = F[0] * F[1] + x[2]
+    G = F * x
+    G[:2] = x[1]
+    return G[0] * G[1] * G[2] * F[0]
+
+
+@program
 def views_of_views(x):
     F = np.zeros(4, x.dtype)
     v = F[1:3]

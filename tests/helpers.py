@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 
 #: relative tolerance of a derivative that differs by rounding only, by dtype of the computation
@@ -68,3 +70,23 @@ def assert_rounding(got, expected, dtype=np.float64, scale=None, what=""):
     scale = max(finite.max(initial=0.0), 1e-300) if scale is None else scale
     tolerance = ROUNDING[np.dtype(dtype)]
     np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance * scale, err_msg=what)
+
+
+def in_threads(work, count=8):
+    """Run ``work(0)``, ``work(1)``, ... at once, each in a thread; what one of them raises is raised here."""
+    barrier, failures = threading.Barrier(count), []
+
+    def run(i):
+        try:
+            barrier.wait()
+            work(i)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from scipy.special import erf, erfc
 
 from helpers import complex_step
 
@@ -693,6 +694,33 @@ def transposed_reversed_and_strided_views(x):
 )
 def rolled_differenced_and_stacked(x):
     return np.column_stack([np.roll(x, 1) - x, np.append(np.diff(x), 0.0), np.flip(x) ** 2])
+
+
+# ---------------------------------------------------------------------------------- a fixed measure
+
+
+def forty_operations_vectorised(x):
+    a, b, c, d, e, g = x
+    r = (a**2 + b**2) ** 0.5
+    s = np.sin(r) * (np.cos(c) * np.cos(b) + np.sin(c) * np.sin(b))
+    p = np.exp(-(d**2) / (1 + e**2))
+    q = 1 - erfc((g - a) / r)
+    u = (1 + q**2) ** 0.5 * np.exp(-(c**2) / 2)
+    return u * s - q * np.log(1 + p**2 + s**2) + np.log(2.5 - np.cos(2 * e * g) / 2) * p - r
+
+
+@scenario(np.array([0.5, 0.6, 0.7, 0.8, 0.9, 1.1]), by_complex_step(forty_operations_vectorised))
+def forty_operations_on_six_numbers(x):
+    a, b, c, d, e, g = x
+    r = np.sqrt(a * a + b * b)
+    s = np.sin(r) * np.cos(c - b)
+    p = np.exp(-d * d / (1.0 + e * e))
+    q = erf((g - a) / r)
+    t = np.log(1.0 + p * p + s * s)
+    u = np.sqrt(1.0 + q * q) * np.exp(-0.5 * c * c)
+    w = np.sin(e * g)
+    z = np.log(2.0 + w * w) * p
+    return u * s - t * q + z - r
 
 
 # ---------------------------------------------------------------------------------- closures and classes

@@ -1,9 +1,11 @@
 """`wengert.compile`: what is read at each call, keys, paths, rechecks, and functions that run as they are."""
 
+import collections
 import copy
 import functools
 import gc
 import inspect
+import itertools
 import math
 import pickle
 import threading
@@ -16,7 +18,7 @@ import pytest
 
 import replica
 import wengert as wg
-from helpers import assert_same_bits
+from helpers import assert_same_bits, in_threads
 from scenarios import TABLE
 from wengert.program import compile as module
 from wengert.program.agreement import difference
@@ -210,6 +212,63 @@ def test_what_f_reads_counts_at_once(name, unchanged):
     assert g._recordings == (1 if name in INPUTS else 2)
 
 
+class Named(dict):
+    """Items as attributes."""
+
+    def __getattr__(self, name):
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+class Doubled:
+    """A descriptor with code of its own."""
+
+    def __get__(self, owner, cls):
+        return self if owner is None else 2 * owner.rate
+
+
+class Derived:
+    double = Doubled()
+
+    def __init__(self):
+        self.rate, self.space = 2.0, {"a": 1.0}
+
+    def __getattr__(self, name):
+        if name == "tripled":
+            return 3 * self.__dict__["rate"]
+        raise AttributeError(name)
+
+
+#: what a function reads, how, and a change of it
+SHELVES = {
+    "ordered": (collections.OrderedDict(a=1.0), lambda u, c: u * c["a"], lambda c: c.update(a=5.0)),
+    "with a default": (collections.defaultdict(float), lambda u, c: u + c.get("a", 1.0), lambda c: c.update(a=5.0)),
+    "counter": (collections.Counter("aab"), lambda u, c: u * c["a"], lambda c: c.update("a")),
+    "attributes": (Named(a=1.0), lambda u, c: u * c.a, lambda c: c.update(a=5.0)),
+    "array in it": (Named(a=np.ones(3)), lambda u, c: u * c.a, lambda c: c.a.__setitem__(1, 5.0)),
+    "deque": (collections.deque([1.0, 2.0]), lambda u, c: u * c[0], lambda c: c.appendleft(5.0)),
+    "set": ({1.0}, lambda u, c: u * sum(c), lambda c: c.add(5.0)),
+    "descriptor": (Derived(), lambda u, c: u * c.double, lambda c: setattr(c, "rate", 5.0)),
+    "attribute by a method": (Derived(), lambda u, c: u * c.tripled, lambda c: setattr(c, "rate", 5.0)),
+    "namespace by name": (Derived(), lambda u, c: u * c.__dict__["rate"], lambda c: setattr(c, "rate", 5.0)),
+}
+
+
+@pytest.mark.parametrize("name", SHELVES)
+def test_what_containers_and_objects_of_other_types_hold(name):
+    given, f, change = SHELVES[name]
+    held = copy.deepcopy(given)
+    as_argument, as_variable = compiled(f), compiled(lambda u: f(u, held))
+    for _ in range(3):
+        for _ in range(2):
+            expected = f(x, held)
+            np.testing.assert_array_equal(as_argument(x, held), expected)
+            np.testing.assert_array_equal(as_variable(x), expected)
+        change(held)
+
+
 def test_variables_of_an_enclosing_function():
     rate, grid = 2.0, np.ones(3)
 
@@ -355,6 +414,17 @@ def test_a_large_list_that_grows_is_seen():
 
     def f(u):
         notes.append(1.0)
+        return u * u
+
+    with pytest.raises(NotReplayable, match="a list, a dict"):
+        capture(f).read().bound([])(x)
+
+
+def test_what_is_added_to_a_container_in_another_is_seen():
+    notes = collections.defaultdict(list, a=[])
+
+    def f(u):
+        notes["a"].append(1.0)
         return u * u
 
     with pytest.raises(NotReplayable, match="a list, a dict"):
@@ -665,6 +735,25 @@ def appends(u):
     return u
 
 
+recent = collections.deque()
+seen = collections.Counter()
+numbers = itertools.count()
+
+
+def pushes(u):
+    recent.append(1)
+    return u
+
+
+def counts_calls(u):
+    seen["calls"] += 1
+    return u
+
+
+def draws_the_next(u):
+    return u + 0.0 * next(numbers)
+
+
 def writes_its_argument(u):
     u[0] = 0.0
     return u
@@ -674,6 +763,9 @@ EFFECTS = {
     "global": (assigns_global, "calls", lambda: calls),
     "global of a followed function": (assigns_in_helper, "calls", lambda: calls),
     "list": (appends, "list", lambda: len(history)),
+    "deque": (pushes, "list", lambda: len(recent)),
+    "counter": (counts_calls, "list", lambda: seen["calls"]),
+    "iterator": (draws_the_next, r"iterator \(count\)", lambda: numbers.__reduce__()[1][0]),
 }
 
 
@@ -925,22 +1017,12 @@ def test_exceptions_are_those_of_f():
 def test_threads_record_once(unchanged):
     g = wg.compile(lambda u: model.rhs(u) * scale)
     expected = [g.f(x * i) for i in range(8)]
-    barrier, failures = threading.Barrier(8), []
 
     def work(i):
-        try:
-            barrier.wait()
-            for _ in range(20):
-                np.testing.assert_array_equal(g(x * i), expected[i])
-        except BaseException as error:
-            failures.append(error)
+        for _ in range(20):
+            np.testing.assert_array_equal(g(x * i), expected[i])
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    in_threads(work)
     assert g.paths == 1
     assert g._recordings == 1
 

@@ -80,8 +80,12 @@ def test_a_page_that_announces_an_error_fails_without_it(tmp_path):
 DOCUMENTED = [
     "wengert.api",
     "wengert.core.levels",
+    "wengert.cuda.availability",
+    "wengert.cuda.batch",
+    "wengert.cuda.paths",
     "wengert.debug",
     "wengert.errors",
+    "wengert.implicit.solve",
     "wengert.program.program",
     "wengert.testing",
     "wengert.transforms.explain",

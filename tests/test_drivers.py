@@ -575,6 +575,17 @@ def test_a_passive_block_computes_constants_and_its_writes_stay_writes():
         assert_rounding(wg.grad(lambda x: np.sum(x * x), X), 2 * X)
 
 
+def test_a_passive_block_may_stand_inside_of_another():
+    def f(x):
+        with wg.passive():
+            with wg.passive():
+                y = np.exp(x)
+            y *= 2.0
+        return np.sum(y * x)
+
+    assert_rounding(wg.grad(f, X), 2 * np.exp(X))
+
+
 def failing_inside_passive(x):
     with wg.passive():
         x[0] / 0.5

@@ -1,4 +1,4 @@
-"""Both examples run as a user runs them, draw their figures, and fail when what they claim does not hold."""
+"""The examples run as a user runs them, draw their figures, and fail when what they claim does not hold."""
 
 import importlib.util
 import re
@@ -79,6 +79,55 @@ def test_heat_assimilation_stays_within_its_budget(tmp_path):
     assert measured <= predicted <= 4.0
     assert text.count("holds") == 6 and "FAILS" not in text
     assert_is_a_drawing(figure)
+
+
+def test_black_scholes_agrees_with_closed_forms_where_differences_do_not(tmp_path):
+    figure = tmp_path / "greeks.png"
+    text = run("black_scholes_greeks", figure, "--options", "50000")
+    for greek in ("delta", "gamma", "theta", "rho", "vega"):
+        exact, *_, closed, differences = map(float, text.partition(f"  {greek} ")[2].split("\n")[0].split())
+        assert exact < 1e-13 and closed == 0 and differences > 1e-11
+    assert_is_a_drawing(figure)
+
+
+def test_black_scholes_fails_when_a_greek_is_off(tmp_path, monkeypatch, capsys):
+    greeks = load("black_scholes_greeks")
+    monkeypatch.setattr(sys, "argv", ["greeks.py", "--options", "100", "--figure", str(tmp_path / "greeks.png")])
+    by_hand = greeks.closed_form
+
+    def changed(x, strike):
+        exact, scales = by_hand(x, strike)
+        return {**exact, "vega": exact["vega"] * (1 + 1e-12)}, scales
+
+    monkeypatch.setattr(greeks, "closed_form", changed)
+    assert greeks.main() == 1
+    assert "failed: vega, programs on arrays: off by" in capsys.readouterr().err
+
+
+def test_kepler_agrees_with_closed_forms_and_with_refits(tmp_path):
+    figure = tmp_path / "orbit.png"
+    text = run("kepler_orbit", figure)
+    for name in ("period, days", "eccentricity", "K, m/s"):
+        first, second = re.findall(rf"^{name}((?: +[-.\d]+)+)$", text, re.MULTILINE)
+        *_, off, digits = map(float, first.split())
+        assert abs(off) < 3 and digits >= 11
+        influence, refits, linear = map(float, second.split())
+        assert abs(influence - refits) < 1e-3 * abs(refits) + 1e-8 < abs(influence - linear)
+    assert_is_a_drawing(figure)
+
+
+def test_kepler_fails_with_another_jacobian_or_orbit(tmp_path, monkeypatch, capsys):
+    kepler = load("kepler_orbit")
+    monkeypatch.setattr(sys, "argv", ["kepler_orbit.py", "--figure", str(tmp_path / "orbit.png")])
+    closed_form = kepler.jacobian_in_closed_form
+    with monkeypatch.context() as changed:
+        changed.setattr(kepler, "jacobian_in_closed_form", lambda *args: closed_form(*args) * (1 + 1e-9))
+        assert kepler.main() == 1
+    assert "failed: Jacobian" in capsys.readouterr().err
+    t, v, error = kepler.observe()
+    monkeypatch.setattr(kepler, "observe", lambda: (t, v * 1.05, error))
+    assert kepler.main() == 1
+    assert "does not agree with the true orbit" in capsys.readouterr().err
 
 
 def test_the_data_of_thurber_are_those_of_nist():

@@ -394,3 +394,13 @@ def test_memory_does_not_grow_with_the_length_of_a_program():
 
     peak(100)
     assert peak(20_000) < peak(100) + 20_000
+
+
+def test_an_element_read_in_a_passive_block_is_a_constant():
+    def f(x):
+        with wg.passive():
+            a = x[0]
+        return a * x[1]
+
+    for mode in ("forward", "reverse"):
+        assert wg.jacobian(f, [2.0, 3.0], mode=mode).tolist() == [0.0, 2.0]

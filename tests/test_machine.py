@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from wengert.program.opcodes import Op
 from wengert.program.vm import Machine, row_values
 
 import wengert as wg
-from helpers import assert_same_bits
+from helpers import assert_same_bits, in_threads
 from test_kernels import POINTS, ROWS, drawn, inside, resolved, ulp_apart
 from wengert.errors import GuardError
 from wengert.program.calls import Call, Operand
@@ -549,20 +548,13 @@ def test_threads_and_a_call_of_the_machine_itself_share_no_memory():
     machine = Machine(listing)
     inputs = [np.random.default_rng(seed).standard_normal(n) for seed in range(8)]
     expected = [machine.run([v]) for v in inputs]
-    wrong = []
 
     def work(k):
         for _ in range(20):
             for one, other in zip(machine.run([inputs[k]]), expected[k]):
-                if not np.array_equal(one, other):
-                    wrong.append(k)
+                np.testing.assert_array_equal(one, other)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    in_threads(work)
 
     nested = Listing()
     t = nested.kind(n)

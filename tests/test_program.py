@@ -4,14 +4,13 @@ import copy
 import pickle
 import subprocess
 import sys
-import threading
 import types
 
 import numpy as np
 import pytest
 
 import wengert as wg
-from helpers import assert_same_bits
+from helpers import assert_same_bits, in_threads
 
 x = np.array([0.5, -1.5, 2.0])
 scale = 3.0
@@ -314,6 +313,8 @@ class Keeps:
 UNRECORDED = {
     "an effect": (appends, x, wg.TracedValueError, "VALUES|dict"),
     "an argument written": (lambda u: u.__setitem__(0, 1.0), x, wg.TracedValueError, "copy"),
+    "a generator": (lambda u: (v * 2 for v in u), x, wg.TracedValueError, "generator that holds its values"),
+    "an iterator": (lambda u: map(np.sin, u), x, wg.TracedValueError, "map that holds its values"),
     "an object": (Keeps, x, wg.TracedValueError, "Keeps that holds its values"),
     "a number in Python": (lambda u: float(u[0]), x, wg.TracedValueError, "float"),
     "no rule": (lambda u: np.histogram(u)[0], x, wg.UnsupportedFunctionError, "histogram"),
@@ -327,6 +328,74 @@ def test_what_is_not_recorded(name):
     f, point, error, message = UNRECORDED[name]
     with pytest.raises(error, match=message):
         wg.record(f, point)
+
+
+program_of_a_number = wg.record(lambda a, k=1.0: np.sin(a) * k, 1.0, kwargs={"k": 2.0})
+program_of_two = wg.record(lambda u, a: np.sum(np.cos(u)) * a, x, args=(2.0,))
+
+#: calls inside of a derivative, with an argument that carries it
+TRACED = {
+    "an array": lambda u: program_of_two(u, 2.0),
+    "a part of one": lambda u: program_of_two(u[::-1], 2.0),
+    "its derivative": lambda u: program_of_two.grad()(u, 2.0) @ u,
+    "its Hessian": lambda u: np.sum(program_of_two.hessian()(u, 2.0)),
+    "a direction": lambda u: program_of_two.jvp()(x, u, 2.0)[1],
+    "a cotangent": lambda u: np.sum(program_of_two.vjp()(x, u[0], 2.0)[1]),
+    "a number": lambda u: program_of_a_number(u[0], k=2.0),
+    "a list of numbers": lambda u: program_of_two([u[0], u[1], 2.0], 2.0),
+    "a further argument": lambda u: program_of_two(x, u[0]),
+    "a keyword": lambda u: program_of_a_number(1.0, k=u[0]),
+    "with out=": lambda u: np.sum(program_of_two.grad()(u * 1.0, 2.0, out=np.zeros(3))),
+    "a point to record at": lambda u: wg.record(pairs, u)(x),
+    "an argument to record at": lambda u: wg.record(lambda v, a: v * a, 1.0, args=(u[0],))(1.0, 2.0),
+    "a keyword to record at": lambda u: wg.record(lambda v, a: v * a, 1.0, kwargs={"a": u[0]})(1.0, a=2.0),
+}
+
+
+@pytest.mark.parametrize("transform", [wg.grad, wg.jacfwd, wg.hessian])
+@pytest.mark.parametrize("name", TRACED)
+def test_traced_arguments_are_refused(name, transform):
+    """A program would lose their derivative; calls before do not make it forget to look."""
+    for _ in range(2):
+        program_of_two(x, 2.0), program_of_a_number(1.0, k=2.0)
+        with pytest.raises(wg.TracedValueError, match=r"an argument is traced.*call the function itself"):
+            transform(TRACED[name])(x)
+
+
+def test_plain_arguments_inside_of_a_derivative():
+    np.testing.assert_array_equal(wg.grad(lambda u: program_of_two(x, 2.0) * u[0])(x), [program_of_two(x, 2.0), 0, 0])
+
+    def f(u):
+        z = np.zeros(3)
+        y = program_of_two.grad()(z + 1.0, 2.0)
+        z[0] = u[0]
+        return np.sum(z * y)
+
+    np.testing.assert_allclose(wg.grad(f)(x), [-2 * np.sin(1.0), 0, 0], rtol=1e-15)
+
+
+NO_INPUTS = {
+    "objects": (np.array([None]), "dtype object"),
+    "a masked array": (np.ma.masked_array([1.0, 2.0], [0, 1]), "MaskedArray"),
+    "an iterator": (iter([1.0]), "iterator"),
+    "long doubles": (np.ones(2, np.longdouble), "float128|longdouble|float64"),
+}
+
+
+@pytest.mark.parametrize("name", NO_INPUTS)
+def test_arguments_that_are_no_inputs(name):
+    argument, word = NO_INPUTS[name]
+    for call in (
+        lambda: wg.record(lambda u, a: u, 1.0, args=(argument,)),
+        lambda: wg.record(lambda u, a: u, 1.0, kwargs={"a": argument}),
+        lambda: wg.record(lambda u, a: u, 1.0, args=([argument],)),
+        lambda: program_of_two(x, argument),
+    ):
+        with pytest.raises(TypeError, match=word):
+            call()
+    for call in (lambda: wg.record(lambda u: u, argument), lambda: program_of_two(argument, 2.0)):
+        with pytest.raises(TypeError):
+            call()
 
 
 def test_text_and_counts():
@@ -353,18 +422,9 @@ def test_threads_get_the_same_bits():
     program = wg.record(pairs, np.linspace(0, 1, 200)).grad()
     points = [np.random.default_rng(i).normal(size=200) for i in range(8)]
     expected = [program(point) for point in points]
-    failures = []
 
     def work(i):
-        try:
-            for _ in range(50):
-                assert_same_bits(program(points[i]), expected[i], "")
-        except BaseException as error:
-            failures.append(error)
+        for _ in range(50):
+            assert_same_bits(program(points[i]), expected[i], "")
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    in_threads(work)

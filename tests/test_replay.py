@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import pickle
-import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from wengert.program.opcodes import Op
 import array_programs
 import test_random_programs as random_programs
 import wengert as wg
-from helpers import assert_same_bits
+from helpers import assert_same_bits, in_threads
 from primitive_cases import CALLS, COMPOSED, ELEMENTWISE, MOVES, SYMMETRIC, resolve
 from scenarios import TABLE
 from test_primitives import as_function, identity, moved_by, numbers_for
@@ -266,6 +265,18 @@ def test_second_derivatives(case):
     check_second(case)
 
 
+#: products with all right-hand sides at once round otherwise
+NOT_BITWISE = {"a linear solve in its matrix"}
+
+
+@pytest.mark.parametrize("case", [*scenarios()], ids=lambda case: case.name.replace(" ", "_"))
+def test_exact_jacobians_have_the_bits_of_eager_mode(case):
+    if case.name in NOT_BITWISE:
+        pytest.skip("eager mode solves for all rows at once")
+    found = record(case.f, case.args, exact=True).jacobian()(*case.args)
+    np.testing.assert_array_equal(found, wg.jacobian(case.f)(*case.args), strict=True)
+
+
 @pytest.mark.parametrize("s", [s for s in TABLE if s.name in NOT_REPLAYED], ids=lambda s: s.name.replace(" ", "_"))
 def test_what_is_not_recorded_runs_as_it_is(s):
     s = copy.deepcopy(s)
@@ -288,6 +299,29 @@ def test_containers(s):
     f, loss = wg.compile(s.f), wg.compile(loss_of(s.f))
     assert_close(wg.jacobian(f)(s.x, *s.args), s.exact())
     assert_close(wg.grad(loss)(s.x, *s.args), wg.grad(loss_of(s.f))(s.x, *s.args))
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0, 2.0, 3.0])
+@pytest.mark.parametrize("f", [lambda x, p: np.sum(x**p), lambda x, p: x[0] ** p + x[1] ** p], ids=["array", "numbers"])
+def test_powers_have_two_derivatives_at_zero(f, power):
+    program = wg.record(lambda x: f(x, power), np.ones(2))
+    for x in (np.zeros(2), np.array([0.0, -2.0])):
+        slope, curvature = power * x ** max(power - 1, 0), power * (power - 1) * x ** max(power - 2, 0)
+        np.testing.assert_array_equal(program.grad()(x), slope)
+        np.testing.assert_array_equal(program.hessian()(x), np.diag(curvature))
+        np.testing.assert_array_equal(program.grad().vjp()(x, x), (slope, curvature * x))
+
+
+def test_a_slope_that_is_a_number_everywhere_is_an_array():
+    def f(x):
+        return np.sum((x + x[0]) ** 1.0) + np.sum((x[1:] * x[1]) ** 1.0)
+
+    x = np.array([0.5, -1.5, 2.0])
+    program = wg.record(f, x)
+    g = np.array([4.0, 1 + 2 * x[1] + x[2], 1 + x[1]])
+    assert_close(program.grad().vjp()(x, x), (g, wg.hessian(f)(x) @ x))
+    assert_close(program.grad().jvp()(x, x), (g, wg.hessian(f)(x) @ x))
+    spec.check(program.hessian())
 
 
 # ---------------------------------------------------------------------------------------------- random programs
@@ -408,6 +442,275 @@ def test_a_recording_serves_its_own_path_only(f):
     assert "test_replay.py:" in str(program)
 
 
+# ---------------------------------------------------------------------------------------------- indices from values
+
+W = np.arange(1.0, 7.0)
+M = np.random.default_rng(40).normal(size=(6, 3))
+GRID = np.linspace(-1.0, 2.0, 4)
+
+
+def indexed(f):
+    """A number made of what an entry of the table returns, curved in all of it."""
+
+    def loss(x):
+        y = f(x)
+        return np.sum(y * y * np.cos(np.arange(float(np.size(y)))).reshape(np.shape(y)))
+
+    return loss
+
+
+def order(x):
+    return np.argsort(x)
+
+
+def square(x):
+    return np.outer(x, x)
+
+
+def stored(write, base=lambda x: x * x):
+    """What an assignment into a copy leaves."""
+
+    def f(x):
+        y = base(x)
+        write(y, x)
+        return y
+
+    return f
+
+
+def assign(key, value):
+    def write(y, x):
+        y[key(x)] = value(x)
+
+    return write
+
+
+def add(key, value):
+    def write(y, x):
+        y[key(x)] += value(x)
+
+    return write
+
+
+def interpolated(x):
+    i = np.clip(np.searchsorted(GRID, x) - 1, 0, 2)
+    t = (x - GRID[i]) / (GRID[i + 1] - GRID[i])
+    v = x[:4] ** 2
+    return v[i] * (1 - t) + v[i + 1] * t
+
+
+def sorted_again(x):
+    y = x.copy()
+    y[:] = y[order(y)] * W
+    return y[order(y)] * x
+
+
+#: one recording serves all points: the indices are computed anew at each
+FOLLOWED = {
+    "take": lambda x: np.take(x, order(x)) * W,
+    "take, mode wrap": lambda x: np.take(x * x, 2 * order(x) - 3, mode="wrap"),
+    "take, mode clip": lambda x: np.take(x * x, 2 * order(x) - 3, mode="clip"),
+    "take of negative ones": lambda x: np.take(x * x, order(x) - 6),
+    "take of rows": lambda x: np.take(M * x[:, None], order(x)[:3], axis=0),
+    "take of columns, mode wrap": lambda x: np.take(square(x), 3 * order(x) - 7, axis=-1, mode="wrap"),
+    "take at a matrix": lambda x: np.take(x * x, np.argsort(np.outer(x, W[:2]), axis=0)),
+    "take at a number": lambda x: np.take(x * x, np.argmax(x)) * x,
+    "take of a table": lambda x: np.take(np.arange(6.0), order(x)) * x,
+    "method take": lambda x: (x * x).take(order(x), mode="clip"),
+    "take_along_axis": lambda x: np.take_along_axis(x, order(x), 0) * W,
+    "take_along_axis of rows": lambda x: np.take_along_axis(M * x[:, None], np.argsort(M * x[:, None], axis=1), 1),
+    "take_along_axis of largest": lambda x: np.take_along_axis(M * x[:, None], np.argmax(M * x[:, None], 0)[None], 0),
+    "take_along_axis of all": lambda x: np.take_along_axis(square(x), np.argsort(square(x), None), None),
+    "take_along_axis of a table": lambda x: np.take_along_axis(M, np.argsort(M * x[:, None], axis=0), 0) * x[:, None],
+    "index": lambda x: x[order(x)] * W,
+    "index of negative ones": lambda x: x[-1 - order(x)] * W,
+    "index backwards": lambda x: x[order(x)[::-1]] * W,
+    "index of an index": lambda x: x[order(x)][np.argsort(order(x))] * W,
+    "pair of indices": lambda x: square(x)[order(x), order(-x)],
+    "index and constants": lambda x: (M * x[:, None])[order(x)[:3], [0, 1, 2]],
+    "index and slice": lambda x: square(x)[order(x)[:2], 1:4],
+    "slice and index": lambda x: square(x)[1:4, order(x)[:2]],
+    "index and new axis": lambda x: square(x)[order(x), None, 1:3],
+    "ellipsis and index": lambda x: square(x).reshape(6, 3, 2)[..., order(x)[:2] % 2],
+    "column of an index": lambda x: (x * x)[order(x)[:, None],] * x,
+    "rows, then columns": lambda x: square(x)[order(x)][:, order(x)],
+    "table at a pair of indices": lambda x: np.eye(6)[order(x), order(-x)] * x * x,
+    "table at index and slice": lambda x: np.outer(np.arange(6.0), np.ones(6))[order(x), 2:5] * x[:3],
+    "lexsort": lambda x: x[np.lexsort((x, x > 0))] * W * x,
+    "argpartition": lambda x: np.sort(x[np.argpartition(x, 2)[:3]]) ** 2,
+    "argmin along an axis": lambda x: np.outer(x, W[:3])[np.argmin(np.outer(x, M[0]), axis=0), np.arange(3)],
+    "searchsorted": lambda x: x[np.searchsorted(np.sort(x), np.array([-0.5, 0.0, 0.5])) % 6] ** 2,
+    "sort, median, quantile": lambda x: np.sort(x) * np.median(x) * np.quantile(x, 0.3) * W,
+    "choice by a mask": lambda x: np.where((x > 0) & (x < 1), x**2, np.sin(x)) * (x > 0),
+    "choice by an index": lambda x: np.where(np.isin(order(x), [0, 1]), x * x, x),
+    "select": lambda x: np.select([x < -0.5, x < 0.5], [x**2, np.exp(x)], default=x),
+    "count": lambda x: np.sum(x > 0) * np.count_nonzero(x > 1) * x,
+    "copyto where": stored(lambda y, x: np.copyto(y, np.sin(x), where=x > 0)),
+    "index of what was written": sorted_again,
+    "index with repetitions": lambda x: (x * x)[order(x) // 2] * x,
+    "digitize": lambda x: x[np.digitize(x, GRID)] * x,
+    "rint": lambda x: x[np.abs(np.rint(x)).astype(int) % 6] * x,
+    "cumsum of a mask": lambda x: x[np.cumsum(x > 0) % 6] * x,
+}
+
+#: Python code, a shape or a store needs the index: each is a path of its own
+GUARDED = {
+    "element at a number": lambda x: x[np.argmax(x)] * x,
+    "element at two numbers": lambda x: square(x)[np.argmax(x), np.argmin(x)] * x,
+    "element at unravelled numbers": lambda x: square(x)[np.unravel_index(np.argmax(np.outer(x, W)), (6, 6))] * x,
+    "slice": lambda x: x[: int(np.argmax(x)) + 1] ** 2,
+    "open mesh": lambda x: square(x)[np.ix_(order(x)[:2], order(-x)[:3])],
+    "roll": lambda x: np.roll(x, np.argmax(x)) * W * x,
+    "roll of both axes": lambda x: np.roll(square(x), (np.argmax(x), np.argmin(x)), axis=(0, 1)),
+    "mask": lambda x: x[x > 0] ** 3,
+    "mask of a matrix": lambda x: square(x)[np.outer(x, W) > 0.5],
+    "mask of rows": lambda x: square(x)[~(x > 0)],
+    "compress, extract": lambda x: np.concatenate([np.compress(x > 0, x * x), np.extract(x < 0, x**3)]),
+    "nonzero": lambda x: x[np.nonzero(x > 0)] ** 2,
+    "where of a mask": lambda x: x[np.where(x > 0)] ** 2,
+    "repeat": lambda x: np.repeat(x * x, (x > 0).astype(int) + 1),
+    "delete and insert": lambda x: np.insert(np.delete(x * x, np.argmax(x)), np.argmin(x), x[0]),
+    "bincount": lambda x: np.bincount((x > 0).astype(int), weights=x**2, minlength=2),
+    "stored at an index": stored(assign(order, lambda x: x**3)),
+    "stored at a repeated index": stored(assign(lambda x: order(x) // 2, lambda x: x)),
+    "number stored at an index": stored(assign(lambda x: order(x)[:2], lambda x: 1.5)),
+    "stored at a pair of indices": stored(assign(lambda x: (order(x), order(-x)), lambda x: x**3), square),
+    "stored at a number": stored(assign(np.argmax, lambda x: x[0] * x[1])),
+    "row stored at a number": stored(assign(np.argmax, np.sin), square),
+    "column stored": stored(assign(lambda x: (slice(None), np.argmax(x)), np.sin), square),
+    "added at an index": stored(add(lambda x: order(x)[:3], lambda x: np.sin(x[:3]))),
+    "stored at a mask": stored(assign(lambda x: x > 0.3, lambda x: 0.5)),
+    "scaled at a mask": stored(add(lambda x: x < 0.1, lambda x: x[x < 0.1])),
+    "stack of elements": lambda x: np.stack([x[i] * W[k] for k, i in enumerate(order(x))]),
+    "sorted by Python": lambda x: np.stack(sorted(x)) * W,
+    "interpolation by hand": interpolated,
+}
+
+#: places that repeat are added up in another order than in an eager sweep, which is the last bit of a gradient
+REPEATED = {"digitize", "rint", "cumsum of a mask", "interpolation by hand"}
+
+
+def points_with_ties(count):
+    rng = np.random.default_rng(41)
+    for i in range(count):
+        x = rng.normal(size=6)
+        yield np.round(x) if i % 4 == 3 else x
+
+
+@pytest.mark.parametrize("name", [*FOLLOWED, *GUARDED], ids=lambda name: name.replace(" ", "_"))
+def test_indices_that_depend_on_values(name):
+    f = indexed({**FOLLOWED, **GUARDED}[name])
+    fast, exact = wg.compile(f), wg.compile(f, exact=True)
+    g, exact_g, H, push = wg.grad(fast), wg.grad(exact), wg.hessian(fast), wg.jvp(fast)
+    for x in points_with_ties(8):
+        expected = wg.grad(f)(x)
+        assert_close(fast(x), f(x))
+        assert_same_bits(exact(x), f(x))
+        assert_close(g(x), expected)
+        assert_close(H(x), wg.hessian(f)(x))
+        assert_close(push(x, W)[1], wg.jvp(f, x, W)[1])
+        if name not in REPEATED:
+            np.testing.assert_array_equal(exact_g(x), expected)
+
+
+@pytest.mark.parametrize("name", FOLLOWED, ids=lambda name: name.replace(" ", "_"))
+def test_indices_are_computed_anew_in_a_recording(name):
+    f = indexed(FOLLOWED[name])
+    program = wg.record(f, next(points_with_ties(1)))
+    for derived in (program, program.grad(), program.hessian(), program.jvp()):
+        spec.check(derived)
+    for x in points_with_ties(8):
+        assert_close(program(x), f(x))
+        assert_close(program.grad()(x), wg.grad(f)(x))
+        assert_close(program.hessian()(x), wg.hessian(f)(x))
+
+
+@pytest.mark.parametrize("name", GUARDED, ids=lambda name: name.replace(" ", "_"))
+def test_a_recording_at_other_indices_says_so(name):
+    f = indexed(GUARDED[name])
+    program, served = wg.record(f, next(points_with_ties(1))), 0
+    for x in points_with_ties(20):
+        try:
+            found = program.grad()(x)
+        except GuardError:
+            continue
+        served += 1
+        assert_close(found, wg.grad(f)(x))
+    assert served
+
+
+# ---------------------------------------------------------------------------------------------- without derivative
+
+
+def weights_in_a_block(x):
+    with wg.passive():
+        w = np.exp(x)
+        w = w / np.sum(w)
+    return np.sum(w * x**2)
+
+
+def elements_in_a_block(x):
+    y = x * x
+    with wg.passive():
+        a = x[0]
+        y[1] = a * x[2]
+        b = y[2] * a
+    return np.sum(y * x) + a * b * x[1]
+
+
+def slices_in_a_block(x):
+    y = x * x
+    with wg.passive():
+        y[1:] = x[:2]
+        y[:2] += x[1:]
+    y[0] = x[0] * y[0]
+    return np.sum(y * x * y[::-1])
+
+
+def store_first_in_a_block(x):
+    y, a = x * x, x[0] * x[1]
+    with wg.passive():
+        y[2] = a
+    y[0] += a
+    return np.sum(y * y)
+
+
+def indices_in_a_block(x):
+    with wg.passive():
+        y = x[np.argsort(x)] * np.take(x, [0, 0, 2])
+        z = np.concatenate([y, x])
+    return np.sum(y * x) + np.sum(z**2) * x[0]
+
+
+STOPPED = {
+    "an array": lambda x: np.sum(wg.stop_gradient(x) * x),
+    "a number": lambda x: wg.stop_gradient(x[0]) * x[1] ** 2,
+    "a sum": lambda x: wg.stop_gradient(np.sum(x * x)) * np.sum(x),
+    "all": lambda x: np.sum(wg.stop_gradient(x * x)),
+    "inside of a product": lambda x: np.sum(x * np.sin(wg.stop_gradient(x * x) * x)),
+    "weights": weights_in_a_block,
+    "elements": elements_in_a_block,
+    "slices": slices_in_a_block,
+    "a store": store_first_in_a_block,
+    "indices": indices_in_a_block,
+}
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_what_carries_no_derivative_changes_its_value_all_the_same(name):
+    f = STOPPED[name]
+    program, exact = (wg.record(f, np.array([0.5, -0.7, 1.2]), exact=is_exact) for is_exact in (False, True))
+    for derived in (program, program.grad(), program.hessian(), exact.grad()):
+        spec.check(derived)
+    for x in (np.array([0.5, -0.7, 1.2]), np.array([1.5, 0.2, -0.4])):
+        v = x[::-1].copy()
+        assert_close(program(x), f(x))
+        assert_close(program.grad()(x), wg.grad(f)(x))
+        assert_close(exact.grad()(x), wg.grad(f)(x))
+        assert_close(program.jvp()(x, v)[1], wg.jvp(f, x, v)[1])
+        assert_close(program.hessian()(x), wg.hessian(f)(x))
+
+
 # ---------------------------------------------------------------------------------------------- copies
 
 
@@ -446,19 +749,13 @@ def test_threads_get_the_same_bits_of_one_program():
     program = wg.record(s.f, s.x)
     cotangent = like(program(s.x), np.random.default_rng(3))
     pull = program.vjp()
-    expected, found = pull(s.x, cotangent), []
+    expected = pull(s.x, cotangent)
 
-    def work():
-        found.extend(pull(s.x, cotangent) for _ in range(50))
+    def work(_):
+        for _ in range(50):
+            assert_same_bits(list(pull(s.x, cotangent)), list(expected))
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 400
-    for one in found:
-        assert_same_bits(list(one), list(expected))
+    in_threads(work)
 
 
 # ---------------------------------------------------------------------------------------------- text

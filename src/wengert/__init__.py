@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     from wengert.debug import detect_nan, probe
     from wengert.errors import (
         ComplexValueError,
+        ConvergenceError,
         GuardError,
         LevelError,
         MutatedInputWarning,
         NonSmoothError,
         ReplayMismatchError,
+        SingularJacobianError,
         StaleProgramError,
         TracedValueError,
         UnsupportedFunctionError,
@@ -75,24 +77,31 @@ _HOMES = {
     "probe": "debug",
     "explain": "transforms.explain",
     "ComplexValueError": "errors",
+    "ConvergenceError": "errors",
     "GuardError": "errors",
     "LevelError": "errors",
     "MutatedInputWarning": "errors",
     "NonSmoothError": "errors",
     "ReplayMismatchError": "errors",
+    "SingularJacobianError": "errors",
     "StaleProgramError": "errors",
     "TracedValueError": "errors",
     "UnsupportedFunctionError": "errors",
 }
 
+# Modules and packages that are attributes, imported on first use.
+_MODULES = ("checkpointing", "cuda", "errors", "implicit", "numpy", "scipy", "testing")
+
 __all__ = [
     "ComplexValueError",
+    "ConvergenceError",
     "GuardError",
     "LevelError",
     "MutatedInputWarning",
     "NonSmoothError",
     "Program",
     "ReplayMismatchError",
+    "SingularJacobianError",
     "StaleProgramError",
     "TracedValueError",
     "UnsupportedFunctionError",
@@ -127,7 +136,7 @@ def __getattr__(name):
     home = _HOMES.get(name)
     if home is not None:
         value = getattr(_import_module(f"wengert.{home}"), name)
-    elif name in ("numpy", "errors", "testing", "checkpointing"):
+    elif name in _MODULES:
         value = _import_module(f"wengert.{name}")
     else:
         raise AttributeError(f"module 'wengert' has no attribute {name!r}")
@@ -136,4 +145,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return [*globals(), *_HOMES, "checkpointing", "numpy", "errors", "testing"]
+    return [*globals(), *_HOMES, *_MODULES]

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import numpy
+from Cython.Build import cythonize
 from setuptools.command.build_ext import build_ext as _build_ext
 
 # No flag changes a value: errno and floating-point traps go unread, and contraction to fused
@@ -44,4 +45,20 @@ class build_ext(_build_ext):
         for ext in self.extensions:
             ext.extra_compile_args += flags
             ext.libraries += [] if msvc else ["m"]
+        self.translate()
+        self.parallel = self.parallel or os.cpu_count()
         super().build_extensions()
+
+    def translate(self):
+        """Cython to C, one file after another: unlike the C compiler, Cython does not run in several threads."""
+        translated = cythonize(
+            self.extensions,
+            force=self.force,
+            quiet=self.verbose == 0,
+            include_path=["src"],
+            compiler_directives=self.cython_directives,
+        )
+        sources = {ext.name: ext.sources for ext in translated}
+        for ext in self.extensions:
+            ext.sources = sources[ext.name]
+        self.extensions.sort(key=lambda ext: -os.path.getsize(ext.sources[0]))  # no long one comes last, alone

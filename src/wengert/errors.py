@@ -4,6 +4,8 @@ Each derives from the built-in class one would expect, so that ordinary ``except
 A message says what happened, where, and what to write instead.
 """
 
+import numpy as np
+
 
 class UnsupportedFunctionError(TypeError):
     """A traced value reached a function that has no derivative rule.
@@ -70,6 +72,39 @@ class LevelError(ValueError):
     """
 
 
+class ConvergenceError(RuntimeError):
+    """A solver did not find what it was asked for, so the derivative of a solution does not exist.
+
+    `on_failure` of the solver's function says what else may happen: ``"warn"``, ``"nan"``.
+
+    Examples
+    --------
+    >>> import wengert as wg
+    >>> try:
+    ...     wg.implicit.root(lambda x: x * x + 1, 0.5)
+    ... except wg.ConvergenceError:
+    ...     print("x * x + 1 has no root")
+    x * x + 1 has no root
+    """
+
+
+class SingularJacobianError(np.linalg.LinAlgError):
+    """The equations do not determine the solution near itself, so it has no derivative.
+
+    At a double root, or where equations depend on each other.
+    ``on_singular="lstsq"`` gives the derivative of minimum norm, ``"nan"`` marks it.
+
+    Examples
+    --------
+    >>> import wengert as wg
+    >>> try:
+    ...     wg.grad(lambda p: wg.implicit.root(lambda x: (x - p) ** 2, 0.5))(1.0)
+    ... except wg.SingularJacobianError:
+    ...     print("p is a double root")
+    p is a double root
+    """
+
+
 class NonSmoothError(ValueError):
     """The function has no derivative at this point, and no convention gives it one.
 
@@ -82,6 +117,33 @@ class NonSmoothError(ValueError):
     ...     print(str(error).split(":")[0])
     numpy.linalg.eigh has no derivative here
     """
+
+
+class CudaUnavailable(RuntimeError):
+    """There is no GPU that wengert can compute on: nothing was computed, on the CPU neither.
+
+    Attributes
+    ----------
+    reason : str
+        What is missing.
+    fix : str
+        What to do.
+
+    Examples
+    --------
+    >>> import wengert as wg
+    >>> error = wg.errors.CudaUnavailable("numba-cuda is not installed", 'pip install "wengert[cuda]"')
+    >>> print(error)
+    numba-cuda is not installed: pip install "wengert[cuda]"
+    """
+
+    def __init__(self, reason: str, fix: str):
+        super().__init__(reason, fix)
+        self.reason = reason
+        self.fix = fix
+
+    def __str__(self):
+        return f"{self.reason}: {self.fix}"
 
 
 class GuardError(RuntimeError):

@@ -131,6 +131,8 @@ def function(fun, args, kwargs, compute=None):
         return _into(out, fun, args, kwargs, compute)
     if not holds_traced(args) and not holds_traced(tuple(kwargs.values())):
         return _on_constants(fun, args, kwargs, compute)
+    if fun in _ASKED_BY_SOLVERS and (solver := _solver()) is not None:
+        raise TracedValueError(_solver_message(solver))
     row = registry.lookup(fun)
     if row is None or row.kind == "refuse":
         if _all_passive((args, tuple(kwargs.values()))):
@@ -853,7 +855,41 @@ def assignment_message(what: str) -> str:
     )
 
 
+#: functions of scipy.optimize that wengert.scipy.optimize has
+MIRRORED = frozenset(
+    "root fsolve root_scalar bisect brenth brentq ridder toms748 newton fixed_point least_squares minimize".split()
+)
+
+#: What SciPy's solvers call on values and iterates: where a loop in Python ends, and where compiled code will swallow
+#: an error. Refused there, since what follows would be the derivative of the iteration, or an error that says nothing.
+_ASKED_BY_SOLVERS = frozenset((np.isclose, np.isnan, np.atleast_1d))
+
+
+def _solver() -> str | None:
+    """The function of scipy.optimize whose own code is at work, if it has a mirror."""
+    frame = sys._getframe(1)
+    found = None
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("scipy.") and frame.f_code.co_name in MIRRORED:
+            found = frame.f_code.co_name
+        elif not module.startswith(("numpy.", "scipy.", "wengert.core.", "wengert.rules.")):
+            break  # the user's, or a derivative that SciPy was given
+        frame = frame.f_back
+    return found
+
+
+def _solver_message(name: str) -> str:
+    return (
+        f"a traced value cannot go through scipy.optimize.{name}{_at()}: its derivative would be lost. "
+        f"Use wengert.scipy.optimize.{name}, whose solution has its derivative"
+    )
+
+
 def float_message() -> str:
+    solver = _solver()
+    if solver is not None:
+        return _solver_message(solver)
     if _is_assignment():
         return assignment_message("element assignment")
     return (
@@ -863,6 +899,9 @@ def float_message() -> str:
 
 
 def array_message() -> str:
+    solver = _solver()
+    if solver is not None:
+        return _solver_message(solver)
     if _is_assignment():
         return assignment_message("slice assignment")
     return (

@@ -249,7 +249,7 @@ cdef inline ScalarDual dual_element(Buffer buffer, char *place):
     cdef char *t = buffer.tangent + (place - buffer.low)
     cdef Py_ssize_t j
     for j in range(buffer.level.k):
-        x.t[j] = (<double *>(t + j * buffer.span))[0]
+        x.t[j] = 0.0 if buffer.level.silent else (<double *>(t + j * buffer.span))[0]
     return x
 
 

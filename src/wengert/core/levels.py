@@ -27,13 +27,18 @@ def recording(recorder) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def outside() -> Iterator[None]:
-    """Block in which no derivative is running."""
-    token = running.set(())
+def within(recorders: tuple) -> Iterator[None]:
+    """Block in which these derivatives are running, as seen by what asks."""
+    token = running.set(recorders)
     try:
         yield
     finally:
         running.reset(token)
+
+
+def outside() -> contextlib.AbstractContextManager:
+    """Block in which no derivative is running."""
+    return within(())
 
 
 def is_recording() -> bool:

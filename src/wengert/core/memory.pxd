@@ -29,6 +29,7 @@ cdef class Level:                       # which derivative a value belongs to
     cdef readonly bint silent           # inside a passive block
     cdef readonly bint recording        # its operations, or those around it, are recorded to be replayed
     cdef readonly int depth             # number of derivatives around this one
+    cdef public int order               # of the derivative: 2 if its list is swept for second derivatives, else 1
     cdef readonly Py_ssize_t k          # of a forward level: directions
     cdef readonly object doubtful       # of a forward level: a row that had no tangents somewhere, and gave NaN
     cdef object recorder                # of a nested level: its list, until it ends

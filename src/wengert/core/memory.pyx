@@ -133,6 +133,7 @@ cdef class Level:
         self.kind = FORWARD if recorder is None else NESTED
         self.name = name
         self.depth = depth
+        self.order = 1
         self.k = k
         self.recorder = recorder
         self.recording = depth > 0 and levels.is_recording()

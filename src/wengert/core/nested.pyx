@@ -339,7 +339,8 @@ cdef class List:
         if not self.k or not np.size(entry.saved):
             return
         flat_bar = np.reshape(ybar, (self.k, -1))
-        total = np.stack([np.bincount(entry.saved, weights=flat_bar[j], minlength=count) for j in range(self.k)])
+        # by position: NumPy 2.0 does not tell the names of its parameters
+        total = np.stack([np.bincount(entry.saved, flat_bar[j], count) for j in range(self.k)])
         start = 1
         for _, _, buffer, view in entry.sources:
             size = np.size(view)

@@ -116,6 +116,7 @@ cdef class Tape:
         global recordings
         self.level = Level.__new__(Level)
         self.level.name = name
+        self.level.order = 1
         self.level.recording = self.recording = recording
         if recording:
             recordings += 1
@@ -273,6 +274,8 @@ cdef class Tape:
                 self.entries.a[i] = -1
             elif self.entries.op[i] == WG_NODE:
                 node = <Node>self.nodes[self.entries.a[i]]
+                if node is None:
+                    continue        # of a block inside of this one
                 if node.kind == STORE:
                     node.sources = []
                 else:
@@ -808,6 +811,7 @@ cdef class Tape:
         cdef Tape tail = Tape.__new__(Tape, name, False, self)
         tail.forgets = forgets
         tail.level.remedy = STEP_REMEDY
+        tail.level.order = self.level.order
         return tail
 
     cdef int begin_tail(self) except -1:

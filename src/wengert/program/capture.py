@@ -17,6 +17,8 @@ files, random numbers.  A function that assigns globals, or cells and attributes
 
 from __future__ import annotations
 
+import collections
+import copy
 import functools
 import types
 from collections.abc import Callable, Iterable
@@ -26,13 +28,15 @@ from wengert.core.follow import WRAPPERS, is_kin, parts_of, place_of, py_func_of
 from wengert.core.rebind import Plan, Proxy, make_twin, rebound
 from wengert.core.rename import BUILTINS, Alias, TooWide, private, read, rename
 from wengert.program.callpath import ABSENT, Place, Surroundings
-from wengert.program.leaves import Same, UnsupportedValue, contents_key, fill, form_of, is_data, key_of, mapped
+from wengert.program.leaves import SMALL, Same, UnsupportedValue, contents_key, fill, form_of, is_data, key_of, mapped
 from wengert.transforms.dense import Operator
 
 __all__ = ["Captures", "NotReplayable", "Reading", "capture"]
 
 _MAKING = {"__init__", "__new__", "__post_init__"}
 _REACH = 100  # objects looked into
+_CONTENT = "content of"  # in the place of a name
+_SHELVES = (dict, list, set, frozenset, collections.deque)
 _DYNAMIC = {"getattr", "vars", "__dict__", "attrgetter", "__getattribute__", "eval", "exec"}
 
 
@@ -169,7 +173,14 @@ class _Scan:
 
     def enter_object(self, value):
         kind = type(value)
-        if not kind.__flags__ & 1 << 9 or len(self.objects) == _REACH:
+        is_builtin = not kind.__flags__ & 1 << 9
+        if is_builtin and hasattr(kind, "__next__"):
+            self.effect = f"it reads an iterator ({kind.__name__}), which each call may use up"
+        if issubclass(kind, _SHELVES):
+            self.look_through(value)
+        if type(getter := getattr(kind, "__get__", None)) is types.FunctionType:
+            self.mentioned |= read(getter.__code__).mentioned
+        if is_builtin or len(self.objects) == _REACH:
             return
         try:
             space = object.__getattribute__(value, "__dict__")
@@ -183,6 +194,12 @@ class _Scan:
                 if type(member) is types.MemberDescriptorType and name in self.mentioned:
                     self.look(value, name, get=functools.partial(getattr, value, name, ABSENT))
         self.enter(kind)
+
+    def look_through(self, value):
+        """Note what is in a container of another type than a list or a dict, if it is small."""
+        content = functools.partial(dict if isinstance(value, dict) else list, value)
+        if len(value) <= SMALL and is_data(content()):
+            self.look(value, _CONTENT, get=content)
 
 
 # Copies that read operands ----------------------------------------------------------------------------------
@@ -286,12 +303,12 @@ class _Copies(Plan):
         return self.taken(key) if key in self.operands else super().content(cell, memo)
 
     def copy_function(self, f, code, memo):
-        copy = super().copy_function(f, code, memo)
+        new = super().copy_function(f, code, memo)
         if f.__defaults__:
-            copy.__defaults__ = tuple(self.items(f.__defaults__, enumerate(f.__defaults__)))
+            new.__defaults__ = tuple(self.items(f.__defaults__, enumerate(f.__defaults__)))
         if f.__kwdefaults__:
-            copy.__kwdefaults__ = dict(zip(f.__kwdefaults__, self.items(f.__kwdefaults__, f.__kwdefaults__.items())))
-        return copy
+            new.__kwdefaults__ = dict(zip(f.__kwdefaults__, self.items(f.__kwdefaults__, f.__kwdefaults__.items())))
+        return new
 
     def items(self, holder, items):
         keys = ((id(holder), name, value) for name, value in items)
@@ -326,10 +343,10 @@ class _Copies(Plan):
         leaf = make_twin(cls._wengert_original, [cls], **held, __setattr__=_refuse, __delattr__=_refuse)
         twin = memo[id(value)] = object.__new__(leaf)
         object.__setattr__(twin, "__dict__", own := dict(space))  # of its own: it may come to hold traced values
-        self.spaces.append((own, dict(space)))
         for name in names:
             key = id(space), name
-            held[name].value = self.taken(key) if key in self.operands else self.build(space[name], memo)
+            own[name] = held[name].value = self.taken(key) if key in self.operands else self.build(space[name], memo)
+        self.spaces.append((own, dict(own)))
         return twin
 
 
@@ -356,7 +373,7 @@ class Captures:
         self.root = root = _root_of(f, self.others)
         self.effect = None
         self.live, self.static, self.around = [], [], Surroundings([], [], [], [])
-        self.large: list = []  # containers too large to be looked through at each call
+        self.shelves: list = []  # places of containers that are no data, with these
         try:
             self.look(root)
         except NotReplayable as reason:
@@ -367,7 +384,7 @@ class Captures:
     def look(self, root):
         scan = _Scan(root, _Copies(root, {}).nodes)
         self.effect = scan.effect
-        self.large = [value for _, value in scan.watched.values() if type(value) in (list, dict, set)]
+        self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
         used = _Copies(root, {key: place.read() for key, place in scan.places.items()}).used
         self.live = [place for key, place in scan.places.items() if key in used]
         self.static = [place for key, place in scan.places.items() if key not in used]
@@ -432,21 +449,24 @@ class Reading:
         captures = self.captures
         operands = iter(operands)
         new = [fill(value, operands) for value in self.values]
-        copies = _Copies(captures.root, {place.key: value for place, value in zip(captures.live, new)})
-        return _around(captures.f, _Run(captures, copies, new))
+        given = {place.key: value for place, value in zip(captures.live, new)}
+        shelves = {id(value): copy.copy(value) for _, value in captures.shelves}
+        given.update({place.key: shelves[id(value)] for place, value in captures.shelves})
+        watched = [*shelves.values(), *[value for _, value in captures.shelves]]
+        return _around(captures.f, _Run(captures, _Copies(captures.root, given), new, watched))
 
 
 class _Run:
     """A callable that runs a copy of f."""
 
-    def __init__(self, captures, copies, new):
+    def __init__(self, captures, copies, new, shelves):
         f = captures.f
         while isinstance(f, Operator):
             f = f.f
         self.__name__ = self.__qualname__ = getattr(f, "__qualname__", type(f).__name__)
         self._copies = copies  # keeps private names alive
         self._new = new
-        self._large = captures.large
+        self._shelves = shelves
         self._f, self._swaps = copies.run, {}
         if captures.others:
             self._f, others = copies.run.func, copies.run.args
@@ -458,14 +478,25 @@ class _Run:
         if self._swaps:
             args, kwargs = mapped((args, kwargs), lambda x: self._swaps.get(Same(x), x))
         lent = (*self._new, *args, *kwargs.values())
-        forms, sizes = [*map(form_of, lent)], [*map(len, self._large)]
+        contents = [*map(_items, self._shelves)]
+        forms = [*map(form_of, lent)], [*map(_form, contents)]
         y = self._f(*args, **kwargs)
         for space, held in self._copies.spaces:
             if space.keys() != held.keys() or any(space[name] is not held[name] for name in held):
                 raise NotReplayable(_effect("it sets attributes of an object that it did not make"))
-        if [*map(form_of, lent)] != forms or [*map(len, self._large)] != sizes:
+        if ([*map(form_of, lent)], [_form(_items(shelf)) for shelf in self._shelves]) != forms:
             raise NotReplayable(_effect("it changes a list, a dict or the like that it did not make"))
         return y
+
+
+def _items(shelf):
+    """What is in a container: of a dict, the keys and after them the values."""
+    return [*shelf, *shelf.values()] if isinstance(shelf, dict) else [*shelf]
+
+
+def _form(items):
+    """What is in containers in turn counts too where there are few."""
+    return [*map(form_of if len(items) <= SMALL else id, items)]
 
 
 def _root_of(f, others):

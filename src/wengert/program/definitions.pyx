@@ -390,8 +390,9 @@ cdef class Definitions:
             elif item < 0:
                 args[position] = operand
             else:
-                args[position] = [*args[position]]
-                args[position][item] = operand
+                items = [*args[position]]
+                items[item] = operand
+                args[position] = tuple(items) if type(args[position]) is tuple else items
         if fun is np.copy and len(values) == 1 and self.code.kinds[<int32_t>values[0]] == SCALAR:
             return values[0]
         if fun is strong:

@@ -276,8 +276,10 @@ cdef class Reverse(Sweep):
             return 0
         g = self.adjoint(i)
         if op < PARTIAL:
+            if op >= WG_ADD and kind > FLAG:        # of arrays the right one first, as in the eager sweep
+                self.pull_operand(i, op, 1, b, g)
             self.pull_operand(i, op, 0, a, g)
-            if op >= WG_ADD:
+            if op >= WG_ADD and kind <= FLAG:
                 self.pull_operand(i, op, 1, b, g)
         elif op == STRONG:
             self.give(a, i, self.strong(g, b, kind))
@@ -354,12 +356,14 @@ cdef class Reverse(Sweep):
         cdef int32_t kind = self.code.kinds[a]
         dtype, shape, _ = self.code.types[kind]
         view = self.code.views[index]
-        places = rows.places(view, dtype)
         size = math.prod(shape)
-        if np.unique(places).size < places.size:
-            g, = self.run(lambda g: [rows.scattered(g, places, size)], [g], [self.like(g)])
-            return self.accumulate(a, self.code.view(g, whole_view(self.code.types[kind]), dtype))
-        return self.accumulate(a, self.placed(-1 if places.size == size else self.zeros(kind), view, g, kind))
+        if overlaps(view[1], view[2]):
+            places = rows.places(view, dtype)
+            if np.unique(places).size < places.size:
+                g, = self.run(lambda g: [rows.scattered(g, places, size)], [g], [self.like(g)])
+                return self.accumulate(a, self.code.view(g, whole_view(self.code.types[kind]), dtype))
+        is_all = math.prod(view[1]) == size
+        return self.accumulate(a, self.placed(-1 if is_all else self.zeros(kind), view, g, kind))
 
     cdef int pull_place(self, int32_t i, int32_t g) except -1:
         cdef int32_t base = self.code.as_[i], index = self.code.bs[i], source = self.code.cs[i], part
@@ -705,15 +709,10 @@ def expanded(Listing code):
     cdef Py_ssize_t i
     cdef int op
     cdef int32_t v
-    cdef Room room
-    cdef int32_t *of
-    for i in range(code.n):
-        if PARTIAL <= code.ops[i] < INPUT:
-            break
-    else:
+    cdef Room room = Room(code.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>room.data
+    if not ((PARTIAL <= code.op) & (code.op < INPUT)).any():
         return code
-    room = Room(code.n * sizeof(int32_t))
-    of = <int32_t *>room.data
     for i in range(code.n):
         op = code.ops[i]
         if (op == PARTIAL + 2 * WG_POW or op == PARTIAL + 2 * WG_POWER) and code.ops[code.bs[i]] == CONST:
@@ -723,6 +722,9 @@ def expanded(Listing code):
                                  [of[v] if v >= 0 else -1 for v in (code.as_[i], code.bs[i], code.cs[i])])
         else:
             of[i] = copied(code, i, of, found)
+        if code.kinds[i] > FLAG and found.kinds[of[i]] <= FLAG:         # a slope that is a number everywhere
+            of[i] = emit(found, PLACE, -1, found.entry(found.views, "view", whole_view(code.types[code.kinds[i]])),
+                         of[i], code.kinds[i])
     found.inputs = [of[<int32_t>v] for v in code.inputs]
     found.outputs = [of[<int32_t>v] for v in code.outputs]
     return found

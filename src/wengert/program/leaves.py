@@ -16,7 +16,7 @@ import numpy as np
 from wengert.containers import children_of
 
 #: what one captured container may hold, so that it is looked through at each call
-_SMALL = 64
+SMALL = 64
 
 
 class UnsupportedValue(TypeError):
@@ -122,7 +122,7 @@ def is_data(value: Any) -> bool:
     try:
         leaves: list = []
         others: list = []
-        if type(value) in _CONTAINERS and _count(value) > _SMALL:
+        if type(value) in _CONTAINERS and _count(value) > SMALL:
             return False
         key_of(value, leaves, others)
     except (TypeError, RecursionError):  # no input, or a key that cannot be hashed
@@ -134,9 +134,9 @@ def _count(value, found=0):
     """Items of nested containers, counted until there are too many."""
     for item in value.values() if type(value) is dict else value:
         found += 1
-        if found <= _SMALL and type(item) in _CONTAINERS:
+        if found <= SMALL and type(item) in _CONTAINERS:
             found = _count(item, found)
-        if found > _SMALL:
+        if found > SMALL:
             break
     return found
 

@@ -28,15 +28,10 @@ def lowered(Listing code):
     """The list as it is run: what is differentiated no more needs no mark where its derivative is zero."""
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
-    cdef Room room
-    cdef int32_t *of
-    for i in range(code.n):
-        if code.ops[i] == STOP:
-            break
-    else:
+    cdef Room room = Room(code.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>room.data
+    if not (code.op == STOP).any():
         return code
-    room = Room(code.n * sizeof(int32_t))
-    of = <int32_t *>room.data
     for i in range(code.n):
         of[i] = of[code.as_[i]] if code.ops[i] == STOP else copied(code, i, of, found)
     end(code, of, found)

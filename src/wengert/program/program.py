@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import importlib
 import math
 import pickle
 from collections import Counter
@@ -409,6 +410,39 @@ class Program(Runner):
           memory   8008 bytes of values at once, 0 of constant arrays
         """
         return _summary(self)
+
+    def to_cuda(
+        self,
+        dtype: Any = None,
+        *,
+        compile: str = "auto",
+        chunk: int | str = "auto",
+        debug: bool = False,
+        target: str = "cuda",
+    ) -> Any:
+        """The program at many points at once, on a GPU: one thread a point.
+
+        Parameters
+        ----------
+        dtype : {None, "float64", "float32"}
+            In which is computed; by default that of the first argument of a call.
+        compile : {"auto", "never"}
+            "auto" makes a kernel of straight code, but of very long programs; "never" interprets the list.
+        chunk : int or "auto"
+            Points at once, of arrays on the host; as many as fit by default.
+        debug : bool
+            Wait for each kernel, and raise `FloatingPointError` where results are not finite.
+        target : {"cuda", "cpu"}
+            Where to compute. "cpu" runs the code of the kernels on the CPU, to look for mistakes.
+
+        Returns
+        -------
+        wengert.cuda.Kernel
+            ``g(X)``, ``g.value_and_grad(X)``, ``g.value_and_jacobian(X)``, ``g.hvp(X, V)``, ``g.report()``.
+        """
+        # the one name that a program knows of a later layer, which is looked up when it is asked for
+        cuda = importlib.import_module("wengert.cuda.batch")
+        return cuda.Kernel(self, dtype, compile=compile, chunk=chunk, debug=debug, target=target)
 
     def __reduce__(self):
         return _restored, (type(self), self.__getstate__())

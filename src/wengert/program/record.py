@@ -152,7 +152,9 @@ def _parted(y, name):
 
 
 def _hides(x):
-    """Are there traced values in an object, or in what a function has around it?"""
+    """Are there traced values in an object, or in what a function has around it?  An iterator may have some."""
+    if hasattr(type(x), "__next__"):
+        return True
     parts = [*getattr(x, "__dict__", {}).values(), *(x.flat if isinstance(x, np.ndarray) else ())]
     parts += [cell.cell_contents for cell in getattr(x, "__closure__", None) or () if cell != _EMPTY]
     parts += x.values() if isinstance(x, dict) else ()

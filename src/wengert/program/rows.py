@@ -8,6 +8,8 @@ import numpy as np
 
 from wengert import registry
 from wengert.core import tangents
+from wengert.core.dispatch import function
+from wengert.core.var import clean, holds_var
 from wengert.program.calls import Operand
 
 
@@ -25,7 +27,7 @@ def scattered(values, where, size):
     """Values added up at their places in an array of one axis."""
     if not np.size(values):
         return np.zeros(size, dtype=values.dtype)
-    found = np.bincount(np.ravel(where), weights=np.ravel(values), minlength=size)
+    found = np.bincount(np.ravel(where), np.ravel(values), size)
     return found if values.dtype == found.dtype else found.astype(values.dtype)
 
 
@@ -68,7 +70,7 @@ placed_row = registry.Primitive(
 
 
 def _taken(ybar, y, x, key):
-    where = np.arange(np.size(x)).reshape(np.shape(x))[key]
+    where = clean(np.arange(np.size(x)).reshape(np.shape(x)))[key]  # the key may be traced
     return np.reshape(scattered(ybar, where, np.size(x)), np.shape(x))
 
 
@@ -110,7 +112,10 @@ def _origins(call, moved, operands):
     for j in moved:
         ends.append(ends[-1] + np.size(operands[j]))
         numbers[j] = np.arange(ends[-2], ends[-1]).reshape(np.shape(operands[j]))
-    return call.compute(*[_numbered(argument, numbers) for argument in call.args], **call.kwargs), ends
+    args = tuple([_numbered(argument, numbers) for argument in call.args])
+    if holds_var(args):  # np.take does not ask its indices
+        return function(call.row.fun, args, dict(call.kwargs), call.compute), ends
+    return call.compute(*args, **call.kwargs), ends
 
 
 def _numbered(argument, numbers):

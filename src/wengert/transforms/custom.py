@@ -134,8 +134,34 @@ class _missing:
         )
 
 
-def transposes(forward: Callable, backward: Callable) -> tuple[Callable, Callable]:
-    """Two linear maps, each the transpose of the other, as functions that can be differentiated."""
-    to = primitive(forward, lambda t, y, x: to(t), lambda ybar, y, x: back(ybar))
-    back = primitive(backward, lambda t, y, x: back(t), lambda ybar, y, x: to(ybar))
-    return to, back
+class LinearMap:
+    """A linear map of the last axis, from functions of matrices whose rows it and its transpose map.
+
+    It takes all directions of a sweep at once, in all modes, and inside of other derivatives.
+    """
+
+    def __init__(self, forward: Callable, backward: Callable, name: str):
+        self.forward = forward
+        self.backward = backward
+        self.name = name
+
+    @property
+    def transpose(self) -> LinearMap:
+        return LinearMap(self.backward, self.forward, self.name)
+
+    def __call__(self, x):
+        if dispatch.holds_traced(x):
+            return dispatch.apply(self._row(), self, (x,), {})
+        x = dispatch.plain(x)
+        y = self.forward(np.reshape(x, (-1, x.shape[-1])))
+        return np.reshape(y, x.shape[:-1] + y.shape[1:])
+
+    def _row(self):
+        return registry.Primitive(
+            self.name,
+            "linear",
+            vjps={0: lambda ybar, y, x: self.transpose(ybar)},
+            jvps={0: lambda t, y, x: self(t)},
+            stacked=True,
+            curvature="none",
+        )

@@ -56,6 +56,7 @@ class Operator:
     """A function together with which of its arguments are differentiated: what all operators on functions share."""
 
     word = "operator"
+    sweeps = 1  # order of the derivatives that one recording is swept for
 
     def __init__(self, f: Callable, argnums: Any = 0, has_aux: bool = False):
         if not callable(f):
@@ -104,7 +105,7 @@ class Operator:
         return positions
 
     def _record(self, args, kwargs):
-        return record(self.f, args, kwargs, self.positions(args), self.has_aux, self.name)
+        return record(self.f, args, kwargs, self.positions(args), self.has_aux, self.name, self.sweeps)
 
 
 class Derivative(Operator):

@@ -28,7 +28,7 @@ from wengert.core.tape import Tape
 from wengert.core.var import holds_traced, level_of, tangents_of
 from wengert.core.watch import check_inputs
 from wengert.errors import MutatedInputWarning
-from wengert.transforms.custom import transposes
+from wengert.transforms.custom import LinearMap
 
 _warned: weakref.WeakSet = weakref.WeakSet()
 
@@ -58,9 +58,12 @@ class Recording:
         self.tape.close()
 
 
-def record(f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str) -> Recording:
+def record(
+    f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str, order: int = 1
+) -> Recording:
     """Run `f` with the arguments at `positions` traced, so that its outputs can be pulled back.
 
+    `order` is that of the derivatives for which the list is to be swept.
     An exception in `f` surfaces unchanged, with the tape closed.
     """
     run = Recording()
@@ -68,6 +71,7 @@ def record(f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bo
     around = running.get()
     run.tape = tape = List(name, len(around)) if around else Tape(name)
     run.level = tape.level
+    run.level.order = order
     traced = list(args)
     x = args[positions[0]] if len(positions) == 1 else None
     if type(x) is np.ndarray and x.dtype == np.float64 and x.dtype.isnative:
@@ -187,11 +191,11 @@ def _warn_once(f, name):
         f"{name}: the function wrote into its argument; the caller's array was left as it was. "
         "Write x = x.copy() first if the change is local",
         MutatedInputWarning,
-        stacklevel=_outside(),
+        stacklevel=frames_inside(),
     )
 
 
-def _outside() -> int:
+def frames_inside() -> int:
     """Stack level, counted from the caller, of the first frame that is not in this package."""
     level = 1
     frame = sys._getframe(1)
@@ -242,7 +246,7 @@ class Pullback:
                 found = push_forward(run.tape, run.inputs, run.outputs, leaves_of_rows(rows, inputs), len(rows))
             return side_by_side(found, len(rows))
 
-        pullback, _ = transposes(backward, forward)
+        pullback = LinearMap(backward, forward, f"the pullback of {run.name}")
         found = leaves_of_rows(pullback(side_by_side(seeds, k)), inputs)
         return found if stacked else [part[0] for part in found]
 

@@ -49,6 +49,7 @@ class Hessian(Derivative):
     """Hessian of a function with one scalar output; exactly symmetric."""
 
     word = "hessian"
+    sweeps = 2
 
     def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None, mode="auto"):
         super().__init__(f, argnums, value, has_aux)
@@ -171,6 +172,7 @@ class HVP(Operator):
     """Products of the Hessian with vectors: a callable of the point, the vector and further arguments."""
 
     word = "hvp"
+    sweeps = 2
 
     def __call__(self, x, v, *args, **kwargs):
         args = (x, *args)
@@ -213,6 +215,37 @@ class HVP(Operator):
         if len(parts) == 1:
             return parts[0]
         return [np.concatenate(pieces) for pieces in zip(*parts)] if parts else [np.empty_like(s) for s in seeds]
+
+
+class Products(HVP):
+    """`hvp` for a solver that asks for many products at a point: one recording serves them all.
+
+    The point alone is compared: further arguments must stay the same.
+    """
+
+    _run: Recording | None = None
+    _at = None
+
+    def __init__(self, f: Callable):
+        super().__init__(f)
+
+    def __reduce__(self):
+        return type(self), (self.f,)
+
+    def __call__(self, x, v, *args, **kwargs):
+        if running.get():
+            return super().__call__(x, v, *args, **kwargs)
+        if self._run is None or not np.array_equal(self._at, x):
+            self._close()
+            self._run, self._at = self._record((x, *args), kwargs), np.copy(x)
+            check_single_number(self._run, "wengert.linearize(f, x)")
+        return self._products(self._run, [np.asarray(v, dtype=float)[None]], 1)[0][0]
+
+    def _close(self):
+        if self._run is not None:
+            self._run.close()
+
+    __del__ = _close
 
 
 class Linearize(Operator):

@@ -1,0 +1,48 @@
+"""Derivatives of roots, over the time of finding them."""
+
+import numpy as np
+
+import wengert as wg
+from benchmarks import measure, workloads
+
+
+def broyden(x, p):
+    """Tridiagonal equations of Broyden; `p` weighs what is nonlinear."""
+    left, right = np.concatenate([[0.0], x[:-1]]), np.concatenate([x[1:], [0.0]])
+    return (3 - 2 * p * x) * x - left - 2 * right + 1
+
+
+class Root:
+    """A functional of the root of n equations, in a parameter that a closure holds."""
+
+    params = [[1, 20, 500]]
+    param_names = ["unknowns"]
+
+    def setup(self, n):
+        start = -np.ones(n)
+        self.value = lambda p: np.sum(wg.implicit.root(lambda x: broyden(x, p), start) ** 2)
+        self.gradient = wg.grad(self.value)
+        self.hessian = wg.hessian(self.value)
+        difference = (self.value(1 + 1e-5) - self.value(1 - 1e-5)) / 2e-5
+        workloads.check(self.gradient(1.0), difference, rtol=1e-7)
+        second = (self.gradient(1 + 1e-5) - self.gradient(1 - 1e-5)) / 2e-5
+        workloads.check(self.hessian(1.0), second, rtol=1e-7)
+
+    def time_root(self, n):
+        self.value(1.0)
+
+    def time_gradient(self, n):
+        self.gradient(1.0)
+
+    def time_hessian(self, n):
+        self.hessian(1.0)
+
+    def track_gradient(self, n):
+        return measure.alternate(lambda: self.value(1.0), lambda: self.gradient(1.0)).ratio
+
+    track_gradient.unit = "gradient / root"
+
+    def track_hessian(self, n):
+        return measure.alternate(lambda: self.value(1.0), lambda: self.hessian(1.0)).ratio
+
+    track_hessian.unit = "Hessian / root"

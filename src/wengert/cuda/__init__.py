@@ -1,0 +1,34 @@
+"""Programs on many points at once, on a GPU: one kernel, one thread a point.
+
+Nothing of Numba is imported before a kernel is made; without a GPU, making one raises `CudaUnavailable`.
+"""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wengert.cuda.availability import is_available, why_not
+    from wengert.cuda.batch import Kernel
+    from wengert.cuda.paths import vmap
+    from wengert.errors import CudaUnavailable
+
+_HOMES = {
+    "CudaUnavailable": "wengert.errors",
+    "Kernel": "wengert.cuda.batch",
+    "is_available": "wengert.cuda.availability",
+    "vmap": "wengert.cuda.paths",
+    "why_not": "wengert.cuda.availability",
+}
+
+__all__ = ["CudaUnavailable", "Kernel", "is_available", "vmap", "why_not"]
+
+
+def __getattr__(name):
+    if name not in _HOMES:
+        raise AttributeError(f"module 'wengert.cuda' has no attribute {name!r}")
+    value = globals()[name] = getattr(_import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__():
+    return [*globals(), *_HOMES]

@@ -1,0 +1,252 @@
+"""A program at many points at once: one kernel for each of value, gradient, Jacobian and Hessian product.
+
+A kernel reads one array for each argument, and writes one for each result, in the layouts that `Given.layout` names.
+Beside the results it writes a status for each point: the number of the guard that failed there, counted from 1, or 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wengert.cuda import availability, kernels
+from wengert.cuda.calls import DTYPES, Batch, Fixed, Run
+from wengert.cuda.device import Device, Host, points_at_once
+from wengert.errors import GuardError
+from wengert.program.listing import kind_of
+from wengert.program.program import NotDerivable, Program, Result, Slot, Stacked, refuse_traced
+
+#: statements up to which a kernel is compiled; longer ones would take minutes, and are interpreted
+_LONGEST = 20_000
+
+#: failed points that a message names
+_NAMED = 5
+
+#: modes of kernels, by the names that they have here
+_MODES = {"value": "value", "value_and_grad": "grad", "value_and_jacobian": "jacobian", "hvp": "hvp"}
+
+
+class Kernel:
+    """A program at many points at once, on a GPU: one thread a point.
+
+    Made by `Program.to_cuda`.  Arguments have an axis of points in front of the shape that they had when the program
+    was recorded; one of just that shape is the same for all points.  What comes in comes out: results are NumPy
+    arrays, or lie on the device as arrays of the library that made the first argument that does.
+
+    Kernels are compiled at first use, one for each of the methods and each dtype.
+
+    Raises
+    ------
+    CudaUnavailable
+        By a call, if there is no GPU; nothing is computed on the CPU instead.
+    GuardError
+        By a call, if at some points the function takes another branch than at the point of the recording.
+        Use `wengert.cuda.vmap`, which records each branch.
+    MemoryError
+        If the results do not fit into the memory of the GPU, with the numbers.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> g = wg.record(lambda x: np.sin(x[0]) * x[1], [0.0, 2.0]).to_cuda()
+    >>> g
+    <kernel of <lambda>: x float64[2], result float64>
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        dtype: Any = None,
+        compile: str = "auto",
+        chunk: int | str = "auto",
+        debug: bool = False,
+        target: str = "cuda",
+    ):
+        if compile not in ("auto", "never"):
+            raise ValueError(f"to_cuda: compile is 'auto' or 'never', not {compile!r}")
+        if target not in ("cuda", "cpu"):
+            raise ValueError(f"to_cuda: target is 'cuda' or 'cpu', not {target!r}")
+        self._dtype = None if dtype is None else np.dtype(dtype)
+        if self._dtype not in (None, *DTYPES):
+            raise TypeError(f"to_cuda: dtype is float64 or float32, not {self._dtype}")
+        points_at_once(1, 1, 1 << 30, chunk)  # is that a chunk?
+        self._compile, self._chunk, self._debug, self._target = compile, chunk, debug, target
+        self._name = program._name
+        self._specs = _specs(program)
+        self._program = _of_one_array(program)
+        self._result = _result(self._program)
+        self._loaded: dict = {}
+
+    def __repr__(self):
+        shapes = [f"{name} {_typed(kind)}" for name, kind in zip("xyzuvw", self._kinds())]
+        return f"<kernel of {self._name}: {', '.join([*shapes, f'result {_typed(self._result)}'])}>"
+
+    # ------------------------------------------------------------------------------------------ calls
+
+    def __call__(self, *args: Any, out: Any = None) -> Any:
+        """What the function gives at each point, of shape ``(N, *y.shape)``."""
+        return self._called("value", args, out)[0]
+
+    def value_and_grad(self, *args: Any, out: Any = None) -> tuple:
+        """Values, of shape ``(N,)``, and gradients in the first argument, ``(N, *x.shape)``."""
+        self._check_number("value_and_grad", "value_and_jacobian")
+        return self._called("value_and_grad", args, out)
+
+    def value_and_jacobian(self, *args: Any, out: Any = None) -> tuple:
+        """Values, of shape ``(N, *y.shape)``, and Jacobians in the first argument, ``(N, *y.shape, *x.shape)``."""
+        return self._called("value_and_jacobian", args, out)
+
+    def hvp(self, x: Any, v: Any, *args: Any, out: Any = None) -> Any:
+        """Products of the Hessian in the first argument with `v`, an array like it, of shape ``(N, *x.shape)``."""
+        self._check_number("hvp", "value_and_jacobian")
+        return self._called("hvp", (x, v, *args), out)[0]
+
+    def report(self, mode: str | None = None, cc: tuple = (9, 0)) -> list:
+        """Registers, bytes spilled and more of the kernels of a method, compiled for a compute capability.
+
+        Needs no GPU.  There are several kernels where one for all of a Jacobian would need more registers than there
+        are.
+
+        Parameters
+        ----------
+        mode : {"value", "value_and_grad", "value_and_jacobian", "hvp"}
+            The method, "value" for the call itself; by default value and gradient or Jacobian, whichever there is.
+        cc : tuple of int
+            Compute capability: (8, 0) is A100, (9, 0) H100 and H200.
+
+        Returns
+        -------
+        list of wengert.cuda.binaries.Report
+
+        Raises
+        ------
+        CudaUnavailable
+            If numba-cuda is not installed.
+        """
+        availability.numba_cuda()
+        mode = mode or ("value_and_jacobian" if self._result[1] else "value_and_grad")
+        found = self._bodies(mode, self._dtype or DTYPES[0])
+        return [kernels.report(body, tuple(cc)) for body in found]
+
+    # ------------------------------------------------------------------------------------------ one call
+
+    def _called(self, mode, args, out):
+        refuse_traced(repr(self), args, {})
+        run = self.attempt(mode, args, out)
+        if run.failed is not None:
+            raise GuardError(self._failure(run))
+        return run.returned()
+
+    def attempt(self, mode: str, args: tuple, out: Any = None) -> Run:
+        """The run of a call, done; `failed` says at which points its results are those of another path."""
+        batch = Batch(self._name, self._specs_of(mode), args, self._dtype)
+        machine = machine_of(self._target)
+        guards = self._bodies(mode, batch.dtype)[0].guards
+        found = self._kernels(mode, batch.dtype, machine)
+        run = Run(machine, found, guards, batch, self._shapes_of(mode), out, self._debug)
+        run.carry_out(self._chunk)
+        return run
+
+    def _bodies(self, mode, dtype):
+        return kernels.bodies(self._program, _MODES[mode], dtype=dtype)
+
+    def _kernels(self, mode, dtype, machine):
+        """Gives, for the layouts of the arrays, what to launch; compiled once."""
+
+        def kernels_for(letters):
+            found = []
+            for number, body in enumerate(self._bodies(mode, dtype)):
+                layouts = letters + "C" * bool(body.guards)
+                key = machine.number, mode, dtype, layouts, number
+                if key not in self._loaded:
+                    is_long = self._compile == "never" or len(body) > _LONGEST
+                    self._loaded[key] = (machine.interpreted if is_long else machine.compiled)(body, layouts)
+                found.append((self._loaded[key], bool(body.guards)))
+            return found
+
+        return kernels_for
+
+    def _kinds(self):
+        return [spec for spec in self._specs if type(spec) is tuple]
+
+    def _specs_of(self, mode):
+        """What each argument of a call is; a direction is one more, the second."""
+        return [self._specs[0], self._specs[0], *self._specs[1:]] if mode == "hvp" else self._specs
+
+    def _shapes_of(self, mode):
+        """Shapes of the results of one point."""
+        x, y = self._specs[0][1], self._result[1]
+        return {"value": [y], "value_and_grad": [y, x], "value_and_jacobian": [y, y + x], "hvp": [x]}[mode]
+
+    def _check_number(self, word, instead):
+        if self._result[1] != ():
+            raise TypeError(
+                f"{word}({self._name}): the function must return a single number, its output has shape "
+                f"{self._result[1]}: use {instead}"
+            )
+
+    def _failure(self, run):
+        left = np.flatnonzero(run.failed)
+        place = run.guards[run.failed[left[0]] - 1]
+        return (
+            f"{self._name}: at {len(left)} of {run.batch.n} points the function takes another branch than where it was "
+            f"recorded, first at {place}, as at {first_of(left)}: use wengert.cuda.vmap, which records each branch, or "
+            "write numpy.where"
+        )
+
+
+def machine_of(target: str) -> Device | Host:
+    """Where kernels run; `CudaUnavailable` if that is a GPU and there is none."""
+    if target == "cpu":
+        return Host()
+    availability.require()
+    return Device(availability.numba_cuda())
+
+
+def first_of(indices: np.ndarray) -> str:
+    """The first of some points, for a message."""
+    named = ", ".join(map(str, indices[:_NAMED].tolist()))
+    return f"point{'' if len(indices) == 1 else 's'} {named}{', ...' if len(indices) > _NAMED else ''}"
+
+
+def _specs(program):
+    """What each argument was when it was recorded: (dtype, shape) of an array or number, or the key of what is none."""
+    code, form = program._listing, program._form
+    if isinstance(program, Stacked):
+        raise NotDerivable(
+            f"to_cuda({program._name}): this program is a loop over the rows of a matrix: make a kernel of the program "
+            "of the function, and ask it for value_and_jacobian or hvp"
+        )
+    if form.keywords or not form.templates:
+        raise NotDerivable(f"to_cuda({program._name}): record it with all its arguments by position")
+    found: list = []
+    for i, (template, key) in enumerate(zip(form.templates, form.key[0])):
+        if type(template) is Slot:
+            found.append(kind_of(code, code.inputs[template.number])[:2])
+        elif form.inputs_of(i):
+            raise NotDerivable(f"to_cuda({program._name}): argument {i} is a container: pass arrays and numbers")
+        else:
+            found.append(Fixed(key))
+    if type(found[0]) is Fixed:
+        raise NotDerivable(f"to_cuda({program._name}): the first argument is to be an array or number of floats")
+    return found
+
+
+def _of_one_array(program):
+    """The program that returns its result as one array or number."""
+    code = program._one_array("to_cuda")
+    return program if code is program._listing else program._like(program._name, code, Result(Slot(0)))
+
+
+def _result(program):
+    """Dtype and shape of the one result."""
+    dtype, shape, _ = kind_of(program._listing, program._listing.outputs[0])
+    if dtype.kind != "f":
+        raise NotDerivable(f"to_cuda({program._name}): the result is of dtype {dtype}: return floats")
+    return dtype, shape
+
+
+def _typed(kind):
+    dtype, shape = kind
+    return f"{dtype}{list(shape) if shape else ''}"

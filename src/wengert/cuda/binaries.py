@@ -1,0 +1,182 @@
+"""Kernels as machine code, made without a GPU: compiled by Numba, assembled by nvJitLink, kept on disk."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from wengert.cuda.availability import numba_cuda
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What a compiled kernel takes of a GPU.
+
+    Attributes
+    ----------
+    name : str
+    cc : tuple
+        Compute capability for which it was compiled.
+    dtype : str
+    registers : int
+        For each thread, of 255.
+    spill_bytes : int
+        Written to memory and read again because registers did not suffice: 0 for a good kernel.
+    stack_bytes : int
+        For each thread: arrays of the library's functions, and what was spilled.
+    statements, ptx_lines : int
+    cost : int
+        Floating-point instructions for each point, roughly.
+    seconds : float
+        That compilation took; 0 if the kernel was found on disk.
+    """
+
+    name: str
+    cc: tuple
+    dtype: str
+    registers: int
+    spill_bytes: int
+    stack_bytes: int
+    statements: int
+    ptx_lines: int
+    cost: int
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Binary:
+    """A compiled kernel: its machine code, the name of its entry, and a report."""
+
+    code: bytes = dataclasses.field(repr=False)
+    entry: str
+    report: Report
+
+
+_BINARIES: dict[str, Binary] = {}
+
+
+def binary(text: str, make: Callable, cc: tuple, fastmath: bool = False, **facts: Any) -> Binary:
+    """A kernel for a compute capability.
+
+    Parameters
+    ----------
+    text : str
+        What tells it from every other kernel: it is compiled only if none with this text is known.
+    make : callable
+        Gives the kernel, a function for Numba, and the types of its arguments.
+    cc : tuple
+        Compute capability.
+    fastmath : bool
+    **facts
+        The fields of the report that do not come of compiling: name, dtype, statements, cost.
+    """
+    key = hashlib.sha256(repr((text, tuple(cc), fastmath, _versions())).encode()).hexdigest()
+    if key not in _BINARIES:
+        _BINARIES[key] = _from_disk(key) or _compiled(key, make, tuple(cc), fastmath, facts)
+    return _BINARIES[key]
+
+
+@functools.cache
+def _versions():
+    """Of all that makes machine code of a body: this package counts by its sources."""
+    sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    found = {"sources": hashlib.sha256(sources).hexdigest()}
+    compilers = ["nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink-cu12"]
+    for name in ["wengert", "numba", "numba-cuda", "llvmlite", *compilers]:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def _compiled(key, make, cc, fastmath, facts):
+    start = time.perf_counter()
+    text = ptx(*make(), cc, fastmath)
+    code, log = assembled(text, cc)
+    seconds = time.perf_counter() - start
+    spills = [int(a) + int(b) for a, b in re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)]
+    registers, stack = re.findall(r"used (\d+) registers.*?(\d+) stack", log)[-1]
+    report = Report(
+        cc=cc,
+        registers=int(registers),
+        spill_bytes=sum(spills),
+        stack_bytes=int(stack),
+        ptx_lines=text.count("\n"),
+        seconds=seconds,
+        **facts,
+    )
+    made = Binary(code, re.search(r"\.visible \.entry (\w+)", text)[1], report)
+    _to_disk(key, made)
+    return made
+
+
+def ptx(kernel: Callable, signature: tuple, cc: tuple, fastmath: bool = False) -> str:
+    """PTX of a kernel."""
+    compile = numba_cuda().compile
+    return compile(kernel, signature, cc=cc, device=False, abi="numba", fastmath=fastmath, output="ptx")[0]
+
+
+def assembled(text: str, cc: tuple) -> tuple[bytes, str]:
+    """Machine code of PTX, and what the assembler says about it; needs no GPU."""
+    from cuda.bindings import nvjitlink
+
+    options = [f"-arch=sm_{cc[0]}{cc[1]}", "-verbose"]
+    handle = nvjitlink.create(len(options), options)
+    try:
+        source = text.encode()
+        nvjitlink.add_data(handle, nvjitlink.InputType.PTX, source, len(source), "kernel.ptx")
+        nvjitlink.complete(handle)
+        log = bytearray(nvjitlink.get_info_log_size(handle))
+        nvjitlink.get_info_log(handle, log)
+        code = bytearray(nvjitlink.get_linked_cubin_size(handle))
+        nvjitlink.get_linked_cubin(handle, code)
+    finally:
+        nvjitlink.destroy(handle)
+    return bytes(code), log.decode()
+
+
+# ---------------------------------------------------------------------------------------------- on disk
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept: WENGERT_CACHE_DIR, or below the user's folder of caches."""
+    given = os.environ.get("WENGERT_CACHE_DIR")
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wengert"
+
+
+def _from_disk(key) -> Binary | None:
+    try:
+        head, _, code = (cache_folder() / f"{key}.kernel").read_bytes().partition(b"\n")
+        state: dict[str, Any] = json.loads(head)
+        if hashlib.sha256(code).hexdigest() != state.pop("sha256"):
+            return None
+        entry = state.pop("entry")
+        return Binary(code, entry, Report(**{**state, "cc": tuple(state["cc"]), "seconds": 0.0}))
+    except (OSError, ValueError, KeyError, TypeError):  # not there, not readable, or not whole
+        return None
+
+
+def _to_disk(key, made):
+    """Keep a kernel; where nothing can be written it is compiled again in the next process."""
+    state = {**dataclasses.asdict(made.report), "entry": made.entry, "sha256": hashlib.sha256(made.code).hexdigest()}
+    try:
+        folder = cache_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+            file.write(json.dumps(state).encode() + b"\n" + made.code)
+        os.replace(file.name, folder / f"{key}.kernel")
+    except OSError:
+        pass

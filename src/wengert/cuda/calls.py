@@ -1,0 +1,289 @@
+"""One call of kernels: which arguments have an axis of points, where they lie, and how they get to the device and back.
+
+What lies on the host goes through the device in parts, each copied while the one before is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from wengert.cuda.arrays import Given, bytes_of, same_kind
+from wengert.cuda.device import OutOfMemory, points_at_once, slices, stream_of, told
+from wengert.program.leaves import key_of
+
+#: points at once of arrays on the host: few enough that copies and kernels overlap
+_PART = 1 << 20
+
+DTYPES = (np.dtype(np.float64), np.dtype(np.float32))
+
+
+class Fixed:
+    """An argument that is part of the recording: its key."""
+
+    def __init__(self, key):
+        self.key = key
+
+
+class Batch:
+    """The arguments of one call, in the form of a program.
+
+    Attributes
+    ----------
+    n : int
+        Number of points.
+    given : list of Given
+    is_fixed : list of bool
+        Whether an argument is the same for all points.
+    dtype : dtype
+        In which is computed.
+    like : object
+        The first argument that lies on the device; None if all lie on the host.
+    stream : int or None
+        The first stream that an argument names.
+    """
+
+    def __init__(self, name: str, specs: list, args: tuple, dtype: Any):
+        if len(args) != len(specs):
+            raise TypeError(f"{name}: {len(specs)} arguments are needed, {len(args)} were given")
+        self.name = name
+        self.given: list[Given] = []
+        self.shapes: list[tuple] = []
+        self.is_fixed: list[bool] = []
+        self.like = self.stream = None
+        counts = {}
+        for i, (spec, x) in enumerate(zip(specs, args)):
+            if type(spec) is Fixed:
+                if key_of(x, [], []) != spec.key:
+                    raise ValueError(f"{name}: argument {i} has another value than where it was recorded: record again")
+                continue
+            given, shape = Given(x, f"{name}: argument {i}"), spec[1]
+            if given.shape != shape and given.shape[1:] != shape:
+                wanted = ", ".join(["N", *map(str, shape)])
+                raise ValueError(
+                    f"{name}: argument {i} has shape {given.shape}: ({wanted}) is needed, or {shape} for all points"
+                )
+            is_fixed = given.ndim == len(shape)
+            if not is_fixed:
+                counts.setdefault(given.shape[0], i)
+            if given.on_device:
+                self.like = x if self.like is None else self.like
+                self.stream = given.stream if self.stream is None else self.stream
+            self.given.append(given)
+            self.shapes.append(shape)
+            self.is_fixed.append(is_fixed)
+        if not counts:
+            raise ValueError(f"{name}: no argument has an axis of points in front: call the program itself")
+        if len(counts) > 1:
+            (m, i), (n, j) = list(counts.items())[:2]
+            raise ValueError(f"{name}: argument {i} has {m} points, argument {j} has {n}")
+        self.n = next(iter(counts))
+        self.dtype = dtype or (DTYPES[1] if self.given[0].dtype == DTYPES[1] else DTYPES[0])
+        for i, given in enumerate(self.given):
+            if given.on_device and given.dtype != self.dtype:
+                raise TypeError(
+                    f"{name}: argument {i} lies on the device as {given.dtype}, and is computed in {self.dtype}: "
+                    f"convert it there, or give to_cuda(dtype=...)"
+                )
+
+    def bytes_a_point(self) -> int:
+        """Of what is copied to the device."""
+        return sum(
+            bytes_of(shape, self.dtype)
+            for given, shape, is_fixed in zip(self.given, self.shapes, self.is_fixed)
+            if not (is_fixed or given.on_device)
+        )
+
+
+class _Part:
+    """Some of the points, while they are computed: on a stream, with what is still to be copied back."""
+
+    def __init__(self, where, stream, arrays, results, failed):
+        self.where, self.stream = where, stream
+        self.arrays = arrays  # kept until the kernel is done
+        self.results, self.failed = results, failed
+        self.n = where.stop - where.start
+
+
+class Run:
+    """One call of one kernel: where its arguments and results lie, and how they get there.
+
+    Attributes
+    ----------
+    results : list
+        Arrays of shape ``(N, *shape)``; on the device each is a `Given`.
+    failed : ndarray of int or None
+        For each point the number of the guard that failed there, counted from 1, or 0; None if none did at any.
+    """
+
+    def __init__(self, machine, kernels_for, guards, batch, shapes, out, debug):
+        self.machine, self.kernels_for, self.guards = machine, kernels_for, guards
+        self.batch, self.debug = batch, debug
+        self.shapes = shapes
+        self.on_device = batch.like is not None
+        if self.on_device and not machine.on_device:
+            raise TypeError("an argument lies on a GPU, and target='cpu' computes on the CPU: pass NumPy arrays")
+        self.out = self._given_out(out)
+        self.results: list = []
+        self.failed: np.ndarray | None = None
+
+    def _given_out(self, out):
+        """The arrays that the caller wants results in."""
+        count = len(self.shapes)
+        if out is None:
+            return [None] * count
+        found = out if isinstance(out, tuple) else (out,)
+        if len(found) != count:
+            raise TypeError(f"out= is to be {'one array' if count == 1 else f'a tuple of {count} arrays'}")
+        for array, shape in zip(found, self.shapes):
+            if array is None:
+                continue
+            given = Given(array, "out=")
+            if given.on_device != self.on_device or given.dtype != self.batch.dtype:
+                place = "on the device" if self.on_device else "a NumPy array"
+                raise TypeError(f"out= is to be {place}, of dtype {self.batch.dtype}")
+            if given.is_read_only or (given.on_device and given.layout(False) is None):
+                raise ValueError("out= is to be writeable, and on the device in C order")
+            if given.on_device and any(given.overlaps(x) for x in self.batch.given):
+                raise ValueError("out= shares memory with an argument")
+            if given.shape != (self.batch.n, *shape):
+                raise ValueError(f"out= has shape {given.shape}, the result has shape {(self.batch.n, *shape)}")
+        return list(found)
+
+    def returned(self):
+        """The results as the caller gets them."""
+        if not self.on_device:
+            return tuple(self.results)
+        return tuple(
+            same_kind(self.batch.like, made.owner) if given is None else given
+            for made, given in zip(self.results, self.out)
+        )
+
+    def put(self, indices, part, chosen):
+        """Take results of some points from another run, in which they are those that are chosen."""
+        for result, some in zip(self.results, part.results):
+            if self.on_device:
+                self.machine.put(result, indices, some, chosen, self._stream())
+            else:
+                result[indices] = some[chosen]
+
+    def carry_out(self, chunk):
+        """Compute all points."""
+        if not self.batch.n:
+            self.results = [self._result(shape, given, None) for shape, given in zip(self.shapes, self.out)]
+            return
+        n, batch, machine = self.batch.n, self.batch, self.machine
+        each = sum(bytes_of(shape, batch.dtype) for shape in self.shapes) + 4 + batch.bytes_a_point()
+        size = self._size(chunk, each)
+        for is_last in (False, True):
+            try:
+                with machine.explained():
+                    self.failed = self._over(list(slices(n, size)))
+                return
+            except OutOfMemory:
+                self.results = []
+            if is_last or self.on_device or size <= 1:
+                break
+            size //= 2
+        raise told(each * (n if self.on_device else size), machine.free())
+
+    def _size(self, chunk, each):
+        """How many points at once."""
+        n, machine = self.batch.n, self.machine
+        if self.on_device or not machine.on_device:
+            return n
+        streams = 2
+        with machine.explained():
+            free = machine.free()
+        size = points_at_once(n, streams * each, free, chunk)
+        return size if chunk != "auto" else min(size, _PART)
+
+    def _over(self, wheres):
+        """Compute part after part; what is copied back waits until the next part is under way."""
+        batch, machine = self.batch, self.machine
+        for other in {given.stream for given in batch.given} - {None, batch.stream}:
+            machine.wait(machine.stream(other))
+        streams = [self._stream()] if self.on_device else [machine.stream() for _ in wheres[:2]]
+        self.results = [self._result(shape, given, streams[0]) for shape, given in zip(self.shapes, self.out)]
+        placed = [self._placed(x, is_fixed, streams[0]) for x, is_fixed in zip(batch.given, batch.is_fixed)]
+        parts: list = []
+        for i, where in enumerate(wheres):
+            parts.append(self._started(where, streams[i % len(streams)], placed))
+            if i:
+                self._collect(parts[i - 1])
+        self._collect(parts[-1])
+        if all(part.failed is None for part in parts):
+            return None
+        return np.concatenate([np.zeros(part.n, np.int32) if part.failed is None else part.failed for part in parts])
+
+    def _stream(self):
+        """The stream that the caller's arrays belong to."""
+        return stream_of(self.machine, self.batch.stream)
+
+    def _result(self, shape, given, stream):
+        """An array for a result: the caller's, or a new one."""
+        whole = (self.batch.n, *shape)
+        if not self.on_device:
+            return np.empty(whole, self.batch.dtype) if given is None else given
+        return Given(self.machine.empty(whole, self.batch.dtype, stream) if given is None else given, "out=")
+
+    def _placed(self, given, is_fixed, stream):
+        """An argument that is on the device before any part is computed, and its layout; None for one in parts."""
+        if given.on_device:
+            return self.machine.placed(given, is_fixed, stream)
+        if not is_fixed:
+            return None
+        shared = self.machine.to_device(np.array(given.value, self.batch.dtype).ravel(), stream)
+        self.machine.wait(stream)
+        return shared, "S"
+
+    def _started(self, where, stream, placed):
+        """Copy some points to the device and launch the kernels on them."""
+        machine, dtype = self.machine, self.batch.dtype
+        n = where.stop - where.start
+        arrays = []
+        for given, found, shape in zip(self.batch.given, placed, self.batch.shapes):
+            if found is None:
+                part = np.ascontiguousarray(given.value[where], dtype).reshape(n, math.prod(shape))
+                found = machine.to_device(part, stream), "C"
+            arrays.append(found)
+        if self.on_device:
+            results = [(x, x.layout(False)) for x in self.results]
+        else:
+            results = [(machine.empty((n, math.prod(shape)), dtype, stream), "C") for shape in self.shapes]
+        status = machine.empty((n,), np.int32, stream) if self.guards else None
+        given, letters = zip(*arrays, *results)
+        for launch, is_guarded in self.kernels_for("".join(letters)):
+            launch(n, [*given, status] if is_guarded else given, stream)
+        return _Part(where, stream, given, given[len(arrays) :], status)
+
+    def _collect(self, part):
+        """Copy the results of some points back, and which guards failed there."""
+        machine, where = self.machine, part.where
+        if not self.on_device:
+            for x, result in zip(part.results, self.results):
+                machine.to_host(x, result[where], part.stream)
+        if part.failed is not None:
+            part.failed = machine.failures(part.failed, part.stream)
+        if self.debug:
+            machine.wait(part.stream)
+            self._check_finite(part)
+        elif not self.on_device:
+            machine.wait(part.stream)
+        part.arrays = part.results = None
+
+    def _check_finite(self, part):
+        """Raise where results are not finite."""
+        is_bad = np.zeros(part.n, bool)
+        for x in part.results:
+            values = self.machine.on_host(x, part.stream) if self.on_device else self.machine.copied(x, part.stream)
+            is_bad |= ~np.isfinite(values).reshape(part.n, -1).all(axis=1)
+        if part.failed is not None:
+            is_bad &= part.failed == 0
+        if is_bad.any():
+            bad = np.flatnonzero(is_bad) + part.where.start
+            raise FloatingPointError(
+                f"{self.batch.name}: results are not finite at {len(bad)} points, first at point {bad[0]}"
+            )

@@ -1,0 +1,396 @@
+"""The emitter: a listing of numbers becomes a list of machine statements, and these become code.
+
+A `Body` holds the statements of one kernel in static single assignment, equal ones once.
+The same list is written out in two forms: as a Python function on NumPy arrays, which runs anywhere and in Numba's
+simulator, and as LLVM IR out of a single Numba intrinsic, for CUDA and for the CPU.
+The intrinsic spares Numba the inference and lowering of thousands of lines, which takes it seconds to minutes.
+
+Numba is imported here only when code is made of a body.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+
+import numpy as np
+
+from wengert.cuda import formulas
+from wengert.cuda.scalars import ROW_NAMES, Builder, Number, constants, interpreted
+
+
+class Body(Builder):
+    """What one thread computes: statements, in order, on the inputs of one point.
+
+    Attributes
+    ----------
+    inputs, outputs : list of tuple
+        Shapes, as the kernel takes them: one array each, a row for each point.
+    guards : list of str
+        Where the function asked for the truth of a number; a point for which it differs is reported by its number.
+    """
+
+    def __init__(self, name: str, dtype="float64"):
+        self.name = name
+        self.dtype = np.dtype(dtype)
+        self.tiny, self.huge = (1e-290, 1e290) if self.dtype == np.float64 else (1e-30, 1e30)
+        self.inputs: list = []
+        self.outputs: list = []
+        self._statements: list = []
+        self._numbers: dict = {}
+        self.results: list = []  # of every output: the statements of its elements
+        self.flags: dict = {}  # of every guard: its place in the function, by its statement
+        self.nothing = self._statement(("constant", 0.0), "nothing")  # a zero that may be left out of sums
+
+    # ------------------------------------------------------------------------------------------ building
+
+    def _statement(self, statement, key=None, is_flag=False) -> Number:
+        found = self._numbers.get(key or statement)
+        if found is None:
+            self._statements.append(statement)
+            found = self._numbers[key or statement] = Number(self, len(self._statements) - 1, is_flag)
+        return found
+
+    def constant(self, x, is_flag=False):
+        if is_flag:
+            return self._statement(("flag", bool(x)), is_flag=True)
+        x = float(x)
+        return self._statement(("constant", x), struct.pack("d", x))
+
+    def value(self, x: Number):
+        """The value of a constant; None for what is none."""
+        name, *operands = self._statements[x.v]
+        return operands[0] if name in ("constant", "flag") else None
+
+    def input(self, shape: tuple):
+        """One more input, as a number or an array of numbers."""
+        number = len(self.inputs)
+        self.inputs.append(shape)
+        found = np.empty(shape, object)
+        found.reshape(-1)[:] = [self._statement(("input", number, k)) for k in range(found.size)]
+        return found if shape else found[()]
+
+    def output(self, y):
+        """One more output: a number or an array of numbers, None for what another kernel writes."""
+        self.outputs.append(np.shape(y))
+        self.results.append([None if v is None else self.as_float(v).v for v in np.asarray(y, object).flat])
+
+    def outputs_of(self, code, inputs: list) -> list:
+        """The outputs of a listing at some inputs, numbers of this body; its guards are those of the body."""
+        found, guards = interpreted(code, [constants(x, self) for x in inputs], self)
+        for flag, place in guards:
+            if self.value(flag) is not True and flag.v not in self.flags:
+                self.flags[flag.v] = place
+        return found
+
+    def partial(self, opcode, side, *operands):
+        name = formulas.ALIASES.get(ROW_NAMES[opcode], ROW_NAMES[opcode])
+        return self.number(formulas.ROWS[name].partials[side](*operands))
+
+    def instruction(self, name, operands):
+        row = formulas.ROWS[name]
+        found = self._known(name, operands)
+        if found is not None:
+            return found
+        if not isinstance(row.value, formulas.Machine):
+            return self.number(row.value(*operands))
+        if name in ("add", "multiply", "logical_and", "logical_or"):
+            operands = sorted(operands, key=lambda x: x.v)
+        return self._statement((name, *[x.v for x in operands]), is_flag=row.is_flag)
+
+    def _known(self, name, operands):
+        """The result where an operand or a constant stands for it; no sign of zero is lost but that of `nothing`."""
+        a, b = operands[0], operands[-1]
+        x, y = self.value(a), self.value(b)
+        nothing = self.nothing
+        if name == "strong":
+            if a is nothing or b is nothing:
+                return nothing
+            if any(c is not None and c != 0.0 and abs(c) < np.inf for c in (x, y)):
+                return a * b
+        elif name == "where":
+            _, b, c = operands
+            return b if x is True or b is c else c if x is False else None
+        elif name == "add":
+            return b if a is nothing else a if b is nothing else None
+        elif name == "subtract":
+            return a if b is nothing else -b if a is nothing else None
+        elif name == "negative" and a is nothing:
+            return nothing
+        elif name == "negative" and x is not None:
+            return self.constant(-x)
+        elif name in ("multiply", "divide") and y == 1.0:
+            return a
+        elif name == "multiply" and x == 1.0:
+            return b
+        elif name == "logical_not" and x is not None:
+            return self.constant(not x, True)
+        elif name in ("logical_and", "logical_or") and (x is not None or y is not None):
+            flag, other = (x, b) if x is not None else (y, a)
+            return other if flag is (name == "logical_and") else self.constant(flag, True)
+        return None
+
+    @property
+    def guards(self) -> list[str]:
+        return [*self.flags.values()]
+
+    @property
+    def count(self) -> int:
+        """Number of statements so far, those that nothing needs included."""
+        return len(self._statements)
+
+    # ------------------------------------------------------------------------------------------ what there is
+
+    @functools.cached_property
+    def order(self) -> list:
+        """Pairs of an index and a statement: those that an output or a guard needs, as they are to be run."""
+        needed = {*self.flags}.union(*self.results) - {None}
+        found = []
+        for i in range(len(self._statements) - 1, -1, -1):
+            if i in needed:
+                name, *operands = self._statements[i]
+                found.append((i, self._statements[i]))
+                if name in formulas.ROWS:
+                    needed.update(operands)
+        return found[::-1]
+
+    def interleave(self, count: int) -> None:
+        """Run each statement right after the last of the first `count` ones that it depends on.
+
+        Tangents then follow the values that they belong to, and few values are alive: done where that is so.
+        """
+        place: dict = {}
+        for v, (name, *operands) in self.order:
+            depends = name in formulas.ROWS and v >= count
+            place[v] = max((place[x] for x in operands), default=v) if depends else v if name != "constant" else -1
+        alive, order = self.alive(), self.order
+        self.order = sorted(order, key=lambda item: (place[item[0]], item[0]))
+        if self.alive() >= alive:
+            self.order = order
+
+    def alive(self) -> int:
+        """How many numbers are kept at once, at most."""
+        is_kept = {v: name in formulas.ROWS and not formulas.ROWS[name].is_flag for v, (name, *_) in self.order}
+        last = {x: i for i, (_, (name, *operands)) in enumerate(self.order) if name in formulas.ROWS for x in operands}
+        count = most = 0
+        for i, (v, (name, *operands)) in enumerate(self.order):
+            count += is_kept[v] and v in last
+            most = max(most, count)
+            if name in formulas.ROWS:
+                count -= sum(last[x] == i and is_kept[x] for x in {*operands})
+        return most
+
+    def __len__(self):
+        """Number of statements that compute something."""
+        return sum(name in formulas.ROWS for _, (name, *_) in self.order)
+
+    def cost(self) -> int:
+        """Floating-point instructions of one point, roughly."""
+        rows = [formulas.ROWS.get(name) for _, (name, *_) in self.order]
+        return sum(row.value.cost for row in rows if row is not None)
+
+    def arrays(self) -> list[str]:
+        """Names of the arrays that the kernel is given, in order."""
+        found = [f"x{i}" for i in range(len(self.inputs))] + [f"y{i}" for i in range(len(self.outputs))]
+        return [*found, "status"] if self.guards else found
+
+    # ------------------------------------------------------------------------------------------ as Python
+
+    def python(self, layouts: str = "") -> str:
+        """The body as a Python function ``body(n, p, x0, ..., y0, ..., status)`` on NumPy arrays.
+
+        `p` is the number of a point, or a slice of points.
+        """
+        shared = dict(zip(self.arrays(), layouts))
+        place = lambda array, k: f"{array}[{k}]" if shared.get(array) == "S" else f"{array}[p, {k}]"
+        lines = [f"def body(n, p, {', '.join(self.arrays())}):"]
+        for v, (name, *operands) in self.order:
+            if name == "constant":
+                text = f"dtype({operands[0]!r})"
+            elif name == "flag":
+                text = f"np.bool({operands[0]})"
+            elif name == "input":
+                text = place(f"x{operands[0]}", operands[1])
+            else:
+                text = formulas.ROWS[name].value.python.format(*[f"v{x}" for x in operands])
+            lines.append(f"v{v} = {text}")
+        for i, values in enumerate(self.results):
+            lines += [f"{place(f'y{i}', k)} = v{v}" for k, v in enumerate(values) if v is not None]
+        if self.guards:
+            status = "0"
+            for number, flag in reversed([*enumerate(self.flags, 1)]):
+                status = f"np.where(v{flag}, {status}, {number})"
+            lines.append(f"status[p] = {status}")
+        return "\n    ".join([*lines, "return"]) + "\n"
+
+    def function(self, layouts: str = ""):
+        """That function."""
+        import scipy.special
+
+        space = {"np": np, "special": scipy.special, "dtype": self.dtype.type, "product_rest": product_rest}
+        space |= {"strong": strong, "inf": np.inf, "nan": np.nan}
+        exec(self.python(layouts), space)
+        return space["body"]
+
+    # ------------------------------------------------------------------------------------------ as LLVM IR
+
+    def emit(self, builder, point, n, pointers: dict, layouts: str, prefix: str) -> None:
+        """Append the body to a function of LLVM IR.
+
+        Parameters
+        ----------
+        builder : llvmlite.ir.IRBuilder
+        point, n : llvmlite values of type i64
+        pointers : dict
+            Of every array, by name, the address of its first element.
+        layouts : str
+            A letter for each array: C for a row of elements a point, F for a row of points an element, S for
+            elements that all points share.
+        prefix : str
+            Put before the names of the C library: that of libdevice, or none.
+        """
+        from llvmlite import ir
+
+        real = ir.DoubleType() if self.dtype == np.float64 else ir.FloatType()
+        i64, i32 = ir.IntType(64), ir.IntType(32)
+        letters = dict(zip(self.arrays(), layouts))
+
+        def address(array, k, size):
+            if letters[array] == "S":
+                offset = ir.Constant(i64, k)
+            elif letters[array] == "C":
+                offset = builder.add(builder.mul(point, ir.Constant(i64, size)), ir.Constant(i64, k))
+            else:
+                offset = builder.add(builder.mul(n, ir.Constant(i64, k)), point)
+            return builder.gep(pointers[array], [offset])
+
+        # results are stored as soon as they are there, so that no register holds them
+        places: dict = {}
+        for i, values in enumerate(self.results):
+            for k, v in enumerate(values):
+                places.setdefault(v, []).append((f"y{i}", k, len(values)))
+        found: dict = {}
+        for v, (name, *operands) in self.order:
+            if name == "constant":
+                found[v] = ir.Constant(real, operands[0])
+            elif name == "flag":
+                found[v] = ir.Constant(ir.IntType(1), int(operands[0]))
+            elif name == "input":
+                array, k = operands
+                found[v] = builder.load(address(f"x{array}", k, _size(self.inputs[array])))
+            else:
+                machine = formulas.ROWS[name].value
+                found[v] = emitted(builder, machine, [found[x] for x in operands], real, prefix)
+            for place in places.get(v, ()):
+                builder.store(found[v], address(*place))
+        if self.guards:
+            status = ir.Constant(i32, 0)
+            for number, flag in reversed([*enumerate(self.flags, 1)]):
+                status = builder.select(found[flag], status, ir.Constant(i32, number))
+            builder.store(status, builder.gep(pointers["status"], [point]))
+
+
+def _size(shape):
+    return int(np.prod(shape, dtype=int))
+
+
+def emitted(builder, machine, operands, real, prefix):
+    """One statement as LLVM IR."""
+    from llvmlite import ir
+
+    if machine.c:
+        suffix = "" if isinstance(real, ir.DoubleType) else "f"
+        kind = ir.FunctionType(real, [real] * len(operands))
+        name = prefix + machine.c + suffix
+        function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+        return builder.call(function, operands)
+    if machine.ir == "fneg":  # the dialect of libNVVM has no fneg
+        return builder.fsub(ir.Constant(real, -0.0), *operands)
+    if machine.ir == "fma":
+        a, b, product = operands
+        return builder.fma(a, b, builder.fsub(ir.Constant(real, -0.0), product))
+    if machine.ir == "strong":
+        zero = ir.Constant(real, 0.0)
+        is_zero = builder.or_(*[builder.fcmp_ordered("==", x, zero) for x in operands])
+        return builder.select(is_zero, zero, builder.fmul(*operands))
+    if machine.ir == "!=":
+        return builder.fcmp_unordered("!=", *operands)
+    if machine.ir in ("<", "<=", ">", ">=", "=="):
+        return builder.fcmp_ordered(machine.ir, *operands)
+    return getattr(builder, machine.ir)(*operands)
+
+
+def strong(a, b):
+    """A product in which a factor that is exactly 0 gives 0."""
+    product = np.multiply(a, b)
+    return np.where((a == 0.0) | (b == 0.0), product.dtype.type(0.0), product)[()]
+
+
+def product_rest(a, b, product):
+    """The rounding error of a product, exactly, where NumPy has no fused multiply and add."""
+    if np.result_type(a, b) == np.float32:
+        return (np.float64(a) * np.float64(b) - np.float64(product)).astype(np.float32)
+    with np.errstate(all="ignore"):
+        (ah, al), (bh, bl) = _halves(a), _halves(b)
+        return ((ah * bh - product) + ah * bl + al * bh) + al * bl
+
+
+def _halves(a):
+    """Two numbers of half the digits, whose sum is `a`."""
+    high = a * 134217729.0
+    high = high - (high - a)
+    return high, a - high
+
+
+# ---------------------------------------------------------------------------------------------- as an intrinsic
+
+
+def declaring(target: str) -> tuple:
+    """Numba's types, its `intrinsic`, and what stands before names of the C library, for "cuda" or "cpu"."""
+    if target == "cuda":
+        from numba.cuda import types
+        from numba.cuda.extending import intrinsic
+
+        return types, intrinsic, "__nv_"
+    from numba import types
+    from numba.extending import intrinsic
+
+    return types, intrinsic, ""
+
+
+def integers_and_pointers(context, builder, kinds, args, count: int) -> list:
+    """The first `count` arguments of an intrinsic as integers of 64 bits, the others as addresses."""
+    from llvmlite import ir
+
+    i64 = ir.IntType(64)
+    found = [builder.sext(x, i64) if x.type.width < 64 else x for x in args[:count]]
+    for kind, x in zip(kinds[count:], args[count:]):
+        is_array = hasattr(kind, "layout")
+        found.append(context.make_array(kind)(context, builder, x).data if is_array else x)
+    return found
+
+
+def intrinsic(body: Body, layouts: str, target: str):
+    """A function ``body(n, p, x0, ..., status)`` for code that Numba compiles, for "cuda" or "cpu"."""
+    types, declared, prefix = declaring(target)
+    names = body.arrays()
+
+    def typed(context, *kinds):
+        def lowered(context, builder, signature, args):
+            n, p, *pointers = integers_and_pointers(context, builder, signature.args, args, 2)
+            body.emit(builder, p, n, dict(zip(names, pointers)), layouts, prefix)
+            return context.get_dummy_value()
+
+        return types.void(*kinds), lowered
+
+    # an intrinsic has as many parameters as its typing function, which has to name them
+    space = {"typed": typed}
+    given = ", ".join(["n", "p", *names])
+    exec(f"def body(context, {given}):\n    return typed(context, {given})\n", space)
+    return declared(space["body"])
+
+
+def kernel_source(body: Body) -> str:
+    """The kernel: a thread finds its point, and runs the body on it."""
+    given = ", ".join(body.arrays())
+    return f"def kernel(n, {given}):\n    p = cuda.grid(1)\n    if p < n:\n        body(n, p, {given})\n"

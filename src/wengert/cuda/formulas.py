@@ -1,0 +1,345 @@
+"""The one table of functions that kernels have: one row a function, by the name that NumPy or SciPy gives it.
+
+The value of a row is a function of the machine (`Machine`), or a formula in other rows.
+Partials are formulas in the operands and the value: those of ``kernels.h``, one for one, where a partial is an
+instruction of its own; a row without them is differentiated by its rule before it gets here.
+
+A formula works on `Number`s: operators are rows too (`a * b` is `multiply`), and constants are plain floats, which
+take on the type of the kernel.
+Where a formula has alternatives all of them are computed, as in ``np.where``, and one is selected: threads of a GPU
+run in step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, log, nan, pi, sqrt
+from typing import NamedTuple
+
+
+class Machine(NamedTuple):
+    """A function that every machine has.
+
+    `python` is the expression in NumPy; `ir` the instruction of LLVM, or `c` the name in the C library and, with
+    ``__nv_`` in front, in libdevice; an ``f`` at the end makes it single precision.
+    `cost` is how many floating-point instructions it takes, roughly.
+    """
+
+    python: str
+    ir: str = ""
+    c: str = ""
+    cost: int = 1
+
+
+class Row(NamedTuple):
+    value: Machine | Callable
+    partials: tuple = ()
+    is_flag: bool = False
+
+
+ROWS: dict[str, Row] = {}
+
+#: other names of the same function
+ALIASES = {
+    "pow": "**",
+    "power": "**",
+    "float_power": "**",
+    "abs": "absolute",
+    "true_divide": "divide",
+    "mod": "remainder",
+    "conjugate": "positive",
+    "bitwise_and": "logical_and",
+    "bitwise_or": "logical_or",
+    "bitwise_xor": "logical_xor",
+    "invert": "logical_not",
+    "round": "rint",
+    "fabs": "absolute",
+    "radians": "deg2rad",
+    "degrees": "rad2deg",
+}
+
+
+def row(name, value, *partials, is_flag=False):
+    ROWS[name] = Row(value, partials, is_flag)
+
+
+def flag(name, value):
+    row(name, value, is_flag=True)
+
+
+def library(name, c, cost, *partials, python="np.{}"):
+    """A function of the C library."""
+    arity = {"atan2": 2, "hypot": 2, "pow": 2, "fmod": 2, "copysign": 2}.get(c, 1)
+    row(name, Machine(f"{python.format(name)}({', '.join(['{}'] * arity)})", c=c, cost=cost), *partials)
+
+
+def _of(name):
+    """A row as a function of numbers, at least one of which is no constant."""
+    return lambda *x: next(v for v in x if not isinstance(v, float)).of.apply(name, *x)
+
+
+def where(mask, a, b):
+    return mask.of.apply("where", mask, a, b)
+
+
+exp, log_, sqrt_, sin, cos, sinh, cosh = map(_of, ("exp", "log", "sqrt", "sin", "cos", "sinh", "cosh"))
+expm1, log1p, hypot, erf, erfc, rint, fmod = map(_of, ("expm1", "log1p", "hypot", "erf", "erfc", "rint", "fmod"))
+floor, copysign, isnan, isinf, maximum = map(_of, ("floor", "copysign", "isnan", "isinf", "maximum"))
+exp2, arctan2, signbit = map(_of, ("exp2", "arctan2", "signbit"))
+rest = _of("product rest")
+sign = _of("sign")
+
+LN2, LN10 = log(2.0), log(10.0)
+
+# ---- arithmetic
+
+row("add", Machine("{} + {}", ir="fadd"), lambda a, b, y: 1.0, lambda a, b, y: 1.0)
+row("subtract", Machine("{} - {}", ir="fsub"), lambda a, b, y: 1.0, lambda a, b, y: -1.0)
+row("multiply", Machine("{} * {}", ir="fmul"), lambda a, b, y: b, lambda a, b, y: a)
+row("divide", Machine("{} / {}", ir="fdiv", cost=10), lambda a, b, y: 1.0 / b, lambda a, b, y: -y / b)
+row("negative", Machine("-{}", ir="fneg", cost=0), lambda a, b, y: -1.0)
+row("positive", lambda a: a, lambda a, b, y: 1.0)
+row("absolute", Machine("np.abs({})", c="fabs", cost=0), lambda a, b, y: sign(a))
+row("square", lambda a: a * a, lambda a, b, y: 2.0 * a)
+row("reciprocal", lambda a: 1.0 / a, lambda a, b, y: -y * y)
+# the rounding error of a * b, where p is the rounded product
+row("product rest", Machine("product_rest({}, {}, {})", ir="fma"))
+# a factor that is exactly 0 gives 0
+row("strong", Machine("strong({}, {})", ir="strong", cost=2))
+
+# ---- comparisons and choices
+
+flag("less", Machine("{} < {}", ir="<"))
+flag("less_equal", Machine("{} <= {}", ir="<="))
+flag("greater", Machine("{} > {}", ir=">"))
+flag("greater_equal", Machine("{} >= {}", ir=">="))
+flag("equal", Machine("{} == {}", ir="=="))
+flag("not_equal", Machine("{} != {}", ir="!="))
+flag("logical_not", Machine("np.logical_not({})", ir="not_", cost=0))
+flag("logical_and", Machine("{} & {}", ir="and_", cost=0))
+flag("logical_or", Machine("{} | {}", ir="or_", cost=0))
+flag("logical_xor", Machine("{} ^ {}", ir="xor", cost=0))
+flag("isnan", lambda a: a != a)
+flag("isinf", lambda a: abs(a) == inf)
+flag("isfinite", lambda a: abs(a) < inf)
+flag("isposinf", lambda a: a == inf)
+flag("isneginf", lambda a: a == -inf)
+flag("signbit", lambda a: copysign(1.0, a) < 0.0)
+row("where", Machine("np.where({}, {}, {})[()]", ir="select", cost=0))
+
+# ---- powers and roots
+
+
+def power(a, b):
+    """a**b; small whole exponents by products, within 4 ulp as in a program."""
+    exponent = b.of.value(b)
+    if exponent in _POWERS:
+        return _POWERS[exponent](a)
+    return a.of.apply("pow function", a, b)
+
+
+def _fourth(a):
+    return (a * a) * (a * a)
+
+
+_POWERS = {
+    0.0: lambda a: 1.0,
+    0.5: lambda a: where(a == -inf, inf, sqrt_(a) + 0.0),
+    1.0: lambda a: a,
+    -1.0: lambda a: 1.0 / a,
+    2.0: lambda a: a * a,
+    3.0: lambda a: a * a * a,
+    4.0: _fourth,
+    5.0: lambda a: _fourth(a) * a,
+    6.0: lambda a: (a * a * a) * (a * a * a),
+    8.0: lambda a: _fourth(a) * _fourth(a),
+}
+
+
+def is_midsize(a, y):
+    """Are b * y / a and its factors normal numbers?"""
+    return (a != 0.0) & (abs(y) > a.of.tiny) & (abs(y) < a.of.huge)
+
+
+def power_a(a, b, y):
+    """b a**(b - 1): by y / a, which needs a and y normal, or by another power."""
+    exponent = b.of.value(b)
+    if exponent in (0.0, 1.0):
+        return exponent
+    if exponent is not None and (exponent - 1.0) + 1.0 == exponent:
+        return exponent * power(a, b.of.constant(exponent - 1.0))
+    found = where(is_midsize(a, y), b * (y / a), b * a.of.apply("pow function", a, b - 1.0))
+    return where(b == 0.0, 0.0, found)
+
+
+def power_b(a, b, y):
+    """y log(a), and 0 where y is 0."""
+    return where(y == 0.0, 0.0, y * log_(a))
+
+
+row("pow function", Machine("np.power({}, {})", c="pow", cost=90))
+row("**", power, power_a, power_b)
+row("sqrt", Machine("np.sqrt({})", c="sqrt", cost=12), lambda a, b, y: 0.5 / (y + 0.0))
+library("cbrt", "cbrt", 25, lambda a, b, y: 1.0 / (3.0 * y * y))
+library(
+    "hypot",
+    "hypot",
+    25,
+    lambda a, b, y: where(y == 0.0, 0.0, a / y),
+    lambda a, b, y: where(y == 0.0, 0.0, b / y),
+)
+
+# ---- exponentials and logarithms
+
+library("exp", "exp", 20, lambda a, b, y: y)
+library("exp2", "exp2", 20, lambda a, b, y: y * LN2)
+library("expm1", "expm1", 25, lambda a, b, y: exp(a))
+library("log", "log", 25, lambda a, b, y: 1.0 / a)
+library("log2", "log2", 25, lambda a, b, y: 1.0 / LN2 / a)
+library("log10", "log10", 25, lambda a, b, y: 1.0 / LN10 / a)
+library("log1p", "log1p", 25, lambda a, b, y: 1.0 / (1.0 + a))
+row("exp10", lambda a: a.of.apply("pow function", 10.0, a))  # not every C library has exp10
+
+
+def log_of_sum(a, b, exp, log1p, of_two):
+    """log(exp(a) + exp(b)), infinities included."""
+    return where(a == b, a + of_two, maximum(a, b) + log1p(exp(-abs(a - b))))
+
+
+row("logaddexp", lambda a, b: log_of_sum(a, b, exp, log1p, LN2))
+row("logaddexp2", lambda a, b: log_of_sum(a, b, exp2, lambda t: log1p(t) * (1.0 / LN2), 1.0))
+
+# ---- angles
+
+library("sin", "sin", 35, lambda a, b, y: cos(a))
+library("cos", "cos", 35, lambda a, b, y: -sin(a))
+library("tan", "tan", 45, lambda a, b, y: 1.0 + y * y)
+library("arcsin", "asin", 30, lambda a, b, y: 1.0 / sqrt_((1.0 - a) * (1.0 + a)))
+library("arccos", "acos", 30, lambda a, b, y: -1.0 / sqrt_((1.0 - a) * (1.0 + a)))
+library("arctan", "atan", 30, lambda a, b, y: 1.0 / (1.0 + a * a))
+library("arctan2", "atan2", 45)
+row("deg2rad", lambda a: a * (pi / 180), lambda a, b, y: pi / 180)
+row("rad2deg", lambda a: a * (180 / pi), lambda a, b, y: 180 / pi)
+
+
+def sinc(x):
+    z = pi * where(x == 0.0, 1e-20, x)
+    return sin(z) / z
+
+
+row("sinc", sinc)
+
+# ---- hyperbolic functions
+
+
+def tanh_a(a, b, y):
+    """1 / cosh(a)**2; 1 - y*y would cancel."""
+    t = exp(-2.0 * abs(a))
+    return 4.0 * t / ((1.0 + t) * (1.0 + t))
+
+
+library("sinh", "sinh", 40, lambda a, b, y: cosh(a))
+library("cosh", "cosh", 40, lambda a, b, y: sinh(a))
+library("tanh", "tanh", 35, tanh_a)
+library("arcsinh", "asinh", 40, lambda a, b, y: 1.0 / hypot(1.0, a))
+library("arccosh", "acosh", 40, lambda a, b, y: 1.0 / (sqrt_(a - 1.0) * sqrt_(a + 1.0)))
+library("arctanh", "atanh", 40, lambda a, b, y: 1.0 / ((1.0 - a) * (1.0 + a)))
+
+# ---- pieces joined at kinks
+
+library("floor", "floor", 1)
+library("ceil", "ceil", 1)
+library("trunc", "trunc", 1)
+library("rint", "rint", 1)
+library("copysign", "copysign", 1)
+library("fmod", "fmod", 60)
+row("sign", lambda a: where(a > 0.0, 1.0, where(a < 0.0, -1.0, where(a == 0.0, 0.0, a))))
+
+
+def remainder(a, b):
+    """a modulo b, with the sign of b."""
+    rest = fmod(a, b)
+    return where(rest == 0.0, copysign(0.0, b), where((b < 0.0) ^ (rest < 0.0), rest + b, rest))
+
+
+def floor_divide(a, b):
+    """The quotient that belongs to the remainder, a whole number; b = 0 as in a division."""
+    rest = fmod(a, b)
+    ratio = (a - rest) / b
+    ratio = where((rest != 0.0) & ((b < 0.0) ^ (rest < 0.0)), ratio - 1.0, ratio)
+    whole = floor(ratio)
+    whole = where(ratio == 0.0, copysign(0.0, a / b), where(ratio - whole > 0.5, whole + 1.0, whole))
+    return where(b == 0.0, a / b, whole)
+
+
+row("remainder", remainder)
+row("floor_divide", floor_divide)
+row("heaviside", lambda a, b: where(a > 0.0, 1.0, where(a < 0.0, 0.0, where(a == 0.0, b, a))))
+
+
+def larger(a, b):
+    """1 for the larger operand, 1/2 each for a tie, NaN where an operand is."""
+    return where(a > b, 1.0, where(a < b, 0.0, where(a == b, 0.5, nan)))
+
+
+def larger_number(a, b):
+    """The same where a number leads over NaN."""
+    return where(isnan(a), where(isnan(b), nan, 0.0), where(isnan(b), 1.0, larger(a, b)))
+
+
+row(
+    "maximum",
+    lambda a, b: where(isnan(a) | (a >= b), a, b),
+    lambda a, b, y: larger(a, b),
+    lambda a, b, y: larger(b, a),
+)
+row(
+    "minimum",
+    lambda a, b: where(isnan(a) | (a <= b), a, b),
+    lambda a, b, y: larger(b, a),
+    lambda a, b, y: larger(a, b),
+)
+row(
+    "fmax",
+    lambda a, b: where(isnan(b) | (a >= b), a, b),
+    lambda a, b, y: larger_number(a, b),
+    lambda a, b, y: larger_number(b, a),
+)
+row(
+    "fmin",
+    lambda a, b: where(isnan(b) | (a <= b), a, b),
+    lambda a, b, y: larger_number(-a, -b),
+    lambda a, b, y: larger_number(-b, -a),
+)
+
+# ---- scipy.special
+
+
+def gauss(a):
+    """exp(-a*a): the rounding error of a*a is put back, or it would cost a*a ulp."""
+    s = a * a
+    found = exp(-s) * (1.0 - rest(a, a, s))
+    return where(s < 800.0, found, where(isnan(a), a, 0.0))
+
+
+def expit_a(a, b, y):
+    t = exp(-abs(a))
+    return t / ((1.0 + t) * (1.0 + t))
+
+
+library("erf", "erf", 45, lambda a, b, y: (2 / sqrt(pi)) * gauss(a), python="special.{}")
+library("erfc", "erfc", 60, lambda a, b, y: (-2 / sqrt(pi)) * gauss(a), python="special.{}")
+library("gamma", "tgamma", 90, python="special.{}")
+library("gammaln", "lgamma", 120, python="special.{}")
+for _name in ("j0", "j1", "y0", "y1"):
+    library(_name, _name, 120, python="special.{}")
+row("expit", lambda a: 1.0 / (1.0 + exp(-a)), expit_a)
+row("log_expit", lambda a: where(a < 0.0, a, 0.0) - log1p(exp(-abs(a))))
+row("logit", lambda a: log_(a / (1.0 - a)))
+row("ndtr", lambda a: 0.5 * erfc(-sqrt(0.5) * a))
+row("xlogy", lambda a, b: where((a == 0.0) & (b == b), 0.0, a * log_(b)))
+row("xlog1py", lambda a, b: where((a == 0.0) & (b == b), 0.0, a * log1p(b)))
+row("entr", lambda a: where(a == 0.0, 0.0, where(a < 0.0, -inf, -a * log_(a))))
+
+#: the rows that are functions of the machine, in order
+MACHINE = [name for name, found in ROWS.items() if isinstance(found.value, Machine)]

@@ -1,0 +1,245 @@
+"""Functions at many points at once, branches included: one kernel for each path that the points take.
+
+A kernel is one path through the function.  It says for each point which guard failed there, if any; the points at
+which none did are done.  Of the others the first is recorded, which gives the kernel of another path, and that runs on
+them alone; and so on, until all points are done or the paths are too many.  No point keeps a result of a path that is
+not its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wengert.cuda.arrays import Given
+from wengert.cuda.batch import Kernel, first_of, machine_of
+from wengert.cuda.device import stream_of
+from wengert.errors import GuardError
+from wengert.program.compile import Compiled
+from wengert.program.leaves import key_of
+from wengert.program.program import refuse_traced
+from wengert.program.record import record
+from wengert.transforms.dense import Gradient, Jacobian, Operator
+from wengert.transforms.second import HVP
+
+#: paths that the points of one call may take
+_PATHS = 16
+
+
+def vmap(
+    f: Callable,
+    *,
+    in_axes: Any = 0,
+    dtype: Any = None,
+    compile: str = "auto",
+    chunk: int | str = "auto",
+    debug: bool = False,
+    target: str = "cuda",
+) -> Callable:
+    """A function, or a derivative of one, at many points at once on a GPU.
+
+    The function is recorded at the first point of the first call; where other points take another branch, that is
+    recorded too, and run for them alone.
+
+    Parameters
+    ----------
+    f : callable
+        Maps an array of shape S (and further arguments) to an array of shape T: a function in NumPy code, or what
+        `wengert.grad`, `wengert.value_and_grad`, `wengert.jacobian`, `wengert.hessian` and `wengert.hvp` return.
+    in_axes : 0 or tuple of 0 and None
+        Which arguments have an axis of points in front: all, or those with a 0. Others are the same for all points.
+    dtype : {None, "float64", "float32"}
+        In which is computed; by default that of the first argument.
+    compile : {"auto", "never"}
+        "never" interprets the recording, for those that are used once.
+    chunk : int or "auto"
+        Points at once, of arrays on the host; as many as fit by default.
+    debug : bool
+        Wait for each kernel, and raise `FloatingPointError` where results are not finite.
+    target : {"cuda", "cpu"}
+        Where to compute. "cpu" runs the code of the kernels on the CPU, which needs numba, to look for mistakes.
+
+    Returns
+    -------
+    callable
+        With the arguments of `f`, and ``out=``. Arrays on the device are taken as they are, and results are of the
+        same kind; of NumPy arrays they are NumPy arrays.
+
+    Raises
+    ------
+    CudaUnavailable
+        By a call, if there is no GPU; nothing is computed on the CPU instead.
+    GuardError
+        By a call, if the points take too many paths.
+    NotDerivable, UnsupportedFunctionError
+        By a call, if the recording holds what has no kernel.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg, wengert.cuda
+    >>> def f(x):
+    ...     return x[0] * x[1] if x[0] > 0 else x[1] ** 2
+    >>> J = wengert.cuda.vmap(wg.grad(f))
+    >>> X = np.array([[2.0, 3.0], [-1.0, 4.0]])
+    >>> gradients = J(X) if wengert.cuda.is_available() else None
+    """
+    return Mapped(f, in_axes, {"dtype": dtype, "compile": compile, "chunk": chunk, "debug": debug, "target": target})
+
+
+class Mapped:
+    """What `vmap` returns: see there."""
+
+    def __init__(self, f: Callable, in_axes: Any, options: dict):
+        f = f.f if isinstance(f, Compiled) else f
+        if not callable(f):
+            raise TypeError(f"vmap: expected a function, got {type(f).__name__}")
+        is_tuple = isinstance(in_axes, tuple)
+        if not (is_tuple and all(a in (0, None) for a in in_axes)) and (is_tuple or in_axes != 0):
+            raise ValueError(f"vmap: in_axes is 0 or a tuple of 0 and None, not {in_axes!r}")
+        if is_tuple and 0 not in in_axes:
+            raise ValueError("vmap: no argument has an axis of points in front: call the function itself")
+        self.f = f
+        self._in_axes = in_axes
+        self._options = options
+        self._inner, self._mode, self._pick = _split(f)
+        self._kernels: dict[Any, tuple[Kernel, ...]] = {}
+        self._lock = threading.Lock()
+
+    def __repr__(self):
+        name = repr(self.f) if isinstance(self.f, Operator) else getattr(self.f, "__qualname__", repr(self.f))
+        return f"vmap({name})"
+
+    @property
+    def paths(self) -> int:
+        """Number of recordings kept."""
+        return sum(map(len, self._kernels.values()))
+
+    def __call__(self, *args: Any, out: Any = None) -> Any:
+        axes = self._in_axes if isinstance(self._in_axes, tuple) else (0,) * len(args)
+        if len(axes) != len(args):
+            raise TypeError(f"{self!r}: in_axes has {len(axes)} entries, the call {len(args)} arguments")
+        refuse_traced(repr(self), args, {})
+        points = _Points(args, axes, repr(self), machine_of(self._options["target"]))
+        out = out if self._pick is None or out is None else tuple(out if i == self._pick else None for i in range(2))
+        found = self._over(points, out).returned()
+        found = found if self._pick is None else found[self._pick : self._pick + 1]
+        return found if len(found) > 1 else found[0]
+
+    def _over(self, points, out):
+        """A run with the results of all points, from as many paths as they take."""
+        known = self._kernels.get(points.key, ())
+        run, left = None, None  # left: those that have no result yet; None are all
+        for i in range(_PATHS):
+            is_new = i >= len(known)
+            kernel = self._recorded(points, 0 if left is None else left[0]) if is_new else known[i]
+            part = kernel.attempt(self._mode, *((points.args, out) if left is None else (points.at(left),)))
+            failed = part.failed
+            if is_new and (failed is None or not failed.all()):
+                self._keep(points.key, kernel)
+            if is_new and failed is not None:
+                failed[0] = 0  # at the point of its recording a guard fails only if rounding decides the comparison
+            if run is None:
+                run, left = part, np.arange(0 if failed is None else points.n)
+            else:
+                done = np.arange(len(left)) if failed is None else np.flatnonzero(failed == 0)
+                run.put(left[done], part, done)
+            left = left[:0] if failed is None else left[failed != 0]
+            if not len(left):
+                return run
+        raise GuardError(
+            f"{self!r}: at {len(left)} of {points.n} points the function takes none of the {_PATHS} paths that "
+            f"were recorded, as at {first_of(left)}: write numpy.where for branches"
+        )
+
+    def _recorded(self, points, i):
+        """The kernel of the path of a point."""
+        example = points.example(i)
+        if self._mode == "hvp":
+            example = (example[0], *example[2:])
+        return Kernel(record(self._inner, example, {}, False), **self._options)
+
+    def _keep(self, key, kernel):
+        with self._lock:
+            self._kernels[key] = (*self._kernels.get(key, ()), kernel)
+
+
+def _split(f):
+    """What is recorded, the kernel's method, and which of its results is wanted; None for all."""
+    if type(f) in _METHODS and not (f.has_aux or f.argnums != 0 or f.holomorphic or isinstance(f.f, Operator)):
+        return f.f, _METHODS[type(f)], None if f.with_value else 1
+    if type(f) is HVP and f.argnums == 0 and not isinstance(f.f, Operator):
+        return f.f, "hvp", None
+    return f, "value", None
+
+
+_METHODS = {Gradient: "value_and_grad", Jacobian: "value_and_jacobian"}
+
+
+class _Points:
+    """The arguments of one call.
+
+    Attributes
+    ----------
+    n : int
+    key : tuple
+        What the recordings of these arguments have in common: shapes, dtypes, and constants.
+    """
+
+    def __init__(self, args, axes, name, machine):
+        self.args, self.machine = args, machine
+        self.given = [
+            Given(x, f"{name}: argument {i}") if axis == 0 or _is_array(x) else None
+            for i, (x, axis) in enumerate(zip(args, axes))
+        ]
+        self.is_batched = [axis == 0 for axis in axes]
+        first = next(given for given, axis in zip(self.given, axes) if axis == 0)
+        if not first.ndim:
+            raise ValueError(f"{name}: no argument has an axis of points in front: call the function itself")
+        self.n = first.shape[0]
+        if not self.n:
+            raise ValueError(f"{name}: there are no points, and the function is recorded at the first")
+        self.key = tuple(map(self._key, args, self.given, axes))
+
+    def _key(self, x, given, axis):
+        if given is None:
+            return key_of(x, [], [])
+        return given.dtype.str, given.shape[1:] if axis == 0 else given.shape, axis
+
+    def example(self, i):
+        """The arguments at one point, on the host, in double precision: kernels round as they are told to."""
+        return tuple(
+            x if given is None else self._number_or_array(given, i if is_batched else None)
+            for x, given, is_batched in zip(self.args, self.given, self.is_batched)
+        )
+
+    def _number_or_array(self, given, i):
+        stream = stream_of(self.machine, given.stream) if given.on_device else None
+        if not given.on_device:
+            found = given.value if i is None else given.value[i]
+        elif i is None:
+            found = self.machine.on_host(given, stream)
+        else:
+            found = self.machine.copied(self.machine.taken(given, np.array([i]), stream), stream)[0]
+        return np.array(found, np.float64)[()]
+
+    def at(self, indices):
+        """The arguments at some points."""
+        return tuple(
+            self._some(given, indices) if is_batched else x
+            for x, given, is_batched in zip(self.args, self.given, self.is_batched)
+        )
+
+    def _some(self, given, indices):
+        if not given.on_device:
+            return given.value[indices]
+        return self.machine.taken(given, indices, stream_of(self.machine, given.stream))
+
+
+def _is_array(x):
+    """Is this, the same for all points, an input of the recording?"""
+    if isinstance(x, (np.ndarray, np.generic)):
+        return x.dtype.kind == "f"
+    return isinstance(x, float) or hasattr(x, "__cuda_array_interface__") or hasattr(x, "__dlpack__")

@@ -1,0 +1,468 @@
+"""A listing of numbers and small arrays, gone through with every array element a number of its own.
+
+`interpreted` runs a listing with symbols in the place of numbers and NumPy arrays of symbols in the place of arrays.
+What an instruction does to symbols is told to a *builder*, by the name of the function: `Scalars` appends it to a new
+listing, and `wengert.cuda.codegen.Body` to a list of machine statements.
+So slices, transposes, sums, products of matrices and whatever else NumPy does to arrays of objects needs no code here.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+
+import numpy as np
+
+from wengert import registry
+from wengert.core.dispatch import converted
+from wengert.core.tape import kernel_rows
+from wengert.cuda import elimination, formulas
+from wengert.errors import UnsupportedFunctionError
+from wengert.program import passes
+from wengert.program.calls import Call, Operand
+from wengert.program.listing import printed, restored
+from wengert.program.opcodes import Op
+from wengert.program.rows import filled, places
+from wengert.registry import strong
+
+SCALAR, FLAG = 0, 1
+
+#: the name of every elementwise row: that of its NumPy function, ** for the operator
+ROW_NAMES = {opcode: (name or "**").rpartition(".")[2] for name, opcode, *_ in kernel_rows()}
+FLAG_NAMES = {
+    Op.LESS: "less",
+    Op.LESS_EQUAL: "less_equal",
+    Op.GREATER: "greater",
+    Op.GREATER_EQUAL: "greater_equal",
+    Op.EQUAL: "equal",
+    Op.NOT_EQUAL: "not_equal",
+    Op.NOT: "logical_not",
+    Op.AND: "logical_and",
+    Op.OR: "logical_or",
+    Op.ISNAN: "isnan",
+}
+#: the names of all instructions that are functions of numbers
+NAMES = {**ROW_NAMES, **FLAG_NAMES, Op.SELECT: "where", Op.STRONG: "strong"}
+
+
+class Number:
+    """A number, or a flag, that a builder knows by its index `v`."""
+
+    __slots__ = ("is_flag", "of", "v")
+    __hash__ = object.__hash__
+
+    def __init__(self, of, v, is_flag=False):
+        self.of = of
+        self.v = v
+        self.is_flag = is_flag
+
+    def __bool__(self):
+        raise TypeError("the truth of a traced number is asked for, and it differs from point to point")
+
+    def round(self, decimals=0, out=None):
+        if decimals:
+            raise TypeError("rounding to decimals")
+        return self.of.apply("rint", self)
+
+    @property
+    def real(self):
+        return self
+
+
+def _operator(name, is_swapped=False):
+    def method(self, other):
+        if not isinstance(other, (Number, int, float, np.number, np.bool_)):
+            return NotImplemented
+        return self.of.apply(name, other, self) if is_swapped else self.of.apply(name, self, other)
+
+    return method
+
+
+def _function(name):
+    return lambda self, *others: self.of.apply(name, self, *others)
+
+
+for _sign, _name in {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "pow": "**",
+    "mod": "remainder",
+    "floordiv": "floor_divide",
+    "and": "logical_and",
+    "or": "logical_or",
+    "xor": "logical_xor",
+}.items():
+    setattr(Number, f"__{_sign}__", _operator(_name))
+    setattr(Number, f"__r{_sign}__", _operator(_name, is_swapped=True))
+for _sign, _name in {
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+}.items():
+    setattr(Number, f"__{_sign}__", _operator(_name))
+for _sign, _name in {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "logical_not"}.items():
+    setattr(Number, f"__{_sign}__", _function(_name))
+# what NumPy's functions look up on the elements of an array of objects
+for _name in (
+    "conjugate square reciprocal fabs sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan "
+    "sinh cosh tanh arcsinh arccosh arctanh rint floor ceil trunc arctan2 hypot"
+).split():
+    setattr(Number, _name, _function(_name))
+
+
+# ---------------------------------------------------------------------------------------------- arrays of numbers
+
+
+def size_of(kind) -> int:
+    """Elements of the memory of a type, from its lowest address on."""
+    dtype, shape, strides = kind
+    if not isinstance(strides, tuple) or 0 in shape:
+        return math.prod(shape)
+    return 1 + sum((n - 1) * abs(s) for n, s in zip(shape, strides)) // dtype.itemsize
+
+
+def whole(kind) -> np.ndarray:
+    """Where the elements of an array of a type lie in its memory."""
+    dtype, shape, strides = kind
+    if not isinstance(strides, tuple):
+        return np.arange(math.prod(shape)).reshape(shape)
+    first = -sum((n - 1) * s for n, s in zip(shape, strides) if s < 0 and n > 0)
+    return places((first, shape, strides), dtype)
+
+
+def memory_of(x, kind):
+    """An array of numbers as the memory of a type; a number stays one."""
+    if not kind[1]:
+        return x.item() if isinstance(x, np.ndarray) else x
+    line = np.empty(size_of(kind), object)
+    line[whole(kind)] = x
+    return line
+
+
+def array_of(line, kind):
+    """The array in a memory."""
+    return line[whole(kind)] if kind[1] else line
+
+
+def each(of, name, *operands):
+    """A function of numbers on the elements of arrays."""
+    if not any(isinstance(x, np.ndarray) for x in operands):
+        return of.apply(name, *operands)
+    operands = np.broadcast_arrays(*operands)
+    found = np.empty(operands[0].shape, object)
+    found.reshape(-1)[:] = [of.apply(name, *given) for given in zip(*[x.flat for x in operands])]
+    return found
+
+
+def _reduction(name, start=None):
+    """A reduction that NumPy does by comparing objects."""
+
+    def reduced(of, x, axis=None, *, keepdims=False):
+        def two(a, b):
+            return of.apply(name, a, b)
+
+        x = np.asarray(x, object)
+        axes = tuple(range(x.ndim)) if axis is None else axis
+        given = {} if start is None else {"initial": start}
+        return np.frompyfunc(two, 2, 1, identity=start).reduce(x, axis=axes, keepdims=keepdims, **given)
+
+    return reduced
+
+
+def _clip(of, x, low=None, high=None, *, min=None, max=None):
+    low, high = (min if low is None else low), (max if high is None else high)
+    x = x if low is None else each(of, "maximum", x, low)
+    return x if high is None else each(of, "minimum", x, high)
+
+
+def _select(of, mask, *branches):
+    if len(branches) != 2:
+        raise TypeError("np.where with a mask alone gives indices, which differ from point to point")
+    return each(of, "where", mask, *branches)
+
+
+def _converted(of, x, dtype):
+    kind = np.dtype(dtype).kind
+    if kind == "f" and np.dtype(dtype) != np.float64:
+        raise TypeError(
+            f"all numbers of a kernel have one dtype: leave out the conversion to {dtype}, or choose dtype="
+        )
+    return each(of, {"f": "positive", "b": "not_equal"}.get(kind, "trunc"), x, *([0.0] if kind == "b" else []))
+
+
+#: functions that do more to numbers than NumPy can do to objects
+FUNCTIONS = {
+    np.where: _select,
+    np.clip: _clip,
+    converted: _converted,
+    strong: lambda of, a, b: each(of, "strong", a, b),
+    np.linalg.solve: elimination.solve,
+    np.linalg.inv: elimination.inv,
+    np.linalg.det: elimination.det,
+    np.max: _reduction("maximum"),
+    np.min: _reduction("minimum"),
+    np.any: _reduction("logical_or", False),
+    np.all: _reduction("logical_and", True),
+    **{
+        function: lambda of, *operands, name=name: each(of, name, *operands)
+        for function, name in (
+            (np.fix, "trunc"),
+            (np.sinc, "sinc"),
+            (np.isposinf, "isposinf"),
+            (np.isneginf, "isneginf"),
+            (operator.pow, "**"),
+        )
+    },
+}
+
+
+def called(of, call, operands):
+    """What a call gives on numbers and arrays of numbers."""
+    compute, kwargs = call.compute, call.kwargs
+    args = [filled(argument, operands) for argument in call.args]
+    if compute in FUNCTIONS:
+        return FUNCTIONS[compute](of, *args, **kwargs)
+    if type(compute) is np.ufunc and compute.signature is None and not kwargs:
+        return each(of, compute.__name__, *args)
+    operands = [np.array(x, object) for x in operands]
+    return compute(*[filled(argument, operands) for argument in call.args], **kwargs)
+
+
+# ---------------------------------------------------------------------------------------------- going through
+
+
+def interpreted(code, inputs: list, of) -> tuple[list, list]:
+    """Outputs of a listing, numbers or arrays of numbers, and its guards.
+
+    `inputs` are numbers or arrays of numbers; a guard is a pair of a flag that must be true, and its place.
+    """
+    values: list = []
+    guards: list = []
+    kinds = [code.types[kind] for kind in code.type.tolist()]
+    for op, a, b, c in zip(code.op.tolist(), code.a.tolist(), code.b.tolist(), code.c.tolist()):
+        if op == Op.GUARD:
+            expected, place = code.guards[b]
+            guards.append((_is_same(of, array_of(values[a], kinds[a]), expected), place))
+            values.append(None)
+            continue
+        try:
+            found = _value(code, op, a, b, c, kinds, values, inputs, of)
+        except (TypeError, ValueError, AttributeError, np.linalg.LinAlgError) as reason:
+            raise unsupported(code, len(values), reason) from reason
+        values.append(found)
+    return [array_of(values[v], kinds[v]) for v in code.outputs], guards
+
+
+def unsupported(code, i, reason):
+    """The error for an instruction that has no code for numbers."""
+    text = next(line for line in printed(code).splitlines() if line.startswith((f"v{i} ", f"v{i}:")))
+    return UnsupportedFunctionError(
+        f"{text}: this instruction has no GPU kernel ({reason}): write it with elementwise "
+        "functions, sums and products of small arrays, or leave this function on the CPU, wengert.compile(f)"
+    )
+
+
+def _is_same(of, value, expected):
+    """Is a value what was recorded?"""
+    flags = [
+        of.apply("isnan", v) if e != e else of.apply("equal", v, e)
+        for v, e in zip(np.ravel(np.asarray(value, object)), np.ravel(expected))
+    ]
+    found = flags[0] if flags else of.constant(1.0, True)
+    for flag in flags[1:]:
+        found = of.apply("logical_and", found, flag)
+    return found
+
+
+def _value(code, op, a, b, c, kinds, values, inputs, of):
+    """The value of one instruction: a number, or the memory of an array."""
+    type_of = kinds.__getitem__
+    kind = kinds[len(values)]
+    if op in NAMES:
+        given = [v for v in (a, b, c) if v >= 0]
+        if not kind[1]:
+            return of.apply(NAMES[op], *[values[v] for v in given])
+        return memory_of(each(of, NAMES[op], *[array_of(values[v], type_of(v)) for v in given]), kind)
+    if op < Op.INPUT:
+        given = [array_of(values[v], type_of(v)) if v >= 0 else None for v in (a, b, c)]
+        return memory_of(_partials(op, given, kind, of), kind)
+    if op == Op.INPUT:
+        return memory_of(inputs[a], kind)
+    if op == Op.CONST:
+        return of.constant(code.constants[a], kind[0].kind == "b")
+    if op == Op.ARRAY:
+        return memory_of(constants(code.arrays[a], of), kind)
+    if op == Op.LOAD:
+        return values[a][b] if type_of(a)[1] else values[a]
+    if op == Op.VIEW:
+        source = values[a] if type_of(a)[1] else np.array([values[a]], object)
+        return memory_of(source[places(code.views[b], type_of(a)[0])], kind)
+    if op == Op.PACK:
+        offsets, items = code.packs[b]
+        return _written(values, a, kind, offsets, [values[v] for v in items.tolist()], of)
+    if op == Op.PLACE:
+        where = places(code.views[b], kind[0])
+        value = array_of(values[c], type_of(c))
+        if isinstance(value, np.ndarray) and value.ndim > where.ndim:
+            value = value.reshape(value.shape[value.ndim - where.ndim :])
+        return _written(values, a, kind, where, value, of)
+    if op == Op.SUM:
+        return np.sum(array_of(values[a], type_of(a)))
+    if op == Op.STOP:
+        return values[a]
+    call = code.calls[a]
+    found = called(of, call, [array_of(values[v], type_of(v)) for v in call.operands])
+    return memory_of(constants(found, of), kind)
+
+
+def _partials(op, given, kind, of):
+    opcode, side = divmod(op - Op.PARTIAL, 2)
+    if not kind[1]:
+        return of.partial(opcode, side, *given)
+    given = np.broadcast_arrays(*[np.array(x, object) for x in given])
+    found = np.empty(kind[1], object)
+    found.reshape(-1)[:] = [of.partial(opcode, side, *abc) for abc in zip(*[x.flat for x in given])]
+    return found
+
+
+def _written(values, base, kind, where, value, of):
+    """A memory with some of its elements replaced."""
+    if not kind[1]:
+        return memory_of(np.asarray(value, object), kind)
+    line = np.full(size_of(kind), of.constant(0.0), object) if base < 0 else values[base].copy()
+    line[where] = value
+    return line
+
+
+def constants(x, of):
+    """An array in which numbers that are plain are constants of a builder."""
+    found = np.array(x, object)
+    flat = found.reshape(-1)
+    for i, item in enumerate(flat):
+        if not isinstance(item, Number):
+            flat[i] = of.constant(float(item), isinstance(item, (bool, np.bool_)))
+    return flat.reshape(found.shape) if found.shape else flat[0]
+
+
+# ---------------------------------------------------------------------------------------------- as a listing
+
+_OPCODES = {name: opcode for opcode, name in NAMES.items()}
+_TO_FLAGS = {"logical_not", "logical_and", "logical_or", "logical_xor"}
+
+
+class Builder:
+    """What turns functions of numbers into instructions: the part in which both builders agree."""
+
+    def number(self, x) -> Number:
+        """A number of this builder."""
+        return x if type(x) is Number else self.constant(float(x), isinstance(x, (bool, np.bool_)))
+
+    def as_float(self, x) -> Number:
+        x = self.number(x)
+        return self.apply("where", x, 1.0, 0.0) if x.is_flag else x
+
+    def as_flag(self, x) -> Number:
+        x = self.number(x)
+        return x if x.is_flag else self.apply("not_equal", x, 0.0)
+
+    def apply(self, name: str, *operands) -> Number:
+        """A function, by its name, of numbers."""
+        name = formulas.ALIASES.get(name, name)
+        if name not in formulas.ROWS:
+            raise TypeError(f"{name} has no formula")
+        if name in _TO_FLAGS:
+            return self.instruction(name, [self.as_flag(x) for x in operands])
+        if name == "where":
+            mask, *branches = map(self.number, operands)
+            if branches[0].is_flag and branches[1].is_flag:
+                mask = self.as_flag(mask)
+                return (mask & branches[0]) | (~mask & branches[1])
+            return self.instruction(name, [self.as_flag(mask), *map(self.as_float, branches)])
+        return self.instruction(name, [self.as_float(x) for x in operands])
+
+
+class Scalars(Builder):
+    """Numbers as the instructions of a new listing."""
+
+    def __init__(self):
+        self.columns: list = []
+        self.types = [(np.dtype(float), (), None), (np.dtype(bool), (), "flag")]
+        self.constants: list = []
+        self.calls: list = []
+        self.packs: list = []
+        self.guards: list = []
+        self.inputs: list = []
+
+    def emit(self, op, a=-1, b=-1, c=-1, kind=SCALAR) -> Number:
+        self.columns.append((op, a, b, c, kind))
+        return Number(self, len(self.columns) - 1, kind == FLAG)
+
+    def constant(self, x, is_flag=False):
+        self.constants.append(float(x))
+        return self.emit(Op.CONST, len(self.constants) - 1, kind=FLAG if is_flag else SCALAR)
+
+    def instruction(self, name, operands):
+        kind = FLAG if formulas.ROWS[name].is_flag else SCALAR
+        found = [x.v for x in operands]
+        if name in _OPCODES:
+            return self.emit(_OPCODES[name], *found, kind=kind)
+        fun = _function_of(name)
+        args = tuple(map(Operand, range(len(found))))
+        self.calls.append(Call(fun, args, {}, found, registry.lookup(fun)))
+        return self.emit(Op.CALL, len(self.calls) - 1, kind=kind)
+
+    def partial(self, opcode, side, *operands):
+        found = [-1 if x is None else self.as_float(x).v for x in operands]
+        return self.emit(Op.PARTIAL + 2 * opcode + side, *found)
+
+    def type_of(self, shape):
+        kind = (np.dtype(float), shape, None)
+        if kind not in self.types:
+            self.types.append(kind)
+        return self.types.index(kind)
+
+    def input(self, number, shape):
+        """An input, as a number or an array of numbers."""
+        found = self.emit(Op.INPUT, number, kind=self.type_of(shape))
+        self.inputs.append(found.v)
+        if not shape:
+            return found
+        elements = np.empty(shape, object)
+        elements.reshape(-1)[:] = [self.emit(Op.LOAD, found.v, i) for i in range(elements.size)]
+        return elements
+
+    def output(self, x):
+        """The value of an output."""
+        if not isinstance(x, np.ndarray):
+            return self.as_float(x).v
+        found = [self.as_float(item).v for item in x.flat]
+        self.packs.append((np.arange(len(found), dtype=np.int32), np.array(found, dtype=np.int32)))
+        return self.emit(Op.PACK, -1, len(self.packs) - 1, kind=self.type_of(x.shape)).v
+
+
+def _function_of(name):
+    if hasattr(np, name):
+        return getattr(np, name)
+    import scipy.special
+
+    return getattr(scipy.special, name)
+
+
+def scalarised(code):
+    """The list of the same function in which arrays are inputs and outputs alone, and all else is numbers."""
+    of = Scalars()
+    inputs = [of.input(i, code.types[code.type[v]][1]) for i, v in enumerate(code.inputs)]
+    outputs, guards = interpreted(code, inputs, of)
+    outputs = [of.output(y) for y in outputs]
+    for flag, place in guards:
+        of.guards.append((np.True_, place))
+        of.emit(Op.GUARD, flag.v, len(of.guards) - 1)
+    columns = np.array(of.columns, dtype=np.int32).reshape(-1, 5).T
+    return passes.simplified(
+        restored(*columns, of.types, of.constants, [], of.calls, [], of.packs, of.guards, of.inputs, outputs)
+    )

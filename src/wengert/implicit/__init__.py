@@ -1,0 +1,23 @@
+"""Functions that equations define: roots and fixed points, differentiated without following their solvers."""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wengert.implicit.solve import defines_root, fixed_point, root
+    from wengert.implicit.theorem import Info
+
+_HOMES = {"Info": "theorem", "defines_root": "solve", "fixed_point": "solve", "root": "solve"}
+
+__all__ = ["Info", "defines_root", "fixed_point", "root"]
+
+
+def __getattr__(name):
+    if name not in _HOMES:
+        raise AttributeError(f"module 'wengert.implicit' has no attribute {name!r}")
+    value = globals()[name] = getattr(_import_module(f"wengert.implicit.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__():
+    return [*globals(), *_HOMES]

@@ -1,0 +1,236 @@
+"""Linear solves with the Jacobian of a residual: by a factorisation where there is a matrix, else by iteration.
+
+Each class solves for the rows of a matrix of right sides, with J or with its transpose; `columns` are the units of
+the unknowns in which the columns of J have the size of 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from wengert.errors import ConvergenceError
+
+#: largest remainder of a solve by iteration, relative to the right side: one more chord step mends what is left
+_REMAINDER = 1e-6
+
+
+#: a matrix is singular for its smallest singular value, if that is smaller than this part of the largest
+_LEAST = 1e-4
+
+
+class Diagonal:
+    """The Jacobian of equations that act element by element; a single equation is one."""
+
+    columns = 1.0
+    is_direct = True
+
+    def __init__(self, slopes):
+        self.slopes = np.ravel(slopes)
+        self.smallest = int(np.argmin(np.abs(self.slopes)))
+        self.rcond = float(self.slopes.all())  # each equation is scaled by itself
+
+    def place(self) -> str:
+        """Where the smallest pivot is."""
+        return f"that of element {self.smallest}" if self.slopes.size > 1 else "that of the only equation"
+
+    def solve(self, rows, transposed=False):
+        return rows / self.slopes
+
+    def least_norm(self, determined) -> Diagonal:
+        """The same with derivatives 0 where there are none."""
+        found = Diagonal(self.slopes)
+        found.slopes = np.where(np.ravel(determined) & (self.slopes != 0), self.slopes, np.inf)
+        return found
+
+
+class Matrix:
+    """LU factors of a matrix, with rows and columns scaled to the size of 1 by powers of 2.
+
+    So the condition number does not depend on the units of equations and unknowns.
+    """
+
+    is_direct = True
+
+    def __init__(self, matrix):
+        self.matrix = matrix
+        self.rows, self.columns = _scale(matrix, 1), 1.0
+        self.columns = _scale(self._scaled(matrix), 0)
+        self._factorise(self._scaled(matrix))
+
+    def _scaled(self, matrix):
+        return matrix * np.reshape(self.rows, (-1, 1)) * self.columns
+
+    def _factorise(self, matrix):
+        from scipy.linalg.lapack import get_lapack_funcs
+
+        getrf, gecon, self._getrs = get_lapack_funcs(("getrf", "gecon", "getrs"), (matrix,))
+        self._lu, self._pivots, zero = getrf(matrix)
+        self.rcond = 0.0 if zero else float(np.nan_to_num(gecon(self._lu, np.abs(matrix).sum(axis=0).max())[0]))
+
+    def place(self) -> str:
+        if not np.isfinite(self.matrix).all():
+            return "not finite"
+        row, column = (_last_pivot(matrix) for matrix in (self._scaled(self.matrix).T, self._scaled(self.matrix)))
+        return f"in row {row}, column {column}"
+
+    def solve(self, rows, transposed=False):
+        left, right = (self.columns, self.rows) if transposed else (self.rows, self.columns)
+        return self._solved(np.ascontiguousarray((rows * left).T), transposed).T * right
+
+    def _solved(self, columns, transposed):
+        return self._getrs(self._lu, self._pivots, columns, trans=int(transposed))[0]
+
+    def least_norm(self, determined) -> LeastNorm:
+        return LeastNorm(self.matrix, self.rcond)
+
+
+class Symmetric(Matrix):
+    """Cholesky factor of a symmetric positive definite matrix, scaled alike from both sides."""
+
+    def __init__(self, matrix):
+        self.matrix = matrix
+        self.rows = self.columns = np.exp2(-np.round(0.5 * np.log2(np.maximum(np.diagonal(matrix), 1e-300))))
+        self._factorise(self._scaled(matrix))
+
+    def _factorise(self, matrix):
+        from scipy.linalg.lapack import get_lapack_funcs
+
+        potrf, pocon, self._potrs = get_lapack_funcs(("potrf", "pocon", "potrs"), (matrix,))
+        self._factor, self._failed = potrf(matrix, lower=True)
+        norm = np.abs(matrix).sum(axis=0).max()
+        self.rcond = 0.0 if self._failed else float(np.nan_to_num(pocon(self._factor, norm, uplo="L")[0]))
+
+    def place(self) -> str:
+        at = self._failed - 1 if self._failed else int(np.argmin(np.diagonal(self._factor)))
+        return f"in row {at}, column {at}"
+
+    def _solved(self, columns, transposed):
+        return self._potrs(self._factor, columns, lower=True)[0]
+
+
+class LeastNorm:
+    """The pseudoinverse of a matrix known to be singular: of all solutions that of least norm."""
+
+    columns = 1.0
+    is_direct = True
+
+    def __init__(self, matrix, rcond):
+        left, values, right = np.linalg.svd(matrix)
+        least = values[-1] if values[-1] < _LEAST * values[0] else 0.0
+        least = max(least, len(values) * np.finfo(values.dtype).eps * values[0])
+        r = int(np.sum(values > least))
+        self._inverse = right[:r].T / values[:r] @ left[:, :r].T
+        self.rcond = rcond
+
+    def solve(self, rows, transposed=False):
+        return rows @ (self._inverse if transposed else self._inverse.T)
+
+
+class Sparse(Matrix):
+    """LU factors of a sparse matrix, by SuperLU."""
+
+    def __init__(self, matrix):
+        from scipy.sparse import csc_array
+
+        super().__init__(csc_array(matrix))
+
+    def _scaled(self, matrix):
+        from scipy.sparse import diags_array
+
+        return (diags_array(self.rows) @ matrix @ diags_array(np.broadcast_to(self.columns, matrix.shape[1]))).tocsc()
+
+    def _factorise(self, matrix):
+        from scipy.sparse.linalg import LinearOperator, norm, onenormest, splu
+
+        try:
+            self._lu = splu(matrix)
+        except RuntimeError:  # a pivot is exactly 0
+            self._lu, self.rcond = None, 0.0
+            return
+        inverse = LinearOperator(
+            matrix.shape,
+            self._lu.solve,
+            lambda b: self._lu.solve(b, "T"),
+            self._lu.solve,
+            matrix.dtype,
+            lambda b: self._lu.solve(b, "T"),
+        )
+        self.rcond = float(1 / (norm(matrix, 1) * onenormest(inverse)))
+
+    def place(self) -> str:
+        if self._lu is None:
+            return "exactly 0"
+        pivot = int(np.argmin(np.abs(self._lu.U.diagonal())))
+        row, column = (int(np.flatnonzero(order == pivot)[0]) for order in (self._lu.perm_r, self._lu.perm_c))
+        return f"in row {row}, column {column}"
+
+    def _solved(self, columns, transposed):
+        return self._lu.solve(columns, "T" if transposed else "N")
+
+    def least_norm(self, determined):
+        return LeastNorm(self.matrix.toarray(), self.rcond)
+
+
+class Iterative:
+    """Solves by a function ``(A, b) -> x``, of matrices or of operators that give products alone."""
+
+    columns = 1.0
+    is_direct = False
+    rcond = float("nan")
+
+    def __init__(self, matrix, linsolve: Callable, name: str):
+        self._matrix = matrix
+        self._linsolve = linsolve
+        self._name = name
+
+    def place(self) -> str:
+        return "not known without a matrix"
+
+    def solve(self, rows, transposed=False):
+        matrix = self._matrix.T if transposed else self._matrix
+        return np.stack([self._one(matrix, row) for row in rows]) if len(rows) else rows
+
+    def _one(self, matrix, b):
+        x = np.reshape(self._linsolve(matrix, b), b.shape)
+        remainder = np.linalg.norm(matrix @ x - b) / np.linalg.norm(b)
+        if not remainder <= _REMAINDER:
+            raise ConvergenceError(
+                f"{self._name}: the linear equations with its Jacobian were not solved, a remainder of "
+                f"{remainder:.1e} is left: pass linsolve='lu', or a function (A, b) -> x with a preconditioner"
+            )
+        return x
+
+
+def _last_pivot(matrix):
+    """The column that depends most on the others."""
+    from scipy.linalg import qr
+
+    return int(qr(matrix, mode="r", pivoting=True)[1][-1])
+
+
+def gmres(matrix, b):
+    """SciPy's GMRES, to nearly full accuracy; the remainder is judged by the caller."""
+    from scipy.sparse import linalg
+
+    return linalg.gmres(matrix, b, rtol=1e-12, restart=min(len(b), 100), maxiter=20)[0]
+
+
+class Unknown:
+    """Stands for a Jacobian that has no inverse: derivatives are NaN."""
+
+    columns = 1.0
+    is_direct = True
+    rcond = float("nan")
+
+    def solve(self, rows, transposed=False):
+        return np.full_like(rows, np.nan)
+
+
+def _scale(matrix, axis):
+    """Powers of 2 that bring the largest element of each row (or column) near 1."""
+    largest = abs(matrix).max(axis=axis)
+    largest = largest.toarray() if hasattr(largest, "toarray") else np.asarray(largest)
+    exponents = np.frexp(np.where(np.isfinite(largest) & (largest > 0), largest, 0.5))[1]
+    return np.exp2(-exponents.astype(largest.dtype))

@@ -1,0 +1,295 @@
+"""One call of a mirrored function: SciPy's arguments, our options, and the run of SciPy on plain numbers.
+
+A mirror has SciPy's signature, read from SciPy, followed by four keywords of ours.
+It hands SciPy the arguments it was given, with exact derivatives where SciPy would take differences.
+Where a derivative is running, the call sees plain numbers, and so does every function handed to it; the solution is
+then made a function of the traced values by `wengert.implicit.theorem`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from wengert.containers import plain_copy
+from wengert.core.dispatch import stacked
+from wengert.core.levels import outside, passive
+from wengert.core.rebind import rebound
+from wengert.core.var import holds_traced
+from wengert.errors import ConvergenceError, LevelError, TracedValueError, UnsupportedFunctionError
+from wengert.implicit.stripped import stripped
+from wengert.implicit.theorem import Info, check_replayable, implicit, in_derivative, information
+from wengert.transforms.custom import LinearMap
+
+#: our keywords: what each may be, the default first
+OPTIONS = {
+    "on_failure": ("raise", "warn", "nan"),
+    "on_singular": ("raise", "lstsq", "nan"),
+    "polish": ("auto", True, False),
+    "derivs": ("auto", "scipy"),
+}
+
+#: change by a Newton step, relative to the solution, below which a solver that reports a failure has found it
+_CLOSE = 1e-6
+
+#: unknowns up to which that is looked at
+_MOST_JUDGED = 2000
+
+#: parameters of SciPy's functions that are functions of the variables
+_FUNCTIONS = ("f", "fun", "func", "jac", "hess", "hessp", "fprime", "fprime2")
+
+
+def mirrors(original: Callable) -> Callable:
+    """Decorator: a function of a `Call` becomes the mirror of `original`, with its signature and our keywords."""
+    signature = inspect.signature(original)
+    ours = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=OPTIONS[name][0]) for name in OPTIONS]
+    name = original.__name__
+
+    def decorate(body):
+        def mirror(*args, **kwargs):
+            options = {key: kwargs.pop(key, allowed[0]) for key, allowed in OPTIONS.items()}
+            return body(Call(original, signature.parameters, signature.bind(*args, **kwargs).arguments, options))
+
+        mirror.__name__ = mirror.__qualname__ = name
+        mirror.__module__ = "wengert.scipy.optimize"
+        mirror.__doc__ = _DOC.format(name=name, what=" ".join((body.__doc__ or "").split()))
+        mirror.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *ours])
+        return mirror
+
+    return decorate
+
+
+_DOC = """`scipy.optimize.{name}` with exact derivatives for the solver, and of its solution.
+
+{what}
+
+Parameters
+----------
+*args, **kwargs
+    Those of `scipy.optimize.{name}`.
+on_failure : {{'raise', 'warn', 'nan'}}
+    In a derivative, when the solver has not converged.
+on_singular : {{'raise', 'lstsq', 'nan'}}
+    In a derivative, when the equations do not determine the solution; ``'lstsq'``: the change of least norm.
+polish : {{'auto', True, False}}
+    Take the derivative at the solution moved by Newton's steps; ``'auto'``: where it is off by more than rounding.
+derivs : {{'auto', 'scipy'}}
+    Supply exact derivatives that the call has not, or leave them to SciPy.
+
+Returns
+-------
+As `scipy.optimize.{name}`
+    The same numbers, to the last bit, as with the same derivatives; in a derivative functions of all traced values
+    that the user's function reads.
+
+Raises
+------
+ConvergenceError
+    In a derivative, if the solver has not converged.
+SingularJacobianError
+    In a derivative, if the equations do not determine the solution.
+TracedValueError
+    If the function cannot be traced, and its derivative is to be supplied.
+"""
+
+
+class Call:
+    """A call of the mirror of `original`, with the arguments that were given."""
+
+    def __init__(self, original: Callable, defaults: Mapping, arguments: dict, options: dict):
+        self.name = f"wengert.scipy.optimize.{original.__name__}"
+        self.original = original
+        self.arguments = arguments
+        self.options = options
+        self.traced = in_derivative()
+        check_replayable(self.name)
+        self._defaults = defaults
+        self._errors: list[Exception] = []
+        self.info: Info | None = None  # of the derivative of the solution
+        self._state: Info | None = None  # of a solution that was judged
+        for key, allowed in OPTIONS.items():
+            if not any(options[key] is value or options[key] == value for value in allowed):
+                raise ValueError(f"{self.name}: {key} is one of {', '.join(map(repr, allowed))}, not {options[key]!r}")
+        args = self["args"]
+        if original.__name__ in ("newton", "fixed_point", "least_squares"):
+            args = tuple(args)
+        elif not isinstance(args, tuple):
+            args = (args,)
+        f = next(iter(arguments.values()))
+        self.value = _value(f, args, arguments.get("kwargs") or {}, self.returns_derivatives)
+        self.residual = _residual(self.value, self.name)
+
+    def __getitem__(self, name):
+        """An argument, or its default."""
+        return self.arguments[name] if name in self.arguments else self._defaults[name].default
+
+    @property
+    def returns_derivatives(self):
+        """Does the function return its derivatives beside its value?"""
+        given = [self.arguments.get(name) for name in ("jac", "fprime", "fprime2")]
+        return any(not callable(x) and not isinstance(x, str) and x is not None and bool(x) for x in given)
+
+    # -- SciPy
+
+    def run(self, supply: Callable[[dict], None] | None = None, **forced: Any) -> Any:
+        """What SciPy returns, from plain numbers; `supply` puts derivatives among the arguments."""
+        arguments = {**self.arguments, **forced}
+        if not self.traced:
+            return self._scipy(arguments, supply)
+        with passive():
+            try:
+                with outside():
+                    found = self._scipy(stripped(arguments), supply)
+            except Exception:
+                if not self._met_hidden():
+                    raise
+            else:
+                if not self._met_hidden():
+                    return found
+            self._errors.clear()
+            return self._scipy({name: plain_copy(value) for name, value in arguments.items()}, supply)
+
+    def _met_hidden(self):
+        """Did a function read a traced value that stands where `stripped` does not look?"""
+        return any(isinstance(error, (LevelError, TracedValueError)) for error in self._errors)
+
+    def _scipy(self, arguments, supply):
+        if supply is not None and self.options["derivs"] == "auto":
+            supply(arguments)
+        elif not self.traced:
+            return self.original(**arguments)
+        for name in _FUNCTIONS:
+            if callable(arguments.get(name)):
+                arguments[name] = _Guarded(self, arguments[name])
+        try:
+            return self.original(**arguments)
+        except Exception as error:
+            if not self._errors or error is self._errors[0]:
+                raise
+            raise self._errors[0] from error  # compiled code put an error of its own in the place of this one
+
+    def refuse(self, error):
+        """The error of a function that cannot be traced, with what to write instead."""
+        return type(error)(
+            f"{self.name}: the function cannot be differentiated: {error}. "
+            "Pass derivs='scipy' to leave derivatives to SciPy, which takes finite differences, or pass them yourself"
+        )
+
+    # -- the solution
+
+    def solution(self, residual: Callable, x: Any, converged: Any, message: str, **how: Any) -> Any:
+        """The solution `x` of residual(x) = 0 as a function of traced values; `x` itself where none are read.
+
+        Where `converged` is an array, it says so of each of equations that have one unknown each.
+        """
+        if not np.all(converged) and not self._is_close(residual, x, converged):
+            y = residual(x)
+            if not holds_traced(y):
+                return x
+            value, derivative = ("gradient", "Hessian") if how.get("symmetric") else ("residual", "Jacobian")
+            worst = np.max(np.abs(plain_copy(y)), where=~np.asarray(converged), initial=0)
+            text = f"{message.strip().rstrip('.')}: the {value} is {worst:.3g} in its largest element"
+            if self._state is not None:
+                text += (
+                    f", the reciprocal condition number of the {derivative} is {self._state.rcond:.2g}, and Newton's "
+                    f"method would change x by {self._state.correction:.2g} of itself"
+                )
+            self.fail(text)
+            if self.options["on_failure"] == "nan":
+                unknown = _unknown(x, y, np.ndim(converged) > 0)
+                if not np.any(converged):
+                    return unknown
+                found = self.solution(lambda z: np.where(converged, residual(z), z - x), x, True, "", **how)
+                return np.where(converged, found, unknown)
+        options = {name: self.options[name] for name in ("on_failure", "on_singular", "polish")}
+        with contextlib.ExitStack() as block:
+            if not np.all(converged):  # and it was said
+                block.enter_context(warnings.catch_warnings())
+                warnings.filterwarnings("ignore", f"{self.name}: no solution", RuntimeWarning)
+            found, self.info = implicit(residual, x, name=self.name, **options, **how)
+        return found
+
+    def _is_close(self, residual, x, converged):
+        """Has the solver left off so near to a solution that it has found it?
+
+        Many do not reach the tolerance they were given because of rounding errors, and report a failure.
+        """
+        if np.ndim(converged) or np.size(x) > _MOST_JUDGED or not np.isfinite(x).all():
+            return False
+        self._state = information(residual, x, (), self.name, "auto", "auto")
+        return self._state.correction <= _CLOSE
+
+    def fail(self, text: str, cause: Exception | None = None) -> None:
+        """Raise or warn, as is asked for; an error in the place of a value is raised in any case."""
+        text = f"{self.name} has not converged. {' '.join(text.split())}"
+        if cause is not None or self.options["on_failure"] == "raise":
+            raise ConvergenceError(
+                f"{text}. Start nearer to a solution, give the solver more iterations or another tolerance, or pass "
+                "on_failure='warn' for the derivative at this point, 'nan' for none"
+            ) from cause
+        if self.options["on_failure"] == "warn":
+            warnings.warn(f"{text}; the derivative is taken there", RuntimeWarning, stacklevel=5)
+
+
+def _unknown(x, y, by_elements):
+    """`x` with a derivative that is NaN where `y` has one that is not 0: of one element, or of any."""
+
+    def spoil(rows):
+        given = rows != 0
+        return np.where(given if by_elements else given.any(axis=1, keepdims=True), np.nan, np.zeros_like(rows))
+
+    nothing = np.reshape(y - plain_copy(y), (-1,))
+    return x - np.reshape(LinearMap(spoil, spoil, "unknown")(nothing), np.shape(x))
+
+
+def _value(f, args, kwargs, has_derivatives):
+    """The user's function of the unknowns alone, traced if it reads traced values; an array or a number."""
+
+    def value(x):
+        y = rebound(f)(x, *args, **kwargs)
+        y = y[0] if has_derivatives else y
+        return stacked(y) if isinstance(y, (list, tuple)) else y
+
+    return value
+
+
+def _residual(value, name):
+    """The same in the shape of the unknowns."""
+
+    def residual(x):
+        y = value(x)
+        if np.shape(y) == np.shape(x):
+            return y
+        if np.size(y) != np.size(x):
+            raise ValueError(
+                f"{name}: {np.size(y)} equations for {np.size(x)} unknowns determine no derivative: "
+                "use wengert.scipy.optimize.least_squares"
+            )
+        return np.reshape(y, np.shape(x))
+
+    return residual
+
+
+class _Guarded:
+    """A function on its way to SciPy: gives plain values, and remembers an error that compiled code may swallow."""
+
+    def __init__(self, call: Call, f: Callable):
+        self.call = call
+        self.f = f
+        self.__name__ = getattr(f, "__name__", type(f).__name__)
+
+    def __call__(self, *args, **kwargs):
+        try:
+            y = self.f(*args, **kwargs)
+        except (UnsupportedFunctionError, TracedValueError) as error:
+            self.call._errors.append(self.call.refuse(error))
+            raise self.call._errors[-1] from error
+        except Exception as error:
+            self.call._errors.append(error)
+            raise
+        return plain_copy(y) if self.call.traced else y

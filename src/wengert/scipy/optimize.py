@@ -1,0 +1,393 @@
+"""Solvers of `scipy.optimize`, with exact derivatives for them and through them.
+
+Every function has the signature and the results of SciPy's, followed by four keywords:
+
+``on_failure`` : {'raise', 'warn', 'nan'}
+    What happens in a derivative when the solver has not converged; elsewhere SciPy's own rules hold.
+``on_singular`` : {'raise', 'lstsq', 'nan'}
+    What happens in a derivative when the Jacobian at the solution is singular: ``'lstsq'`` takes the solution of least
+    norm, as for solutions that form a line.
+``polish`` : {'auto', True, False}
+    Whether the derivative is taken one Newton step further than the returned solution; ``'auto'`` where that is off
+    by more than rounding.
+``derivs`` : {'auto', 'scipy'}
+    Who differentiates for the solver's iterations. ``'auto'`` gives SciPy the exact ``jac``, ``hess`` or ``fprime``
+    that its method takes, unless the call has one; ``'scipy'`` leaves that to SciPy.
+
+The returned numbers are, to the last bit, those of SciPy when called with the same ``jac`` and ``hess``.
+In a derivative they are functions of all traced values that the user's function reads, by arguments or closures.
+The start, the ends of a bracket, tolerances and options have none: they are where the search begins, not what it finds.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+import numpy as np
+import scipy.optimize
+from scipy.sparse import csr_array
+
+from wengert import api
+from wengert.containers import plain_copy
+from wengert.core.rebind import rebound
+from wengert.core.var import holds_traced
+from wengert.errors import NonSmoothError, UnsupportedFunctionError
+from wengert.implicit.stripped import stripped
+from wengert.implicit.theorem import numbers
+from wengert.scipy.mirror import mirrors
+from wengert.scipy.results import followed, with_bits
+from wengert.transforms.second import Products
+
+__all__ = [
+    "bisect",
+    "brenth",
+    "brentq",
+    "fixed_point",
+    "fsolve",
+    "least_squares",
+    "minimize",
+    "newton",
+    "ridder",
+    "root",
+    "root_scalar",
+    "toms748",
+]
+
+
+def _share(arguments, function, slot, derivative):
+    """Put a derivative among SciPy's arguments, with the function that shares its evaluations."""
+    arguments[function] = derivative.fun
+    arguments[slot] = derivative
+
+
+# ---- systems of equations
+
+
+@mirrors(scipy.optimize.root)
+def root(call):
+    """Methods ``'hybr'`` and ``'lm'`` get the exact Jacobian."""
+    takes_jacobian = call["method"].lower() in ("hybr", "lm")
+
+    def supply(arguments):
+        if takes_jacobian and arguments.get("jac") is None:
+            _share_matrix(arguments, "fun", "jac", (arguments.get("options") or {}).get("col_deriv"))
+
+    found = call.run(supply)
+    if not call.traced:
+        return found
+    x = call.solution(call.residual, found.x, found.success, found.message)
+    return followed(found, ("fun",), x=x, info=call.info) if holds_traced(x) else found
+
+
+@mirrors(scipy.optimize.fsolve)
+def fsolve(call):
+    """Gets the exact Jacobian."""
+
+    def supply(arguments):
+        if arguments.get("fprime") is None:
+            _share_matrix(arguments, "func", "fprime", arguments.get("col_deriv"))
+
+    if not call.traced:
+        return call.run(supply)
+    found, infodict, status, message = call.run(supply, full_output=True)
+    x = call.solution(call.residual, found, status == 1, message)
+    if not holds_traced(x):
+        return call.run(supply)
+    return (x, followed(infodict, ("fvec",), info=call.info), status, message) if call["full_output"] else x
+
+
+def _share_matrix(arguments, function, slot, by_columns):
+    """The same of a Jacobian as MINPACK takes it: a matrix also where the function returns a number."""
+    J = api.jacobian(arguments[function])
+
+    def jacobian(x, *args):
+        matrix = np.reshape(J(x, *args), (-1, np.size(x)))
+        return matrix.T if by_columns else matrix
+
+    arguments[function] = J.fun
+    arguments[slot] = jacobian
+
+
+@mirrors(scipy.optimize.fixed_point)
+def fixed_point(call):
+    """The derivative is that of the solution of x = f(x), whatever the iteration converges like."""
+    if not call.traced:
+        return call.run()
+    try:
+        x = call.run()
+    except RuntimeError as error:
+        if not holds_traced(call.value(np.asarray(stripped(call["x0"]), dtype=float))):
+            raise
+        call.fail(str(error), error)
+    image = call.residual
+    return call.solution(lambda x: x - image(x), x, True, "")
+
+
+# ---- roots of functions of one number
+
+
+def _bracketing(name):
+    @mirrors(getattr(scipy.optimize, name))
+    def solver(call):
+        """The ends of the bracket have derivative zero."""
+        if not call.traced:
+            return call.run()
+        _, found = call.run(full_output=True, disp=False)
+        x = call.solution(call.residual, found.root, found.converged, found.flag)
+        if not holds_traced(x):
+            return call.run()
+        found.root, found.info = x, call.info
+        return (x, found) if call["full_output"] else x
+
+    return solver
+
+
+bisect, brenth, brentq, ridder, toms748 = map(_bracketing, ("bisect", "brenth", "brentq", "ridder", "toms748"))
+
+
+def _share_slopes(arguments, function, takes_second=False):
+    """Exact first, and on request second, derivatives of a function of one number or element by element."""
+    f = arguments[function]
+    is_complex = np.iscomplexobj(arguments["x0"])
+    if arguments.get("fprime") is None:
+        _share(arguments, function, "fprime", api.derivative(f, holomorphic=is_complex))
+    if takes_second and arguments.get("fprime2") is None:
+        arguments["fprime2"] = api.derivative(f, order=2)
+
+
+@mirrors(scipy.optimize.newton)
+def newton(call):
+    """Gets the exact ``fprime``, so that it is Newton's method, or Halley's where ``fprime2`` is given.
+
+    With ``x1`` it is the secant method, as in SciPy.
+    Of an array of starts the function acts element by element, and so does the derivative.
+    """
+
+    def supply(arguments):
+        if arguments.get("x1") is None and arguments.get("fprime") is None:
+            _share_slopes(arguments, "func")
+
+    if not call.traced:
+        return call.run(supply)
+    is_array = np.size(call["x0"]) > 1
+    try:
+        with warnings.catch_warnings():
+            if call["disp"]:  # then SciPy raises, and does not warn
+                warnings.filterwarnings("ignore", "Derivative was zero|Tolerance of", RuntimeWarning)
+            found = call.run(supply, full_output=True, disp=False)
+    except RuntimeError as error:  # no element of an array has converged
+        if not is_array or not holds_traced(call.value(np.asarray(stripped(call["x0"]), dtype=float))):
+            raise
+        call.fail(str(error), error)
+    converged = found.converged & ~found.zero_der if is_array else found[1].converged
+    message = f"{np.sum(~converged)} of {converged.size} elements are left" if is_array else found[1].flag
+    x = call.solution(call.residual, found[0], converged, message, elementwise=True)
+    if not holds_traced(x):
+        return call.run(supply)
+    if is_array:
+        return found._replace(root=x) if call["full_output"] else x
+    found[1].root, found[1].info = x, call.info
+    return (x, found[1]) if call["full_output"] else x
+
+
+@mirrors(scipy.optimize.root_scalar)
+def root_scalar(call):
+    """Methods ``'newton'`` and ``'halley'`` get the exact derivatives.
+
+    Without ``method``, ``bracket`` and ``x1`` that is Newton's.
+    """
+    method = (call["method"] or "").lower()
+    if not method and call["bracket"] is None and call["x1"] is None:
+        method = "newton"
+
+    def supply(arguments):
+        if method in ("newton", "halley") and arguments.get("x0") is not None and not call.returns_derivatives:
+            _share_slopes(arguments, "f", method == "halley")
+
+    found = call.run(supply)
+    if call.traced:
+        found.root = call.solution(call.residual, found.root, found.converged, found.flag)
+        if holds_traced(found.root):
+            found.info = call.info
+    return found
+
+
+# ---- minima
+
+
+@mirrors(scipy.optimize.least_squares)
+def least_squares(call):
+    """Gets the exact Jacobian. The solution is that of the full equations, with second derivatives of the residuals.
+
+    A bound that holds a variable fixes it: its derivative is zero, and the others are free.
+    """
+
+    def supply(arguments):
+        if "jac" not in arguments:
+            J = api.jacobian(arguments["fun"])
+            arguments["fun"], arguments["jac"] = J.fun, J
+            if arguments.get("jac_sparsity") is not None:  # SciPy then works with a sparse matrix
+                arguments["jac"] = lambda *args, **kwargs: csr_array(J(*args, **kwargs))
+
+    found = call.run(supply)
+    if not call.traced:
+        return found
+    value, loss, scale = call.value, _loss(call["loss"]), call["f_scale"]
+
+    def cost(residuals):
+        return 0.5 * scale**2 * np.sum(loss((np.atleast_1d(residuals) / scale) ** 2))
+
+    x = _minimum(call, lambda x: cost(value(x)), found, _held(call, found))
+    if not holds_traced(x):
+        return found
+    residuals = np.atleast_1d(value(x))
+    values = {"fun": with_bits(found.fun, residuals), "cost": with_bits(found.cost, cost(residuals))}
+    return followed(found, () if found.active_mask.any() else ("grad",), x=x, info=call.info, **values)
+
+
+def _held(call, found):
+    """Which variables bounds hold."""
+    bounds = stripped(call["bounds"])
+    held = found.active_mask != 0
+    if held.any() and bounds is not call["bounds"]:
+        raise UnsupportedFunctionError(f"{call.name}: a bound that holds a variable is taken for a constant here")
+    ends = (bounds.lb, bounds.ub) if isinstance(bounds, scipy.optimize.Bounds) else bounds
+    return held | _is_at_end(found.x, *ends)
+
+
+def _is_at_end(x, low, high):
+    """Which variables are at the end of their range, or as good as there."""
+    near = 1e-8 * np.maximum(1, abs(x))
+    return (x <= np.asarray(low) + near) | (x >= np.asarray(high) - near)
+
+
+def _loss(loss):
+    """The loss of squared residuals, as SciPy defines it."""
+    return _LOSSES[loss] if isinstance(loss, str) else lambda z: rebound(loss)(z)[0]
+
+
+_LOSSES = {
+    "linear": lambda z: z,
+    "soft_l1": lambda z: 2 * ((1 + z) ** 0.5 - 1),
+    "huber": lambda z: np.where(z <= 1, z, 2 * z**0.5 - 1),
+    "cauchy": np.log1p,
+    "arctan": np.arctan,
+}
+
+#: methods of `minimize` that take a gradient, and those that take second derivatives: a matrix, or products with it
+_TAKES_GRADIENT = ("cg", "bfgs", "l-bfgs-b", "tnc", "slsqp")
+_TAKES_HESSIAN = ("dogleg", "trust-exact")
+_TAKES_PRODUCTS = ("newton-cg", "trust-ncg", "trust-krylov", "trust-constr")
+
+#: number of variables up to which a method that takes either gets the Hessian: one recording and one sweep
+_LARGEST_HESSIAN = 500
+
+
+@mirrors(scipy.optimize.minimize)
+def minimize(call):
+    """Gets the exact gradient, Hessian, or products with it, as its method takes them.
+
+    So do constraints given as dictionaries.
+    The solution is that of a vanishing gradient; bounds that hold a variable, and constraints, have no derivative yet.
+    """
+    method = call["method"]
+    if method is None:
+        method = "SLSQP" if call["constraints"] else "BFGS" if call["bounds"] is None else "L-BFGS-B"
+    kind = "custom" if callable(method) else method.lower()
+
+    def supply(arguments):
+        f = _number(arguments["fun"], arguments.get("jac") is True)
+        if arguments.get("jac") is None and kind in (*_TAKES_GRADIENT, *_TAKES_HESSIAN, *_TAKES_PRODUCTS, "custom"):
+            _share(arguments, "fun", "jac", api.grad(f))
+        if arguments.get("hess") is None and arguments.get("hessp") is None:
+            if kind in _TAKES_HESSIAN or (kind in _TAKES_PRODUCTS and np.size(arguments["x0"]) <= _LARGEST_HESSIAN):
+                arguments["hess"] = api.hessian(f)
+            elif kind in _TAKES_PRODUCTS:
+                arguments["hessp"] = Products(f) if getattr(f, "__wengert__", None) is None else api.hvp(f)
+        if arguments.get("constraints"):
+            arguments["constraints"] = _with_jacobians(arguments["constraints"])
+
+    found = call.run(supply)
+    if not call.traced:
+        return found
+    phi = _number(call.value)
+    if (call["constraints"] or call["bounds"] is not None) and holds_traced(api.grad(phi)(found.x)):
+        _check_unconstrained(call, found.x)
+    x = _minimum(call, phi, found, np.zeros(found.x.shape, dtype=bool))
+    if not holds_traced(x):
+        return found
+    return followed(found, ("jac",), x=x, fun=with_bits(found.fun, phi(x)), info=call.info)
+
+
+def _number(f, has_gradient=False):
+    """f as it is differentiated: SciPy takes arrays of one element for numbers, and a gradient beside it."""
+    if hasattr(type(f), "__wengert__") and not has_gradient:
+        return f
+
+    @functools.wraps(f, updated=())
+    def number(*args):
+        y = rebound(f)(*args)
+        y = y[0] if has_gradient else y
+        return np.reshape(y, ()) if np.ndim(y) and np.size(y) == 1 else y
+
+    return number
+
+
+def _with_jacobians(constraints):
+    """Constraints, those among them that are dictionaries with their Jacobians."""
+    if isinstance(constraints, dict):
+        constraints = [constraints]
+    elif not isinstance(constraints, (list, tuple)):
+        return constraints
+    return [
+        {**c, "jac": api.jacobian(c["fun"])} if isinstance(c, dict) and c.get("jac") is None else c for c in constraints
+    ]
+
+
+def _minimum(call, phi, found, held):
+    """The minimum found of phi as a function of traced values; variables that are held are constants."""
+    gradient = api.grad(phi)
+    if not held.any():
+        return call.solution(gradient, found.x, found.success, found.message, symmetric=True)
+    slope = gradient(found.x)
+    if not holds_traced(slope):
+        return found.x
+    slope = abs(plain_copy(slope))
+    curvature = np.diagonal(numbers(api.hessian(phi))(found.x))
+    hidden = 1e-8 * abs(curvature) * np.maximum(1, abs(found.x))  # by a small move of the variable
+    weak = held & (slope <= np.maximum(hidden, 10 * np.max(slope, where=~held, initial=0)))
+    if weak.any():
+        raise NonSmoothError(
+            f"{call.name} has no derivative here: whether the bound of variable {np.flatnonzero(weak)[0]} holds it "
+            f"or not is undecided, since the slope there is {slope[weak][0]:.3g}"
+        )
+    fixed, place = np.where(held, found.x, 0.0), np.eye(held.size)[:, ~held]
+
+    def free_slope(x):
+        return place.T @ gradient(fixed + place @ x)
+
+    free = call.solution(free_slope, found.x[~held], found.success, found.message, symmetric=True)
+    return fixed + place @ free
+
+
+def _check_unconstrained(call, x):
+    """Refuse a minimum that a bound or a constraint may have put where it is."""
+    if call["constraints"]:
+        raise UnsupportedFunctionError(
+            f"{call.name}: a minimum under constraints has no derivative yet: solve its Karush-Kuhn-Tucker conditions "
+            "with wengert.scipy.optimize.root, or eliminate the constraints by a change of variables"
+        )
+    if call["bounds"] is None:
+        return
+    bounds = stripped(call["bounds"])
+    if isinstance(bounds, scipy.optimize.Bounds):
+        low, high = bounds.lb, bounds.ub
+    else:
+        low, high = np.array(bounds, dtype=float).T  # None becomes NaN, which no variable is at
+    at_bound = np.flatnonzero(_is_at_end(x, low, high))
+    if at_bound.size:
+        raise UnsupportedFunctionError(
+            f"{call.name}: variable {at_bound[0]} is at a bound, and such a minimum has no derivative yet: minimize "
+            "over the other variables with this one fixed"
+        )
