@@ -337,6 +337,18 @@ def test_derivatives_inside_of_steps():
     )
 
 
+def test_implicit_steps():
+    def step(u, x):
+        return wg.implicit.root(lambda z: z - u + 0.1 * z**3 * x, u)
+
+    def f(x, options):
+        return np.sum(wg.loop(step, x, 4, args=(x,), **options))
+
+    for op in (wg.grad, wg.hessian):
+        found, expected = [op(f, X, args=(options,)) for options in ({"checkpoints": 1}, {"memory": None})]
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
 def test_derivatives_of_derivatives():
     def f(x, options):
         return np.sum(wg.loop(lambda u: u + 0.1 * np.sin(u) * x, x, 6, **options) ** 2)
