@@ -18,7 +18,7 @@ import numpy as np
 from wengert.rules.composed import scatter_add
 from wengert.rules.factors import cholesky_adjoint, packed_qr
 from wengert.rules.linalg import packed_slogdet, solution
-from wengert.rules.spectra import packed_eigh, packed_lstsq, packed_svd, pseudo_inverse
+from wengert.rules.spectra import packed_eig, packed_eigh, packed_lstsq, packed_svd, pseudo_inverse
 
 inf, nan = np.inf, np.nan
 
@@ -732,6 +732,10 @@ def on_pairs(fun, shapes, label="", **kwargs):
     return [call(fun, arr(*a), arr(*b), label=f"{label}{a}{b}".replace(" ", ""), **kwargs) for a, b in shapes]
 
 
+def with_real_eigenvalues(n, seed=0):
+    return np.diag(2 * np.arange(1.0, 1 + n)) + np.random.default_rng(seed).uniform(-0.4, 0.4, (n, n))
+
+
 def positive_definite(n, seed=0):
     a = np.random.default_rng(seed).uniform(-1, 1, (n, n))
     return a @ a.T + n * np.eye(n)
@@ -817,6 +821,10 @@ LINALG = [
     call(np.linalg.det, arr(2, 3, 3), label="batch"),
     call(np.linalg.det, val([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 0.0, 1.0]]), label="singular"),
     call(np.linalg.det, val([[[1.0, 2.0], [2.0, 4.0]], [[1.0, 0.5], [0.0, 2.0]]]), label="batch-singular"),
+    call(packed_eig, val(with_real_eigenvalues(4, 3))),
+    call(packed_eig, val([with_real_eigenvalues(3, 1), with_real_eigenvalues(3, 2)]), label="batch"),
+    call(np.linalg.eigvals, val(with_real_eigenvalues(4))),
+    call(np.linalg.eigvals, val([with_real_eigenvalues(3, 1), with_real_eigenvalues(3, 2)]), label="batch"),
     call(packed_slogdet, arr(4, 4)),
     call(packed_slogdet, arr(2, 3, 3), label="batch"),
     call(solution, val(positive_definite(3)), arr(3, 2)),
@@ -958,6 +966,7 @@ COMPOSED = [
     call(np.linalg.tensorsolve, arr(2, 6, 3), arr(2, 3), label="axes", axes=(1,)),
     call(np.linalg.tensorinv, arr(4, 6, 8, 3)),
     call(np.linalg.tensorinv, arr(6, 2, 3), label="ind", ind=1),
+    call(np.linalg.eig, val(with_real_eigenvalues(4, 3))),
     call(np.linalg.qr, arr(4, 3)),
     call(np.linalg.qr, arr(4, 3), "r", label="r"),
     call(np.linalg.svd, arr(3, 3)),

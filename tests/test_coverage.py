@@ -22,7 +22,7 @@ from wengert.errors import TracedValueError, UnsupportedFunctionError
 # ---- groups
 
 #: functions that have no rule yet: an error names them
-UNSUPPORTED = {"numpy.linalg.eigvals", "numpy.linalg.eig", "numpy.kaiser", "numpy.require"}
+UNSUPPORTED = {"numpy.kaiser", "numpy.require"}
 UNSUPPORTED |= {f"numpy.fft.{name}" for name in vars(np.fft) if "fft" in name and "freq" not in name}
 
 #: functions that NumPy writes in others, which have rows
