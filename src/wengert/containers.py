@@ -111,7 +111,10 @@ def input_leaf(x: Any, name: str, takes_complex: bool = False) -> Any:
     if type(x) is float or (type(x) is int and not isinstance(x, bool)):
         return np.float64(x)
     if dispatch.holds_traced(x):
-        return dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
+        x = dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
+        if not takes_complex and dispatch.holds_complex(x):
+            raise TypeError(complex_input_message(name))
+        return x
     x = dispatch.plain(x)
     kind = type(x)
     if kind.__module__.partition(".")[0] in ("pandas", "xarray", "polars"):

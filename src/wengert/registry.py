@@ -339,6 +339,13 @@ def record_strong(cotangent, partial):
     return None
 
 
+def sums_by_place(places, z, n):
+    """Sum of the numbers that belong to each of n places: ``bincount``, of complex numbers too."""
+    if z.dtype.kind == "c":
+        return np.bincount(places, z.real, n) + 1j * np.bincount(places, z.imag, n)
+    return np.bincount(places, z, n)  # by position: NumPy 2.0 does not tell the names of its parameters
+
+
 def strong_matmul(a, b):
     """a @ b for matrices, or a vector `b`, in which 0 times inf or NaN is 0.
 

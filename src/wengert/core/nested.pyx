@@ -24,7 +24,7 @@ from wengert.core import levels, var, watch
 from wengert.core.pullback import independent, own_copy, pull_back
 from wengert.core.tape import holds_complex
 from wengert.errors import LevelError, ReplayMismatchError
-from wengert.registry import Primitive, strong
+from wengert.registry import Primitive, strong, sums_by_place
 
 cnp.import_array()
 
@@ -345,8 +345,7 @@ cdef class List:
         if not self.k or not np.size(entry.saved):
             return
         flat_bar = np.reshape(ybar, (self.k, -1))
-        # by position: NumPy 2.0 does not tell the names of its parameters
-        total = np.stack([sent(entry.saved, flat_bar[j], count) for j in range(self.k)])
+        total = np.stack([sums_by_place(entry.saved, flat_bar[j], count) for j in range(self.k)])
         start = 1
         for _, _, buffer, view in entry.sources:
             size = np.size(view)
@@ -482,13 +481,6 @@ cdef class ListTail:
                 list.adjoints.pop(id(buffer), None)
         del list.entries[self.mark:]
         list.tail = self.before
-
-
-cdef object sent(places, ybar, count):
-    """Sum of the elements that come from each place."""
-    if ybar.dtype.kind == "c":
-        return np.bincount(places, ybar.real, count) + 1j * np.bincount(places, ybar.imag, count)
-    return np.bincount(places, ybar, count)
 
 
 def index_of(Entry entry):

@@ -241,7 +241,7 @@ def strong_product(fun, args, kwargs, operand, t):
 def _changed(x, change):
     if isinstance(x, (list, tuple)) and x and isinstance(x[0], np.ndarray):
         return [_changed(item, change) for item in x]
-    return change(x) if isinstance(x, (np.ndarray, np.floating)) else x
+    return change(x) if isinstance(x, (np.ndarray, np.inexact)) else x
 
 
 def _finite(x):

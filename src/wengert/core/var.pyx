@@ -872,6 +872,8 @@ cdef class ArrayVar:
         return unary(<Kernel>by_opcode[WG_POSITIVE], self)
 
     def __abs__(self):
+        if self.scalar and cnp.PyArray_ISCOMPLEX(self.v):       # rounds otherwise than the ufunc
+            return dispatch.ufunc(np.absolute, "__call__", (self,), {}, operator.abs)
         return unary(<Kernel>by_opcode[WG_ABSOLUTE], self)
 
     def __matmul__(self, other):

@@ -18,7 +18,7 @@ from wengert.rules import polynomials, shaping  # noqa: F401  (declares rows tha
 from wengert.rules.broadcasting import aligned
 from wengert.rules.composed import as_array
 from wengert.rules.elementwise import power_wrt_base, power_wrt_exponent
-from wengert.rules.linalg import as_scalars
+from wengert.rules.linalg import as_scalars, solution
 from wengert.rules.products import push_vdot, push_vecdot, transposed, vdot_wrt, vecdot_wrt
 from wengert.rules.reductions import products_of_others
 
@@ -30,7 +30,7 @@ analytic(np.sin, np.cos, np.sinh, np.cosh)
 analytic(np.sum, np.mean, np.prod, np.cumsum, np.cumprod, np.diff, np.trace, np.linalg.trace)
 analytic(np.matmul, np.dot, np.inner, np.outer, np.linalg.outer, np.tensordot, np.einsum, np.kron)
 analytic(np.concatenate, np.stack, np.append, np.insert, np.compress, np.extract, np.pad)
-analytic(np.linalg.matrix_power, np.linalg.multi_dot, np.linalg.solve, np.linalg.inv)
+analytic(np.linalg.matrix_power, np.linalg.multi_dot, np.linalg.solve, solution, np.linalg.inv)
 analytic(np.linalg.tensorsolve, np.linalg.tensorinv)
 analytic(np.block, np.copyto, np.fill_diagonal, np.meshgrid, np.broadcast_arrays, np.select, np.polyval)
 analytic(np.atleast_1d, np.atleast_2d, np.atleast_3d)

@@ -676,7 +676,8 @@ class Elementwise(Derivative):
         check_defined(run.level.doubtful, t)
         (x,) = run.inputs
         if self.holomorphic:
-            check_analytic(self.name, np.reshape(t[0], (-1, 1)), np.reshape(t[-1], (-1, 1)))
+            along, across = plain(t[0]), plain(t[-1])
+            check_analytic(self.name, np.reshape(along, (-1, 1)), np.reshape(across, (-1, 1)))
         if np.ndim(x) == 0:
             return t[0]
         found, weights = plain(t), plain(tangents(run, x))[1]
