@@ -204,7 +204,7 @@ def _check_complex(level, row, operands, y):
     if not (holds_complex(y) or any(holds_complex(x) for _, _, x in operands)):
         return
     var.note_complex(level, row)
-    if row.on_complex or row.kind in ("view", "rearrangement"):
+    if row.on_complex or row.adjoints or row.kind in ("view", "rearrangement"):
         if row.on_complex is not True or holds_complex(y):
             return
     raise no_complex_rule(row)

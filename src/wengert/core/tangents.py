@@ -33,8 +33,7 @@ def by_row(row, k, args, kwargs, sources, y, index_map):
         if index_map is not None:
             return rearranged(index_map, k, sources, y)
         if type(row.on_complex) is dict and (holds_complex(y) or holds_complex(args)):
-            pushes = row.on_complex
-            return total([pushes[position](t, y, *args, **kwargs) for position, _, t in sources], y)
+            return total([pushed_complex(row, position, t, args, kwargs, y) for position, _, t in sources], y)
         if row.kind == "elementwise":
             return elementwise(row, y, args, sources)
         if row.sequence and 0 in row.jvps:
@@ -148,6 +147,17 @@ def pullback(row, position, ybar, y, args, kwargs):
 
 
 # ---- complex values
+
+
+def pushed_complex(row, position, t, args, kwargs, y):
+    """Tangents of the result where the row has rules of its own for complex operands."""
+    if position in row.on_complex:
+        return row.on_complex[position](t, y, *args, **kwargs)
+
+    def of_cotangent(ybar):
+        return row.adjoints[position](ybar, y, *args, **kwargs)
+
+    return nested.transposed(of_cotangent, row.name, y, t, (y, t, args, tuple(kwargs.values())))
 
 
 class Adjoints:

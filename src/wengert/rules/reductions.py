@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.registry import linear, strong, structural, ufunc_methods
-from wengert.rules.broadcasting import from_end, front, leading, length, restore, summed
+from wengert.rules.broadcasting import conjugate, from_end, front, leading, length, restore, summed
 
 # ufunc.reduce reduces axis 0 where the function, without an axis, reduces them all: the engine fills it in
 ufunc_methods.update(
@@ -173,7 +173,7 @@ def var_wrt_array(
 
 def push_var(t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=np._NoValue):
     deviation, count = deviations(a, axis, ddof, correction)
-    return 2 * summed(strong(t, np.divide(deviation, count)), a, axis, keepdims)
+    return 2 * summed(strong(t, conjugate(np.divide(deviation, count))).real, a, axis, keepdims)
 
 
 def std_wrt_array(
@@ -185,7 +185,7 @@ def std_wrt_array(
 
 def push_std(t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=np._NoValue):
     slope = std_slope(restore(y, a, axis, keepdims), a, axis, ddof, correction)
-    return summed(strong(t, slope), a, axis, keepdims)
+    return summed(strong(t, conjugate(slope)).real, a, axis, keepdims)
 
 
 def std_slope(spread, a, axis, ddof, correction):
