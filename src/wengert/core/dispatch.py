@@ -195,7 +195,7 @@ def apply(row, fun, args, kwargs, compute=None):
     if shared is not None:
         return shared
     own = {item if row.kind == "custom" else i for i, item, _ in operands if item < 0 or row.kind == "custom"}
-    saved = tuple(a if i in own else _kept_operand(level, _number(row, i, a, y)) for i, a in enumerate(values))
+    saved = tuple(a if i in own else kept_operand(level, _number(row, i, a, y)) for i, a in enumerate(values))
     return var.record(level, row, saved, kwargs, operands, y, None, compute or fun)
 
 
@@ -210,7 +210,7 @@ def _check_complex(level, row, operands, y):
     raise no_complex_rule(row)
 
 
-def _kept_operand(level, a):
+def kept_operand(level, a):
     """A constant as an entry refers to it; tangents are computed at once, from the constant itself."""
     if level.is_forward:
         return a
@@ -519,7 +519,7 @@ def record_constant(row, args, kwargs, compute):
         observed(args)
         return y
     level = var.innermost([x for _, _, x in operands])
-    saved = tuple(a if var.is_traced(args[i]) else _kept_operand(level, a) for i, a in enumerate(values))
+    saved = tuple(a if var.is_traced(args[i]) else kept_operand(level, a) for i, a in enumerate(values))
     found = var.record(level, row, saved, kwargs, operands, np.asarray(y)[()] if _is_python(y) else y, None, compute)
     return type(y)(observed(found)) if _is_python(y) else found
 
