@@ -280,6 +280,7 @@ PROGRAMS = {
     "rows exchanged": lambda x: exchanged(x),
     "copyto and out": lambda x: into_arrays(x),
     "real pairs written": lambda x: pairs_written(x),
+    "real pairs viewed": lambda x: viewed(x),
     "augmented": lambda x: augmented(x),
     "buffer": lambda x: buffer(x),
     "real parts written": lambda x: real_parts_written(x),
@@ -429,6 +430,12 @@ def pairs_written(x):
     part += z.real
     part[::2] = 1.0
     return z * x
+
+
+def viewed(x):
+    pairs = (x * 2).view(float)
+    pairs[::2] *= pairs[1::2]
+    return pairs.view(complex) * x + pairs.reshape(3, 2)[:, 1]
 
 
 def augmented(x):
@@ -710,11 +717,13 @@ STRONG = {
 
 
 @pytest.mark.parametrize("name", STRONG)
-def test_a_tangent_that_is_zero_stays_zero(name):
+def test_a_derivative_that_is_zero_stays_zero(name):
     z = np.array([0j, 1 + 1j])
     with np.errstate(all="ignore"):
         t = wg.jvp(STRONG[name], z, np.array([1j, 0.0]))[1]
         assert_same_bits(np.abs(t), np.zeros(2))
+        g = wg.vjp(STRONG[name], z)[1](np.array([1.0, 0.0]))
+        assert_same_bits(np.abs(g), np.zeros(2))
         t = wg.jvp(getattr(np, name), z, np.array([0.0, 1.0]))[1] if name != "power" else np.zeros(2)
     assert t[0] == 0
 
@@ -725,6 +734,10 @@ def test_single_precision_stays():
     assert y.dtype == t.dtype == np.complex64
     assert wg.jacobian(lambda z: z**2, z, holomorphic=True).dtype == np.complex64
     assert wg.jvp(np.abs, z, z)[1].dtype == np.float32
+    assert wg.grad(lambda z: np.sum(np.abs(np.exp(z) * z[0])), z).dtype == np.complex64
+    x = np.array([0.3, 0.7], dtype=np.float32)
+    assert wg.grad(lambda x: np.sum(np.abs(np.exp(1j * x) * x[0]) ** 2), x).dtype == np.float32
+    assert wg.hessian(lambda x: np.sum(np.abs(np.exp(1j * x) * x[0]) ** 2), x).dtype == np.float32
 
 
 def test_operands_are_of_the_types_of_numpy():

@@ -16,6 +16,9 @@ The words, from the shortest to the most general:
 ``refuse``         has no derivative; the reason is the error's text
 =================  ==========================================================================================
 
+What holds for complex operands is declared beside the row: ``analytic`` says that its rule is right for them as it is,
+``conjugated`` that it is written with conjugates, ``on_complex`` gives rules of their own. Without they are refused.
+
 In a pullback ``ybar`` is the cotangent of the result and the arguments are those of the call, as plain arrays.
 A pullback may return anything that broadcasts to the shape of its operand.
 A row marked ``stacked`` takes cotangents with leading axes, so that k directions are pulled back at once.

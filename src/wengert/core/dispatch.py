@@ -754,6 +754,10 @@ def _view(x, *args, **kwargs):
     if args or kwargs:
         if var.is_passive(x):
             return observed(x).view(*args, **kwargs)
+        value = var.value_of(x)
+        y = value.view(*args, **kwargs)
+        if type(y) is np.ndarray and y.dtype.kind in "fc" and y.real.dtype == value.real.dtype:
+            return var.view_of(x, y)  # real numbers in pairs
         raise UnsupportedFunctionError(f"ndarray.view with another dtype has no derivative{_at()}: use astype")
     return var.view_of(x, var.value_of(x).view())
 

@@ -163,7 +163,7 @@ def pushed_complex(row, position, t, args, kwargs, y):
 class Adjoints:
     """Cotangents of the operands of a call in which there are complex values; those of directions lead.
 
-    They belong to the pairing Re(sum(conj(a) b)). Where a rule is right for complex operands its derivative is the
+    They belong to the pairing Re(sum(conj(a) b)), and are asked for where warnings are off. Where a rule is right for complex operands its derivative is the
     multiplication by complex partials, and the adjoint of that is the multiplication by their conjugates.
     """
 
@@ -178,8 +178,8 @@ class Adjoints:
         if type(row.on_complex) is dict:
             return self._declared(position, shape)
         if row.kind == "elementwise":
-            p = partial(row, position, self.y, self.args)
-            return times(self.ybar, np.conj(p) if callable(row.partials[position]) else p)
+            p = row.partials[position]
+            return times(self.ybar, np.conj(p(self.y, *self.args)) if callable(p) else p)
         if position not in self._known:
             self._known[position] = self._pulled(position)
         found = self._known[position]
