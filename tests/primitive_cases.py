@@ -823,6 +823,7 @@ LINALG = [
     call(np.linalg.det, val([[[1.0, 2.0], [2.0, 4.0]], [[1.0, 0.5], [0.0, 2.0]]]), label="batch-singular"),
     call(packed_eig, val(with_real_eigenvalues(4, 3))),
     call(packed_eig, val([with_real_eigenvalues(3, 1), with_real_eigenvalues(3, 2)]), label="batch"),
+    call(np.roots, val([1.0, 0.5, -5.0, -1.5, 4.0])),
     call(np.linalg.eigvals, val(with_real_eigenvalues(4))),
     call(np.linalg.eigvals, val([with_real_eigenvalues(3, 1), with_real_eigenvalues(3, 2)]), label="batch"),
     call(packed_slogdet, arr(4, 4)),

@@ -16,10 +16,10 @@ cdef ArrayVar wrap(Level level, object y):
         array = <cnp.ndarray>np.asarray(value_of(y))
         scalar_like = not isinstance(y, ndarray)
         below = y
-    if array.dtype.kind == "c":
+    if array.dtype.kind != "f":
+        if array.dtype.kind != "c":
+            raise dispatch.dtype_error(None, array.dtype)
         note_complex(level, None)
-    elif array.dtype.kind != "f":
-        raise dispatch.dtype_error(None, array.dtype)
     if not scalar_like and not cnp.PyArray_IS_C_CONTIGUOUS(array) and 0 in (<object>array).strides:
         return wrap(level, np.copy(y))
     buffer = new_buffer(array, level)

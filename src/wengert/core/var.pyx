@@ -502,10 +502,11 @@ cdef object result(Tape tape, Node node, object y):
         return scalar(tape, tape.add_node(node, y), y)
     if not isinstance(y, (ndarray, np.generic)):
         raise TracedValueError(f"{dispatch.name_of(node.row)} returned {type(y).__name__} where an array was expected")
-    if y.dtype.kind == "c":
-        note_complex(tape.level, node.row)
-    elif y.dtype.kind != "f" and not (tape.recording and is_constant_there(tape, node, y.dtype)):
-        raise dispatch.dtype_error(node.row, y.dtype)
+    if y.dtype.kind != "f":
+        if y.dtype.kind == "c":
+            note_complex(tape.level, node.row)
+        elif not (tape.recording and is_constant_there(tape, node, y.dtype)):
+            raise dispatch.dtype_error(node.row, y.dtype)
     scalar_like = not isinstance(y, ndarray)
     array = <cnp.ndarray>np.asarray(y)
     if not cnp.PyArray_IS_C_CONTIGUOUS(array) and 0 in y.strides:

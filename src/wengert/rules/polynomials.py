@@ -171,7 +171,8 @@ def roots_slope(roots, p):
         size = np.polyval(np.abs(derivative), np.abs(roots))
     if np.any(np.abs(slope) <= 8 * math.sqrt(np.finfo(slope.dtype).eps) * size):
         raise NonSmoothError("numpy.roots has no derivative here: a root is double, as far as it is known")
-    return -np.vander(roots, np.shape(p)[0]) / slope[:, None]
+    powers = of_dtype(np.vander(roots, np.shape(p)[0]), roots.dtype)  # NumPy's are in double precision
+    return -powers / of_dtype(slope, roots.dtype)[:, None]
 
 
 structural(
