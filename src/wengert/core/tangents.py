@@ -163,8 +163,9 @@ def pushed_complex(row, position, t, args, kwargs, y):
 class Adjoints:
     """Cotangents of the operands of a call in which there are complex values; those of directions lead.
 
-    They belong to the pairing Re(sum(conj(a) b)), and are asked for where warnings are off. Where a rule is right for complex operands its derivative is the
-    multiplication by complex partials, and the adjoint of that is the multiplication by their conjugates.
+    They belong to the pairing Re(sum(conj(a) b)), and are asked for where warnings are off.
+    Where a rule is right for complex operands its derivative is the multiplication by complex partials, and the adjoint
+    of that is the multiplication by their conjugates.
     """
 
     def __init__(self, row, ybar, y, args, kwargs):
