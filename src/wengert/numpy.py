@@ -159,6 +159,17 @@ def asarray_chkfinite(a, dtype=None, order=None):
     return result
 
 
+def _frequencies(fun):
+    """``numpy.fft.fftfreq`` or ``rfftfreq``: NumPy computes with a spacing that is traced."""
+
+    @_functools.wraps(fun)
+    def frequencies(n, d=1.0, device=None):
+        result = fun(n, d)
+        return _dispatch.clean(result) if type(result) is _np.ndarray and _dispatch.is_tracing() else result
+
+    return frequencies
+
+
 def _taking_lists(fun):
     """A function of NumPy whose arguments may be lists that hold traced values: NumPy does not ask those."""
 
@@ -210,8 +221,11 @@ def _install() -> None:
             made = vars(module).get(fun.__name__) or _proxy(fun)  # `abs` and `absolute` are one
             setattr(module, name, made)
             _rebind.register(fun, made)
-    module.linalg = _Submodule("numpy.linalg")
-    for home, original in ((module, _np), (module.linalg, _np.linalg)):
+    module.fft, module.linalg = _Submodule("numpy.fft"), _Submodule("numpy.linalg")
+    for name in ("fftfreq", "rfftfreq"):
+        setattr(module.fft, name, _frequencies(getattr(_np.fft, name)))
+        _rebind.register(getattr(_np.fft, name), getattr(module.fft, name))
+    for home, original in ((module, _np), (module.fft, _np.fft), (module.linalg, _np.linalg)):
         for name, fun in vars(original).items():
             row = _registry.rows.get(fun) if callable(fun) and not isinstance(fun, type) else None
             if row is None or isinstance(fun, _np.ufunc) or name.startswith("_") or name in vars(home):
@@ -223,6 +237,7 @@ def _install() -> None:
         if name in vars(module) or name.startswith("__"):
             continue
         setattr(module, name, vars(_np)[name] if name in vars(_np) else _Submodule(f"numpy.{name}"))
+    _rebind.register(_np.fft, module.fft)
     _rebind.register(_np.linalg, module.linalg)
     _rebind.register(_np, module)
 
