@@ -82,7 +82,7 @@ _plain_linspace = _creation("linspace")
 
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
     """``numpy.linspace``, with ends that may be traced."""
-    if retstep or dtype is not None or not _dispatch.holds_traced((start, stop)):
+    if not _dispatch.holds_traced((start, stop)):
         return _plain_linspace(start, stop, num, endpoint, retstep, dtype, axis)
     start, stop = (_dispatch.stacked(end) if isinstance(end, (list, tuple)) else end for end in (start, stop))
     num, delta = _operator.index(num), _np.subtract(stop, start)
@@ -93,7 +93,10 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
     y = y / steps * delta + start if _np.any(_np.equal(step, 0)) else y * step + start
     if endpoint and num > 1:
         y[-1, ...] = stop
-    return _np.moveaxis(y, 0, axis) if axis else y
+    y = _np.moveaxis(y, 0, axis) if axis else y
+    if dtype is not None:
+        y = (_np.floor(y) if _np.issubdtype(dtype, _np.integer) else y).astype(dtype, copy=False)
+    return (y, step) if retstep else y
 
 
 def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndmax=0, like=None):

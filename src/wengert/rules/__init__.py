@@ -3,7 +3,7 @@
 Importing this package declares the rows.
 Each module is a chapter: functions that act element by element, special functions, reductions, functions that only
 move elements, products, linear algebra (equations, factors, spectra, norms), Fourier transforms, tables, polynomials,
-those whose derivative is zero or does not exist, and what holds for complex operands.
+methods of ufuncs, those whose derivative is zero or does not exist, and what holds for complex operands.
 A row is mathematics and nothing else, so nothing here knows of tapes, levels or programs.
 """
 
@@ -23,4 +23,5 @@ from wengert.rules import (  # noqa: F401
     special,
     spectra,
     tables,
+    ufuncs,
 )

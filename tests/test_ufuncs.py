@@ -1,0 +1,135 @@
+"""Ufuncs and methods in every form in which NumPy lets one call them: values, both modes, second order, a Program.
+
+Each form is a function of one array; its value is NumPy's bit for bit, and whatever it cannot do it says.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from helpers import assert_same_bits
+from wengert.errors import TracedValueError, UnsupportedFunctionError
+
+X = np.random.default_rng(10).uniform(0.2, 2, (3, 4)) * np.array([1, -1, 1, -1.0])
+MASK = X > 0.5
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def check(f, x=X):
+    """The value is NumPy's; derivatives of both modes and of second order are those of differences, replayed too."""
+    y = f(x)
+    value, J = wg.jacobian(f, x, value=True, mode="reverse")
+    assert_same_bits(value, y)
+    h = 1e-5
+    steps = np.eye(x.size).reshape(x.size, *x.shape) * h
+    expected = np.stack([(f(x + e) - f(x - e)) / (2 * h) for e in steps], axis=-1).reshape(np.shape(J))
+    np.testing.assert_allclose(J, expected, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(wg.jacobian(f, x, mode="forward"), J, rtol=1e-12, atol=1e-13)
+    weights = np.cos(np.arange(np.size(y))).reshape(np.shape(y))
+
+    def loss(x):
+        return np.sum(f(x) ** 2 * weights)
+
+    v = np.sin(np.arange(x.size)).reshape(x.shape)
+    gradient = wg.grad(loss)
+    expected = (gradient(x + h * v) - gradient(x - h * v)) / (2 * h)
+    for Hv in (wg.hvp(loss, x, v), wg.jvp(gradient, x, v)[1]):
+        np.testing.assert_allclose(Hv, expected, rtol=2e-6, atol=1e-6 * np.abs(expected).max(initial=1.0))
+    program = wg.record(loss, x)
+    moved = x * 1.001
+    np.testing.assert_allclose(program(moved), loss(moved), rtol=1e-12)
+    np.testing.assert_allclose(program.grad()(moved), gradient(moved), rtol=1e-11, atol=1e-12)
+
+
+def changed(x, store, *args, **kwargs):
+    """A copy of `x` into which something was stored."""
+    y = np.copy(x)
+    store(y, *args, **kwargs)
+    return y
+
+
+def into(shape, call, dtype=float):
+    """What a call writes into its ``out=``."""
+    out = np.zeros(shape, dtype)
+    result = call(out)
+    assert result is out
+    return out
+
+
+def both(pair):
+    return np.stack([part * 1.0 for part in pair])
+
+
+def outs(x, call):
+    """What a call writes into two arrays."""
+    first, second = np.zeros(x.shape), np.zeros(x.shape)
+    assert call((first, second))[0] is first
+    return first + 2 * second
+
+
+FOLDS = [np.add, np.subtract, np.multiply, np.divide, np.hypot, np.logaddexp, np.logaddexp2]
+FOLDS += [np.maximum, np.minimum, np.fmax, np.fmin, np.remainder, np.fmod, np.copysign, np.heaviside]
+
+OPTIONS = {
+    "dtype": lambda x: np.exp(x, dtype=np.float64) * np.add(x, 1, dtype=float) * np.sin(x[0, 0], dtype="f8"),
+    "dtype of integers": lambda x: np.multiply(x, np.arange(4), dtype=np.float64),
+    "casting": lambda x: np.add(x, [1, 2, 3, 4], casting="safe"),
+    "signature": lambda x: np.multiply(x, x, signature="dd->d") + np.add(x, 1, signature=(None, None, float)),
+    "subok and order": lambda x: np.multiply(x, x[::-1], subok=False, order="F").ravel(order="K"),
+    "C order": lambda x: np.exp(x.T, order="C").ravel(order="K"),
+    "where and out": lambda x: into((3, 4), lambda out: np.log(np.abs(x), out=out, where=MASK)) * x,
+    "where and a tuple": lambda x: into((3, 4), lambda out: np.divide(1, x, out=(out,), where=MASK)),
+    "out of a larger shape": lambda x: into((3, 4), lambda out: np.multiply(x[0], x[1], out=out)),
+    "out at its position": lambda x: into((3, 4), lambda out: np.multiply(x, x, out)),
+    "out is an operand": lambda x: changed(x, lambda y: np.multiply(y, y[::-1], out=y)),
+    "outs of divmod": lambda x: outs(x, lambda out: np.divmod(x, 0.7, out=out)),
+    "outs of divmod at their positions": lambda x: outs(x, lambda out: np.divmod(x, 0.7, *out)),
+    "outs of modf": lambda x: outs(x, lambda out: np.modf(x, out=out)),
+    "one out of modf": lambda x: into((3, 4), lambda out: np.modf(x, out=(out, None))[0]),
+    "frexp and ldexp": lambda x: np.frexp(x)[0] * np.ldexp(x, np.frexp(x)[1]),
+    "axes of matmul": lambda x: np.matmul(x, x, axes=[(1, 0), (0, 1), (1, 0)]),
+    "axes of vecdot": lambda x: np.vecdot(x, x[:, ::-1], axes=[0, 0]) * np.vecdot(x, x, axis=0),
+    "keepdims of vecdot": lambda x: np.vecdot(x, x * x, keepdims=True) + np.vecdot(x, x, axis=0, keepdims=True),
+    "dtype of matmul": lambda x: np.matmul(x, x.T, dtype=np.float64),
+    "batched matvec": lambda x: np.matvec(x.reshape(3, 2, 2), x[:, :2]) + np.vecmat(x[:, 2:], x.reshape(3, 2, 2)),
+    "outer": lambda x: np.hypot.outer(x[0], x[1]) + np.multiply.outer(x[0], x[2], dtype=float),
+    "outer of arrays": lambda x: np.power.outer(np.abs(x), x[0, :2]),
+    "outer into": lambda x: into((4, 4), lambda out: np.subtract.outer(x[0], x[1], out=out)),
+    "reduce over axes": lambda x: np.add.reduce(x * x, (0, 1)) * np.multiply.reduce(x, axis=None, keepdims=True),
+    "reduce with start": lambda x: np.add.reduce(x, 0, None, None, False, 2.5) * np.multiply.reduce(x, initial=0.5),
+    "reduce of some": lambda x: np.add.reduce(x, where=MASK) * np.maximum.reduce(x, where=MASK, initial=0.1),
+    "reduce with dtype": lambda x: np.maximum.reduce(x, dtype=float) * np.add.reduce(x, 1, float)[0],
+    "reduce into": lambda x: into(4, lambda out: np.multiply.reduce(x, out=out)),
+    "fold with start": lambda x: np.subtract.reduce(x, initial=2.0) * np.divide.reduce(x, 0, initial=3.0, where=MASK),
+    "logaddexp over axes": lambda x: np.logaddexp.reduce(x, axis=None) * np.logaddexp2.reduce(x, (0, 1), keepdims=True),
+    "logaddexp of some": lambda x: np.logaddexp.reduce(x, 1, where=MASK, initial=0.1),
+    "hypot over axes": lambda x: np.hypot.reduce(x, axis=(1, 0)) * np.hypot.reduce(x[1, 1:2]),
+    "accumulate along": lambda x: np.add.accumulate(x, 1) * np.hypot.accumulate(x, axis=1) + np.multiply.accumulate(x),
+    "accumulate into": lambda x: into((3, 4), lambda out: np.add.accumulate(x, out=out)),
+    "reduceat along": lambda x: np.add.reduceat(x, [0, 3, 1], axis=1) * np.multiply.reduceat(x, [0, 2, 1], 1),
+    "reduceat into": lambda x: into((2, 4), lambda out: np.add.reduceat(x, [0, 1], out=out)),
+    "at of one operand": lambda x: changed(x, lambda y: np.negative.at(y, (0, [1, 1, 2]))),
+    "at with repeats": lambda x: changed(x, lambda y: np.multiply.at(y, [0, 2, 0], x[:, ::-1])),
+    "at a mask": lambda x: changed(x, lambda y: np.divide.at(y, MASK, x[0, 0])),
+    "at elements": lambda x: changed(x, lambda y: np.maximum.at(y, ([0, 1, 0], [1, 1, 1]), x[2, :3])),
+    "power at": lambda x: changed(np.abs(x), lambda y: np.power.at(y, ([0, 0], slice(1, 3)), 2.5)),
+    **{
+        f"{u.__name__}.{method}": lambda x, u=u, method=method: getattr(u, method)(
+            x, *([[0, 2, 1]] if method == "reduceat" else [])
+        )
+        for u in FOLDS
+        for method in ("reduce", "accumulate", "reduceat")
+    },
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_or_method_of_a_ufunc_is_differentiated(name):
+    check(OPTIONS[name])
