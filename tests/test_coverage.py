@@ -98,7 +98,6 @@ def test_every_ufunc_of_two_operands_has_reductions_or_is_known_not_to():
 
 #: attributes of arrays that traced arrays have as slots, and those that they have not
 SLOTS = set("T mT dtype shape ndim size real imag flat".split())
-UNKNOWN = set("choose getfield to_device".split())
 
 
 def array_groups(name):
@@ -108,8 +107,7 @@ def array_groups(name):
         "metadata": dispatch.METADATA,
         "slot": SLOTS,
         "way out": dispatch.WAYS_OUT - set(dispatch._ARRAY_METHODS),
-        "in place": dispatch._IN_PLACE,
-        "unknown": UNKNOWN,
+        "refused": dispatch.REFUSED_METHODS,
     }
     return [group for group, names in groups.items() if name in names]
 

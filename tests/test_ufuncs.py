@@ -5,12 +5,14 @@ Each form is a function of one array; its value is NumPy's bit for bit, and what
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
 import wengert as wg
 from helpers import assert_same_bits
-from wengert.errors import TracedValueError, UnsupportedFunctionError
+from wengert.errors import GuardError, TracedValueError, UnsupportedFunctionError
 
 X = np.random.default_rng(10).uniform(0.2, 2, (3, 4)) * np.array([1, -1, 1, -1.0])
 MASK = X > 0.5
@@ -44,7 +46,11 @@ def check(f, x=X):
         np.testing.assert_allclose(Hv, expected, rtol=2e-6, atol=1e-6 * np.abs(expected).max(initial=1.0))
     program = wg.record(loss, x)
     moved = x * 1.001
-    np.testing.assert_allclose(program(moved), loss(moved), rtol=1e-12)
+    try:
+        np.testing.assert_allclose(program(moved), loss(moved), rtol=1e-12)
+    except GuardError:  # Python code has seen the numbers
+        assert f in (METHODS["printing"], METHODS["numpy printing"], METHODS["numpy.testing"])
+        return
     np.testing.assert_allclose(program.grad()(moved), gradient(moved), rtol=1e-11, atol=1e-12)
 
 
@@ -128,6 +134,102 @@ OPTIONS = {
         for method in ("reduce", "accumulate", "reduceat")
     },
 }
+
+
+METHODS = {
+    "sort": lambda x: changed(x, lambda y: y.sort()) * np.arange(4.0) + changed(x, lambda y: y.sort(0, kind="stable")),
+    "partition": lambda x: changed(x, lambda y: y.partition(2, axis=1)),
+    "put": lambda x: changed(x, lambda y: y.put([0, 5, -1], x[0, :3] ** 2)),
+    "put wrapped": lambda x: changed(x, lambda y: y.put([40, 5], x[0, 1], mode="wrap")),
+    "choose": lambda x: np.choose((x > 0.5) * 1, [x, x[::-1] ** 2]),
+    "compress into": lambda x: into((2, 4), lambda out: x.compress([True, False, True], 0, out)),
+    "take into": lambda x: into((3, 2), lambda out: x.take([3, 0], 1, out)),
+    "dot into": lambda x: into((3, 3), lambda out: x.dot(x.T, out)),
+    "mean of some": lambda x: x.mean(axis=1, where=MASK) * x.sum(axis=1, initial=2.0),
+    "max with start": lambda x: x.max(axis=0, initial=0.3, where=MASK) * x.min(1, keepdims=True),
+    "std of some": lambda x: x.std(where=MASK) + x.var(axis=0, ddof=0.5),
+    "cumsum into": lambda x: into((3, 4), lambda out: x.cumsum(1, None, out)),
+    "trace with options": lambda x: x.trace(1, 0, 1, float) * x,
+    "casting": lambda x: x.astype(float, casting="safe", copy=False) ** 2,
+    "to_device": lambda x: x.to_device("cpu") ** 2,
+    "device": lambda x: x * (x.device == "cpu") * x.itemsize * x.strides[0] * x.flags.c_contiguous + x.nbytes,
+    "flat": lambda x: np.stack([v * v for v in x.flat]) * x.flat[5] + x.flat[1] * len(x.flat),
+    "flat slice": lambda x: x.flat[2:7] * x.flat[[0, 0, 1, 2, 5]] + x.T.flat[3],
+    "flat mask": lambda x: x.flat[MASK.ravel()] * np.sum(x.flat) + np.add(x.flat, 1)[0] + (x.flat > 0.3).sum(),
+    "flat copy": lambda x: x.flat.copy() * x.flat.base.ravel() + x.flat.index + x.flat.coords[0],
+    "flat written": lambda x: changed(x, flat_written),
+    "flat assigned": lambda x: changed(x, lambda y: setattr(y, "flat", x[0, :3] ** 2)),
+    "shape assigned": lambda x: changed(x, lambda y: setattr(y, "shape", (4, 3))).reshape(12) ** 2,
+    "iteration": lambda x: np.stack([a * b for a, b, *rest in x]) + sum(x[0]) + max(x[1]) - min(x[2]),
+    "unpacking": lambda x: unpacked(*x),
+    "reversed": lambda x: np.stack(list(reversed(x))) * x,
+    "zip and enumerate": lambda x: np.stack([i * row @ other for i, (row, other) in enumerate(zip(x, x[::-1]))]),
+    "ndindex": lambda x: sum(x[i] ** 2 * sum(i) for i in np.ndindex(x.shape)) * np.ones(1),
+    "ndenumerate": lambda x: sum(v**2 * sum(i) for i, v in np.ndenumerate(x)) * np.ones(1),
+    "copies": lambda x: copy.copy(x) * copy.deepcopy(x) + copy.deepcopy([x[0]])[0] + copy.copy(x[0, 0]),
+    "comparisons": lambda x: x * (x > 0.5) + x * (0.5 <= x) + (x == x) * x + (x != 0) + (x[0] < x[1]) * 2.0 * x,
+    "membership": lambda x: x * (7.0 in x) + x[0] * (x.any() and not (x > 5).all()),
+    "printing": lambda x: x * len(f"{x}{x[0, 0]:.3f}{x!r}{x[0, 0]!s}") / len(str(x)),
+    "numpy printing": lambda x: x * (len(np.array2string(x)) + len(np.array_repr(x)) + len(np.array_str(x))),
+    "numpy.testing": lambda x: asserted(x),
+    "abs and round": lambda x: abs(x) * round(x[0, 0], 1) + x.round(1) * x + round(x[0, 1]),
+    "divmod": lambda x: divmod(x, 0.7)[1] + divmod(3.0, x)[1] + x % 0.3 + 2 % x + (x // 0.3) * x,
+}
+
+
+def flat_written(y):
+    y.flat[0] = y[1, 1] ** 2
+    y.flat[3:9:2] = y[0, :3]
+    y.flat[[10, 11]] = y[0, 1]
+    y.flat[9:] = [y[0, 0], 2.0]
+
+
+def unpacked(a, b, c):
+    (p, *q), (r, s, t, u) = a, b
+    return p * c + r * np.stack(q)[0] + s * t * u
+
+
+def asserted(x):
+    np.testing.assert_allclose(x, x * 1.0)
+    np.testing.assert_array_less(x, x + 1)
+    np.testing.assert_equal(x[0, 0], wg.stop_gradient(x[0, 0]))
+    np.testing.assert_approx_equal(x[0, 0], x[0, 0] * 1.0)
+    np.testing.assert_almost_equal(x[0], x[0])
+    with pytest.raises(AssertionError):
+        np.testing.assert_array_equal(x, x + 1)
+    return x**2
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_array_as_an_object_is_differentiated(name):
+    check(METHODS[name])
+
+
+REFUSED = {
+    "resize": (lambda x: x.resize(6), r"ndarray\.resize .*numpy\.zeros"),
+    "byteswap": (lambda x: x.byteswap(), r"ndarray\.byteswap .*stop_gradient"),
+    "getfield": (lambda x: x.getfield(float), r"ndarray\.getfield .*slice"),
+    "setflags": (lambda x: x.setflags(write=False), r"ndarray\.setflags .*leave it out"),
+    "tobytes": (lambda x: x.tobytes(), r"ndarray\.tobytes would lose .*stop_gradient"),
+    "tofile": (lambda x: x.tofile("nowhere"), r"ndarray\.tofile would lose"),
+    "data": (lambda x: x.data, r"ndarray\.data would lose"),
+    "view": (lambda x: x.view(np.int64), r"ndarray\.view with another dtype .*astype"),
+    "item": (lambda x: x.item(0), r"item\(\) of a traced value .*x\[index\]"),
+    "where": (lambda x: np.exp(x, where=MASK), r"numpy\.exp with where= and without out=.*numpy\.where"),
+    "outs that overlap": (lambda x: outs(x, lambda out: np.divmod(x, 2, out=(x, x))), "share memory"),
+    "out of another shape": (lambda x: into((2, 3, 4), lambda out: np.sum(x, 0, out=out)), "out= has shape"),
+    "nextafter": (lambda x: np.nextafter(x, 1.0), r"numpy\.nextafter has no derivative.*numpy\.spacing|np\.spacing"),
+    "percent": (lambda x: "%f" % x[0, 0], "cannot become a Python float"),  # noqa: UP031
+    "choose": (lambda x: np.arange(3).choose(x), "cannot become a plain NumPy array"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_says_what_to_write(name):
+    f, text = REFUSED[name]
+    for mode in (wg.vjp, lambda f, x: wg.jvp(f, x, x)):
+        with pytest.raises((UnsupportedFunctionError, TracedValueError, ValueError), match=text):
+            mode(f, X)
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -162,6 +162,13 @@ def asarray_chkfinite(a, dtype=None, order=None):
     return result
 
 
+class ndenumerate(_np.ndenumerate):
+    """``numpy.ndenumerate``, of an array that may be traced."""
+
+    def __init__(self, arr):
+        self.iter = asarray(arr).flat
+
+
 def _frequencies(fun):
     """``numpy.fft.fftfreq`` or ``rfftfreq``: NumPy computes with a spacing that is traced."""
 
@@ -215,7 +222,7 @@ def _install() -> None:
     for name in names:
         setattr(module, name, _creation(name))
     names += "full full_like linspace array asarray asanyarray".split()
-    names += "ascontiguousarray asfortranarray asarray_chkfinite".split()
+    names += "ascontiguousarray asfortranarray asarray_chkfinite ndenumerate".split()
     for name in names:
         _dispatch.creation[getattr(_np, name)] = getattr(module, name)
         _rebind.register(getattr(_np, name), getattr(module, name))

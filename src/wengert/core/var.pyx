@@ -298,7 +298,7 @@ cdef class ScalarVar:
     def __float__(self):
         if scalar_has_ended(self):
             return self.v
-        if is_passive(self):
+        if is_passive(self) or dispatch.is_asserted():
             return float(observed(self))
         raise TracedValueError(dispatch.float_message())
 
@@ -308,7 +308,7 @@ cdef class ScalarVar:
     def __array__(self, dtype=None, copy=None):
         if scalar_has_ended(self):
             return np.array(self.v, dtype=dtype)
-        if is_passive(self):
+        if is_passive(self) or dispatch.is_asserted():
             return np.array(observed(self), dtype=dtype)
         raise TracedValueError(dispatch.array_message())
 
@@ -1032,7 +1032,7 @@ cdef class ArrayVar:
     def __float__(self):
         if not is_live(self.buffer):
             return float(self.v)
-        if is_passive(self):
+        if is_passive(self) or dispatch.is_asserted():
             return float(observed(self))
         raise TracedValueError(dispatch.float_message())
 
@@ -1141,6 +1141,14 @@ cdef class ArrayVar:
     @property
     def dtype(self):
         return (<object>self.v).dtype
+
+    @property
+    def flat(self):
+        return dispatch.flat.Flat(self)
+
+    @flat.setter
+    def flat(self, value):
+        self.flat[:] = value
 
     @property
     def T(self):
@@ -1401,7 +1409,7 @@ cdef object hand_out(ArrayVar x, object dtype, object copy):
     """The ndarray of a clean array, which is then marked: NumPy or C code may keep it."""
     if is_live(x.buffer):
         settle(x.buffer)            # its own error if it has ended
-        if is_passive(x):
+        if is_passive(x) or dispatch.is_asserted():
             return np.array(observed(x), dtype=dtype)
         raise TracedValueError(dispatch.array_message())
     if copy or (dtype is not None and dtype != x.v.dtype):

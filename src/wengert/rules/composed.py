@@ -55,6 +55,8 @@ def store(a, places, values):
 
 def _put(a, ind, v, mode="raise"):
     n, places = np.size(a), np.ravel(ind)
+    if places.dtype.kind not in "biu":
+        raise TypeError("numpy.put takes integers for places")
     if mode == "raise":
         places = elements(np.arange(n), places)
     else:
