@@ -21,9 +21,6 @@ from wengert.errors import TracedValueError, UnsupportedFunctionError
 
 # ---- groups
 
-#: functions that have no rule yet: an error names them
-UNSUPPORTED = {"numpy.kaiser", "numpy.require"}
-
 #: functions that NumPy writes in others, which have rows
 THROUGH = {"numpy.row_stack", "numpy.in1d", "numpy.trapz", "numpy.fft.fftfreq", "numpy.fft.rfftfreq"}
 
@@ -65,7 +62,7 @@ def groups_of(name, fun):
         found.append(registry.rows[fun].kind)
     elif fun in dispatch.creation:
         found.append("creation")
-    named = {"unsupported": UNSUPPORTED, "no operands": NO_OPERANDS, "through": THROUGH, "maker": MAKERS}
+    named = {"no operands": NO_OPERANDS, "through": THROUGH, "maker": MAKERS}
     return found + [group for group, names in named.items() if name in names]
 
 
@@ -80,7 +77,7 @@ WITH_DERIVATIVE = {"elementwise", "linear", "structural", "view", "rearrangement
 
 def test_few_functions_of_numpy_are_refused():
     groups = [groups_of(name, fun)[0] for name, fun in PUBLIC.items()]
-    refused = groups.count("refuse") + groups.count("unsupported")
+    refused = groups.count("refuse")
     assert refused <= 0.08 * (refused + sum(group in WITH_DERIVATIVE for group in groups))
 
 

@@ -169,6 +169,83 @@ class ndenumerate(_np.ndenumerate):
         self.iter = asarray(arr).flat
 
 
+class vectorize(_np.vectorize):
+    """``numpy.vectorize``, called with arrays that may be traced: a loop over their elements."""
+
+    def __call__(self, *args, **kwargs):
+        given = [*((i, x) for i, x in enumerate(args) if i not in self.excluded)]
+        given += [(name, x) for name, x in kwargs.items() if name not in self.excluded]
+        if self.pyfunc is _np._NoValue or not _dispatch.holds_traced([x for _, x in given]):
+            return super().__call__(*args, **kwargs)
+        if self.signature is not None:
+            raise _errors.UnsupportedFunctionError(
+                "numpy.vectorize with a signature has no rule: write a loop over the arrays"
+            )
+        arrays = _np.broadcast_arrays(*(asarray(x) for _, x in given))
+        shape, found = _np.shape(arrays[0]), []
+        for i in _np.ndindex(*shape):
+            now = {key: array[i] for (key, _), array in zip(given, arrays)}
+            positional = (now.get(k, x) for k, x in enumerate(args))
+            found.append(self.pyfunc(*positional, **{name: now.get(name, x) for name, x in kwargs.items()}))
+        if not found:
+            raise _errors.UnsupportedFunctionError("numpy.vectorize of no elements has no rule: return a constant")
+        if not isinstance(found[0], tuple):
+            return self._filled(found, shape, 0)
+        return tuple(self._filled(column, shape, k) for k, column in enumerate(zip(*found)))
+
+    def _filled(self, values, shape, k):
+        """Results as an array, of the type that was asked for or else of the first of them, as NumPy has it."""
+        dtype = _np.dtype(self.otypes[k]) if self.otypes is not None else asarray(values[0]).dtype
+        y = _np.reshape(_dispatch.stacked(list(values)), shape)
+        return y if y.dtype == dtype else y.astype(dtype)
+
+    @staticmethod
+    def _around(original, pyfunc):
+        """A vectorised function made outside, around a copy of its function."""
+        options = {name: getattr(original, name) for name in ("otypes", "excluded", "cache", "signature")}
+        return vectorize(pyfunc, **options)
+
+
+def _joiner(original):
+    """``numpy.r_`` or ``numpy.c_`` by NumPy's own code, with our functions in the place of its."""
+    base = type(original).__base__
+    names = {"array": array, "linspace": linspace, "np": _sys.modules[__name__], "_nx": _sys.modules[__name__]}
+    getitem = base.__getitem__
+    body = {
+        "__slots__": (),
+        "__getitem__": _types.FunctionType(getitem.__code__, {**getitem.__globals__, **names}, getitem.__name__),
+        "concatenate": staticmethod(lambda arrays, axis: _sys.modules[__name__].concatenate(arrays, axis)),
+    }
+    joiner = type(type(original).__name__, (base,), body)
+    return joiner(original.axis, original.matrix, original.ndmin, original.trans1d)
+
+
+_plain_kaiser = _creation("kaiser")
+
+
+def kaiser(M, beta):
+    """``numpy.kaiser``, of a shape that may be traced."""
+    if not _dispatch.holds_traced(beta):
+        return _plain_kaiser(M, beta)
+    if M == 1:
+        return _plain_kaiser(1, 0.0)
+    places = _np.arange(0, _np.float64(M))
+    alpha = (M - 1) / 2.0
+    return _np.i0(beta * _np.sqrt(1 - ((places - alpha) / alpha) ** 2.0)) / _np.i0(beta)
+
+
+def require(a, dtype=None, requirements=None, *, like=None):
+    """``numpy.require``, of an array that may be traced."""
+    if not _dispatch.holds_var(a):
+        return _np.require(a, dtype, requirements)
+    wanted = {str(name).upper()[:1] for name in requirements or ()}  # C, F, A, W, O, E: the latter four always hold
+    result = asarray(a, dtype)
+    for order in sorted(wanted & {"C", "F"}):
+        if not _dispatch.plain(result).flags[f"{order}_CONTIGUOUS"]:
+            result = _np.copy(result, order=order)
+    return result
+
+
 def _frequencies(fun):
     """``numpy.fft.fftfreq`` or ``rfftfreq``: NumPy computes with a spacing that is traced."""
 
@@ -222,10 +299,13 @@ def _install() -> None:
     for name in names:
         setattr(module, name, _creation(name))
     names += "full full_like linspace array asarray asanyarray".split()
-    names += "ascontiguousarray asfortranarray asarray_chkfinite ndenumerate".split()
+    names += "ascontiguousarray asfortranarray asarray_chkfinite kaiser require".split()
     for name in names:
         _dispatch.creation[getattr(_np, name)] = getattr(module, name)
+    module.r_, module.c_ = _joiner(_np.r_), _joiner(_np.c_)
+    for name in [*names, "ndenumerate", "vectorize", "r_", "c_"]:
         _rebind.register(getattr(_np, name), getattr(module, name))
+    _rebind.register_wrapper(_np.vectorize, lambda value: value.pyfunc, vectorize._around)
     for name, fun in vars(_np).items():
         if isinstance(fun, _np.ufunc) and fun in _registry.rows:
             made = vars(module).get(fun.__name__) or _proxy(fun)  # `abs` and `absolute` are one

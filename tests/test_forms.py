@@ -177,6 +177,69 @@ METHODS = {
 }
 
 
+@np.vectorize
+def smoothed(v, width=1.0):
+    return v * v / width if v > 0 else v
+
+
+@np.vectorize(otypes=[float, float], excluded={1, "k"})
+def powers(v, n, k=2):
+    return v**n, v * k
+
+
+class Model:
+    def __init__(self):
+        self.apply = np.vectorize(self.one)
+
+    def one(self, v):
+        F = np.zeros(2)
+        F[1] = v
+        return F[1] ** 2
+
+
+MODEL = Model()
+
+#: what NumPy's Python code computes from arrays that it does not ask
+AROUND = {
+    "vectorize": lambda x: np.vectorize(lambda v: np.sin(v) * v)(x),
+    "vectorize outside": lambda x: smoothed(x, 2.0) + smoothed(x, x[0] ** 2) + smoothed(v=x, width=x),
+    "vectorize several": lambda x: powers(x, 3)[0] + powers(x, 2, k=x[0, 0])[1] + np.vectorize(divmod)(x, 0.7)[1],
+    "vectorize by the first": lambda x: x * np.vectorize(lambda v: 1 if v > 0 else v)(x),
+    "vectorize of a number": lambda x: np.vectorize(math_like)(x[0, 0]) * x,
+    "vectorize in an object": lambda x: MODEL.apply(x),
+    "r_": lambda x: np.r_[x[0], 1.0, x[1, 1:3], 0:2, x[0, 0], 0:1:3j] ** 2,
+    "r_ along": lambda x: np.r_["1", x, x] + np.r_["0,2", x[0], x[1]][:1, :1] + np.r_["0,2,0", x[0]][1],
+    "r_ slices": lambda x: np.r_[x[0, 0] : 3.0 : 4j] * x[0],
+    "c_": lambda x: np.c_[x[0], [x[0, 0], 2, 3, 4.0], x[1] ** 2],
+    "c_ of matrices": lambda x: np.c_[x, x[:, :1], np.ones(3)],
+    "s_ and index_exp": lambda x: x[np.s_[1:, ::2]] * x[np.index_exp[0, :2]],
+    "ix_": lambda x: x[np.ix_([0, 2], [1, 3])] ** 2,
+    "mgrid and ogrid": lambda x: x[0, 0] * np.mgrid[0:2, 0:3][1] + np.ogrid[0:1:3j] * x[1, :3],
+    "kaiser": lambda x: np.kaiser(5, x[0, 0]) * np.kaiser(5, 2.0) + np.kaiser(1, x[0, 1]),
+    "require": lambda x: np.require(x.T, None, ["C", "W"]).ravel(order="K") * np.require(x, float, "F").ravel(),
+    "windows": lambda x: x[0] * np.hanning(4) + np.hamming(4) * np.blackman(4) * x[1] + np.bartlett(4),
+    "block": lambda x: np.block([[x, x[:, :1]], [np.ones((1, 5))]]),
+    "einsum": lambda x: np.einsum("ij,kj,kl", x, x, x, optimize="greedy"),
+    "einsum by a path": lambda x: np.einsum("ij,kj->ik", x, x, optimize=["einsum_path", (0, 1)]),
+    "apply_over_axes": lambda x: np.apply_over_axes(np.sum, x, [0, 1]) * np.apply_over_axes(np.max, x, 0),
+    "apply_along_axis": lambda x: np.apply_along_axis(lambda row: row[:2] * row.sum(), 1, x),
+    "unwrap": lambda x: np.unwrap(5 * x, axis=1),
+    "interp": lambda x: np.interp(x[0, :2], np.sort(x[1]), x[2], left=x[0, 0], right=x[1, 0]),
+    "fromfunction": lambda x: np.fromfunction(lambda i, j: x * i + j, (3, 4)),
+    "indices": lambda x: x * np.indices((3, 4))[0],
+    "random draws": lambda x: x * np.random.default_rng(0).normal(size=4) + np.random.default_rng(1).random(),
+}
+
+
+def math_like(v):
+    return np.exp(v)
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_what_numpy_writes_in_python_is_differentiated(name):
+    check(AROUND[name])
+
+
 def flat_written(y):
     y.flat[0] = y[1, 1] ** 2
     y.flat[3:9:2] = y[0, :3]
