@@ -306,16 +306,15 @@ def test_item_hash_and_pickle_say_what_to_do():
         wg.grad(by_pickle, X)
 
 
-def test_complex_values_are_refused():
+def test_complex_values_are_not_recorded():
     def f(x):
         return (x * 1j).sum()
 
     check(
         wg.ComplexValueError,
-        f"numpy.multiply gives values of type complex128 ({line_of(f)}), and complex values have derivatives in "
-        "forward mode only: use wengert.jvp, wengert.derivative, or wengert.jacobian, which also gives the gradient "
-        "of a real function; or write it with pairs of real numbers",
-        lambda: wg.grad(f, X),
+        f"numpy.multiply gives values of type complex128 ({line_of(f)}), and programs are recorded of real values "
+        "only: run the function without recording it, or write it with pairs of real numbers",
+        lambda: wg.record(f, X),
     )
 
 

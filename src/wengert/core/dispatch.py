@@ -17,6 +17,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.core import levels, var
+from wengert.core.tape import holds_complex
 from wengert.errors import ComplexValueError, NonSmoothError, TracedValueError, UnsupportedFunctionError
 
 #: functions that make arrays, by the NumPy function they replace (filled by `wengert.numpy`)
@@ -215,20 +216,11 @@ def apply(row, fun, args, kwargs, compute=None):
     return var.record(level, row, saved, kwargs, operands, y, None, compute or fun)
 
 
-def holds_complex(x) -> bool:
-    """Is there a complex number, array or operand in `x`, or in the lists and tuples of `x`?"""
-    if isinstance(x, (list, tuple)):
-        return any(map(holds_complex, x))
-    dtype = getattr(x, "dtype", None)
-    return isinstance(x, complex) if dtype is None else getattr(dtype, "kind", "") == "c"
-
-
 def _check_complex(level, row, operands, y):
-    """Refuse complex values where no tangents are carried, and rows that were not verified for them."""
+    """Refuse complex values in recordings, and rows that were not verified for them."""
     if not (holds_complex(y) or any(holds_complex(x) for _, _, x in operands)):
         return
-    if not level.is_forward or level.depth:
-        raise dtype_error(row, np.dtype(complex), level)
+    var.note_complex(level, row)
     if row.on_complex or row.kind in ("view", "rearrangement"):
         if row.on_complex is not True or holds_complex(y):
             return
@@ -743,7 +735,7 @@ def _astype(x, dtype, order="K", casting="unsafe", subok=True, copy=True):
     if casting != "unsafe":
         np.empty(0, value.dtype).astype(dtype, casting=casting)  # NumPy's own error
     if dtype.kind not in "biufc" and var.is_traced(x):
-        raise dtype_error(_astype_row, dtype, None)
+        raise dtype_error(_astype_row, dtype)
     if value.dtype.kind == "c" and dtype.kind not in "cb" and var.is_traced(x):
         raise TracedValueError(f"numpy.ndarray.astype would drop the imaginary part{_at()}: take x.real first")
     if dtype == value.dtype and var.is_traced(x):
@@ -768,7 +760,7 @@ def converted(x, dtype):
 _astype_row = registry.Primitive(
     "numpy.ndarray.astype",
     "linear",
-    vjps={0: lambda ybar, y, x, dtype: ybar.astype(x.dtype)},
+    vjps={0: lambda ybar, y, x, dtype: (ybar if x.dtype.kind == "c" else ybar.real).astype(x.dtype)},
     jvps={0: lambda t, y, x, dtype: t.astype(dtype)},
     home=f"{__name__}._astype_row",
     stacked=True,
@@ -1014,21 +1006,16 @@ def escaped_message(position) -> str:
     )
 
 
-def dtype_error(row, dtype, level) -> TracedValueError:
-    """The error for values of a type that `level` cannot carry."""
+def dtype_error(row, dtype) -> TracedValueError:
+    """The error for values of a type that a derivative or a recording cannot carry."""
     what = f"{name_of(row)} gives values of type {dtype}{_at()}"
     if dtype.kind != "c":
         return TracedValueError(
             f"{what}, and wengert differentiates floating values: write the computation with float64"
         )
-    if level.depth:
-        return ComplexValueError(
-            f"{what} inside of another derivative (or of wengert.detect_nan), where complex values have none: "
-            "write the computation with pairs of real numbers"
-        )
     return ComplexValueError(
-        f"{what}, and complex values have derivatives in forward mode only: use wengert.jvp, wengert.derivative, or "
-        "wengert.jacobian, which also gives the gradient of a real function; or write it with pairs of real numbers"
+        f"{what}, and programs are recorded of real values only: run the function without recording it, "
+        "or write it with pairs of real numbers"
     )
 
 

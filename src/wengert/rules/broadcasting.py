@@ -11,6 +11,8 @@ import math
 
 import numpy as np
 
+from wengert.registry import sums_by_place
+
 
 def leading(ybar, y) -> int:
     """Number of extra leading axes of the cotangent (or tangent) `ybar` of `y`."""
@@ -102,7 +104,7 @@ def gathered(z, places, n):
     lead = front(z, places)
     k = math.prod(lead)
     place = np.arange(k)[:, None] * n + np.ravel(places)
-    total = np.bincount(np.ravel(place), np.ravel(z), k * n)
+    total = sums_by_place(np.ravel(place), np.ravel(z), k * n)
     return np.reshape(total.astype(z.dtype, copy=False), (*lead, n))
 
 
