@@ -89,8 +89,8 @@ def scenarios():
 
 #: operands in which NumPy's function is differentiated only together with others, as it does not ask them alone
 NOT_ALONE = {
-    "wengert.rules.composed.scatter_add-rows": (1,),
-    "wengert.rules.composed.scatter_add-elements": (1,),
+    "wengert.rules.ufuncs.scatter_add-rows": (1,),
+    "wengert.rules.ufuncs.scatter_add-elements": (1,),
     "interp-left": (3,),
     "interp-ends": (3, 4),
 }

@@ -527,7 +527,7 @@ def test_every_elementwise_row_is_in_the_table_of_cases():
 def test_every_row_with_a_pullback_is_called_in_some_case():
     called = {c.fun for c in [*CALLS, *SYMMETRIC]}
     for row in registry.rows.values():
-        if row.kind in ("structural", "linear"):
+        if row.kind in ("structural", "linear") and not row.name.startswith("numpy.fft."):  # of complex numbers
             assert row.fun in called, row
 
 
@@ -539,17 +539,18 @@ def test_every_moving_function_is_called_in_some_case():
 def test_methods_of_ufuncs_stand_for_functions_that_have_rows():
     assert registry.ufunc_methods[np.add, "reduce"] is np.sum
     for (ufunc, method), fun in registry.ufunc_methods.items():
-        if method == "at":  # works in place: tests of writes call it
+        if method == "at":  # works in place: tests of methods call it
             continue
         x = np.array([[1.0, 3.0, 2.0], [4.0, 0.5, 1.0]])
-        np.testing.assert_array_equal(getattr(ufunc, method)(x, axis=1), fun(x, axis=1))
+        args = (x, [0, 2, 1, 0]) if method == "reduceat" else (x,)
+        np.testing.assert_array_equal(getattr(ufunc, method)(*args, axis=1), fun(*args, axis=1))
         assert lookup(fun) is not None
 
 
 def test_a_linear_row_is_linear():
     for case in CALLS:
         row = lookup(case.fun)
-        if row.kind == "linear":
+        if row.kind == "linear" and "initial" not in case.kwargs:
             args = case.draw()
             doubled = case(2 * args[0], *args[1:])
             np.testing.assert_allclose(doubled, 2 * case(*args), err_msg=case.name)

@@ -100,7 +100,7 @@ def grad(
     Notes
     -----
     Of complex `x` and real `f` the gradient g is the one with ``df = Re(sum(conj(g) * dx))``: it points uphill, and is
-    the conjugate of what Autograd and JAX return. It goes forward, with two tangents for each element.
+    the conjugate of what Autograd and JAX return.
 
     References
     ----------
@@ -377,7 +377,8 @@ def vjp(
     y : ndarray, shape T
     pullback : callable
         Maps a cotangent of shape T to J^T times it, of shape S; callable any number of times, from any thread.
-        Stacked cotangents of shape ``(k, *T)`` give ``(k, *S)``.
+        Stacked cotangents of shape ``(k, *T)`` give ``(k, *S)``. Of complex values it is the adjoint of the derivative
+        in the pairing ``Re(sum(conj(a) * b))``: J^H times the cotangent where `f` is analytic.
     aux
         With `has_aux` only.
 
