@@ -79,6 +79,7 @@ def test_a_page_that_announces_an_error_fails_without_it(tmp_path):
 
 DOCUMENTED = [
     "wengert.api",
+    "wengert.containers",
     "wengert.core.levels",
     "wengert.cuda.availability",
     "wengert.cuda.batch",

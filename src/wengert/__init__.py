@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         vjp,
     )
     from wengert.checkpointing.run import checkpoint, loop
+    from wengert.containers import register_container
     from wengert.core.levels import passive
     from wengert.debug import detect_nan, probe
     from wengert.errors import (
@@ -72,6 +73,7 @@ _HOMES = {
     "checkpoint": "checkpointing.run",
     "loop": "checkpointing.run",
     "passive": "core.levels",
+    "register_container": "containers",
     "compare": "testing",
     "detect_nan": "debug",
     "probe": "debug",
@@ -126,6 +128,7 @@ __all__ = [
     "primitive",
     "probe",
     "record",
+    "register_container",
     "stop_gradient",
     "value_and_grad",
     "vjp",

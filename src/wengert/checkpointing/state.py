@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.containers import children_of
+from wengert.containers import children_of, rest_of
 from wengert.core import var
+from wengert.program.leaves import contents_key
 
 
 class Form:
@@ -34,7 +35,7 @@ class Form:
             return None, None
         items, restore, keys = found
         parts = [self._taken(item, f"{name}[{key!r}]") for key, item in zip(keys, items)]
-        return (type(x), tuple(keys), tuple(shape for shape, _ in parts)), (restore, [build for _, build in parts])
+        return (x.__class__, tuple(keys), tuple(shape for shape, _ in parts)), (restore, [build for _, build in parts])
 
     def restore(self, leaves: list) -> Any:
         return self._made(self._build, iter(leaves))
@@ -58,7 +59,7 @@ def _collect(x, shape, found):
         return children is None and shape is None
     kind, keys, parts = shape
     items, _, others = children
-    if type(x) is not kind or tuple(others) != keys:
+    if x.__class__ is not kind or tuple(others) != keys:
         return False
     return all(_collect(item, part, found) for item, part in zip(items, parts))
 
@@ -72,7 +73,9 @@ def _children(x) -> tuple[list, Callable, Any] | None:
     if found is None:
         return None
     items, restore = found
-    return items, restore, list(x) if isinstance(x, dict) else range(len(items))
+    rest = rest_of(x)
+    names = list(x) if isinstance(x, dict) else range(len(items))
+    return items, restore, [*names, contents_key(rest, [])] if rest != () else names
 
 
 def is_number(x: Any) -> bool:
