@@ -108,7 +108,7 @@ def test_examples_of_docstrings_run(name):
 
 
 #: nothing to show: no result, and no way to show it in a line
-WITHOUT_EXAMPLE = {"clear_caches", "MutatedInputWarning"}
+WITHOUT_EXAMPLE = {"clear_caches", "FiniteDifferenceWarning", "MutatedInputWarning"}
 
 
 def sections(docstring):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from wengert.errors import (
         ComplexValueError,
         ConvergenceError,
+        FiniteDifferenceWarning,
         GuardError,
         LevelError,
         MutatedInputWarning,
@@ -80,6 +81,7 @@ _HOMES = {
     "explain": "transforms.explain",
     "ComplexValueError": "errors",
     "ConvergenceError": "errors",
+    "FiniteDifferenceWarning": "errors",
     "GuardError": "errors",
     "LevelError": "errors",
     "MutatedInputWarning": "errors",
@@ -97,6 +99,7 @@ _MODULES = ("checkpointing", "cuda", "errors", "implicit", "numpy", "scipy", "te
 __all__ = [
     "ComplexValueError",
     "ConvergenceError",
+    "FiniteDifferenceWarning",
     "GuardError",
     "LevelError",
     "MutatedInputWarning",
