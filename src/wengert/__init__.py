@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         stop_gradient,
         value_and_grad,
         vjp,
+        vmap,
     )
     from wengert.checkpointing.run import checkpoint, loop
     from wengert.containers import register_container
@@ -65,6 +66,7 @@ _HOMES = {
     "jvp": "api",
     "linearize": "api",
     "vjp": "api",
+    "vmap": "api",
     "stop_gradient": "api",
     "primitive": "api",
     "compile": "api",
@@ -135,6 +137,7 @@ __all__ = [
     "stop_gradient",
     "value_and_grad",
     "vjp",
+    "vmap",
 ]
 
 

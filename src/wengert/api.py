@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from wengert.containers import stopped
 from wengert.core import tape
 from wengert.transforms import custom
+from wengert.transforms.batch import Mapped
 from wengert.transforms.dense import JVP, VJP, Elementwise, Gradient, Jacobian
 from wengert.transforms.second import HVP, Hessian, Linearize
 
@@ -573,6 +574,51 @@ def linearize(
     array([2., 0., 6.])
     """
     return _apply(_operator(Linearize, f, argnums), x, args, kwargs)
+
+
+def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
+    """A function of one thing as a function of many, stacked along an axis.
+
+    Inside and outside of derivatives: ``vmap(grad(f))`` are the gradients at many points, ``jacobian(vmap(f))`` is
+    the Jacobian of all results.
+
+    Parameters
+    ----------
+    f : callable
+        Maps numbers, arrays and containers to such, in NumPy code.
+    in_axes : int, None, or list, tuple or dict of them
+        Which axis of each positional argument is that of the batch; None: the argument is the same for all elements.
+        One number holds for all arguments, a list has one entry for each; an entry for a container may be a container
+        of the same form. Keyword arguments are the same for all elements.
+    out_axes : int, or list, tuple or dict of them
+        Where the axis of the batch stands in the result, or in each part of a container.
+
+    Returns
+    -------
+    callable
+        With the arguments of `f`; results have one axis more. A tuple gives a tuple, a list of numbers an array.
+
+    Raises
+    ------
+    ValueError
+        If the lengths of the batch differ, an axis does not exist, or results differ in shape or form.
+
+    Notes
+    -----
+    The function is called for each element, with arguments in memory of their own: branches, loops and assignments
+    may differ from element to element. On a GPU use `wengert.cuda.vmap`.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> points = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> wg.vmap(wg.grad(lambda x: np.sum(x**2)))(points)
+    array([[2., 4.],
+           [6., 8.]])
+    >>> wg.vmap(np.dot, in_axes=(0, None))(points, [1.0, 1.0])
+    array([3., 7.])
+    """
+    return Mapped(f, in_axes, out_axes)
 
 
 def stop_gradient(x: Any) -> Any:
