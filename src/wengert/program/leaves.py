@@ -127,7 +127,6 @@ def is_data(value: Any) -> bool:
         others: list = []
         if type(value) in _CONTAINERS and _count(value) > SMALL:
             return False
-        value = lowered(value)
         key_of(value, leaves, others)
     except (TypeError, RecursionError):  # no input, or a key that cannot be hashed
         return False
