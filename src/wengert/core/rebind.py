@@ -38,6 +38,7 @@ from wengert.core.follow import (
     FOREIGN,
     INERT,
     LRU,
+    MAKERS,
     METHODS,
     REGISTERED,
     SPECIAL,
@@ -62,7 +63,7 @@ from wengert.core.follow import (
 )
 from wengert.core.rename import BUILTINS, TooWide, alias_of, chain, forget, private, read, rename
 
-__all__ = ["Plan", "Proxy", "make_twin", "original", "rebound", "register"]
+__all__ = ["Plan", "Proxy", "make_twin", "original", "rebound", "register", "register_wrapper"]
 
 _OWN = __name__.partition(".")[0]
 _PINNED = 256  # plans that may keep their own key alive
@@ -223,7 +224,7 @@ class Plan:
                 home = (place_of(value.__module__), value.__globals__)
             elif isinstance(value, type):
                 home = (place_of(value.__module__), None)
-            elif kind is LRU or (kind not in WRAPPERS and py_func_of(value)):
+            elif kind is LRU or kind in MAKERS or (kind not in WRAPPERS and py_func_of(value)):
                 seeds.append(id(value))  # the Python function runs instead, renamed or not
             elif kind not in WRAPPERS:
                 home = (place_of(kind.__module__), None)
@@ -476,6 +477,9 @@ class Plan:
             return kind(*args, **{name: self.build(arg, memo) for name, arg in value.keywords.items()})
         if kind is property:
             return kind(*(self.build(part, memo) for part in parts_of(value)), value.__doc__)
+        if kind in MAKERS:
+            inner, make = MAKERS[kind]
+            return make(value, self.build(inner(value), memo))
         if kind in WRAPPERS and kind is not LRU:
             return kind(*(self.build(part, memo) for part in parts_of(value)))
         if kind is types.ModuleType:
@@ -610,6 +614,16 @@ def register(original, replacement):
         _plans.clear()
 
 
+def register_wrapper(kind, inner, make):
+    """Let objects of a class that wrap ``inner(value)``, a function, yield ``make(value, copy of the function)``."""
+    with _lock:
+        MAKERS[kind] = inner, make
+        WRAPPERS.append(kind)
+        SPECIAL.add(kind)
+        INERT.discard(kind)
+        _plans.clear()
+
+
 def rebound(f):
     """`f` with registered objects replaced wherever its names, or those of functions it follows, hold them.
 
@@ -702,6 +716,9 @@ def _rebound_object(f):
         home = home_of(f)
         args = [_replaced(arg, home) for arg in f.args]
         return kind(rebound(f.func), *args, **{k: _replaced(arg, home) for k, arg in f.keywords.items()})
+    if kind in MAKERS:
+        inner, make = MAKERS[kind]
+        return make(f, rebound(inner(f)))
     if kind is staticmethod:
         return rebound(f.__func__)
     if kind is LRU:

@@ -67,6 +67,16 @@ def is_kept(keepdims) -> bool:
     return keepdims is not np._NoValue and bool(keepdims)
 
 
+def given(option) -> bool:
+    """Whether an option was given; NumPy's "no value" marker and None are none."""
+    return option is not np._NoValue and option is not None
+
+
+def taken(z, where, other=0):
+    """`z` where a reduction takes its elements, else another number; True and no value take all."""
+    return np.where(where, z, other) if given(where) and where is not True else z
+
+
 def restore(z, x, axis=None, keepdims=False):
     """`z` with the axes that a reduction of `x` removed, as axes of length 1."""
     if is_kept(keepdims) or np.ndim(x) == 0:
