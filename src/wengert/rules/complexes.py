@@ -17,7 +17,7 @@ from wengert.errors import UnsupportedFunctionError
 from wengert.registry import analytic, composed, conjugated, on_complex, rows, strong, ufunc_methods
 from wengert.rules import norms, polynomials, shaping, tables  # noqa: F401  (declares rows that are spoken of here)
 from wengert.rules.broadcasting import aligned, conjugate
-from wengert.rules.composed import as_array, scatter_add
+from wengert.rules.composed import as_array
 from wengert.rules.elementwise import power_wrt_base, power_wrt_exponent
 from wengert.rules.factors import cholesky_adjoint, packed_qr
 from wengert.rules.linalg import as_scalars, packed_slogdet, solution
@@ -34,6 +34,7 @@ from wengert.rules.products import (
 )
 from wengert.rules.reductions import products_of_others
 from wengert.rules.spectra import packed_eig, packed_eigh, packed_lstsq, packed_svd, pseudo_inverse
+from wengert.rules.ufuncs import scatter_add, sums_of_segments
 
 # ---- rules that hold as they are
 
@@ -48,7 +49,8 @@ analytic(np.linalg.matrix_power, np.linalg.multi_dot, np.linalg.solve, solution,
 analytic(np.linalg.tensorsolve, np.linalg.tensorinv)
 analytic(np.block, np.copyto, np.fill_diagonal, np.meshgrid, np.broadcast_arrays, np.select, np.polyval)
 analytic(np.atleast_1d, np.atleast_2d, np.atleast_3d)
-analytic(np.nansum, np.nanmean, np.nanprod, np.nancumsum, np.nancumprod, np.average, np.trapezoid, scatter_add)
+analytic(np.nansum, np.nanmean, np.nanprod, np.nancumsum, np.nancumprod, np.average, np.trapezoid)
+analytic(scatter_add, sums_of_segments)
 analytic(np.interp, np.convolve, np.gradient, np.ediff1d, np.piecewise, np.trim_zeros, np.cov, np.roots)
 analytic(np.polyadd, np.polysub, np.polymul, np.polydiv, np.polyder, np.polyint, np.polyfit, np.vander)
 analytic(np.put, np.putmask, np.place, np.put_along_axis, np.choose, np.apply_along_axis, np.apply_over_axes)
