@@ -143,6 +143,8 @@ cdef class Second:
             raise LevelError(
                 f"{tape.level.name}: tangents do not go through a loop or a checkpointed call that has been recorded: "
                 "use wengert.jvp, or give the loop memory=None")
+        if tape.has_complex:        # whoever sweeps asks before
+            raise LevelError(f"{tape.level.name}: tangents do not go through complex values that have been recorded")
         self.tape = tape
         self.k = k
         self.position = n
