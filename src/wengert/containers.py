@@ -19,7 +19,6 @@ import numpy as np
 from wengert.core import dispatch, var
 from wengert.errors import ComplexValueError
 
-
 _registered: dict[type, _Registered] = {}
 
 
