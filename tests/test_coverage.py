@@ -33,7 +33,7 @@ NO_OPERANDS = {
     for name in (
         "show_config base_repr binary_repr datetime_as_string datetime_data "
         "format_float_positional format_float_scientific from_dlpack fromfile get_printoptions "
-        "getbufsize geterr geterrcall indices isdtype isfortran issubdtype nested_iters "
+        "getbufsize geterr geterrcall isdtype isfortran issubdtype nested_iters "
         "printoptions promote_types set_printoptions setbufsize seterr seterrcall iterable "
         "diag_indices ix_ ravel_multi_index unravel_index fromregex load save savetxt savez "
         "savez_compressed broadcast_shapes mask_indices tril_indices triu_indices mintypecode "

@@ -873,12 +873,18 @@ def is_asserted() -> bool:
 
 def caller():
     """Frame position of the user's code that led here: file, line, and the instruction at work."""
+    frame = user_frame()
+    return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+def user_frame():
+    """The innermost frame that is neither ours nor NumPy's."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         inside = frame.f_code.co_filename.startswith(_PACKAGE) or name.partition(".")[0] in ("numpy", "scipy")
         if not inside:
-            return frame.f_code, frame.f_lasti
+            return frame
         frame = frame.f_back
     return None
 
@@ -974,7 +980,7 @@ def float_message() -> str:
     if _is_assignment():
         return assignment_message("element assignment")
     return (
-        f"a traced value cannot become a Python float{_at()}: its derivative would be lost. "
+        f"a traced value cannot become a Python float{_at()}: its derivative would be lost. {instead.of(user_frame())}"
         "Use the NumPy function (np.sin(x) for math.sin(x)), or wengert.stop_gradient(x) where a constant is meant"
     )
 
@@ -987,6 +993,7 @@ def array_message() -> str:
         return assignment_message("slice assignment")
     return (
         f"a traced value cannot become a plain NumPy array{_at()}: its derivative would be lost. "
+        f"{instead.of(user_frame())}"
         "Use np.stack([...]) to join traced values and NumPy functions (np.linalg.solve) in place of SciPy's, "
         "or wengert.stop_gradient(x) where a constant is meant"
     )
@@ -1076,4 +1083,4 @@ _strong_row = registry.Primitive(
 registry.record_strong = _record_strong
 var.set_dispatch(sys.modules[__name__])
 
-from wengert.core import flat, options, tangents, watch  # noqa: E402, F401  (found by var.pyx; they need what stands above)
+from wengert.core import flat, instead, options, tangents, watch  # noqa: E402, F401  (found by var.pyx; they need what stands above)

@@ -72,6 +72,7 @@ _plans = {}  # id(function, class or object) -> Plan
 _twins = weakref.WeakValueDictionary()  # id(class) -> its twin
 _pinned = collections.deque()
 _lock = threading.RLock()
+_later = {}  # module name -> what registers its functions
 
 # Twins ------------------------------------------------------------------------------------------------------
 
@@ -616,6 +617,11 @@ def register_wrapper(kind, inner, make):
         _plans.clear()
 
 
+def register_later(module, install):
+    """Call `install`, which registers what belongs to a module, once somebody has imported that module."""
+    _later[module] = install
+
+
 def rebound(f):
     """`f` with registered objects replaced wherever its names, or those of functions it follows, hold them.
 
@@ -660,6 +666,8 @@ def _import_alias(dotted, form):
 
 def _bind(root):
     """A new plan for `root`, or None where something surprises us."""
+    for module in [name for name in _later if name in sys.modules]:
+        _later.pop(module)()
     with _lock:
         try:
             plan = _plans[id(root)] = Plan(root)

@@ -46,10 +46,6 @@ constant(np.min_scalar_type, np.array_repr, np.array_str, np.array2string)
 
 # ---- no derivative
 
-COUNTS = "counts jump from one integer to the next; use a smooth kernel density instead"
-
-for fun in (np.histogram, np.histogram2d, np.histogramdd):
-    refuse(fun, COUNTS)
 refuse(
     np.histogram_bin_edges,
     "the number of edges jumps with the values; write np.linspace(low, high, n + 1) with plain bounds",
