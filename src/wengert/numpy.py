@@ -191,14 +191,21 @@ def asarray_chkfinite(a, dtype=None, order=None):
     return result
 
 
-class ndenumerate(_np.ndenumerate):
+class _StandIn(type):
+    """Of a class in the place of one of NumPy's, of which instances of that are instances too."""
+
+    def __instancecheck__(cls, x):
+        return isinstance(x, cls.__base__)
+
+
+class ndenumerate(_np.ndenumerate, metaclass=_StandIn):
     """``numpy.ndenumerate``, of an array that may be traced."""
 
     def __init__(self, arr):
         self.iter = asarray(arr).flat
 
 
-class vectorize(_np.vectorize):
+class vectorize(_np.vectorize, metaclass=_StandIn):
     """``numpy.vectorize``, called with arrays that may be traced: a loop over their elements."""
 
     def __call__(self, *args, **kwargs):
@@ -375,6 +382,7 @@ def _polynomials():
             if getattr(value, "__module__", "").startswith("numpy.polynomial") and callable(value):
                 _rebind.register(value, getattr(ours, key))
                 if isinstance(value, type):
+                    getattr(ours, key).register(value)  # instances made outside are instances
                     _rebind.register_wrapper(value, type, _polynomial_like)
     return package
 

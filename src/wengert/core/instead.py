@@ -8,6 +8,8 @@ import linecache
 import sys
 import textwrap
 
+import numpy as np
+
 #: draws as functions of draws without parameters, whose derivative they have
 REPARAMETERISED = {
     "exponential": "scale * rng.standard_exponential(size)",
@@ -35,11 +37,13 @@ for name in ("permutation", "permuted", "shuffle"):
 def of(frame) -> str:
     """A sentence for the call that a frame is at, or nothing."""
     fun = called(frame)
+    name = getattr(fun, "__name__", "")
+    if getattr(fun, "__module__", "").startswith("scipy.fft") and hasattr(np.fft, name):
+        return f"Use numpy.fft.{name}. "
     random = sys.modules.get("numpy.random")
     owner = getattr(fun, "__self__", None)
     if random is None or not isinstance(owner, (random.Generator, random.RandomState)):
         return ""
-    name = fun.__name__
     if name in REPARAMETERISED:
         return f"A draw with traced parameters is one without: write {REPARAMETERISED[name]} for {name}(...). "
     if name in OF_PLACES:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import choosing, constant, linear, rearrangement, strong, structural, view
+from wengert.registry import choosing, composed, constant, linear, rearrangement, strong, structural, view
 from wengert.rules.broadcasting import (
     aligned,
     elements,
@@ -25,7 +25,7 @@ from wengert.rules.broadcasting import (
     send_home,
     unbroadcast,
 )
-from wengert.rules.composed import offered
+from wengert.rules.composed import as_array, offered
 
 # ---- views
 
@@ -360,6 +360,31 @@ for fun, (pulls, pushes) in {
     np.nanmedian: median_rules(numbers_of),
 }.items():
     structural(fun, *pulls, jvp=pushes, stacked=True, curvature="none" if len(pulls) == 1 else "full")
+
+# ---- distinct elements: the branch taken
+
+
+@offered
+def part_of_unique(ar, part, options):
+    """Places of the distinct elements, where each element is among them, or how often it is there."""
+    return np.array(np.unique(ar, True, True, True, **options)[part])
+
+
+constant(part_of_unique)
+
+
+def _unique(ar, return_index=False, return_inverse=False, return_counts=False, axis=None, **options):
+    ar = as_array(ar)
+    options = {"axis": axis, **{name: x for name, x in options.items() if name != "sorted"}}
+    places, inverse, counts = (np.array(part_of_unique(ar, part, options)) for part in (1, 2, 3))
+    y = elements(np.ravel(ar), places) if axis is None else np.take(ar, places, axis)
+    wanted = (True, return_index, return_inverse, return_counts)
+    found = tuple(x for x, is_wanted in zip((y, places, inverse, counts), wanted) if is_wanted)
+    return found if len(found) > 1 else y
+
+
+composed(np.unique, _unique)
+composed(np.union1d, lambda ar1, ar2: _unique(np.concatenate([np.ravel(as_array(ar1)), np.ravel(as_array(ar2))])))
 
 # ---- filling
 
