@@ -693,7 +693,9 @@ def compile(
     A function that assigns globals or attributes, or appends to lists of others, runs as it is, since a replay would
     not do so; a cache that it fills once does no harm. What it prints, writes to files or draws at random is that of
     the recording.
-    Inside of a derivative, and for arguments of other kinds, such as masked arrays, `f` runs as it is.
+    Inside of a first derivative a call is one entry, whose value and derivative are programs; so a step of
+    `wengert.loop` may be compiled. In other derivatives, and for arguments of other kinds, such as masked arrays, `f`
+    runs as it is.
 
     Objects among the arguments are kept alive, up to 64 of them, until `clear_caches` is called.
 

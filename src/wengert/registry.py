@@ -16,6 +16,9 @@ The words, from the shortest to the most general:
 ``refuse``         has no derivative; the reason is the error's text
 =================  ==========================================================================================
 
+What holds for complex operands is declared beside the row: ``analytic`` says that its rule is right for them as it is,
+``conjugated`` that it is written with conjugates, ``on_complex`` gives rules of their own. Without they are refused.
+
 In a pullback ``ybar`` is the cotangent of the result and the arguments are those of the call, as plain arrays.
 A pullback may return anything that broadcasts to the shape of its operand.
 A row marked ``stacked`` takes cotangents with leading axes, so that k directions are pulled back at once.
@@ -374,10 +377,21 @@ def on_complex(fun, *jvp: Callable, vjp: tuple = ()) -> None:
 
     They are linear in `t` over the real numbers.
     `vjp` holds their adjoints in the pairing Re(sum(conj(a) b)), ``(ybar, y, *args, **kwargs)``: they make reverse mode
-    faster and are never needed for it to be right.
+    faster and are never needed for it to be right, unless `jvp` calls the function itself: then the transpose of a
+    `linear` row serves, if there is no other.
     """
-    rows[fun].on_complex = dict(enumerate(jvp))
-    rows[fun].adjoints = dict(enumerate(vjp))
+    row = rows[fun]
+    row.on_complex = dict(enumerate(jvp))
+    row.adjoints = dict(enumerate(vjp)) if vjp or row.kind != "linear" else row.vjps
+
+
+def conjugated(*funs) -> None:
+    """Declare that the rules of these functions are written with the conjugates that complex operands need.
+
+    Tangents are linear over the real numbers, and pullbacks their adjoints in the pairing Re(sum(conj(a) b)).
+    """
+    for fun in funs:
+        rows[fun].on_complex, rows[fun].adjoints = rows[fun].jvps, rows[fun].vjps
 
 
 def real_only(*funs) -> None:

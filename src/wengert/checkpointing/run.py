@@ -343,7 +343,8 @@ class _Walk(_Replay):
 
     def owned(self, leaves: list) -> list:
         """Leaves in memory of their own, into which a step may write traced values."""
-        return [var.clean(x) if self.levels and type(x) is np.ndarray and is_inexact(x) else x for x in map(own, leaves)]
+        found = map(own, leaves)
+        return [var.clean(x) if self.levels and type(x) is np.ndarray and is_inexact(x) else x for x in found]
 
     def goes_on(self, operands: list) -> bool:
         return self.cond is None or bool(self.cond(self.form.restore(operands), *self.args))

@@ -34,7 +34,7 @@ class Form:
             return None, None
         items, restore, keys = found
         parts = [self._taken(item, f"{name}[{key!r}]") for key, item in zip(keys, items)]
-        return (type(x), tuple(keys), tuple(shape for shape, _ in parts)), (restore, [build for _, build in parts])
+        return (x.__class__, tuple(keys), tuple(shape for shape, _ in parts)), (restore, [build for _, build in parts])
 
     def restore(self, leaves: list) -> Any:
         return self._made(self._build, iter(leaves))
@@ -58,7 +58,7 @@ def _collect(x, shape, found):
         return children is None and shape is None
     kind, keys, parts = shape
     items, _, others = children
-    if type(x) is not kind or tuple(others) != keys:
+    if x.__class__ is not kind or tuple(others) != keys:  # of a class, or of what stands for it in a derivative
         return False
     return all(_collect(item, part, found) for item, part in zip(items, parts))
 

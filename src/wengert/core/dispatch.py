@@ -212,7 +212,7 @@ def apply(row, fun, args, kwargs, compute=None):
     if shared is not None:
         return shared
     own = {item if row.kind == "custom" else i for i, item, _ in operands if item < 0 or row.kind == "custom"}
-    saved = tuple(a if i in own else _kept_operand(level, _number(row, i, a, y)) for i, a in enumerate(values))
+    saved = tuple(a if i in own else kept_operand(level, _number(row, i, a, y)) for i, a in enumerate(values))
     return var.record(level, row, saved, kwargs, operands, y, None, compute or fun)
 
 
@@ -221,13 +221,13 @@ def _check_complex(level, row, operands, y):
     if not (holds_complex(y) or any(holds_complex(x) for _, _, x in operands)):
         return
     var.note_complex(level, row)
-    if row.on_complex or row.kind in ("view", "rearrangement"):
+    if row.on_complex or row.adjoints or row.kind in ("view", "rearrangement"):
         if row.on_complex is not True or holds_complex(y):
             return
     raise no_complex_rule(row)
 
 
-def _kept_operand(level, a):
+def kept_operand(level, a):
     """A constant as an entry refers to it; tangents are computed at once, from the constant itself."""
     if level.is_forward:
         return a
@@ -556,7 +556,7 @@ def record_constant(row, args, kwargs, compute):
         observed(args)
         return y
     level = var.innermost([x for _, _, x in operands])
-    saved = tuple(a if var.is_traced(args[i]) else _kept_operand(level, a) for i, a in enumerate(values))
+    saved = tuple(a if var.is_traced(args[i]) else kept_operand(level, a) for i, a in enumerate(values))
     found = var.record(level, row, saved, kwargs, operands, np.asarray(y)[()] if _is_python(y) else y, None, compute)
     return type(y)(observed(found)) if _is_python(y) else found
 
@@ -825,6 +825,10 @@ def _view(x, *args, **kwargs):
     if args or kwargs:
         if var.is_passive(x):
             return observed(x).view(*args, **kwargs)
+        value = var.value_of(x)
+        y = value.view(*args, **kwargs)
+        if type(y) is np.ndarray and y.dtype.kind in "fc" and y.real.dtype == value.real.dtype:
+            return var.view_of(x, y)  # real numbers in pairs
         raise UnsupportedFunctionError(f"ndarray.view with another dtype has no derivative{_at()}: use astype")
     return var.view_of(x, var.value_of(x).view())
 

@@ -99,6 +99,11 @@ def py_func_of(value):
     return f if type(f) is types.FunctionType else None
 
 
+def is_differentiated(value):
+    """Whether `value` is a function that answers for its derivative by itself, as a compiled one of ours."""
+    return hasattr(type(value), "__wengert__")
+
+
 def is_followed(value, home):
     """Whether `value`, met in code of `home` = (place, globals), may be replaced."""
     if is_inert(value):

@@ -15,8 +15,8 @@ from wengert.core.memory cimport (
 )
 from wengert.core.tape cimport LOOP, WG_INPUT, Node, Tape, push, wg_in_groups, wg_range, wg_whole, wg_widen
 from wengert.core.var cimport (
-    ArrayVar, ScalarDual, ScalarVar, array_var, clean, dual_array, is_var, level_of, mixed_message, note_complex, scalar,
-    scalar_list, tangents_of, with_tangents,
+    ArrayVar, ScalarDual, ScalarVar, array_var, clean, dual_array, is_var, level_of, mixed_message, note_complex,
+    scalar, scalar_list, tangents_of, with_tangents,
 )
 
 from wengert.errors import LevelError

@@ -49,6 +49,7 @@ from wengert.core.follow import (
     content_of,
     contents_of,
     held_by,
+    is_differentiated,
     is_followed,
     is_kin,
     is_module_namespace,
@@ -62,7 +63,7 @@ from wengert.core.follow import (
 )
 from wengert.core.rename import BUILTINS, TooWide, alias_of, chain, forget, private, read, rename
 
-__all__ = ["Plan", "Proxy", "make_twin", "rebound", "register", "register_wrapper"]
+__all__ = ["Plan", "Proxy", "make_twin", "original", "rebound", "register", "register_later", "register_wrapper"]
 
 _OWN = __name__.partition(".")[0]
 _PINNED = 256  # plans that may keep their own key alive
@@ -178,6 +179,7 @@ class Plan:
                  "is_plain", "kinds", "loose", "methods", "orders", "recipes", "refs", "run", "sizes")  # fmt: skip
 
     twins = _twins
+    enters_differentiated = False  # are functions followed that answer for their derivatives themselves?
 
     def __init__(self, root):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
@@ -245,7 +247,7 @@ class Plan:
                     seeds.append(key)
                     continue
                 if id(part) not in homes:
-                    if not is_followed(part, home):
+                    if not is_followed(part, home) or (is_differentiated(part) and not self.enters_differentiated):
                         continue
                     enter(part, home)
                 users.setdefault(id(part), []).append(key)
@@ -570,6 +572,12 @@ def _share(value, cls, new=object.__new__, assign=object.__setattr__):
     return twin
 
 
+def original(value):
+    """What `value` is to code outside: an object of its own class, if it is one of a twin."""
+    cls = getattr(type(value), "_wengert_original", None)
+    return value if cls is None else _share(value, cls)
+
+
 def _leaf(twin, names):
     """The subclass of a twin class for objects whose attributes `names` hold what is replaced."""
     leaf = twin._wengert_leaves.get(names)
@@ -723,7 +731,7 @@ def _rebound_object(f):
         return rebound(f.__func__)
     if kind is LRU:
         return rebound(f.__wrapped__)
-    if isinstance(f, type):
+    if isinstance(f, type) or is_differentiated(f):
         return f
     if (func := py_func_of(f)) is not None:
         return rebound(func)
@@ -743,7 +751,7 @@ def _replaced(value, home):
         return REGISTERED[id(value)][1]
     if is_kin(value, home[0]):
         return Proxy(value)
-    if isinstance(value, type) or not is_followed(value, home):
+    if isinstance(value, type) or is_differentiated(value) or not is_followed(value, home):
         return value
     if type(value) in (types.FunctionType, *WRAPPERS):
         return rebound(value)

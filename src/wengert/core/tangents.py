@@ -33,8 +33,7 @@ def by_row(row, k, args, kwargs, sources, y, index_map):
         if index_map is not None:
             return rearranged(index_map, k, sources, y)
         if type(row.on_complex) is dict and (holds_complex(y) or holds_complex(args)):
-            pushes = row.on_complex
-            return total([pushes[position](t, y, *args, **kwargs) for position, _, t in sources], y)
+            return total([pushed_complex(row, position, t, args, kwargs, y) for position, _, t in sources], y)
         if row.kind == "elementwise":
             return elementwise(row, y, args, sources)
         if row.sequence and 0 in row.jvps:
@@ -150,10 +149,21 @@ def pullback(row, position, ybar, y, args, kwargs):
 # ---- complex values
 
 
+def pushed_complex(row, position, t, args, kwargs, y):
+    """Tangents of the result where the row has rules of its own for complex operands."""
+    if position in row.on_complex:
+        return row.on_complex[position](t, y, *args, **kwargs)
+
+    def of_cotangent(ybar):
+        return row.adjoints[position](ybar, y, *args, **kwargs)
+
+    return nested.transposed(of_cotangent, row.name, y, t, (y, t, args, tuple(kwargs.values())))
+
+
 class Adjoints:
     """Cotangents of the operands of a call in which there are complex values; those of directions lead.
 
-    They belong to the pairing Re(sum(conj(a) b)). Where a rule is right for complex operands its derivative is the
+    They belong to the pairing Re(sum(conj(a) b)), and are asked for where warnings are off. Where a rule is right for complex operands its derivative is the
     multiplication by complex partials, and the adjoint of that is the multiplication by their conjugates.
     """
 
@@ -168,8 +178,8 @@ class Adjoints:
         if type(row.on_complex) is dict:
             return self._declared(position, shape)
         if row.kind == "elementwise":
-            p = partial(row, position, self.y, self.args)
-            return times(self.ybar, np.conj(p) if callable(row.partials[position]) else p)
+            p = row.partials[position]
+            return times(self.ybar, np.conj(p(self.y, *self.args)) if callable(p) else p)
         if position not in self._known:
             self._known[position] = self._pulled(position)
         found = self._known[position]

@@ -262,6 +262,10 @@ cdef class Tape:
             self.elements += cnp.PyArray_SIZE(node.y)
         return slot
 
+    def needs(self, Py_ssize_t elements):
+        """Note that a sweep of the last entry takes memory for so many numbers."""
+        self.elements += elements
+
     def pause(self):
         """Begin a block that is not followed; what to hand to `resume`."""
         return self.n

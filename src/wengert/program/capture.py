@@ -20,6 +20,7 @@ from __future__ import annotations
 import collections
 import copy
 import functools
+import operator
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -28,7 +29,18 @@ from wengert.core.follow import WRAPPERS, is_kin, parts_of, place_of, py_func_of
 from wengert.core.rebind import Plan, Proxy, make_twin, rebound
 from wengert.core.rename import BUILTINS, Alias, TooWide, private, read, rename
 from wengert.program.callpath import ABSENT, Place, Surroundings
-from wengert.program.leaves import SMALL, Same, UnsupportedValue, contents_key, fill, form_of, is_data, key_of, mapped
+from wengert.program.leaves import (
+    SMALL,
+    Same,
+    UnsupportedValue,
+    contents_key,
+    fill,
+    form_of,
+    is_data,
+    key_of,
+    lowered,
+    mapped,
+)
 from wengert.transforms.dense import Operator
 
 __all__ = ["Captures", "NotReplayable", "Reading", "capture"]
@@ -242,6 +254,8 @@ _swaps = _Module._wengert_swaps
 class _Copies(Plan):
     """A plan by which the places in `operands` yield these, used once and kept nowhere."""
 
+    enters_differentiated = True
+
     def __init__(self, root, operands):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
         self.copies, self.twins = {}, {}
@@ -390,13 +404,14 @@ class Captures:
         self.static = [place for key, place in scan.places.items() if key not in used]
         self.around = Surroundings([*scan.watched.values()], scan.functions, [*scan.sizes.values()], scan.objects)
 
-    def read(self) -> Reading | None:
-        """What the places hold now; None if `f` is to be looked at anew."""
+    def read(self, in_derivative: bool = False) -> Reading | None:
+        """What the places hold now, which may be operands in a derivative; None if `f` is to be looked at anew."""
         if not self.around.hold():
             return None
         leaves: list = []
         others: list = []
-        values = [place.read() for place in self.live]
+        held = [place.read() for place in self.live]
+        values = [*map(lowered, held)] if in_derivative else held
         fixed = [place.read() for place in self.static]
         try:
             key = tuple([key_of(value, leaves, others) for value in values])
@@ -405,7 +420,7 @@ class Captures:
             return None
         if others and not all(map(is_data, (*values, *fixed))):
             return None
-        return Reading(self, values, leaves, (key, static))
+        return Reading(self, held, values, leaves, (key, static), in_derivative)
 
 
 class Reading:
@@ -417,16 +432,24 @@ class Reading:
         Floats, complex numbers and arrays of them: inputs of a program.
     key : tuple
         All else.
+    held : list
+        What the places hold, in which leaves may be operands of a derivative.
     frozen : frozenset of int
         Numbers of the leaves, those of the arguments first, whose values f needs as they are, for ``math.exp`` or
         a function in C: they are part of the key too.
     """
 
-    __slots__ = ("captures", "frozen", "key", "leaves", "values")
+    __slots__ = ("captures", "frozen", "held", "in_derivative", "key", "leaves", "values")
 
-    def __init__(self, captures, values, leaves, key):
-        self.captures, self.values, self.leaves, self.key = captures, values, leaves, key
+    def __init__(self, captures, held, values, leaves, key, in_derivative):
+        self.captures, self.held, self.values, self.leaves, self.key = captures, held, values, leaves, key
+        self.in_derivative = in_derivative
         self.frozen: frozenset = frozenset()
+
+    @property
+    def is_plain(self) -> bool:
+        """Does f read no operands?"""
+        return all(map(operator.is_, self.held, self.values))
 
     def operands(self, inputs: Iterable, leaves: Iterable) -> list:
         """What f is given for all leaves, those of the arguments first: inputs, or the values as they are."""

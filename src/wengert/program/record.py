@@ -7,7 +7,7 @@ import types
 import numpy as np
 
 from wengert.core.pullback import was_written
-from wengert.core.var import holds_traced, is_var, plain
+from wengert.core.var import holds_traced, is_traced, is_var, plain
 from wengert.errors import ComplexValueError, TracedValueError
 from wengert.program import passes
 from wengert.program.capture import NotReplayable, capture
@@ -137,6 +137,8 @@ def _parted(y, name):
 
     def part(leaf):
         if is_var(leaf):
+            if leaf.dtype.kind == "c" and is_traced(leaf):  # a view of real numbers in pairs
+                raise ComplexValueError(f"{name}: programs are recorded of real values only")
             found.append(leaf)
             return Slot(len(found) - 1)
         if _hides(leaf):

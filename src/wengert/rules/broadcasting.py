@@ -14,6 +14,11 @@ import numpy as np
 from wengert.registry import sums_by_place
 
 
+def conjugate(z):
+    """The conjugate of complex numbers; real ones as they are."""
+    return np.conj(z) if z.dtype.kind == "c" else z
+
+
 def leading(ybar, y) -> int:
     """Number of extra leading axes of the cotangent (or tangent) `ybar` of `y`."""
     return np.ndim(ybar) - np.ndim(y)

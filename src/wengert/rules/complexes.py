@@ -2,6 +2,7 @@
 
 A rule for real operands holds where the function is analytic in each operand and the rule uses no order, sign or
 size of numbers, and is accurate off the real axis.
+Rules of linear algebra that are written with conjugate transposes hold as they are too.
 Where the function is not analytic its tangents are linear over the real numbers: the function of the tangent for
 parts and conjugates, and for sizes and angles what the chain rule gives; their adjoints, in the pairing
 Re(sum(conj(a) b)), stand beside them.
@@ -13,14 +14,26 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import analytic, composed, on_complex, strong
-from wengert.rules import polynomials, shaping  # noqa: F401  (declares rows that are spoken of here)
-from wengert.rules.broadcasting import aligned
-from wengert.rules.composed import as_array
+from wengert.registry import analytic, composed, conjugated, on_complex, rows, strong, ufunc_methods
+from wengert.rules import norms, polynomials, shaping, tables  # noqa: F401  (declares rows that are spoken of here)
+from wengert.rules.broadcasting import aligned, conjugate
+from wengert.rules.composed import as_array, scatter_add
 from wengert.rules.elementwise import power_wrt_base, power_wrt_exponent
-from wengert.rules.linalg import as_scalars, solution
-from wengert.rules.products import push_vdot, push_vecdot, transposed, vdot_wrt, vecdot_wrt
+from wengert.rules.factors import cholesky_adjoint, packed_qr
+from wengert.rules.linalg import as_scalars, packed_slogdet, solution
+from wengert.rules.products import (
+    push_vdot,
+    push_vecdot,
+    push_vecmat_matrix,
+    push_vecmat_vector,
+    transposed,
+    vdot_wrt,
+    vecdot_wrt,
+    vecmat_wrt_matrix,
+    vecmat_wrt_vector,
+)
 from wengert.rules.reductions import products_of_others
+from wengert.rules.spectra import packed_eig, packed_eigh, packed_lstsq, packed_svd, pseudo_inverse
 
 # ---- rules that hold as they are
 
@@ -29,11 +42,17 @@ analytic(np.sqrt, np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p
 analytic(np.sin, np.cos, np.sinh, np.cosh)
 analytic(np.sum, np.mean, np.prod, np.cumsum, np.cumprod, np.diff, np.trace, np.linalg.trace)
 analytic(np.matmul, np.dot, np.inner, np.outer, np.linalg.outer, np.tensordot, np.einsum, np.kron)
+analytic(np.cross, np.linalg.cross)
 analytic(np.concatenate, np.stack, np.append, np.insert, np.compress, np.extract, np.pad)
 analytic(np.linalg.matrix_power, np.linalg.multi_dot, np.linalg.solve, solution, np.linalg.inv)
 analytic(np.linalg.tensorsolve, np.linalg.tensorinv)
 analytic(np.block, np.copyto, np.fill_diagonal, np.meshgrid, np.broadcast_arrays, np.select, np.polyval)
 analytic(np.atleast_1d, np.atleast_2d, np.atleast_3d)
+analytic(np.nansum, np.nanmean, np.nanprod, np.nancumsum, np.nancumprod, np.average, np.trapezoid, scatter_add)
+analytic(np.interp, np.convolve, np.gradient, np.ediff1d, np.piecewise, np.trim_zeros, np.cov, np.roots)
+analytic(np.polyadd, np.polysub, np.polymul, np.polydiv, np.polyder, np.polyint, np.polyfit, np.vander)
+analytic(np.put, np.putmask, np.place, np.put_along_axis, np.choose, np.apply_along_axis, np.apply_over_axes)
+analytic(*[body for body in ufunc_methods.values() if body in rows and rows[body].kind == "composed"])
 
 for name in ("cumulative_sum", "cumulative_prod"):  # NumPy 2.1
     if hasattr(np, name):
@@ -120,6 +139,15 @@ on_complex(
     vjp=(lambda ybar, y, a: strong(as_scalars(ybar), np.conj(det_slope(y, a))),),
 )
 
+# ---- rules with conjugates
+
+conjugated(np.var, np.std, np.linalg.norm, np.linalg.vector_norm, np.linalg.matrix_norm)
+conjugated(np.linalg.cholesky, cholesky_adjoint, packed_qr)
+conjugated(packed_slogdet, packed_eigh, np.linalg.eigvalsh, packed_eig, np.linalg.eigvals)
+conjugated(packed_svd, np.linalg.svdvals, pseudo_inverse, packed_lstsq)
+analytic(np.linalg.slogdet, np.linalg.qr, np.linalg.eigh, np.linalg.eig, np.linalg.svd)
+analytic(np.linalg.cond, np.linalg.pinv, np.linalg.lstsq)
+
 # ---- functions that are linear over the real numbers only
 
 def direction(y, x):
@@ -147,6 +175,27 @@ for fun in {np.vecdot, np.linalg.vecdot}:
         vjp=(
             lambda ybar, y, x1, x2, *, axis=-1: vecdot_wrt(np.conj(ybar), y, x1, x2, axis),
             lambda ybar, y, x1, x2, *, axis=-1: vecdot_wrt(ybar, y, x2, x1, axis),
+        ),
+    )
+correlation = rows[np.correlate]
+on_complex(  # linear in the first operand and in the conjugate of the second
+    np.correlate,
+    lambda t, y, a, v, mode="valid": correlation.jvps[0](t, y, a, conjugate(v), mode),
+    lambda t, y, a, v, mode="valid": correlation.jvps[1](np.conj(t), y, a, v, mode),
+    vjp=(
+        lambda ybar, y, a, v, mode="valid": np.conj(correlation.vjps[0](np.conj(ybar), y, a, conjugate(v), mode)),
+        lambda ybar, y, a, v, mode="valid": correlation.vjps[1](np.conj(ybar), y, a, v, mode),
+    ),
+)
+if hasattr(np, "matvec"):  # NumPy 2.2
+    analytic(np.matvec)
+    on_complex(
+        np.vecmat,
+        lambda t, y, v, a, out=None: push_vecmat_vector(np.conj(t), y, v, a),
+        lambda t, y, v, a, out=None: push_vecmat_matrix(t, y, np.conj(v), a),
+        vjp=(
+            lambda ybar, y, v, a, out=None: vecmat_wrt_vector(np.conj(ybar), y, v, a),
+            lambda ybar, y, v, a, out=None: vecmat_wrt_matrix(ybar, y, v, a),
         ),
     )
 

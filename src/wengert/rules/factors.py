@@ -1,4 +1,4 @@
-"""Factors of matrices: Cholesky and QR."""
+"""Factors of matrices: Cholesky and QR. Transposes are conjugate ones, so that the rules hold for complex matrices."""
 
 from __future__ import annotations
 
@@ -10,8 +10,18 @@ from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong, strong_matmul, structural
 from wengert.rules.broadcasting import leading, unbroadcast
 from wengert.rules.composed import as_array, offered
-from wengert.rules.linalg import flattened, packed, refuse_point, rounding, size, solutions, symmetric, unpacked
-from wengert.rules.products import transposed
+from wengert.rules.linalg import (
+    flattened,
+    on_diagonal,
+    packed,
+    refuse_point,
+    rounding,
+    size,
+    solutions,
+    symmetric,
+    unpacked,
+)
+from wengert.rules.products import adjoint
 
 # ---- Cholesky factors
 
@@ -31,7 +41,7 @@ def half_weights(n, dtype):
 def cholesky_tangent(t, factor):
     """L P(L^-1 t L^-T), where P takes the lower triangle and halves the diagonal."""
     lead = leading(t, factor)
-    inner = transposed(solutions(factor, t, lead))
+    inner = adjoint(solutions(factor, t, lead))
     return strong_matmul(factor, lower_half(solutions(factor, inner, lead)))
 
 
@@ -54,11 +64,11 @@ def cholesky_adjoint(factor, g):
         inverse = np.linalg.inv(diagonal)
         below = z[..., after, here] = strong_matmul(z[..., after, here], inverse)
         z[..., after, before] -= strong_matmul(below, left)
-        inner = z[..., here, here] - np.tril(strong_matmul(transposed(below), factor[..., after, here]))
-        inner = lower_half(strong_matmul(transposed(diagonal), inner))
-        inner = strong_matmul(transposed(inverse), strong_matmul(inner + transposed(inner), inverse))
+        inner = z[..., here, here] - np.tril(strong_matmul(adjoint(below), factor[..., after, here]))
+        inner = lower_half(strong_matmul(adjoint(diagonal), inner))
+        inner = strong_matmul(adjoint(inverse), strong_matmul(inner + adjoint(inner), inverse))
         z[..., here, here] = lower_half(inner)
-        z[..., here, before] -= strong_matmul(transposed(below), factor[..., after, before])
+        z[..., here, before] -= strong_matmul(adjoint(below), factor[..., after, before])
         z[..., here, before] -= strong_matmul(inner, left)
     return symmetric(z)
 
@@ -68,8 +78,8 @@ def cholesky_adjoint_wrt_factor(ybar, y, factor, g):
     t = symmetric(ybar)
     lead = leading(ybar, y)
     half = solutions(factor, t, lead)
-    middle = lower_half(solutions(factor, transposed(half), lead))
-    z = strong_matmul(np.tril(g), transposed(middle)) - 2 * strong_matmul(y, transposed(half))
+    middle = lower_half(solutions(factor, adjoint(half), lead))
+    z = strong_matmul(np.tril(g), adjoint(middle)) - 2 * strong_matmul(y, adjoint(half))
     return unbroadcast(np.tril(z), factor, lead)
 
 
@@ -82,12 +92,12 @@ structural(cholesky_adjoint, cholesky_adjoint_wrt_factor, cholesky_adjoint_wrt_c
 
 def cholesky_wrt_matrix(ybar, y, a, *, upper=False):
     """NumPy reads one triangle only; as the matrix is symmetric, both get their half of the cotangent."""
-    return cholesky_adjoint(transposed(y), transposed(ybar)) if upper else cholesky_adjoint(y, ybar)
+    return cholesky_adjoint(adjoint(y), adjoint(ybar)) if upper else cholesky_adjoint(y, ybar)
 
 
 def cholesky_along_matrix(t, y, a, *, upper=False):
     t = symmetric(t)
-    return transposed(cholesky_tangent(t, transposed(y))) if upper else cholesky_tangent(t, y)
+    return adjoint(cholesky_tangent(t, adjoint(y))) if upper else cholesky_tangent(t, y)
 
 
 structural(np.linalg.cholesky, cholesky_wrt_matrix, jvp=(cholesky_along_matrix,), stacked=True)
@@ -110,7 +120,10 @@ def packed_qr(a, mode):
 
 def regular_part(name, r, k):
     """The first k columns of R, a triangle that must be regular."""
-    d = np.abs(np.diagonal(r, axis1=-2, axis2=-1))
+    d = np.diagonal(r, axis1=-2, axis2=-1)
+    if np.any(d.imag):
+        refuse_point(name, "the diagonal of r is not real: take numpy.linalg.cholesky of a^H a")
+    d = np.abs(d)
     largest = size(d, -1)
     if np.any(np.isfinite(largest) & (d <= rounding(r) * largest)):
         refuse_point(name, "columns of the matrix depend on each other: take them out, or use numpy.linalg.svd")
@@ -131,10 +144,11 @@ def qr_wrt_matrix(ybar, y, a, mode):
     q, qbar, rest, restbar = q[..., :k], qbar[..., :k], a[..., k:], rbar[..., :k, k:]
     r, rbar = regular_part("qr", r, k), rbar[..., :k, :k]
     if n > m:
-        qbar = qbar + strong_matmul(rest, transposed(restbar))
-    inner = np.tril(strong_matmul(r, transposed(rbar)) - strong_matmul(transposed(qbar), q))
-    inner = inner + transposed(np.tril(inner, -1))
-    z = transposed(solutions(r, transposed(qbar + strong_matmul(q, inner)), leading(ybar, y)))
+        qbar = qbar + strong_matmul(rest, adjoint(restbar))
+    inner = np.tril(strong_matmul(r, adjoint(rbar)) - strong_matmul(adjoint(qbar), q))
+    inner = inner + adjoint(np.tril(inner, -1))
+    inner = symmetric(inner) if inner.dtype.kind == "c" else inner  # the diagonal of R is real
+    z = adjoint(solutions(r, adjoint(qbar + strong_matmul(q, inner)), leading(ybar, y)))
     return np.concatenate([z, strong_matmul(q, restbar)], axis=-1) if n > m else z
 
 
@@ -146,14 +160,16 @@ def qr_along_matrix(t, y, a, mode):
     q, r = unpacked(y, *qr_shapes(a, mode))
     null = q[..., k:]
     q, r = q[..., :k], regular_part("qr", r, k)
-    g = transposed(solutions(transposed(r), transposed(t[..., :k]), lead))
-    inner = strong_matmul(transposed(q), g)
+    g = adjoint(solutions(adjoint(r), adjoint(t[..., :k]), lead))
+    inner = strong_matmul(adjoint(q), g)
     turn = np.tril(inner, -1)
-    turn = turn - transposed(turn)
+    turn = turn - adjoint(turn)
+    if inner.dtype.kind == "c":  # the diagonal of R stays real
+        turn = turn + 1j * on_diagonal(np.diagonal(inner, axis1=-2, axis2=-1).imag)
     dq = g + strong_matmul(q, turn - inner)
     dr = np.triu(strong_matmul(inner - turn, r))
     if n > m:
-        behind = strong_matmul(transposed(dq), a[..., k:]) + strong_matmul(transposed(q), t[..., k:])
+        behind = strong_matmul(adjoint(dq), a[..., k:]) + strong_matmul(adjoint(q), t[..., k:])
         dr = np.concatenate([dr, behind], axis=-1)
     if np.shape(null)[-1]:
         dq = np.concatenate([dq, np.full(np.shape(t)[:lead] + np.shape(null), np.nan, dq.dtype)], axis=-1)

@@ -17,7 +17,7 @@ from wengert.errors import NonSmoothError
 from wengert.registry import composed, constant, linear, strong, strong_matmul, structural
 from wengert.rules.broadcasting import from_end, leading, unbroadcast
 from wengert.rules.composed import as_array, offered
-from wengert.rules.products import transposed
+from wengert.rules.products import adjoint, transposed
 from wengert.rules.reductions import products_of_others
 
 # ---- parts of square matrices
@@ -29,11 +29,12 @@ def on_diagonal(d):
 
 
 def symmetric(z):
-    return (z + transposed(z)) / 2
+    """The Hermitian part."""
+    return (z + adjoint(z)) / 2
 
 
 def skew(z):
-    return (z - transposed(z)) / 2
+    return (z - adjoint(z)) / 2
 
 
 # ---- several results as one
@@ -384,15 +385,21 @@ def slogdet_shapes(a):
 
 
 def slogdet_wrt_matrix(ybar, y, a):
-    """Of the logarithm; the sign is constant."""
-    _, g = unpacked(ybar, *slogdet_shapes(a))
-    return strong(as_scalars(g), transposed(np.linalg.inv(a)))
+    """Of the logarithm; a real sign is constant, a complex one turns with the angle of the determinant."""
+    signbar, g = unpacked(ybar, *slogdet_shapes(a))
+    if y.dtype.kind == "c":
+        sign, _ = unpacked(y, *slogdet_shapes(a))
+        g = g.real + 1j * (np.conj(sign) * signbar).imag
+    return strong(as_scalars(g), adjoint(np.linalg.inv(a)))
 
 
 def slogdet_tangent(t, y, a):
     slope = np.sum(strong(t, transposed(np.linalg.inv(a))), axis=(-2, -1))
     flat = np.reshape(slope, np.shape(t)[: leading(t, a)] + (-1,))
-    return np.concatenate([np.zeros_like(flat), flat], axis=-1)
+    if y.dtype.kind != "c":
+        return np.concatenate([np.zeros_like(flat), flat], axis=-1)
+    sign, _ = unpacked(y, *slogdet_shapes(a))
+    return np.concatenate([1j * np.ravel(sign) * flat.imag, flat.real], axis=-1)
 
 
 SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
@@ -401,7 +408,7 @@ SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 def _slogdet(a):
     a = as_array(a)
     sign, logarithm = unpacked(packed_slogdet(a), *slogdet_shapes(a))
-    return SlogdetResult(np.sign(sign), logarithm)
+    return SlogdetResult(sign if sign.dtype.kind == "c" else np.sign(sign), logarithm.real)
 
 
 structural(packed_slogdet, slogdet_wrt_matrix, jvp=(slogdet_tangent,), stacked=True)

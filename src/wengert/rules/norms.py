@@ -1,6 +1,7 @@
 """Norms of vectors and matrices.
 
 The slope of a norm is 0 where the norm is, and elements that tie for an extreme share it.
+That in complex numbers is the g with d|x| = Re(sum(conj(g) dx)).
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.registry import strong, structural
-from wengert.rules.broadcasting import from_end, restore
+from wengert.rules.broadcasting import conjugate, from_end, restore
 from wengert.rules.reductions import extreme_share
 from wengert.rules.spectra import is_null
 
@@ -20,17 +21,22 @@ def unit(x, size):
     return np.where(np.equal(size, 0), 0, x / size)
 
 
+def sign(x):
+    """Numbers of size 1, of the angle that those in `x` have; 0 for 0."""
+    return unit(x, np.abs(x)) if x.dtype.kind == "c" else np.sign(x)
+
+
 def vector_slope(x, size, order, axis):
     """Derivative of the vector norm of the given order; a sum of |x|^p is taken relative to its size."""
     if order is None or order == 2:
         return unit(x, size)
     if order == 1:
-        return np.sign(x)
+        return sign(x)
     if np.isinf(order):
-        return strong(np.sign(x), extreme_share(np.abs(x), size, axis))
+        return strong(sign(x), extreme_share(np.abs(x), size, axis))
     if order == 0:
         return np.zeros_like(x)
-    slope = strong(np.sign(x), np.power(unit(np.abs(x), size), order - 1))
+    slope = strong(sign(x), np.power(unit(np.abs(x), size), order - 1))
     return np.where(np.equal(size, 0), 0, slope)
 
 
@@ -48,7 +54,7 @@ def matrix_slope(x, order):
 def sums_slope(x, axis, order):
     """Of the largest or smallest sum of sizes along an axis."""
     sums = np.sum(np.abs(x), axis=axis)
-    return strong(np.sign(x), np.expand_dims(chosen(sums, order), axis))
+    return strong(sign(x), np.expand_dims(chosen(sums, order), axis))
 
 
 def chosen(values, order):
@@ -74,7 +80,7 @@ def pulled(ybar, slope, x, axis, keepdims):
 
 
 def pushed(t, slope, x, axis, keepdims):
-    return np.sum(strong(t, slope), axis=from_end(axis, np.ndim(x)), keepdims=keepdims)
+    return np.sum(strong(t, conjugate(slope)).real, axis=from_end(axis, np.ndim(x)), keepdims=keepdims)
 
 
 def norm_wrt_array(ybar, y, x, ord=None, axis=None, keepdims=False):

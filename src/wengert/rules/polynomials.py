@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import numpy as np
 
-from wengert.errors import UnsupportedFunctionError
-from wengert.registry import composed, refuse
+from wengert.errors import NonSmoothError, UnsupportedFunctionError
+from wengert.registry import composed, strong_matmul, structural
 from wengert.rules.composed import as_array, of_dtype
 
 
@@ -159,8 +160,23 @@ composed(np.poly, _poly)
 composed(np.vander, _vander)
 composed(np.polyfit, _polyfit)
 
-refuse(
+# ---- roots
+
+
+def roots_slope(roots, p):
+    """-r^k / p'(r) for each root r, a row, and each coefficient, that of r^k."""
+    derivative = np.polyder(p)
+    slope = np.polyval(derivative, roots)
+    with np.errstate(all="ignore"):
+        size = np.polyval(np.abs(derivative), np.abs(roots))
+    if np.any(np.abs(slope) <= 8 * math.sqrt(np.finfo(slope.dtype).eps) * size):
+        raise NonSmoothError("numpy.roots has no derivative here: a root is double, as far as it is known")
+    return -np.vander(roots, np.shape(p)[0]) / slope[:, None]
+
+
+structural(
     np.roots,
-    "roots may be complex, and a double one has no derivative; for a root r of the coefficients p write one Newton "
-    "step from wengert.stop_gradient(r): r - np.polyval(p, r) / np.polyval(np.polyder(p), r)",
+    lambda ybar, y, p: strong_matmul(ybar, roots_slope(y, p)),
+    jvp=(lambda t, y, p: strong_matmul(t, np.transpose(roots_slope(y, p))),),
+    stacked=True,
 )

@@ -13,11 +13,16 @@ from functools import reduce
 import numpy as np
 
 from wengert.registry import strong, strong_matmul, structural
-from wengert.rules.broadcasting import aligned, from_end, front, leading, unbroadcast
+from wengert.rules.broadcasting import aligned, conjugate, from_end, front, leading, unbroadcast
 
 
 def transposed(a):
     return np.swapaxes(a, -1, -2)
+
+
+def adjoint(a):
+    """The conjugate transpose."""
+    return conjugate(transposed(a))
 
 
 # ---- matrix products

@@ -12,6 +12,7 @@ import numpy as np
 from wengert.registry import linear, strong, structural, ufunc_methods
 from wengert.rules.broadcasting import (
     aligned,
+    conjugate,
     from_end,
     front,
     given,
@@ -201,7 +202,7 @@ def push_var(
     t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=np._NoValue
 ):
     deviation, count = deviations(a, axis, ddof, correction, where)
-    return 2 * summed(strong(t, np.divide(deviation, count)), a, axis, keepdims)
+    return 2 * summed(strong(t, conjugate(np.divide(deviation, count))).real, a, axis, keepdims)
 
 
 def std_wrt_array(
@@ -215,7 +216,7 @@ def push_std(
     t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=np._NoValue
 ):
     slope = std_slope(restore(y, a, axis, keepdims), a, axis, ddof, correction, where)
-    return summed(strong(t, slope), a, axis, keepdims)
+    return summed(strong(t, conjugate(slope)).real, a, axis, keepdims)
 
 
 def std_slope(spread, a, axis, ddof, correction, where):

@@ -4,6 +4,7 @@ The vectors of equal eigenvalues or singular values may be turned among each oth
 Results that such a turn changes have no derivative, and the pullback says so; a tangent of such vectors is NaN, and
 the engine says so if it reaches the derivative: that of the other vectors and of all values is right.
 That each vector may have either sign is no matter: a derivative never flips one.
+Transposes are conjugate ones, so that the rules hold for complex matrices too.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import math
 import numpy as np
 
 from wengert.registry import composed, constant, strong, strong_matmul, structural
-from wengert.rules.broadcasting import leading
+from wengert.rules.broadcasting import conjugate, leading
 from wengert.rules.composed import as_array, of_dtype, offered
 from wengert.rules.linalg import (
     as_columns,
@@ -30,7 +31,7 @@ from wengert.rules.linalg import (
     symmetric,
     unpacked,
 )
-from wengert.rules.products import transposed
+from wengert.rules.products import adjoint
 
 # ---- equal eigenvalues and singular values
 
@@ -93,6 +94,44 @@ def check_turns(name, values, is_equal, dbar, inner, vbar, of_values):
         )
 
 
+# ---- phases of complex vectors
+
+# A vector of a complex matrix may be multiplied by any number of size 1. LAPACK makes one of its elements real, so that
+# the phase has a derivative; where that element is 0 it has none, and tangents are those of the least turn.
+
+
+def real_places(v, row):
+    """True at the element of each column that is real by LAPACK's making, in a given row; of None the largest."""
+    is_real = (np.abs(v.imag) <= rounding(v)) & (np.abs(v) > rounding(v))
+    if row is None:
+        place = np.argmax(np.where(is_real, np.abs(v), 0), axis=-2)[..., None, :]
+    else:
+        place = row % np.shape(v)[-2]
+    return is_real & np.equal(np.arange(np.shape(v)[-2])[:, None], place)
+
+
+def angle_along(v, dv, is_held):
+    """How fast each vector must be turned back for the element that is held to stay real."""
+    return np.sum(np.where(is_held, dv.imag / np.where(is_held, v.real, 1), 0), axis=-2, keepdims=True)
+
+
+def turned_back(v, dv, angle):
+    return dv - 1j * strong(v, angle)
+
+
+def turn_of(v, vbar):
+    """Derivative of the result by the phase of each vector."""
+    return np.sum(strong(conjugate(v), vbar), axis=-2, keepdims=True).imag
+
+
+def without_turn(name, v, vbar, turn, is_held):
+    """The transpose of `turned_back`: the element that is held takes up what a turn of the vector changes."""
+    is_free = ~np.any(is_held, axis=-2, keepdims=True)
+    if np.any(is_free & is_more_than_noise(turn, vbar)):
+        refuse_point(name, "the result depends on the phase of a vector, which may be any: take what no phase changes")
+    return vbar - 1j * np.where(is_held, turn / np.where(is_held, v.real, 1), 0)
+
+
 # ---- eigenvalues and vectors of symmetric matrices
 
 EighResult = type(np.linalg.eigh(np.eye(1)))
@@ -108,24 +147,33 @@ def packed_eigh(a, UPLO, of_values=False):
 
 
 def eigh_wrt_matrix(ybar, y, a, UPLO, of_values=False):
-    """V (diag(wbar) + F * skew(V^T Vbar)) V^T, F_ij = 1 / (w_j - w_i): symmetric, as NumPy reads one triangle only."""
+    """V (diag(wbar) + F * skew(V^H Vbar)) V^H, F_ij = 1 / (w_j - w_i): Hermitian, as NumPy reads one triangle only."""
     w, v = unpacked(y, *eigh_shapes(a))
     wbar, vbar = unpacked(ybar, *eigh_shapes(a))
-    inner = strong_matmul(transposed(v), vbar)
-    gap, is_equal = gaps(w)
-    check_turns("eigh", "eigenvalues", is_equal, wbar, inner, vbar, of_values)
-    middle = on_diagonal(wbar) + divided(skew(inner), gap, is_equal)
-    return strong_matmul(v, strong_matmul(middle, transposed(v)))
+    if v.dtype.kind == "c":
+        vbar = without_turn("eigh", v, vbar, turn_of(v, vbar), real_places(v, held_row(UPLO)))
+    inner = strong_matmul(adjoint(v), vbar)
+    gap, is_equal = gaps(w.real)
+    check_turns("eigh", "eigenvalues", is_equal, wbar.real, inner, vbar, of_values)
+    middle = on_diagonal(wbar.real) + divided(skew(inner), gap, is_equal)
+    return strong_matmul(v, strong_matmul(middle, adjoint(v)))
+
+
+def held_row(UPLO):
+    """The row of vectors that the reduction of a Hermitian matrix to a real one leaves real."""
+    return 0 if UPLO.upper() == "L" else -1
 
 
 def eigh_along_matrix(t, y, a, UPLO, of_values=False):
     w, v = unpacked(y, *eigh_shapes(a))
-    inner = strong_matmul(transposed(v), strong_matmul(symmetric(t), v))
-    gap, is_equal = gaps(w)
+    inner = strong_matmul(adjoint(v), strong_matmul(symmetric(t), v))
+    gap, is_equal = gaps(w.real)
     turn = divided(inner, gap, is_equal)
     turn = np.where(is_equal & is_more_than_noise(inner, inner), np.nan, turn)
-    dw = np.diagonal(inner, axis1=-2, axis2=-1)
-    return flattened(leading(t, a), dw, strong_matmul(v, turn))
+    dv = strong_matmul(v, turn)
+    if v.dtype.kind == "c":
+        dv = turned_back(v, dv, angle_along(v, dv, real_places(v, held_row(UPLO))))
+    return flattened(leading(t, a), np.diagonal(inner, axis1=-2, axis2=-1).real, dv)
 
 
 def eigenvectors(a, UPLO):
@@ -134,19 +182,20 @@ def eigenvectors(a, UPLO):
 
 
 def eigvalsh_wrt_matrix(ybar, y, a, UPLO="L"):
-    """v v^T of each; of equal ones that of the vectors that NumPy finds."""
+    """v v^H of each; of equal ones that of the vectors that NumPy finds."""
     v = eigenvectors(a, UPLO)
-    return strong_matmul(strong(v, ybar[..., None, :]), transposed(v))
+    return strong_matmul(strong(v, ybar[..., None, :]), adjoint(v))
 
 
 def eigvalsh_along_matrix(t, y, a, UPLO="L"):
     v = eigenvectors(a, UPLO)
-    return np.sum(strong(v, strong_matmul(symmetric(t), v)), axis=-2)
+    return np.sum(strong(conjugate(v), strong_matmul(symmetric(t), v)).real, axis=-2)
 
 
 def _eigh(a, UPLO="L"):
     a = as_array(a)
-    return EighResult(*unpacked(packed_eigh(a, UPLO), *eigh_shapes(a)))
+    w, v = unpacked(packed_eigh(a, UPLO), *eigh_shapes(a))
+    return EighResult(w.real, v)
 
 
 structural(
@@ -155,7 +204,7 @@ structural(
 structural(np.linalg.eigvalsh, eigvalsh_wrt_matrix, jvp=(eigvalsh_along_matrix,), stacked=True)
 composed(np.linalg.eigh, _eigh)
 
-# ---- real eigenvalues and vectors of any real matrix
+# ---- eigenvalues and vectors of any matrix
 
 EigResult = type(np.linalg.eig(np.eye(1)))
 
@@ -176,34 +225,42 @@ def eig_parts(y, a):
 
 def beside(v, z):
     """The part of each column of `z` that leaves the length of the column of `v` as it is."""
-    return z - strong(v, np.sum(strong(v, z), axis=-2, keepdims=True))
+    return z - strong(v, np.sum(strong(conjugate(v), z).real, axis=-2, keepdims=True))
 
 
 def eig_wrt_matrix(ybar, y, a):
-    """V^-T (diag(wbar) + F * V^T Vbar) V^T, F_ij = 1 / (w_j - w_i), Vbar without its part along each vector."""
+    """V^-H (diag(wbar) + conj(F) * V^H Vbar) V^H, F_ij = 1 / (w_j - w_i).
+
+    Vbar is taken without what its vectors have along themselves, since their lengths are 1; one element of each, the
+    largest, is real.
+    """
     _, v, gap, is_equal = eig_parts(y, a)
     wbar, vbar = unpacked(ybar, *eigh_shapes(a))
-    middle = on_diagonal(wbar) + divided(strong_matmul(transposed(v), beside(v, vbar)), gap, is_equal)
-    return strong_matmul(transposed(np.linalg.inv(v)), strong_matmul(middle, transposed(v)))
+    if v.dtype.kind == "c":
+        vbar = without_turn("eig", v, vbar, turn_of(v, vbar), real_places(v, None))
+    middle = on_diagonal(wbar) + divided(strong_matmul(adjoint(v), beside(v, vbar)), conjugate(gap), is_equal)
+    return strong_matmul(adjoint(np.linalg.inv(v)), strong_matmul(middle, adjoint(v)))
 
 
 def eig_along_matrix(t, y, a):
     _, v, gap, is_equal = eig_parts(y, a)
     inner = strong_matmul(np.linalg.inv(v), strong_matmul(t, v))
     dv = beside(v, strong_matmul(v, divided(inner, gap, is_equal)))
+    if v.dtype.kind == "c":
+        dv = turned_back(v, dv, angle_along(v, dv, real_places(v, None)))
     return flattened(leading(t, a), np.diagonal(inner, axis1=-2, axis2=-1), dv)
 
 
 def vectors_of(y, a):
     """The vectors of `eig`, in the order in which `eigvals` found the values."""
     w, v, *_ = eig_parts(packed_eig(a), a)
-    order = np.take_along_axis(np.argsort(w, axis=-1), np.argsort(np.argsort(y, axis=-1), axis=-1), -1)
+    order = np.argmin(np.abs(w[..., None, :] - y[..., :, None]), axis=-1)
     return np.take_along_axis(v, order[..., None, :], -1)
 
 
 def eigvals_wrt_matrix(ybar, y, a):
     v = vectors_of(y, a)
-    return strong_matmul(transposed(np.linalg.inv(v)), strong(ybar[..., :, None], transposed(v)))
+    return strong_matmul(adjoint(np.linalg.inv(v)), strong(ybar[..., :, None], adjoint(v)))
 
 
 def eigvals_along_matrix(t, y, a):
@@ -239,8 +296,8 @@ def packed_svd(a, full_matrices, of_values=False):
 def svd_parts(flat, a, full_matrices):
     """U, s, V and the vectors of both null spaces, as columns."""
     u, s, vh = unpacked(flat, *svd_shapes(a, full_matrices))
-    k, v = np.shape(s)[-1], transposed(vh)
-    return u[..., :k], s, v[..., :k], u[..., k:], v[..., k:]
+    k, v = np.shape(s)[-1], adjoint(vh)
+    return u[..., :k], s.real, v[..., :k], u[..., k:], v[..., k:]
 
 
 def is_null(s):
@@ -260,10 +317,10 @@ def outside(name, s, u, ubar, inner, null, nullbar):
     if np.shape(u)[-2] == np.shape(u)[-1]:
         return None
     z = ubar - strong_matmul(u, inner)
-    turn = strong_matmul(transposed(null), nullbar)
+    turn = strong_matmul(adjoint(null), nullbar)
     if np.any(is_more_than_noise(skew(turn), nullbar)):
         refuse_point(name, "the vectors of a null space are any basis of it: take full_matrices=False")
-    z = z - strong_matmul(null, strong_matmul(transposed(nullbar), u))
+    z = z - strong_matmul(null, strong_matmul(adjoint(nullbar), u))
     if np.any(is_null(s)[..., None, :] & is_more_than_noise(z, np.concatenate([ubar, nullbar], axis=-1))):
         refuse_point(name, "a singular value is 0, and the result depends on which vector is taken for it")
     return strong(z, inverted(s)[..., None, :])
@@ -282,33 +339,58 @@ def svd_wrt_matrix(ybar, y, a, full_matrices, of_values=False):
     """
     u, s, v, u0, v0 = svd_parts(y, a, full_matrices)
     ubar, sbar, vbar, u0bar, v0bar = svd_parts(ybar, a, full_matrices)
-    left, right = strong_matmul(transposed(u), ubar), strong_matmul(transposed(v), vbar)
+    if u.dtype.kind == "c":
+        ubar, vbar = without_phases(u, v, ubar, vbar)
+    left, right = strong_matmul(adjoint(u), ubar), strong_matmul(adjoint(v), vbar)
     gap, is_equal, total, is_zero = svd_gaps(s)
     both = np.concatenate([ubar, vbar], axis=-2)
     check_turns("svd", "singular values", is_equal, sbar, left + right, both, of_values)
     if np.any(is_zero & is_more_than_noise(skew(left - right), both)):
         refuse_point("svd", "two singular values are 0, and the result depends on which vectors are taken for them")
     middle = on_diagonal(sbar) + divided(skew(left + right), gap, is_equal)
-    middle = middle + divided(skew(left - right), total, is_zero)
+    middle = middle + shared(skew(left - right), total, is_zero)
     z = strong_matmul(u, middle)
     beyond = outside("svd", s, u, ubar, left, u0, u0bar)
-    z = strong_matmul(z if beyond is None else z + beyond, transposed(v))
+    z = strong_matmul(z if beyond is None else z + beyond, adjoint(v))
     beyond = outside("svd", s, v, vbar, right, v0, v0bar)
-    return z if beyond is None else z + strong_matmul(u, transposed(beyond))
+    return z if beyond is None else z + strong_matmul(u, adjoint(beyond))
+
+
+def holds_right(v):
+    """Are the first elements of the right vectors real, or those of the left ones? So the reduction leaves one side."""
+    return np.all(np.abs(v[..., :1, :].imag) <= rounding(v))
+
+
+def without_phases(u, v, ubar, vbar):
+    """Cotangents of pairs of vectors, which may be turned together."""
+    turn = turn_of(u, ubar) + turn_of(v, vbar)
+    if holds_right(v):
+        return ubar, without_turn("svd", v, vbar, turn, real_places(v, 0))
+    return without_turn("svd", u, ubar, turn, real_places(u, 0)), vbar
+
+
+def shared(z, total, is_left_out):
+    """z / total, 0 where it is left out."""
+    return strong(z, np.where(is_left_out, 0, 1 / np.where(is_left_out, 1, total)))
 
 
 def svd_along_matrix(t, y, a, full_matrices, of_values=False):
     u, s, v, u0, v0 = svd_parts(y, a, full_matrices)
-    tv, tu = strong_matmul(t, v), strong_matmul(transposed(t), u)
-    inner = strong_matmul(transposed(u), tv)
+    tv, tu = strong_matmul(t, v), strong_matmul(adjoint(t), u)
+    inner = strong_matmul(adjoint(u), tv)
     gap, is_equal, total, is_zero = svd_gaps(s)
     even = divided(symmetric(inner), gap, is_equal)
     even = np.where(is_equal & is_more_than_noise(symmetric(inner), inner), np.nan, even)
-    odd = divided(skew(inner), total, is_zero)
+    odd = shared(skew(inner), total, is_zero)
     odd = np.where(is_zero & is_more_than_noise(skew(inner), inner), np.nan, odd)
     du = vectors_along(s, u, u0, even + odd, tv, inner)
-    dv = vectors_along(s, v, v0, even - odd, tu, transposed(inner))
-    return flattened(leading(t, a), du, np.diagonal(inner, axis1=-2, axis2=-1), transposed(dv))
+    dv = vectors_along(s, v, v0, even - odd, tu, adjoint(inner))
+    if u.dtype.kind == "c":
+        k = np.shape(s)[-1]
+        one, done = (v, dv) if holds_right(v) else (u, du)
+        angle = angle_along(one, done[..., :k], real_places(one, 0))
+        du, dv = [np.concatenate([turned_back(x, z[..., :k], angle), z[..., k:]], -1) for x, z in ((u, du), (v, dv))]
+    return flattened(leading(t, a), du, np.diagonal(inner, axis1=-2, axis2=-1).real, adjoint(dv))
 
 
 def vectors_along(s, u, null, turn, g, inner):
@@ -324,8 +406,9 @@ def vectors_along(s, u, null, turn, g, inner):
     count = np.shape(null)[-1]
     if count == 0:
         return du
-    follow = -strong_matmul(u, strong_matmul(transposed(du), null))
-    return np.concatenate([du, follow if count == 1 else np.nan * follow], axis=-1)
+    follow = -strong_matmul(u, strong_matmul(adjoint(du), null))
+    is_one = count == 1 and u.dtype.kind != "c"  # up to its sign
+    return np.concatenate([du, follow if is_one else np.nan * follow], axis=-1)
 
 
 def singular_vectors(x):
@@ -336,19 +419,20 @@ def singular_vectors(x):
 
 def svdvals_wrt_matrix(ybar, y, x):
     u, vh = singular_vectors(x)
-    return strong_matmul(strong(u, ybar[..., None, :]), vh)
+    return strong_matmul(strong(u, ybar[..., None, :].real), vh)
 
 
 def svdvals_along_matrix(t, y, x):
     u, vh = singular_vectors(x)
-    return np.sum(strong(u, strong_matmul(t, transposed(vh))), axis=-2)
+    return np.sum(strong(conjugate(u), strong_matmul(t, adjoint(vh))).real, axis=-2)
 
 
 def _svd(a, full_matrices=True, compute_uv=True):
     a = as_array(a)
     if not compute_uv:
         return np.linalg.svdvals(a)
-    return SVDResult(*unpacked(packed_svd(a, bool(full_matrices)), *svd_shapes(a, full_matrices)))
+    u, s, vh = unpacked(packed_svd(a, bool(full_matrices)), *svd_shapes(a, full_matrices))
+    return SVDResult(u, s.real, vh)
 
 
 structural(
@@ -365,8 +449,8 @@ def _cond(x, p=None):
         if not np.all(s[..., -1]):
             refuse_point("cond", "the matrix is singular")
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
-    inverse = np.linalg.inv(of_dtype(x, float))  # in double precision, as NumPy has it
-    return of_dtype(np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(inverse, p, (-2, -1)), x.dtype)
+    inverse = np.linalg.inv(of_dtype(x, np.result_type(x.dtype, float)))  # in double precision, as NumPy has it
+    return of_dtype(np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(inverse, p, (-2, -1)), x.real.dtype)
 
 
 composed(np.linalg.cond, _cond)
@@ -400,7 +484,7 @@ def pinv_wrt_matrix(ybar, y, a, rcond, rtol):
     ----------
     Golub and Pereyra (1973), The differentiation of pseudo-inverses, equation 4.12. doi:10.1137/0710036
     """
-    g, yt = transposed(ybar), transposed(y)
+    g, yt = adjoint(ybar), adjoint(y)
     z = -strong_matmul(yt, strong_matmul(ybar, yt))
     columns = strong_matmul(g, strong_matmul(y, yt))
     rows = strong_matmul(strong_matmul(yt, y), g)
@@ -409,7 +493,7 @@ def pinv_wrt_matrix(ybar, y, a, rcond, rtol):
 
 
 def pinv_along_matrix(t, y, a, rcond, rtol):
-    g, yt = transposed(t), transposed(y)
+    g, yt = adjoint(t), adjoint(y)
     z = -strong_matmul(y, strong_matmul(t, y))
     columns = strong_matmul(strong_matmul(y, yt), g)
     rows = strong_matmul(g, strong_matmul(yt, y))
@@ -462,7 +546,7 @@ def lstsq_cotangents(ybar, y, a, b):
     x, xbar = as_columns(x, b), as_columns(xbar, b)
     residual = as_columns(b, b) - np.matmul(a, x)
     # the sums of squares are least: they depend on the solution to second order only
-    pull = strong(2 * residual, squaresbar[..., None, :]) if np.shape(squaresbar)[-1] else 0 * residual
+    pull = strong(2 * residual, squaresbar.real[..., None, :]) if np.shape(squaresbar)[-1] else 0 * residual
     return x, residual, xbar, sbar, pull
 
 
@@ -470,8 +554,8 @@ def lstsq_wrt_matrix(ybar, y, a, b, rcond):
     """As of `pinv`, applied to b."""
     p = lstsq_inverse(ybar, a, rcond)
     x, residual, xbar, sbar, pull = lstsq_cotangents(ybar, y, a, b)
-    pt, g = transposed(p), transposed(xbar)
-    z = -strong_matmul(strong_matmul(pt, xbar) + pull, transposed(x))
+    pt, g = adjoint(p), adjoint(xbar)
+    z = -strong_matmul(strong_matmul(pt, xbar) + pull, adjoint(x))
     z = z + strong_matmul(residual, strong_matmul(strong_matmul(g, p), pt))
     z = z + strong_matmul(strong_matmul(pt, x), g - strong_matmul(strong_matmul(g, p), a))
     return z if is_absent(sbar) else z + svdvals_wrt_matrix(sbar, None, a)
@@ -480,14 +564,15 @@ def lstsq_wrt_matrix(ybar, y, a, b, rcond):
 def lstsq_wrt_right_side(ybar, y, a, b, rcond):
     p = lstsq_inverse(ybar, a, rcond)
     *_, xbar, _, pull = lstsq_cotangents(ybar, y, a, b)
-    return as_given(strong_matmul(transposed(p), xbar) + pull, b)
+    return as_given(strong_matmul(adjoint(p), xbar) + pull, b)
 
 
 def lstsq_tangents(y, a, b, g, p, lead):
     """Tangents of the solution and of the sums of squares where the right-hand side moves by `g`."""
     _, x, _, squares = unpacked(y, *lstsq_shapes(y, a, b))
     residual = as_columns(b, b) - np.matmul(a, as_columns(x, b))
-    along = np.sum(strong(2 * residual, g), axis=-2) if np.size(squares) else np.zeros_like(g[..., 0, :0])
+    along = strong(2 * conjugate(residual), g).real
+    along = np.sum(along, axis=-2) if np.size(squares) else np.zeros_like(along[..., 0, :0])
     return strong_matmul(p, g), along
 
 
@@ -495,7 +580,7 @@ def lstsq_along_matrix(t, y, a, b, rcond):
     p, lead = lstsq_inverse(t, a, rcond), leading(t, a)
     x = as_columns(unpacked(y, *lstsq_shapes(y, a, b))[1], b)
     dx, along = lstsq_tangents(y, a, b, -strong_matmul(t, x), p, lead)
-    pt, g = transposed(p), transposed(t)
+    pt, g = adjoint(p), adjoint(t)
     dx = dx + strong_matmul(p, strong_matmul(pt, strong_matmul(g, as_columns(b, b) - np.matmul(a, x))))
     rows = strong_matmul(g, strong_matmul(pt, x))
     dx = dx + rows - strong_matmul(p, strong_matmul(a, rows))
@@ -514,7 +599,7 @@ def _lstsq(a, b, rcond=None):
     a, b = as_array(a), as_array(b)
     flat = packed_lstsq(a, b, rcond)
     rank, x, s, squares = unpacked(flat, *lstsq_shapes(flat, a, b))
-    rank = np.rint(rank).astype(np.int32)
+    rank, s, squares = np.rint(rank.real).astype(np.int32), s.real, squares.real
     if np.any(s[rank:] > rounding(a) * s[:1]):
         refuse_point("lstsq", CUT)
     return x, squares, rank, s

@@ -8,7 +8,7 @@ import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong, strong_matmul, structural
-from wengert.rules.broadcasting import aligned, elements, from_end, gathered, is_kept, leading, unbroadcast
+from wengert.rules.broadcasting import aligned, conjugate, elements, from_end, gathered, is_kept, leading, unbroadcast
 from wengert.rules.composed import as_array, of_dtype
 
 # ---- interpolation between the points of a table
@@ -119,8 +119,9 @@ structural(
 
 def correlated(g, other):
     """Sum over k of ``g[n + k] other[k]``: the transpose of a full convolution, in which 0 times inf is 0."""
+    conjugated = conjugate(other)  # which ``correlate`` does too
     rows = np.reshape(g, (math.prod(np.shape(g)[:-1]), np.shape(g)[-1]))
-    z = np.stack([np.correlate(row, other, "valid") for row in rows])
+    z = np.stack([np.correlate(row, conjugated, "valid") for row in rows])
     if np.isnan(z).any() and not (np.isfinite(g).all() and np.isfinite(other).all()):
         windows = rows[:, np.arange(np.shape(z)[-1])[:, None] + np.arange(len(other))]
         z = strong_matmul(windows, other[:, None])[..., 0]
@@ -221,7 +222,7 @@ def even(points, axis_length):
 def _gradient(f, *varargs, axis=None, edge_order=1):
     """Central differences, and one-sided ones at both ends: NumPy's formulas, joined instead of stored."""
     f = as_array(f)
-    f = f if f.dtype.kind == "f" else f.astype(float)
+    f = f if f.dtype.kind in "fc" else f.astype(float)
     axes = tuple(range(np.ndim(f))) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     axes = tuple(i % np.ndim(f) for i in axes)
     spacings = (
@@ -336,7 +337,8 @@ def sample_weights(n, fweights, aweights):
 
 def variables(z, rowvar, position):
     """Samples as rows, in double precision."""
-    z = of_dtype(as_array(z), np.float64)
+    z = as_array(z)
+    z = of_dtype(z, np.result_type(z.dtype, np.float64))
     if np.ndim(z) < 2:
         return np.reshape(z, (1, -1))
     return z if rowvar or (position and np.shape(z)[0] == 1) else z.T

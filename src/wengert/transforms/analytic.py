@@ -13,7 +13,7 @@ import numpy as np
 from wengert.core.dispatch import holds_complex
 from wengert.core.pullback import carried, columns, pull_back
 from wengert.core.var import plain
-from wengert.transforms.products import Recording, push, shape_of, size_of_inputs
+from wengert.transforms.products import Recording, push, shape_of, side_by_side, size_of_inputs
 
 #: most elements whose tangents are carried at once
 WIDEST_COMPLEX = 32
@@ -110,6 +110,6 @@ def slopes_by_rows(run: Recording, first: int, last: int, consume: bool) -> list
     for x in run.inputs:
         check_complex_leaf(run.name, x)
     along, across = both_rows(run, first, last, consume)
-    flat = [np.concatenate([np.reshape(plain(x), (last - first, -1)) for x in side], axis=1) for side in (along, across)]
-    check_analytic(run.name, *flat)
+    k = last - first
+    check_analytic(run.name, *[side_by_side([plain(x) for x in side], k) for side in (along, across)])
     return [np.conj(x) for x in along]

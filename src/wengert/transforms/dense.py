@@ -511,8 +511,9 @@ class Jacobian(Derivative):
         n = sum([math.prod(x.shape) for x in run.inputs])
         recorded = self.mode == "auto" and self._is_forward(n, m, False)
         reason = self._reason("reverse") + ("; f is recorded now, the next call goes forward" if recorded else "")
-        self.plan = Plan("reverse", n, m, 1, -(-m // k) if k else 0, k, reason)
-        sweep = slopes_by_rows if self.holomorphic else complex_rows if any(map(holds_complex, run.outputs)) else rows
+        is_complex = any(map(holds_complex, run.outputs))
+        self.plan = Plan("reverse", n, m, 1, (1 + is_complex) * (-(-m // k) if k else 0), k, reason)
+        sweep = slopes_by_rows if self.holomorphic else complex_rows if is_complex else rows
         if 0 < m <= k:
             return sweep(run, 0, m, True)
         parts = []

@@ -223,7 +223,7 @@ class Pullback:
         seeds, k, stacked = as_directions(seeds, self._shapes, run.name, "cotangent", "the output's shape", kinds)
         for y, seed in zip(run.outputs, seeds):
             if holds_complex(seed) and not holds_complex(y):
-                raise ValueError(f"{run.name}: the cotangent has dtype {seed.dtype}, expected real numbers for real ones")
+                raise ValueError(f"{run.name}: the cotangent has dtype {seed.dtype}, expected real numbers")
         if k == 0:
             return assemble_inputs(run, [np.empty((0, *x.shape), dtype=x.dtype) for x in run.inputs], self._single)
         if run.level.depth == 0 and holds_traced(seeds):
