@@ -204,6 +204,7 @@ PROMOTIONS = {
     "buffer of integers": lambda x: x * np.zeros((3, 4), int),
     "conversions": lambda x: x.astype(float) * x.astype(np.float32) + x.astype(int) * x.astype(bool),
     "transform": lambda x: np.fft.irfft(np.fft.rfft(x)) * np.abs(np.fft.fft(x)),
+    "arange": lambda x: np.arange(x[0, 0], 4) * np.arange(x[0, 0], np.float32(4)),
     "linalg": lambda x: np.linalg.solve(x[:, :3] + np.eye(3, dtype=np.float32), x) + np.linalg.det(x[:, :3]),
     "cumulative": lambda x: np.cumsum(x, axis=0) + np.cumprod(x, 1) + np.sort(x) + np.diff(x, prepend=0),
     "statistics": lambda x: np.median(x) + np.quantile(x, 0.3) + np.var(x, axis=0) + np.nanmean(x),
@@ -293,6 +294,9 @@ AROUND = {
     "average and weights": lambda x: np.multiply(*np.average(x, 1, x[0] ** 2, True)) * np.average(x, returned=True)[1],
     "average and all weights": lambda x: np.multiply(*np.average(x, axis=0, weights=x**2, returned=True)),
     "arange": lambda x: np.arange(x[0, 0], 4.0, 0.5) * np.arange(1, 2, x[0, 2] / 8)[:5].sum() + np.arange(x[0, 0])[1],
+    "arange of constants": lambda x: (
+        x * np.arange(start=0, stop=4) + np.arange(0, 4, 1, float) + np.arange(np.argmax(x[0]) + 4)
+    ),
     "logspace": lambda x: np.logspace(x[0, 1], x[0, 0], 5) + np.logspace(0, 1, 5, base=x[0, 2]),
     "fromiter": lambda x: np.fromiter((v * v for v in x[0]), float) * np.fromiter(iter(x[1]), float, count=4),
     "emath": lambda x: np.emath.sqrt(np.abs(x)) * np.emath.log(x**2) + np.emath.power(x**2, 2) + np.emath.arccos(x / 3),
@@ -308,10 +312,23 @@ AROUND = {
     "unique rows": lambda x: np.unique(x[[0, 0, 1]], axis=0) ** 2,
     "unique with places": lambda x: np.multiply(*np.unique(x[[0, 0]], return_counts=True)) + np.unique(x, True)[1][:4],
     "union1d": lambda x: np.union1d(x[0], [0.1, 0.2]) ** 2,
+    **{
+        f"pad with the {mode}": lambda x, mode=mode: np.pad(x, ((2, 1), (0, 3)), mode, stat_length=2)
+        for mode in ("maximum", "mean", "median", "minimum")
+    },
+    "pad by ramps": lambda x: np.pad(x, 2, "linear_ramp", end_values=(x[0, 0], 3.0)),
+    "pad by odd reflections": lambda x: np.pad(x, 2, "reflect", reflect_type="odd") + np.pad(x, 2, "symmetric"),
+    "pad with traced constants": lambda x: np.pad(x, 1, constant_values=x[1, 1] ** 2),
+    "pad by a function": lambda x: np.pad(x, 1, squares_at_ends),
     "fromfunction": lambda x: np.fromfunction(lambda i, j: x * i + j, (3, 4)),
     "indices": lambda x: x * np.indices((3, 4))[0],
     "random draws": lambda x: x * np.random.default_rng(0).normal(size=4) + np.random.default_rng(1).random(),
 }
+
+
+def squares_at_ends(line, width, axis, options):
+    line[: width[0]] = line[width[0]] ** 2
+    line[-width[1] :] = line[-width[1] - 1] * axis
 
 
 def math_like(v):
@@ -352,6 +369,15 @@ def test_an_array_as_an_object_is_differentiated(name):
 
 
 RNG, OLD = np.random.default_rng(3), np.random.RandomState(3)
+
+@pytest.mark.parametrize("name", ["sqrt", "log", "log2", "log10", "arcsin", "arccos", "arctanh"])
+def test_emath_is_complex_where_real_numbers_have_no_value(name):
+    fun, x, h = getattr(np.emath, name), np.array([-1.7, 0.3, -2.2]), 1e-6
+    y, t = wg.jvp(fun, x, np.ones(3))
+    assert np.array_equal(y, fun(x)) and y.dtype == complex
+    np.testing.assert_allclose(t, (fun(x + h) - fun(x - h)) / (2 * h), rtol=1e-8)
+    assert wg.jvp(fun, np.float32(x), np.ones(3, np.float32))[1].dtype == np.complex64
+
 
 REFUSED = {
     "normal": (lambda x: RNG.normal(x), r"write loc \+ scale \* rng\.standard_normal\(size\) for normal"),

@@ -761,7 +761,6 @@ def test_lists_of_traced_numbers_are_arrays_as_in_numpy(name):
 OPTIONS = {
     "mean": lambda x: np.var(x, mean=0.5),
     "order": lambda x: np.einsum("i,i->i", x, x, order="F"),
-    "returned": lambda x: np.average(x, returned=True),
     "method": lambda x: np.power.accumulate(x),
     "initial": lambda x: np.sum(x, initial=x[0]),
 }

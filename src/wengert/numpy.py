@@ -105,14 +105,17 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
 _plain_arange, _plain_logspace, _plain_fromiter = map(_creation, ("arange", "logspace", "fromiter"))
 
 
-def arange(*args, dtype=None, device=None, like=None):
-    """``numpy.arange``, with a start and a step that may be traced: how many numbers there are does not vary."""
-    if not 1 <= len(args) <= 3 or not _dispatch.holds_traced(args):
-        return _plain_arange(*args, dtype=dtype)
-    start, stop, step = (0.0, *args, 1.0) if len(args) == 1 else (*args, 1.0)[:3]
+def arange(*args, **kwargs):
+    """``numpy.arange``, with bounds and a step that may be traced: how many numbers there are does not vary."""
+    if _var.may_record():
+        args = tuple(map(_dispatch.observed_if_passive, args))
+    if not _dispatch.holds_traced(args):
+        return _plain_arange(*args, **kwargs)
+    start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+    dtype = _np.arange(*_dispatch.plain(args), **kwargs).dtype
     number = max(int(_np.ceil((stop - start) / step)), 0)
     # as NumPy has it: what is added is the difference of the first two
-    return asarray(start + _np.arange(number) * ((start + step) - start), dtype)
+    return asarray(start + _np.arange(number, dtype=dtype) * ((start + step) - start), dtype)
 
 
 def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
@@ -242,12 +245,28 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
         return vectorize(pyfunc, **options)
 
 
+def _with_ours(fun, **names):
+    """A Python function of NumPy's, with our functions in the place of those that it calls."""
+    module = _sys.modules[__name__]
+    space = {**fun.__globals__, "np": module, "_nx": module}
+
+    def copy(f):
+        found = _types.FunctionType(f.__code__, space, f.__name__, f.__defaults__, f.__closure__)
+        found.__kwdefaults__ = f.__kwdefaults__
+        return found
+
+    for name, value in fun.__globals__.items():
+        value = getattr(value, "__wrapped__", value)
+        if type(value) is _types.FunctionType and value.__globals__ is fun.__globals__:
+            space[name] = copy(value)
+    space.update(names)
+    return copy(fun)
+
+
 def _once_more(original, *names, **body):
-    """An object of NumPy's that is indexed, by NumPy's own code with our functions in the place of its."""
-    base, module = type(original).__base__, _sys.modules[__name__]
-    getitem = base.__getitem__
-    known = {**getitem.__globals__, "_nx": module, "np": module, "array": array, "linspace": linspace}
-    body["__getitem__"] = _types.FunctionType(getitem.__code__, known, getitem.__name__)
+    """An object of NumPy's that is indexed, by its own code."""
+    base = type(original).__base__
+    body["__getitem__"] = _with_ours(base.__getitem__, array=array, linspace=linspace)
     made = type(type(original).__name__, (base,), body)
     return made(*(getattr(original, name) for name in names))
 
@@ -341,6 +360,18 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=_np._NoValue
     return mean, _np.broadcast_to(asarray(total, mean.dtype), _np.shape(mean)).copy()[()]
 
 
+_pad, _pad_by_parts = _taking_lists(_np.pad), _with_ours(_np.pad.__wrapped__)
+
+
+def pad(array, pad_width, mode="constant", **kwargs):
+    """``numpy.pad``; what is filled in may be computed."""
+    options = list(kwargs.values())
+    has_row = mode in ("constant", "edge", "wrap", "reflect", "symmetric", "empty") and "odd" not in options
+    if (has_row and not _dispatch.holds_traced(options)) or not _dispatch.holds_traced([array, options]):
+        return _pad(array, pad_width, mode, **kwargs)
+    return _pad_by_parts(array, pad_width, mode, **kwargs)
+
+
 class _Submodule(_types.ModuleType):
     """A module of NumPy, imported when first used; functions with a rule may be put in front of its own."""
 
@@ -411,7 +442,7 @@ def _install() -> None:
         setattr(module, name, _once_more(getattr(_np, name), *options, concatenate=joined))
     for name in ("mgrid", "ogrid"):
         setattr(module, name, _once_more(getattr(_np, name), "sparse"))
-    for name in [*names, *"average interp ndenumerate vectorize r_ c_ mgrid ogrid".split()]:
+    for name in [*names, *"average interp ndenumerate pad vectorize r_ c_ mgrid ogrid".split()]:
         _rebind.register(getattr(_np, name), getattr(module, name))
     _rebind.register_wrapper(_np.vectorize, lambda value: value.pyfunc, vectorize._around)
     for name, fun in vars(_np).items():

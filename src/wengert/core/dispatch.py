@@ -304,11 +304,10 @@ def _into(out, fun, args, kwargs, compute):
 
 def _stored(fun, out, result):
     """Write one result into one array of ``out=``."""
-    shape = np.shape(result)
     spread = isinstance(fun, np.ufunc) and fun.signature is None and fun.nout == 1
-    if shape != np.shape(out) and not (spread and np.broadcast_shapes(shape, np.shape(out)) == np.shape(out)):
+    if not (_broadcasts(np.shape(result), np.shape(out)) if spread else np.shape(result) == np.shape(out)):
         raise ValueError(
-            f"{registry.dotted_name(fun)}: out= has shape {np.shape(out)}, the result has shape {shape}"
+            f"{registry.dotted_name(fun)}: out= has shape {np.shape(out)}, the result has shape {np.shape(result)}"
         )
     if var.is_var(out):
         var.assign(out, result)
@@ -317,6 +316,14 @@ def _stored(fun, out, result):
     else:
         np.copyto(out, plain(result))
     return out
+
+
+def _broadcasts(shape, target) -> bool:
+    """Does a shape broadcast to another?"""
+    try:
+        return np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        return False
 
 
 def _plain_keywords(kwargs):

@@ -17,7 +17,7 @@ from wengert.errors import UnsupportedFunctionError
 from wengert.registry import analytic, composed, conjugated, on_complex, rows, strong, ufunc_methods
 from wengert.rules import norms, polynomials, shaping, tables  # noqa: F401  (declares rows that are spoken of here)
 from wengert.rules.broadcasting import aligned, conjugate
-from wengert.rules.composed import as_array, scatter_add
+from wengert.rules.composed import as_array
 from wengert.rules.elementwise import power_wrt_base, power_wrt_exponent
 from wengert.rules.factors import cholesky_adjoint, packed_qr
 from wengert.rules.linalg import as_scalars, packed_slogdet, solution
@@ -33,6 +33,7 @@ from wengert.rules.products import (
     vecmat_wrt_vector,
 )
 from wengert.rules.reductions import products_of_others
+from wengert.rules.ufuncs import scatter_add
 from wengert.rules.spectra import packed_eig, packed_eigh, packed_lstsq, packed_svd, pseudo_inverse
 
 # ---- rules that hold as they are

@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from wengert.registry import composed, constant
+from wengert.registry import analytic, composed, constant
 from wengert.rules.broadcasting import elements
 
 
@@ -274,6 +274,8 @@ for name in ("arcsin", "arccos", "arctanh"):
 composed(np.emath.logn, lambda n, x: np.emath.log(x) / np.emath.log(n))
 composed(np.emath.power, _emath_power)
 composed(np.lib.stride_tricks.sliding_window_view, _sliding_window_view)
+analytic(np.lib.stride_tricks.sliding_window_view, np.emath.logn, np.emath.power)
+analytic(*(getattr(np.emath, name) for name in ("sqrt", "log", "log2", "log10", "arcsin", "arccos", "arctanh")))
 composed(np.block, _block)
 composed(np.copyto, _copyto)
 composed(np.fill_diagonal, _fill_diagonal)
