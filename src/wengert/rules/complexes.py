@@ -33,8 +33,8 @@ from wengert.rules.products import (
     vecmat_wrt_vector,
 )
 from wengert.rules.reductions import products_of_others
-from wengert.rules.ufuncs import scatter_add
 from wengert.rules.spectra import packed_eig, packed_eigh, packed_lstsq, packed_svd, pseudo_inverse
+from wengert.rules.ufuncs import scatter_add
 
 # ---- rules that hold as they are
 
