@@ -202,6 +202,13 @@ class ReplayMismatchError(RuntimeError):
     """
 
 
+class FiniteDifferenceWarning(UserWarning):
+    """A derivative is taken by differences, as ``primitive(f, jvp="fd")`` asks for; the message estimates its error.
+
+    It is shown when the function is first differentiated, and again when the estimate becomes much worse.
+    """
+
+
 class MutatedInputWarning(UserWarning):
     """The function wrote into its argument; the caller's array was left as it was.
 

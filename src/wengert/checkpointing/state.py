@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.containers import children_of
+from wengert.containers import children_of, rest_of
 from wengert.core import var
+from wengert.program.leaves import contents_key
 
 
 class Form:
@@ -72,7 +73,9 @@ def _children(x) -> tuple[list, Callable, Any] | None:
     if found is None:
         return None
     items, restore = found
-    return items, restore, list(x) if isinstance(x, dict) else range(len(items))
+    rest = rest_of(x)
+    names = list(x) if isinstance(x, dict) else range(len(items))
+    return items, restore, [*names, contents_key(rest, [])] if rest != () else names
 
 
 def is_number(x: Any) -> bool:

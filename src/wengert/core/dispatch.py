@@ -83,7 +83,7 @@ def operate(fun, compute, left, right):
     """An operator without a kernel, such as ``%`` or ``@``."""
     for x in (left, right):
         if not (var.is_var(x) or isinstance(x, (np.ndarray, np.generic, list, tuple, int, float, complex))):
-            return NotImplemented
+            return matrices.operate(fun, left, right)
     return ufunc(fun, "__call__", (left, right), {}, compute)
 
 
@@ -996,10 +996,29 @@ def float_message() -> str:
     )
 
 
+def _sparse_solver() -> str | None:
+    """The function of scipy.sparse.linalg that is at work."""
+    frame = sys._getframe(1)
+    found = None
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(("numpy.", "scipy.", "wengert.core.")):
+        if frame.f_globals["__name__"].startswith("scipy.sparse.linalg."):
+            found = frame.f_code.co_name
+        frame = frame.f_back
+    return found
+
+
 def array_message() -> str:
     solver = _solver()
     if solver is not None:
         return _solver_message(solver)
+    solver = _sparse_solver()
+    if solver is not None:
+        return (
+            f"a traced value cannot go through scipy.sparse.linalg.{solver}{_at()}: its derivative would be lost. "
+            "Give the solution by a constant matrix a rule: "
+            "wengert.primitive(lu.solve, jvp=lambda t, y, b: lu.solve(t), vjp=lambda ybar, y, b: lu.solve(ybar, 'T')) "
+            "with lu = scipy.sparse.linalg.splu(A)"
+        )
     if _is_assignment():
         return assignment_message("slice assignment")
     return (
@@ -1094,4 +1113,4 @@ _strong_row = registry.Primitive(
 registry.record_strong = _record_strong
 var.set_dispatch(sys.modules[__name__])
 
-from wengert.core import flat, instead, options, tangents, watch  # noqa: E402, F401  (found by var.pyx; they need what stands above)
+from wengert.core import flat, instead, matrices, options, tangents, watch  # noqa: E402, F401  (found by var.pyx)

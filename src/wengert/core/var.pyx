@@ -57,6 +57,8 @@ cdef extern from "dual.h" nogil:
 cdef extern from "Python.h":
     double PyLong_AsDouble(object o) except? -1.0
     object PySeqIter_New(object o)
+    PyObject *PyEval_GetGlobals()
+    PyObject *PyDict_GetItem(object mapping, object key)
 
 cdef object float64 = np.float64, ndarray = np.ndarray, true = np.True_, false = np.False_
 cdef object np_sum = np.sum, add_reduce = np.add.reduce
@@ -67,6 +69,22 @@ cdef object dispatch = None         # wengert.core.dispatch, which puts itself h
 def set_dispatch(module):
     global dispatch
     dispatch = module
+
+
+cdef frozenset ASKING = frozenset(("scipy.sparse._base", "scipy.sparse._coo", "scipy.sparse._sputils"))
+cdef frozenset ISSCALAR = frozenset(("numpy._core.numeric", "numpy.core.numeric", "abc"))     # called by these
+
+
+cdef bint is_asked_by_sparse(bint scalar) except -1:
+    """Does an operator of SciPy's sparse arrays ask for the class of its operand?
+
+    An array it would hand to compiled code; to what it does not know it leaves the operation.
+    """
+    cdef PyObject *space = PyEval_GetGlobals()
+    cdef PyObject *name = NULL if space == NULL else PyDict_GetItem(<object>space, "__name__")
+    if name == NULL or not (<object>name in ASKING or (scalar and <object>name in ISSCALAR)):
+        return False
+    return dispatch.matrices.is_asking()
 
 
 # ---------------------------------------------------------------------------------------------- scalars
@@ -134,7 +152,7 @@ cdef object binary_operator(int op, object left, object right):
             if is_scalar_var(left) or is_scalar_var(right):
                 return apply_operator(op, float(x), right) if is_left else apply_operator(op, left, float(x))
         elif not isinstance(x, (ndarray, list, tuple, np.generic, int, float, complex)):
-            return NotImplemented
+            return dispatch.matrices.operate((<Kernel>by_opcode[op]).ufunc, left, right)
     if op == WG_POW:
         return power(left, right)
     return binary_any(<Kernel>by_opcode[op], left, right, True)
@@ -306,6 +324,9 @@ cdef class ScalarVar:
         return complex(float(self))
 
     def __array__(self, dtype=None, copy=None):
+        handed = dispatch.matrices.handed_over(self)
+        if handed is not None:
+            return handed
         if scalar_has_ended(self):
             return np.array(self.v, dtype=dtype)
         if is_passive(self) or dispatch.is_asserted():
@@ -350,7 +371,7 @@ cdef class ScalarVar:
 
     @property
     def __class__(self):
-        return float64
+        return ScalarVar if is_asked_by_sparse(True) else float64
 
     @property
     def shape(self):
@@ -1036,7 +1057,8 @@ cdef class ArrayVar:
     # -- ways out, on which the derivative would be lost
 
     def __array__(self, dtype=None, copy=None):
-        return hand_out(self, dtype, copy)
+        handed = dispatch.matrices.handed_over(self)
+        return hand_out(self, dtype, copy) if handed is None else handed
 
     def __dlpack__(self, **kwargs):
         return hand_out(self, None, None).__dlpack__(**kwargs)
@@ -1133,6 +1155,8 @@ cdef class ArrayVar:
 
     @property
     def __class__(self):
+        if is_asked_by_sparse(self.scalar):
+            return ArrayVar
         return type(self.v[()]) if self.scalar else ndarray
 
     @property
@@ -1221,7 +1245,7 @@ cdef inline Py_ssize_t element(cnp.ndarray v, Py_ssize_t i) except -1:
 cdef object array_operator(int op, object left, object right):
     other = right if type(left) is ArrayVar else left
     if not isinstance(other, (ndarray, list, tuple, np.generic, int, float, complex)):
-        return NotImplemented
+        return dispatch.matrices.operate((<Kernel>by_opcode[op]).ufunc, left, right)
     if op == WG_POW:
         return power(left, right)
     return binary_any(<Kernel>by_opcode[op], left, right, True)

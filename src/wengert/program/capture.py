@@ -84,11 +84,16 @@ def _places_of(value):
         yield from ((id(space), name) for name in space)
 
 
+def _same(value):
+    return value
+
+
 class _Scan:
     """What is reached from a function by names, cells, attributes: places with data, and what is compared."""
 
-    def __init__(self, root, nodes):
+    def __init__(self, root, nodes, in_derivative):
         self.followed = {*map(id, nodes)}
+        self.lowered = lowered if in_derivative else _same  # operands are data there
         self.mentioned, self.effect = set(), None
         while True:  # each attribute that code mentions may be a method, with code of its own
             known = len(self.mentioned)
@@ -125,7 +130,7 @@ class _Scan:
         """Note what a place holds."""
         place = Place(holder, name, **more)
         value = place.read()
-        if value is not ABSENT and id(value) not in self.followed and is_data(value):
+        if value is not ABSENT and id(value) not in self.followed and is_data(self.lowered(value)):
             self.places[place.key] = place
         else:
             self.watched[place.key] = place, value
@@ -210,7 +215,7 @@ class _Scan:
     def look_through(self, value):
         """Note what is in a container of another type than a list or a dict, if it is small."""
         content = functools.partial(dict if isinstance(value, dict) else list, value)
-        if len(value) <= SMALL and is_data(content()):
+        if len(value) <= SMALL and is_data(self.lowered(content())):
             self.look(value, _CONTENT, get=content)
 
 
@@ -381,7 +386,7 @@ class Captures:
         Why f cannot be replayed, where its code tells.
     """
 
-    def __init__(self, f: Callable, others: Iterable = ()):
+    def __init__(self, f: Callable, others: Iterable = (), in_derivative: bool = False):
         self.f = f
         self.others = tuple(others)
         self.root = root = _root_of(f, self.others)
@@ -389,14 +394,14 @@ class Captures:
         self.live, self.static, self.around = [], [], Surroundings([], [], [], [])
         self.shelves: list = []  # places of containers that are no data, with these
         try:
-            self.look(root)
+            self.look(root, in_derivative)
         except NotReplayable as reason:
             self.effect = str(reason)
         except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
             self.effect = f"what it reads cannot be made out ({type(error).__name__}: {error})"
 
-    def look(self, root):
-        scan = _Scan(root, _Copies(root, {}).nodes)
+    def look(self, root, in_derivative):
+        scan = _Scan(root, _Copies(root, {}).nodes, in_derivative)
         self.effect = scan.effect
         self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
         used = _Copies(root, {key: place.read() for key, place in scan.places.items()}).used
@@ -544,7 +549,7 @@ def _around(f, run):
     return cls(_around(inner, run), *options)
 
 
-def capture(f: Callable, others: Iterable = ()) -> Captures:
+def capture(f: Callable, others: Iterable = (), in_derivative: bool = False) -> Captures:
     """Look at what a function reads from outside: see `Captures`.
 
     Parameters
@@ -552,5 +557,7 @@ def capture(f: Callable, others: Iterable = ()) -> Captures:
     f : callable
     others : iterable
         Functions and objects that it is called with: what they read counts too.
+    in_derivative : bool
+        Whether it may read operands of a derivative.
     """
-    return Captures(f, others)
+    return Captures(f, others, in_derivative)

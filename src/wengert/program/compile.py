@@ -264,7 +264,7 @@ class Compiled(Caller):
         if reading is None:
             if self._is_spent(in_derivative):
                 return None, None
-            table = _Table(capture(self.f, others))
+            table = _Table(capture(self.f, others, in_derivative))
             with self._lock:
                 if self._tables.get(key) is known:
                     _put(self._tables, key, table, _TABLES)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.containers import children_of
+from wengert.containers import children_of, rest_of
 from wengert.core.rebind import original
 from wengert.core.var import plain
 
@@ -99,7 +99,8 @@ def _key_of_other(value, leaves, others):
     if found is None:
         others.append(value)
         return Same(value)
-    return kind, *getattr(value, "__dict__", ()), *[key_of(item, leaves, others) for item in found[0]]
+    rest = contents_key(rest_of(value), others)
+    return kind, rest, *getattr(value, "__dict__", ()), *[key_of(item, leaves, others) for item in found[0]]
 
 
 _KEYS: dict[type, Callable] = {
@@ -126,7 +127,6 @@ def is_data(value: Any) -> bool:
         others: list = []
         if type(value) in _CONTAINERS and _count(value) > SMALL:
             return False
-        value = lowered(value)
         key_of(value, leaves, others)
     except (TypeError, RecursionError):  # no input, or a key that cannot be hashed
         return False

@@ -58,6 +58,7 @@ class Operator:
     word = "operator"
     sweeps = 1  # order of the derivatives that one recording is swept for
     takes_complex = False  # arguments
+    is_derivative = True  # of `f`, and made of the program of `f` where that can be
 
     def __init__(self, f: Callable, argnums: Any = 0, has_aux: bool = False):
         if not callable(f):
