@@ -52,7 +52,9 @@ def public(module):
 
 
 PUBLIC = {
-    f"{module.__name__}.{name}": fun for module in (np, np.linalg, np.fft) for name, fun in public(module).items()
+    f"{module.__name__}.{name}": fun
+    for module in (np, np.linalg, np.fft, np.emath)
+    for name, fun in public(module).items()
 }
 
 
@@ -279,7 +281,7 @@ def check(fun, forms, points=POINTS):
 
 CALLABLES = {
     f"{module.__name__}.{name}": value
-    for module in (np, np.linalg, np.fft)
+    for module in (np, np.linalg, np.fft, np.emath)
     for name, value in vars(module).items()
     if callable(value) and not name.startswith("_") and name not in LEFT_ALONE
 }

@@ -73,7 +73,7 @@ _plans = {}  # id(function, class or object) -> Plan
 _twins = weakref.WeakValueDictionary()  # id(class) -> its twin
 _pinned = collections.deque()
 _lock = threading.RLock()
-_later = {}  # module name -> what registers its functions
+_later = {}  # package of NumPy's -> what registers its functions
 
 # Twins ------------------------------------------------------------------------------------------------------
 
@@ -243,6 +243,8 @@ class Plan:
             if len(objects) > _REACH and key in objects:
                 del parts[1:]
             for part in parts:
+                if _later and (package := _package_of(part)) in _later:
+                    _later.pop(package)()
                 if id(part) in REGISTERED:
                     seeds.append(key)
                     continue
@@ -625,9 +627,19 @@ def register_wrapper(kind, inner, make):
         _plans.clear()
 
 
-def register_later(module, install):
-    """Call `install`, which registers what belongs to a module, once somebody has imported that module."""
-    _later[module] = install
+def register_later(package, install):
+    """Call `install`, which registers what a package ``a.b`` has, when a function first holds something of it."""
+    _later[package] = install
+
+
+def _package_of(value):
+    """The package ``a.b`` that a module, a class, a function or the class of an object belongs to."""
+    kind = type(value)
+    if kind is types.ModuleType:
+        name = vars(value).get("__name__")
+    else:
+        name = (value if isinstance(value, type) or kind is types.FunctionType else kind).__module__
+    return ".".join(name.split(".")[:2]) if isinstance(name, str) else None
 
 
 def rebound(f):
@@ -674,8 +686,6 @@ def _import_alias(dotted, form):
 
 def _bind(root):
     """A new plan for `root`, or None where something surprises us."""
-    for module in [name for name in _later if name in sys.modules]:
-        _later.pop(module)()
     with _lock:
         try:
             plan = _plans[id(root)] = Plan(root)
