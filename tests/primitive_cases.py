@@ -16,7 +16,9 @@ import mpmath as mp
 import numpy as np
 
 from wengert.rules.factors import cholesky_adjoint, packed_qr
+from wengert.rules.histograms import weighted_counts
 from wengert.rules.linalg import packed_slogdet, solution
+from wengert.rules.shaping import quantile_places
 from wengert.rules.spectra import packed_eig, packed_eigh, packed_lstsq, packed_svd, pseudo_inverse
 from wengert.rules.ufuncs import hypot_reduce, logaddexp2_reduce, logaddexp_reduce, scatter_add, sums_of_segments
 
@@ -712,6 +714,12 @@ JOINS = [
     call(np.nanpercentile, arr(2, 3, 4), [30, 60], label="axes", axis=(0, 2), keepdims=True),
     call(np.nanmedian, val([[1.0, nan, 3.0], [nan, -1.5, 4.0]]), label="axis", axis=0),
     call(np.nanmedian, val([[1.0, nan, 3.0], [0.2, -1.5, 4.0]]), label="all"),
+    call(np.quantile, arr(3, 4), arr(2, low=0.1, high=0.9), 1, label="fractions"),
+    call(np.percentile, arr(7), arr(low=10, high=90), label="fraction"),
+    call(np.nanquantile, val(HOLEY), arr(low=0.1, high=0.9), label="fraction", axis=1, method="weibull", keepdims=True),
+    call(np.nanpercentile, val(HOLEY), arr(2, low=30, high=60), 0, label="fractions", method="lower"),
+    call(quantile_places, np.array([[3, 4, 7]]), arr(2, 2, low=0.1, high=0.9), "hazen"),
+    call(quantile_places, np.array(5), arr(low=0.1, high=0.9), "nearest", label="steps"),
     call(np.partition, arr(3, 9), 4),
     call(np.partition, arr(9, 3), [2, 5], label="axis", axis=0),
     call(np.partition, arr(3, 4), 5, None, label="flat"),
@@ -905,6 +913,7 @@ LINALG = [
     *(call(np.linalg.norm, arr(5), p, label=f"order{p}") for p in (0, 0.5, -1, -2)),
 ]
 
+SAMPLES = np.array([0.1, 0.5, 1.0, 0.7, 0.3, 1.2, 0.55])
 PLACES = val([-1.0, -0.3, 0.4, 1.0, 1.1])
 
 TABLES = [
@@ -920,6 +929,9 @@ TABLES = [
         for mode in ("full", "same", "valid")
         for m, n in ((5, 3), (2, 4), (4, 5), (3, 3), (6, 1), (1, 2))
     ),
+    call(weighted_counts, arr(7), [SAMPLES], 3, None, label="even"),
+    call(weighted_counts, arr(7), [SAMPLES], [0.1, 0.5, 1.0], None, label="edges"),
+    call(weighted_counts, arr(7), [SAMPLES, SAMPLES[::-1]], [2, 3], [(0, 1), (0.2, 0.9)], label="plane"),
     call(np.convolve, arr(5), arr(3), label="default"),
     call(np.correlate, arr(5), arr(3), label="default"),
 ]
@@ -979,6 +991,8 @@ COMPOSED = [
     call(np.polyint, arr(4), 2, 0.3, label="constant"),
     call(np.poly, arr(4)),
     call(np.vander, arr(4)),
+    call(np.histogram, SAMPLES, 4, (0.2, 1.0), True, arr(7, low=0.5), label="density"),
+    call(np.histogram2d, SAMPLES, SAMPLES[::-1], 2, None, True, arr(7, low=0.5), label="density"),
     call(np.vander, arr(4), 6, label="increasing", increasing=True),
     call(np.polyfit, arr(7), arr(7), 2),
     call(np.polyfit, arr(7), arr(7, 2), 3, label="weights", w=val([1.0, 2.0, 0.5, 1.5, 1.0, 0.7, 1.1]).values),

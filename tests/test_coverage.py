@@ -33,7 +33,7 @@ NO_OPERANDS = {
     for name in (
         "show_config base_repr binary_repr datetime_as_string datetime_data "
         "format_float_positional format_float_scientific from_dlpack fromfile get_printoptions "
-        "getbufsize geterr geterrcall indices isdtype isfortran issubdtype nested_iters "
+        "getbufsize geterr geterrcall isdtype isfortran issubdtype nested_iters "
         "printoptions promote_types set_printoptions setbufsize seterr seterrcall iterable "
         "diag_indices ix_ ravel_multi_index unravel_index fromregex load save savetxt savez "
         "savez_compressed broadcast_shapes mask_indices tril_indices triu_indices mintypecode "
@@ -52,7 +52,9 @@ def public(module):
 
 
 PUBLIC = {
-    f"{module.__name__}.{name}": fun for module in (np, np.linalg, np.fft) for name, fun in public(module).items()
+    f"{module.__name__}.{name}": fun
+    for module in (np, np.linalg, np.fft, np.emath)
+    for name, fun in public(module).items()
 }
 
 
@@ -279,7 +281,7 @@ def check(fun, forms, points=POINTS):
 
 CALLABLES = {
     f"{module.__name__}.{name}": value
-    for module in (np, np.linalg, np.fft)
+    for module in (np, np.linalg, np.fft, np.emath)
     for name, value in vars(module).items()
     if callable(value) and not name.startswith("_") and name not in LEFT_ALONE
 }

@@ -74,9 +74,19 @@ def test_a_refused_function_says_why():
 
     check(
         wg.UnsupportedFunctionError,
-        "numpy.histogram has no derivative: counts jump from one integer to the next; "
-        f"use a smooth kernel density instead ({line_of(f)})",
+        "numpy.histogram has no derivative in its samples: counts jump from one integer to the next; "
+        "use a smooth kernel density instead, or weights",
         lambda: wg.grad(f, X),
+    )
+
+    def g(x):
+        return np.setdiff1d(x, x).sum()
+
+    check(
+        wg.UnsupportedFunctionError,
+        "numpy.setdiff1d has no derivative: which elements are equal jumps with the values; find the elements on "
+        f"wengert.stop_gradient(x) and pick them by index ({line_of(g)})",
+        lambda: wg.grad(g, X),
     )
 
 

@@ -9,6 +9,9 @@ import copy
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.polynomial import Polynomial, hermite
+from numpy.polynomial.chebyshev import chebval
 
 import wengert as wg
 from helpers import assert_same_bits
@@ -177,6 +180,54 @@ METHODS = {
 }
 
 
+PROMOTIONS = {
+    "number": lambda x: x * 2 + 1.5 - x / 3,
+    "scalar of float64": lambda x: x * np.float64(2),
+    "scalar of float32": lambda x: x * np.float32(2) + np.float16(1),
+    "integers": lambda x: x * np.arange(4) + np.ones(4, np.int8) * x,
+    "small integers": lambda x: x + np.int16(3) + np.arange(4, dtype=np.uint8),
+    "bools": lambda x: x * MASK + np.True_ - True,
+    "array of float64": lambda x: x * np.ones(4),
+    "float16": lambda x: x * np.ones(4, np.float16),
+    "0-d": lambda x: x * np.array(2.0) + np.array(1, dtype=np.float32),
+    "element": lambda x: x[0, 0] * x + x[0, 1] * 2.5,
+    "element and number": lambda x: np.exp(x[0, 0]) * 2 + 1 / x[0, 1] + np.float64(1),
+    "reductions": lambda x: x.sum() * x.mean(0) + np.prod(x, axis=0) + x.std() + np.linalg.norm(x),
+    "sum in double": lambda x: np.sum(x, dtype=float) + x.mean(dtype=np.float64),
+    "products": lambda x: x @ x.T + np.dot(x, np.arange(4)).sum() + np.einsum("ij,kj", x, x),
+    "powers": lambda x: np.abs(x) ** 2 + np.abs(x) ** 0.5 + 2.0 ** x + np.power(np.abs(x), 3),
+    "where": lambda x: np.where(MASK, x, 0) + np.where(MASK, 1.0, x) + np.clip(x, 0, 1) + np.maximum(x, 0.5),
+    "joined": lambda x: np.concatenate([x, np.zeros((1, 4), np.float32)]) ** 2,
+    "joined with double": lambda x: np.concatenate([x, np.zeros((1, 4))]) ** 2,
+    "buffer of float32": lambda x: changed(np.zeros_like(x), lambda y: y.__setitem__(slice(None), x * x)),
+    "buffer of float64": lambda x: into((3, 4), lambda out: np.multiply(x, x, out=out)),
+    "buffer of integers": lambda x: x * np.zeros((3, 4), int),
+    "conversions": lambda x: x.astype(float) * x.astype(np.float32) + x.astype(int) * x.astype(bool),
+    "transform": lambda x: np.fft.irfft(np.fft.rfft(x)) * np.abs(np.fft.fft(x)),
+    "arange": lambda x: np.arange(x[0, 0], 4) * np.arange(x[0, 0], np.float32(4)),
+    "linalg": lambda x: np.linalg.solve(x[:, :3] + np.eye(3, dtype=np.float32), x) + np.linalg.det(x[:, :3]),
+    "cumulative": lambda x: np.cumsum(x, axis=0) + np.cumprod(x, 1) + np.sort(x) + np.diff(x, prepend=0),
+    "statistics": lambda x: np.median(x) + np.quantile(x, 0.3) + np.var(x, axis=0) + np.nanmean(x),
+}
+
+
+@pytest.mark.parametrize("name", PROMOTIONS)
+def test_dtypes_are_those_of_numpy(name):
+    """Values, tangents and cotangents of float32, beside numbers and arrays of other types, which are constants."""
+    f, x, x64 = PROMOTIONS[name], X.astype(np.float32), X.astype(np.float32).astype(float)
+    y, pullback = wg.vjp(f, x)
+    assert_same_bits(y, f(x))
+    ybar = np.cos(np.arange(np.size(y))).reshape(np.shape(y)).astype(y.dtype)
+    (xbar,) = [pullback(ybar)]
+    assert xbar.dtype == np.float32
+    value, t = wg.jvp(f, x, np.ones_like(x))
+    assert_same_bits(value, y)
+    assert t.dtype == y.dtype
+    close = {"rtol": 2e-3, "atol": 2e-3}
+    np.testing.assert_allclose(t, wg.jvp(f, x64, np.ones_like(x64))[1], **close)
+    np.testing.assert_allclose(xbar, wg.vjp(f, x64)[1](ybar.astype(np.asarray(f(x64)).dtype)), **close)
+
+
 @np.vectorize
 def smoothed(v, width=1.0):
     return v * v / width if v > 0 else v
@@ -185,6 +236,13 @@ def smoothed(v, width=1.0):
 @np.vectorize(otypes=[float, float], excluded={1, "k"})
 def powers(v, n, k=2):
     return v**n, v * k
+
+
+POLYNOMIAL = Polynomial([1.0, 2.0, 3.0], domain=[0, 2])
+
+
+def combined(coef):
+    return Polynomial(coef, domain=[0, 2])
 
 
 class Model:
@@ -215,8 +273,14 @@ AROUND = {
     "s_ and index_exp": lambda x: x[np.s_[1:, ::2]] * x[np.index_exp[0, :2]],
     "ix_": lambda x: x[np.ix_([0, 2], [1, 3])] ** 2,
     "mgrid and ogrid": lambda x: x[0, 0] * np.mgrid[0:2, 0:3][1] + np.ogrid[0:1:3j] * x[1, :3],
+    "grids with traced ends": lambda x: np.mgrid[0 : x[0, 0] : 3j] * np.ogrid[x[0, 1] : 3 : 3j],
+    "grids of the plane": lambda x: np.mgrid[0 : x[0, 0] : 3j, 0 : 1 : x[0, 2] / 3] * np.ogrid[x[0, 1] : 3, 0:1][0][0],
     "kaiser": lambda x: np.kaiser(5, x[0, 0]) * np.kaiser(5, 2.0) + np.kaiser(1, x[0, 1]),
     "require": lambda x: np.require(x.T, None, ["C", "W"]).ravel(order="K") * np.require(x, float, "F").ravel(),
+    "histogram": lambda x: np.histogram(X, 5, weights=x)[0] * np.histogram(X, [-1, 0, 2], weights=x)[1][2],
+    "histogramdd": lambda x: np.histogramdd([*X, X[0] ** 2], [3, 2, 1, 2], weights=x[0])[0],
+    "histogramdd of a matrix": lambda x: np.histogramdd(X.T, (2, [-2, 0, 2], 2), density=True, weights=x[0] ** 2)[0],
+    "bincount": lambda x: np.bincount([0, 3, 1, 1], weights=x[0]) * np.bincount([0, 1], x[1, :2], 4),
     "windows": lambda x: x[0] * np.hanning(4) + np.hamming(4) * np.blackman(4) * x[1] + np.bartlett(4),
     "block": lambda x: np.block([[x, x[:, :1]], [np.ones((1, 5))]]),
     "einsum": lambda x: np.einsum("ij,kj,kl", x, x, x, optimize="greedy"),
@@ -225,10 +289,46 @@ AROUND = {
     "apply_along_axis": lambda x: np.apply_along_axis(lambda row: row[:2] * row.sum(), 1, x),
     "unwrap": lambda x: np.unwrap(5 * x, axis=1),
     "interp": lambda x: np.interp(x[0, :2], np.sort(x[1]), x[2], left=x[0, 0], right=x[1, 0]),
+    "interp over a period": lambda x: np.interp(x[0], np.array([0.1, 1.5, 3.2]), x[1, :3], period=2.5),
+    "interp over a traced period": lambda x: np.interp([0.7, 5.0], x[0], x[1], period=3 + x[2, 0]),
+    "average and weights": lambda x: np.multiply(*np.average(x, 1, x[0] ** 2, True)) * np.average(x, returned=True)[1],
+    "average and all weights": lambda x: np.multiply(*np.average(x, axis=0, weights=x**2, returned=True)),
+    "arange": lambda x: np.arange(x[0, 0], 4.0, 0.5) * np.arange(1, 2, x[0, 2] / 8)[:5].sum() + np.arange(x[0, 0])[1],
+    "arange of constants": lambda x: (
+        x * np.arange(start=0, stop=4) + np.arange(0, 4, 1, float) + np.arange(np.argmax(x[0]) + 4)
+    ),
+    "logspace": lambda x: np.logspace(x[0, 1], x[0, 0], 5) + np.logspace(0, 1, 5, base=x[0, 2]),
+    "fromiter": lambda x: np.fromiter((v * v for v in x[0]), float) * np.fromiter(iter(x[1]), float, count=4),
+    "emath": lambda x: np.emath.sqrt(np.abs(x)) * np.emath.log(x**2) + np.emath.power(x**2, 2) + np.emath.arccos(x / 3),
+    "emath of logarithms": lambda x: np.emath.logn(3, x**2) * np.emath.log2(x**2) + np.emath.log10(x**2),
+    "sliding windows": lambda x: np.mean(sliding_window_view(x.ravel(), 9), axis=-1) ** 2,
+    "sliding windows of matrices": lambda x: np.sum(sliding_window_view(x, (2, 3)) ** 2, axis=(-2, -1)),
+    "a polynomial": lambda x: Polynomial(x[0])(x) * POLYNOMIAL(x) + POLYNOMIAL.deriv(2)(x[1]),
+    "polynomials combined": lambda x: ((combined(x[0]) * POLYNOMIAL + 2).integ() // combined(x[1])).coef,
+    "a polynomial fitted": lambda x: Polynomial.fit(X[0], x[1], 2)(x[0]) + Polynomial.fromroots(x[0])(0.1),
+    "chebval": lambda x: chebval(x, x[0]) + np.polynomial.legendre.legval(0.3, x) - hermite.hermval(x[0], [1, 2, 3]),
+    "roots of polynomials": lambda x: np.polynomial.polynomial.polyroots([-x[0, 0], 3, 1]) * x[0, 1],
+    "unique": lambda x: np.unique(np.concatenate([x[0], x[0], x[1]])) * np.unique(x)[:8],
+    "unique rows": lambda x: np.unique(x[[0, 0, 1]], axis=0) ** 2,
+    "unique with places": lambda x: np.multiply(*np.unique(x[[0, 0]], return_counts=True)) + np.unique(x, True)[1][:4],
+    "union1d": lambda x: np.union1d(x[0], [0.1, 0.2]) ** 2,
+    **{
+        f"pad with the {mode}": lambda x, mode=mode: np.pad(x, ((2, 1), (0, 3)), mode, stat_length=2)
+        for mode in ("maximum", "mean", "median", "minimum")
+    },
+    "pad by ramps": lambda x: np.pad(x, 2, "linear_ramp", end_values=(x[0, 0], 3.0)),
+    "pad by odd reflections": lambda x: np.pad(x, 2, "reflect", reflect_type="odd") + np.pad(x, 2, "symmetric"),
+    "pad with traced constants": lambda x: np.pad(x, 1, constant_values=x[1, 1] ** 2),
+    "pad by a function": lambda x: np.pad(x, 1, squares_at_ends),
     "fromfunction": lambda x: np.fromfunction(lambda i, j: x * i + j, (3, 4)),
     "indices": lambda x: x * np.indices((3, 4))[0],
     "random draws": lambda x: x * np.random.default_rng(0).normal(size=4) + np.random.default_rng(1).random(),
 }
+
+
+def squares_at_ends(line, width, axis, options):
+    line[: width[0]] = line[width[0]] ** 2
+    line[-width[1] :] = line[-width[1] - 1] * axis
 
 
 def math_like(v):
@@ -268,7 +368,24 @@ def test_an_array_as_an_object_is_differentiated(name):
     check(METHODS[name])
 
 
+RNG, OLD = np.random.default_rng(3), np.random.RandomState(3)
+
+@pytest.mark.parametrize("name", ["sqrt", "log", "log2", "log10", "arcsin", "arccos", "arctanh"])
+def test_emath_is_complex_where_real_numbers_have_no_value(name):
+    fun, x, h = getattr(np.emath, name), np.array([-1.7, 0.3, -2.2]), 1e-6
+    y, t = wg.jvp(fun, x, np.ones(3))
+    assert np.array_equal(y, fun(x)) and y.dtype == complex
+    np.testing.assert_allclose(t, (fun(x + h) - fun(x - h)) / (2 * h), rtol=1e-8)
+    assert wg.jvp(fun, np.float32(x), np.ones(3, np.float32))[1].dtype == np.complex64
+
+
 REFUSED = {
+    "normal": (lambda x: RNG.normal(x), r"write loc \+ scale \* rng\.standard_normal\(size\) for normal"),
+    "uniform": (lambda x: OLD.uniform(0, x[0, 0], 3), r"write low \+ \(high - low\) \* rng\.random\(size\) for"),
+    "poisson": (lambda x: RNG.poisson(abs(x)), r"Draws of poisson have no derivative: pass wengert\.stop_gradient"),
+    "choice": (lambda x: RNG.choice(x[0]), r"write x\[rng\.integers\(len\(x\), size=size\)\] for choice"),
+    "vectorize with a signature": (lambda x: np.vectorize(sum, signature="(n)->()")(x), "with a signature"),
+    "samples": (lambda x: np.histogram(X, weights=x, bins=[0, x[0, 0]]), r"numpy\.histogram has no derivative in its"),
     "resize": (lambda x: x.resize(6), r"ndarray\.resize .*numpy\.zeros"),
     "byteswap": (lambda x: x.byteswap(), r"ndarray\.byteswap .*stop_gradient"),
     "getfield": (lambda x: x.getfield(float), r"ndarray\.getfield .*slice"),

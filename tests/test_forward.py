@@ -198,7 +198,7 @@ def test_a_tangent_of_zero_is_pushed_to_zero_through_infinities(case):
         at = [np.where(np.arange(np.size(x)).reshape(np.shape(x)) == 1, value, x) for x in leaves]
         try:
             _, dy = jvp_of(as_function(case), at, [np.zeros(np.shape(x)) for x in at])
-        except (np.linalg.LinAlgError, TypeError):
+        except (ValueError, TypeError):
             continue
         for part in flat_parts(dy):
             assert not part.any()

@@ -289,7 +289,7 @@ def test_a_cotangent_of_zero_is_pulled_back_to_zero_through_infinities(case):
         at = [np.where(np.arange(np.size(x)).reshape(np.shape(x)) == 1, value, x) for x in leaves]
         try:
             y, pullback = vjp_of(as_function(case), at)
-        except (np.linalg.LinAlgError, TypeError):
+        except (ValueError, TypeError):
             continue
         for g in pullback(like(y, np.zeros)):
             assert not g.any()
@@ -761,7 +761,6 @@ def test_lists_of_traced_numbers_are_arrays_as_in_numpy(name):
 OPTIONS = {
     "mean": lambda x: np.var(x, mean=0.5),
     "order": lambda x: np.einsum("i,i->i", x, x, order="F"),
-    "returned": lambda x: np.average(x, returned=True),
     "method": lambda x: np.power.accumulate(x),
     "initial": lambda x: np.sum(x, initial=x[0]),
 }

@@ -14,10 +14,10 @@ class UnsupportedFunctionError(TypeError):
     --------
     >>> import numpy as np, wengert as wg
     >>> try:
-    ...     wg.grad(lambda x: np.histogram(x)[0].sum(), np.ones(3))
+    ...     wg.grad(lambda x: np.setdiff1d(x, 1.0).sum(), np.ones(3))
     ... except wg.UnsupportedFunctionError as error:
     ...     print(str(error).split(":")[0])
-    numpy.histogram has no derivative
+    numpy.setdiff1d has no derivative
 
     Declare a rule for a function of your own with `wengert.primitive`, or pass ``wengert.stop_gradient(x)``
     where the function is meant to be a constant.

@@ -9,9 +9,12 @@ Outside of a derivative every function here is NumPy's.
 from __future__ import annotations
 
 import functools as _functools
+import itertools as _itertools
 import operator as _operator
 import sys as _sys
 import types as _types
+from importlib import machinery as _machinery
+from importlib import util as _util
 
 import numpy as _np
 
@@ -99,6 +102,35 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
     return (y, step) if retstep else y
 
 
+_plain_arange, _plain_logspace, _plain_fromiter = map(_creation, ("arange", "logspace", "fromiter"))
+
+
+def arange(*args, **kwargs):
+    """``numpy.arange``, with bounds and a step that may be traced: how many numbers there are does not vary."""
+    if _var.may_record():
+        args = tuple(map(_dispatch.observed_if_passive, args))
+    if not _dispatch.holds_traced(args):
+        return _plain_arange(*args, **kwargs)
+    start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+    dtype = _np.arange(*_dispatch.plain(args), **kwargs).dtype
+    number = max(int(_np.ceil((stop - start) / step)), 0)
+    # as NumPy has it: what is added is the difference of the first two
+    return asarray(start + _np.arange(number, dtype=dtype) * ((start + step) - start), dtype)
+
+
+def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
+    """``numpy.logspace``, with ends and a base that may be traced."""
+    if not _dispatch.holds_traced((start, stop, base)) or _np.ndim(base):
+        return _plain_logspace(start, stop, num, endpoint, base, dtype, axis)
+    return asarray(_np.power(base, linspace(start, stop, num, endpoint, axis=axis)), dtype)
+
+
+def fromiter(iter, dtype, count=-1, *, like=None):
+    """``numpy.fromiter``, of numbers that may be traced."""
+    items = list(iter if count < 0 else _itertools.islice(iter, count))
+    return array(items, dtype) if _dispatch.holds_traced(items) else _plain_fromiter(items, dtype, count)
+
+
 def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndmax=0, like=None):
     """``numpy.array``, whose argument may hold traced values."""
     if dtype is None and ndmin <= 1 and type(object) in (list, tuple) and _var.scalar_list(object):
@@ -162,14 +194,21 @@ def asarray_chkfinite(a, dtype=None, order=None):
     return result
 
 
-class ndenumerate(_np.ndenumerate):
+class _StandIn(type):
+    """Of a class in the place of one of NumPy's, of which instances of that are instances too."""
+
+    def __instancecheck__(cls, x):
+        return isinstance(x, cls.__base__)
+
+
+class ndenumerate(_np.ndenumerate, metaclass=_StandIn):
     """``numpy.ndenumerate``, of an array that may be traced."""
 
     def __init__(self, arr):
         self.iter = asarray(arr).flat
 
 
-class vectorize(_np.vectorize):
+class vectorize(_np.vectorize, metaclass=_StandIn):
     """``numpy.vectorize``, called with arrays that may be traced: a loop over their elements."""
 
     def __call__(self, *args, **kwargs):
@@ -206,18 +245,30 @@ class vectorize(_np.vectorize):
         return vectorize(pyfunc, **options)
 
 
-def _joiner(original):
-    """``numpy.r_`` or ``numpy.c_`` by NumPy's own code, with our functions in the place of its."""
+def _with_ours(fun, **names):
+    """A Python function of NumPy's, with our functions in the place of those that it calls."""
+    module = _sys.modules[__name__]
+    space = {**fun.__globals__, "np": module, "_nx": module}
+
+    def copy(f):
+        found = _types.FunctionType(f.__code__, space, f.__name__, f.__defaults__, f.__closure__)
+        found.__kwdefaults__ = f.__kwdefaults__
+        return found
+
+    for name, value in fun.__globals__.items():
+        value = getattr(value, "__wrapped__", value)
+        if type(value) is _types.FunctionType and value.__globals__ is fun.__globals__:
+            space[name] = copy(value)
+    space.update(names)
+    return copy(fun)
+
+
+def _once_more(original, *names, **body):
+    """An object of NumPy's that is indexed, by its own code."""
     base = type(original).__base__
-    names = {"array": array, "linspace": linspace, "np": _sys.modules[__name__], "_nx": _sys.modules[__name__]}
-    getitem = base.__getitem__
-    body = {
-        "__slots__": (),
-        "__getitem__": _types.FunctionType(getitem.__code__, {**getitem.__globals__, **names}, getitem.__name__),
-        "concatenate": staticmethod(lambda arrays, axis: _sys.modules[__name__].concatenate(arrays, axis)),
-    }
-    joiner = type(type(original).__name__, (base,), body)
-    return joiner(original.axis, original.matrix, original.ndmin, original.trans1d)
+    body["__getitem__"] = _with_ours(base.__getitem__, array=array, linspace=linspace)
+    made = type(type(original).__name__, (base,), body)
+    return made(*(getattr(original, name) for name in names))
 
 
 _plain_kaiser = _creation("kaiser")
@@ -277,6 +328,50 @@ def _taking_lists(fun):
     return call
 
 
+_interp, _average = _taking_lists(_np.interp), _taking_lists(_np.average)
+
+
+def interp(x, xp, fp, left=None, right=None, period=None):
+    """``numpy.interp``; a table of one period is continued at both ends."""
+    if period is None:
+        return _interp(x, xp, fp, left, right)
+    if not _dispatch.holds_traced((x, xp, fp, period)):
+        return _np.interp(*_dispatch.plain((x, xp, fp, left, right, period)))
+    if _np.equal(period, 0):
+        raise ValueError("period must be a non-zero value")
+    period = _np.abs(period)
+    x, xp, fp = (asarray(z) for z in (x, xp, fp))
+    x, xp = x % period, xp % period
+    order = _np.argsort(xp)
+    xp, fp = xp[order], fp[order]
+    xp = _np.concatenate((xp[-1:] - period, xp, xp[:1] + period))
+    return _interp(x, xp, _np.concatenate((fp[-1:], fp, fp[:1])))
+
+
+def average(a, axis=None, weights=None, returned=False, *, keepdims=_np._NoValue):
+    """``numpy.average``, with the sum of the weights if it is asked for."""
+    options = {} if keepdims is _np._NoValue else {"keepdims": keepdims}
+    mean = _average(a, axis, weights, **options)
+    if not returned:
+        return mean
+    total = _np.size(a) / _np.size(mean) if weights is None else asarray(weights)
+    if weights is not None:
+        total = _np.sum(total, axis, **options) if _np.shape(total) == _np.shape(a) else _np.sum(total)
+    return mean, _np.broadcast_to(asarray(total, mean.dtype), _np.shape(mean)).copy()[()]
+
+
+_pad, _pad_by_parts = _taking_lists(_np.pad), _with_ours(_np.pad.__wrapped__)
+
+
+def pad(array, pad_width, mode="constant", **kwargs):
+    """``numpy.pad``; what is filled in may be computed."""
+    options = list(kwargs.values())
+    has_row = mode in ("constant", "edge", "wrap", "reflect", "symmetric", "empty") and "odd" not in options
+    if (has_row and not _dispatch.holds_traced(options)) or not _dispatch.holds_traced([array, options]):
+        return _pad(array, pad_width, mode, **kwargs)
+    return _pad_by_parts(array, pad_width, mode, **kwargs)
+
+
 class _Submodule(_types.ModuleType):
     """A module of NumPy, imported when first used; functions with a rule may be put in front of its own."""
 
@@ -289,21 +384,65 @@ class _Submodule(_types.ModuleType):
         return dir(getattr(_np, self.__name__.rpartition(".")[2]))
 
 
+class _Polynomials(_types.ModuleType):
+    """``numpy.polynomial``: NumPy's own code once more, with our functions in the place of its."""
+
+    def __getattr__(self, name):
+        return getattr(_polynomials(), name)
+
+    def __dir__(self):
+        return dir(_np.polynomial)
+
+
+@_functools.cache
+def _polynomials():
+    """A second copy of the package, in which ``np`` is this module, registered in the place of the first."""
+    import numpy.polynomial as original
+
+    name = "wengert.numpy_polynomial"
+    spec = _machinery.ModuleSpec(name, _machinery.SourceFileLoader(name, original.__file__), is_package=True)
+    spec.submodule_search_locations[:] = original.__path__
+    package = _sys.modules[name] = _util.module_from_spec(spec)
+    spec.loader.exec_module(package)
+    _rebind.register(original, package)
+    for part in [key.rpartition(".")[2] for key in list(_sys.modules) if key.startswith(name + ".")]:
+        ours, theirs = _sys.modules[f"{name}.{part}"], _sys.modules[f"numpy.polynomial.{part}"]
+        ours.np, ours.la = _sys.modules[__name__], _sys.modules[__name__].linalg
+        _rebind.register(theirs, ours)
+        for key, value in vars(theirs).items():
+            if getattr(value, "__module__", "").startswith("numpy.polynomial") and callable(value):
+                _rebind.register(value, getattr(ours, key))
+                if isinstance(value, type):
+                    getattr(ours, key).register(value)  # instances made outside are instances
+                    _rebind.register_wrapper(value, type, _polynomial_like)
+    return package
+
+
+def _polynomial_like(original, cls):
+    """A polynomial made outside, as one of the second copy."""
+    return cls(original.coef, original.domain, original.window, original.symbol)
+
+
 def _install() -> None:
     """Make every function above known to the dispatch and to the rebinding of code."""
     module = _sys.modules[__name__]
     names = (
-        "zeros ones empty eye identity arange logspace geomspace tri fromfunction fromiter frombuffer "
+        "zeros ones empty eye identity geomspace tri fromfunction frombuffer indices "
         "zeros_like ones_like empty_like loadtxt genfromtxt hanning hamming bartlett blackman"
     ).split()
     for name in names:
         setattr(module, name, _creation(name))
-    names += "full full_like linspace array asarray asanyarray".split()
+    names += "arange logspace fromiter full full_like linspace array asarray asanyarray".split()
     names += "ascontiguousarray asfortranarray asarray_chkfinite kaiser require".split()
     for name in names:
         _dispatch.creation[getattr(_np, name)] = getattr(module, name)
-    module.r_, module.c_ = _joiner(_np.r_), _joiner(_np.c_)
-    for name in [*names, "ndenumerate", "vectorize", "r_", "c_"]:
+    for name in ("r_", "c_"):
+        joined = staticmethod(lambda arrays, axis: module.concatenate(arrays, axis))
+        options = ("axis", "matrix", "ndmin", "trans1d")
+        setattr(module, name, _once_more(getattr(_np, name), *options, concatenate=joined))
+    for name in ("mgrid", "ogrid"):
+        setattr(module, name, _once_more(getattr(_np, name), "sparse"))
+    for name in [*names, *"average interp ndenumerate pad vectorize r_ c_ mgrid ogrid".split()]:
         _rebind.register(getattr(_np, name), getattr(module, name))
     _rebind.register_wrapper(_np.vectorize, lambda value: value.pyfunc, vectorize._around)
     for name, fun in vars(_np).items():
@@ -311,6 +450,8 @@ def _install() -> None:
             made = vars(module).get(fun.__name__) or _proxy(fun)  # `abs` and `absolute` are one
             setattr(module, name, made)
             _rebind.register(fun, made)
+    module.polynomial = _Polynomials("numpy.polynomial")
+    _rebind.register_later("numpy.polynomial", _polynomials)
     module.fft, module.linalg = _Submodule("numpy.fft"), _Submodule("numpy.linalg")
     for name in ("fftfreq", "rfftfreq"):
         setattr(module.fft, name, _frequencies(getattr(_np.fft, name)))

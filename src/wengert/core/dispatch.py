@@ -304,11 +304,10 @@ def _into(out, fun, args, kwargs, compute):
 
 def _stored(fun, out, result):
     """Write one result into one array of ``out=``."""
-    shape = np.shape(result)
     spread = isinstance(fun, np.ufunc) and fun.signature is None and fun.nout == 1
-    if shape != np.shape(out) and not (spread and np.broadcast_shapes(shape, np.shape(out)) == np.shape(out)):
+    if not (_broadcasts(np.shape(result), np.shape(out)) if spread else np.shape(result) == np.shape(out)):
         raise ValueError(
-            f"{registry.dotted_name(fun)}: out= has shape {np.shape(out)}, the result has shape {shape}"
+            f"{registry.dotted_name(fun)}: out= has shape {np.shape(out)}, the result has shape {np.shape(result)}"
         )
     if var.is_var(out):
         var.assign(out, result)
@@ -317,6 +316,14 @@ def _stored(fun, out, result):
     else:
         np.copyto(out, plain(result))
     return out
+
+
+def _broadcasts(shape, target) -> bool:
+    """Does a shape broadcast to another?"""
+    try:
+        return np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        return False
 
 
 def _plain_keywords(kwargs):
@@ -877,12 +884,18 @@ def is_asserted() -> bool:
 
 def caller():
     """Frame position of the user's code that led here: file, line, and the instruction at work."""
+    frame = user_frame()
+    return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+def user_frame():
+    """The innermost frame that is neither ours nor NumPy's."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         inside = frame.f_code.co_filename.startswith(_PACKAGE) or name.partition(".")[0] in ("numpy", "scipy")
         if not inside:
-            return frame.f_code, frame.f_lasti
+            return frame
         frame = frame.f_back
     return None
 
@@ -978,7 +991,7 @@ def float_message() -> str:
     if _is_assignment():
         return assignment_message("element assignment")
     return (
-        f"a traced value cannot become a Python float{_at()}: its derivative would be lost. "
+        f"a traced value cannot become a Python float{_at()}: its derivative would be lost. {instead.of(user_frame())}"
         "Use the NumPy function (np.sin(x) for math.sin(x)), or wengert.stop_gradient(x) where a constant is meant"
     )
 
@@ -1010,6 +1023,7 @@ def array_message() -> str:
         return assignment_message("slice assignment")
     return (
         f"a traced value cannot become a plain NumPy array{_at()}: its derivative would be lost. "
+        f"{instead.of(user_frame())}"
         "Use np.stack([...]) to join traced values and NumPy functions (np.linalg.solve) in place of SciPy's, "
         "or wengert.stop_gradient(x) where a constant is meant"
     )
@@ -1099,4 +1113,4 @@ _strong_row = registry.Primitive(
 registry.record_strong = _record_strong
 var.set_dispatch(sys.modules[__name__])
 
-from wengert.core import flat, matrices, options, tangents, watch  # noqa: E402, F401  (found by var.pyx; they need what stands above)
+from wengert.core import flat, instead, matrices, options, tangents, watch  # noqa: E402, F401  (found by var.pyx)

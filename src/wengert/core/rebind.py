@@ -63,7 +63,7 @@ from wengert.core.follow import (
 )
 from wengert.core.rename import BUILTINS, TooWide, alias_of, chain, forget, private, read, rename
 
-__all__ = ["Plan", "Proxy", "make_twin", "original", "rebound", "register", "register_wrapper"]
+__all__ = ["Plan", "Proxy", "make_twin", "original", "rebound", "register", "register_later", "register_wrapper"]
 
 _OWN = __name__.partition(".")[0]
 _PINNED = 256  # plans that may keep their own key alive
@@ -73,6 +73,7 @@ _plans = {}  # id(function, class or object) -> Plan
 _twins = weakref.WeakValueDictionary()  # id(class) -> its twin
 _pinned = collections.deque()
 _lock = threading.RLock()
+_later = {}  # package of NumPy's -> what registers its functions
 
 # Twins ------------------------------------------------------------------------------------------------------
 
@@ -242,6 +243,8 @@ class Plan:
             if len(objects) > _REACH and key in objects:
                 del parts[1:]
             for part in parts:
+                if _later and (package := _package_of(part)) in _later:
+                    _later.pop(package)()
                 if id(part) in REGISTERED:
                     seeds.append(key)
                     continue
@@ -622,6 +625,21 @@ def register_wrapper(kind, inner, make):
         SPECIAL.add(kind)
         INERT.discard(kind)
         _plans.clear()
+
+
+def register_later(package, install):
+    """Call `install`, which registers what a package ``a.b`` has, when a function first holds something of it."""
+    _later[package] = install
+
+
+def _package_of(value):
+    """The package ``a.b`` that a module, a class, a function or the class of an object belongs to."""
+    kind = type(value)
+    if kind is types.ModuleType:
+        name = vars(value).get("__name__")
+    else:
+        name = (value if isinstance(value, type) or kind is types.FunctionType else kind).__module__
+    return ".".join(name.split(".")[:2]) if isinstance(name, str) else None
 
 
 def rebound(f):

@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from wengert.registry import composed, constant
+from wengert.registry import analytic, composed, constant
 from wengert.rules.broadcasting import elements
 
 
@@ -233,6 +233,49 @@ def _trapezoid(y, x=None, dx=1.0, axis=-1):
     return np.sum(dx * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
 
 
+def beyond_reals(fun, is_outside):
+    """A function of ``numpy.emath``: complex where real numbers have no real value."""
+
+    def body(x):
+        x = as_array(x)
+        return fun(as_complex(x) if x.dtype.kind != "c" and np.any(is_outside(x)) else x)
+
+    return body
+
+
+def as_complex(x):
+    return x.astype(np.complex64 if x.dtype == np.float32 else np.complex128)
+
+
+def is_negative(x):
+    return np.less(x, 0)
+
+
+def is_beyond_one(x):
+    return np.greater(np.abs(x), 1)
+
+
+def _emath_power(x, p):
+    x, p = as_array(x), as_array(p)
+    if x.dtype.kind != "c" and np.any(is_negative(x)):
+        x = as_complex(x)
+    return np.power(x, p * 1.0 if p.dtype.kind == "i" and np.any(is_negative(p)) else p)
+
+
+def _sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
+    places = np.lib.stride_tricks.sliding_window_view(np.arange(np.size(x)).reshape(np.shape(x)), window_shape, axis)
+    return np.take(np.ravel(x), places)
+
+
+for name in ("sqrt", "log", "log2", "log10"):
+    composed(getattr(np.emath, name), beyond_reals(getattr(np, name), is_negative))
+for name in ("arcsin", "arccos", "arctanh"):
+    composed(getattr(np.emath, name), beyond_reals(getattr(np, name), is_beyond_one))
+composed(np.emath.logn, lambda n, x: np.emath.log(x) / np.emath.log(n))
+composed(np.emath.power, _emath_power)
+composed(np.lib.stride_tricks.sliding_window_view, _sliding_window_view)
+analytic(np.lib.stride_tricks.sliding_window_view, np.emath.logn, np.emath.power)
+analytic(*(getattr(np.emath, name) for name in ("sqrt", "log", "log2", "log10", "arcsin", "arccos", "arctanh")))
 composed(np.block, _block)
 composed(np.copyto, _copyto)
 composed(np.fill_diagonal, _fill_diagonal)

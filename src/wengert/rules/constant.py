@@ -46,17 +46,13 @@ constant(np.min_scalar_type, np.array_repr, np.array_str, np.array2string)
 
 # ---- no derivative
 
-COUNTS = "counts jump from one integer to the next; use a smooth kernel density instead"
-
-for fun in (np.histogram, np.histogram2d, np.histogramdd):
-    refuse(fun, COUNTS)
 refuse(
     np.histogram_bin_edges,
     "the number of edges jumps with the values; write np.linspace(low, high, n + 1) with plain bounds",
 )
 SETS = "which elements are equal jumps with the values; "
 for fun in (
-    *(np.unique, np.union1d, np.intersect1d, np.setdiff1d, np.setxor1d),
+    *(np.intersect1d, np.setdiff1d, np.setxor1d),
     *(np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values),
 ):
     refuse(fun, SETS + "find the elements on wengert.stop_gradient(x) and pick them by index")

@@ -42,17 +42,23 @@ def times_stored(n, axis, dtype):
     return np.reshape(counts, (-1,) + (1,) * (-axis - 1))
 
 
-def transform_rules(fun):
-    """Transpose and tangent of a transform of complex numbers."""
+def transpose_of(fun):
+    """Transpose of a transform of complex numbers."""
 
     def transpose(ybar, a, n=None, axis=-1, norm=None, out=None):
         (axis,) = from_end(axis, np.ndim(a))
         return fitted(fun(ybar, axis=axis, norm=norm), np.shape(a)[axis], axis)
 
+    return transpose
+
+
+def push_of(fun):
+    """A transform of all directions at once."""
+
     def push(t, y, a, n=None, axis=-1, norm=None, out=None):
         return fun(t, n, *from_end(axis, np.ndim(a)), norm)
 
-    return transpose, push
+    return push
 
 
 def rfft_adjoint(ybar, a, n=None, axis=-1, norm=None, out=None):
@@ -70,24 +76,12 @@ def irfft_adjoint(ybar, a, n=None, axis=-1, norm=None, out=None):
     return fitted(z, np.shape(a)[axis], axis)
 
 
-def push_irfft(t, y, a, n=None, axis=-1, norm=None, out=None):
-    return np.fft.irfft(t, n, *from_end(axis, np.ndim(a)), norm)
-
-
 for fun in (np.fft.fft, np.fft.ifft):
-    transpose, push = transform_rules(fun)
-    linear(fun, transpose, jvp=push, stacked=True)
+    linear(fun, transpose_of(fun), jvp=push_of(fun), stacked=True)
     analytic(fun)
-
-
-def push_rfft(t, y, a, n=None, axis=-1, norm=None, out=None):
-    return np.fft.rfft(t, n, *from_end(axis, np.ndim(a)), norm)
-
-
-linear(np.fft.rfft, rfft_adjoint, jvp=push_rfft, stacked=True)
-on_complex(np.fft.rfft, push_rfft)
-linear(np.fft.irfft, irfft_adjoint, jvp=push_irfft, stacked=True)
-on_complex(np.fft.irfft, push_irfft)
+for fun, adjoint in ((np.fft.rfft, rfft_adjoint), (np.fft.irfft, irfft_adjoint)):
+    row = linear(fun, adjoint, jvp=push_of(fun), stacked=True)
+    on_complex(fun, row.jvps[0], vjp=(row.vjps[0],))
 
 # ---- conjugate symmetric sequences
 

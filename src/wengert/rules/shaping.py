@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import choosing, constant, linear, rearrangement, strong, structural, view
+from wengert.registry import choosing, composed, constant, linear, rearrangement, strong, structural, view
 from wengert.rules.broadcasting import (
     aligned,
     elements,
@@ -25,7 +25,7 @@ from wengert.rules.broadcasting import (
     send_home,
     unbroadcast,
 )
-from wengert.rules.composed import offered
+from wengert.rules.composed import as_array, offered
 
 # ---- views
 
@@ -230,74 +230,161 @@ def quantile_places(counts, q, method):
     return places
 
 
-constant(quantile_places)
+#: how fast places grow with q, beyond the number of elements; by other methods they jump
+GROWTH = {
+    "linear": -1,
+    "hazen": 0,
+    "interpolated_inverted_cdf": 0,
+    "weibull": 1,
+    "median_unbiased": 1 / 3,
+    "normal_unbiased": 1 / 4,
+}
 
 
-def quantile_shares(y, a, q, axis, method, counts=None):
-    """The two elements that a quantile lies between, and how near it is to each; NaN where the quantile is NaN."""
+def places_growth(places, counts, method):
+    """How fast places grow with q; not where they were cut off at the first or last element."""
+    if method not in GROWTH:
+        return np.zeros(np.shape(places))
+    is_cut = (method != "linear") & (np.less_equal(places, 0) | np.greater_equal(places, counts - 1))
+    return np.where(is_cut, 0, counts + GROWTH[method])
+
+
+def places_wrt_fraction(ybar, y, counts, q, method):
+    terms = strong(ybar, places_growth(y, counts, method))
+    return np.reshape(np.sum(terms, axis=tuple(range(-np.ndim(counts), 0))), front(ybar, y) + np.shape(q))
+
+
+def push_places(t, y, counts, q, method):
+    t = np.reshape(t, (*front(t, q), -1) + (1,) * np.ndim(counts))
+    return strong(t, places_growth(y, counts, method))
+
+
+structural(
+    quantile_places,
+    None,
+    places_wrt_fraction,
+    jvp=(None, push_places),
+    stacked=True,
+    curvature="none",
+)
+
+
+def all_of(a, axis):
+    """Number of elements of each quantile."""
+    kept = np.ndim(a) - len(from_end(axis, np.ndim(a)))
+    return np.full(ranked_places(a, axis).shape[:kept], length(a, axis))
+
+
+def numbers_of(a, axis):
+    """NaN is sorted behind the numbers, so that their count is enough."""
+    return np.sum(~np.isnan(a), axis=axis)
+
+
+def as_result(z, y):
+    """Values of each line and each fraction, with those of fractions in front as in the result."""
+    return np.reshape(np.moveaxis(z, -1, 0), np.shape(y))
+
+
+def quantile_parts(y, a, q, axis, method, counts):
+    """The two elements that a quantile lies between, how near it is to the second, and how fast that grows with q."""
     ranked = ranked_places(a, axis)
     n = np.shape(ranked)[-1]
     if n == 0:
-        return [(np.zeros(np.shape(y), dtype=int), np.zeros(np.shape(y)))]
-    counts = np.full(np.shape(ranked)[:-1], n) if counts is None else np.reshape(counts, np.shape(ranked)[:-1])
-    place = np.moveaxis(quantile_places(counts, q, method), 0, -1)
-    low = np.floor(place).astype(np.intp)
-    share = np.reshape(np.moveaxis(place - low, -1, 0), np.shape(y))
-    share = np.where(np.isnan(y), np.nan, share)
+        nothing = np.zeros(np.shape(y))
+        return nothing.astype(int), nothing.astype(int), nothing, nothing
+    counts = np.reshape(counts, np.shape(ranked)[:-1])
+    places = quantile_places(counts, q, method)
+    growth = np.moveaxis(places_growth(places, counts, method), 0, -1)
+    place = np.moveaxis(places, 0, -1)
+    low = np.minimum(np.floor(place), np.maximum(counts - 2, 0)[..., None]).astype(np.intp)
+    share = np.where(np.isnan(y), np.nan, as_result(place - low, y))
     below, above = (
-        np.reshape(np.moveaxis(np.take_along_axis(ranked, i, -1), -1, 0), np.shape(y))
-        for i in (low, np.minimum(low + 1, n - 1))
+        as_result(np.take_along_axis(ranked, i, -1), y) for i in (low, np.minimum(low + 1, n - 1))
     )
-    return [(below, 1 - share), (above, share)]
+    return below, above, share, as_result(growth, y)
 
 
-def nanquantile_shares(y, a, q, axis, method):
-    """NaN is sorted behind the numbers, so that their count is enough."""
-    if np.ndim(q) > 1:
-        raise UnsupportedFunctionError("numpy.nanquantile of a matrix q mixes up its axes: pass np.ravel(q)")
-    return quantile_shares(y, a, q, axis, method, np.sum(~np.isnan(a), axis=axis))
+def quantile_rules(counts_of, scale):
+    """Pullbacks and tangents of a quantile in the elements and in the fractions, which are in units of `scale`."""
 
+    def parts(y, a, q, axis, method):
+        if counts_of is numbers_of and np.ndim(q) > 1:
+            raise UnsupportedFunctionError("numpy.nanquantile of a matrix q mixes up its axes: pass np.ravel(q)")
+        return quantile_parts(y, a, np.true_divide(q, scale), axis, method, counts_of(a, axis))
 
-def sent_in_shares(ybar, shares, a):
-    """Cotangent of `a`, of which y is a sum of elements: pairs of places, numbered from 1, and factors."""
-    return sum(send_home(strong(ybar, share.astype(ybar.dtype)), places, a) for places, share in shares)
-
-
-def fetched_in_shares(t, shares, a):
-    return sum(strong(fetch(t, places, a), share.astype(t.dtype)) for places, share in shares)
-
-
-def quantile_rules(shares_of, scale):
-    """Pullback and tangent of a quantile, of fractions in units of `scale`."""
+    def slope(y, a, q, axis, method):
+        """dy/dq: from one element to the next, as fast as the place grows."""
+        below, above, _, growth = parts(y, a, q, axis, method)
+        growth, line = (growth / scale).astype(y.dtype), np.ravel(a)
+        return strong(elements(line, above - 1) - elements(line, below - 1), growth) if np.size(a) else growth
 
     def pull(ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
-        return sent_in_shares(ybar, shares_of(y, a, np.true_divide(q, scale), axis, method), a)
+        below, above, share, _ = parts(y, a, q, axis, method)
+        share = share.astype(ybar.dtype)
+        return send_home(strong(ybar, 1 - share), below, a) + send_home(strong(ybar, share), above, a)
 
     def push(t, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
-        return fetched_in_shares(t, shares_of(y, a, np.true_divide(q, scale), axis, method), a)
+        below, above, share, _ = parts(y, a, q, axis, method)
+        share = share.astype(t.dtype)
+        return strong(fetch(t, below, a), 1 - share) + strong(fetch(t, above, a), share)
 
-    return pull, push
+    def pull_fraction(ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
+        terms = strong(ybar, slope(y, a, q, axis, method))
+        return np.sum(terms, axis=tuple(range(np.ndim(q) - np.ndim(y), 0)))
+
+    def push_fraction(t, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
+        t = np.reshape(t, np.shape(t) + (1,) * (np.ndim(y) - np.ndim(q)))
+        return strong(t, slope(y, a, q, axis, method))
+
+    return (pull, pull_fraction), (push, push_fraction)
 
 
-def median_rules(shares_of):
-    def pull(ybar, y, a, axis=None, out=None, overwrite_input=False, keepdims=False):
-        return sent_in_shares(ybar, shares_of(y, a, 0.5, axis, "linear"), a)
+def median_rules(counts_of):
+    (pull, _), (push, _) = quantile_rules(counts_of, 1)
 
-    def push(t, y, a, axis=None, out=None, overwrite_input=False, keepdims=False):
-        return fetched_in_shares(t, shares_of(y, a, 0.5, axis, "linear"), a)
+    def pull_median(ybar, y, a, axis=None, out=None, overwrite_input=False, keepdims=False):
+        return pull(ybar, y, a, 0.5, axis)
 
-    return pull, push
+    def push_median(t, y, a, axis=None, out=None, overwrite_input=False, keepdims=False):
+        return push(t, y, a, 0.5, axis)
+
+    return (pull_median,), (push_median,)
 
 
-for fun, (pull, push) in {
-    np.quantile: quantile_rules(quantile_shares, 1),
-    np.percentile: quantile_rules(quantile_shares, 100),
-    np.median: median_rules(quantile_shares),
-    np.nanquantile: quantile_rules(nanquantile_shares, 1),
-    np.nanpercentile: quantile_rules(nanquantile_shares, 100),
-    np.nanmedian: median_rules(nanquantile_shares),
+for fun, (pulls, pushes) in {
+    np.quantile: quantile_rules(all_of, 1),
+    np.percentile: quantile_rules(all_of, 100),
+    np.median: median_rules(all_of),
+    np.nanquantile: quantile_rules(numbers_of, 1),
+    np.nanpercentile: quantile_rules(numbers_of, 100),
+    np.nanmedian: median_rules(numbers_of),
 }.items():
-    structural(fun, pull, jvp=(push,), stacked=True, curvature="none")
+    structural(fun, *pulls, jvp=pushes, stacked=True, curvature="none" if len(pulls) == 1 else "full")
+
+# ---- distinct elements: the branch taken
+
+
+@offered
+def part_of_unique(ar, part, options):
+    """Places of the distinct elements, where each element is among them, or how often it is there."""
+    return np.array(np.unique(ar, True, True, True, **options)[part])
+
+
+constant(part_of_unique)
+
+
+def _unique(ar, return_index=False, return_inverse=False, return_counts=False, axis=None, **options):
+    ar = as_array(ar)
+    options = {"axis": axis, **{name: x for name, x in options.items() if name != "sorted"}}
+    places, inverse, counts = (np.array(part_of_unique(ar, part, options)) for part in (1, 2, 3))
+    y = elements(np.ravel(ar), places) if axis is None else np.take(ar, places, axis)
+    wanted = (True, return_index, return_inverse, return_counts)
+    found = tuple(x for x, is_wanted in zip((y, places, inverse, counts), wanted) if is_wanted)
+    return found if len(found) > 1 else y
+
+
+composed(np.unique, _unique)
+composed(np.union1d, lambda ar1, ar2: _unique(np.concatenate([np.ravel(as_array(ar1)), np.ravel(as_array(ar2))])))
 
 # ---- filling
 

@@ -1,0 +1,77 @@
+"""What to write instead of a call of compiled code that a traced value reached: read from the user's own line."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import linecache
+import sys
+import textwrap
+
+import numpy as np
+
+#: draws as functions of draws without parameters, whose derivative they have
+REPARAMETERISED = {
+    "exponential": "scale * rng.standard_exponential(size)",
+    "gumbel": "loc - scale * np.log(rng.standard_exponential(size))",
+    "laplace": "loc + scale * rng.laplace(size=size)",
+    "logistic": "loc + scale * rng.logistic(size=size)",
+    "lognormal": "np.exp(mean + sigma * rng.standard_normal(size))",
+    "multivariate_normal": "mean + np.linalg.cholesky(cov) @ rng.standard_normal(n)",
+    "normal": "loc + scale * rng.standard_normal(size)",
+    "pareto": "np.expm1(rng.standard_exponential(size) / a)",
+    "power": "np.exp(-rng.standard_exponential(size) / a)",
+    "rayleigh": "scale * np.sqrt(2 * rng.standard_exponential(size))",
+    "uniform": "low + (high - low) * rng.random(size)",
+    "weibull": "rng.standard_exponential(size) ** (1 / a)",
+}
+for name in ("gamma", "standard_gamma"):
+    REPARAMETERISED[name] = "scale * rng.standard_gamma(shape, size), in which only the scale may vary"
+
+#: draws of elements, which are those of places
+OF_PLACES = {"choice": "x[rng.integers(len(x), size=size)]"}
+for name in ("permutation", "permuted", "shuffle"):
+    OF_PLACES[name] = "x[rng.permutation(len(x))]"
+
+
+def of(frame) -> str:
+    """A sentence for the call that a frame is at, or nothing."""
+    fun = called(frame)
+    name = getattr(fun, "__name__", "")
+    if getattr(fun, "__module__", "").startswith("scipy.fft") and hasattr(np.fft, name):
+        return f"Use numpy.fft.{name}. "
+    random = sys.modules.get("numpy.random")
+    owner = getattr(fun, "__self__", None)
+    if random is None or not isinstance(owner, (random.Generator, random.RandomState)):
+        return ""
+    if name in REPARAMETERISED:
+        return f"A draw with traced parameters is one without: write {REPARAMETERISED[name]} for {name}(...). "
+    if name in OF_PLACES:
+        return f"A draw of elements is one of places: write {OF_PLACES[name]} for {name}(...). "
+    return f"Draws of {name} have no derivative: pass wengert.stop_gradient(...). "
+
+
+def called(frame):
+    """The function that a frame is calling, as its source names it; None where that cannot be told."""
+    if frame is None:
+        return None
+    positions = itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
+    line, end_line, start, end = next(positions, (None,) * 4)
+    if None in (line, end_line, start, end):
+        return None
+    lines = [linecache.getline(frame.f_code.co_filename, n).encode() for n in range(line, end_line + 1)]
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][start:]
+    try:
+        tree = ast.parse(textwrap.dedent(b"".join(lines).decode()), mode="eval").body
+        return held_by(frame, tree.func) if isinstance(tree, ast.Call) else None
+    except (SyntaxError, LookupError, AttributeError, ValueError):
+        return None
+
+
+def held_by(frame, node):
+    """The object of a name or of an attribute of one; nothing else is evaluated."""
+    if isinstance(node, ast.Attribute):
+        return getattr(held_by(frame, node.value), node.attr)
+    space = frame.f_locals if node.id in frame.f_locals else frame.f_globals
+    return space[node.id]

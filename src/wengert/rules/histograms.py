@@ -1,0 +1,104 @@
+"""Histograms: linear in the weights. In the samples counts jump, and have no derivative."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wengert.errors import TracedValueError, UnsupportedFunctionError
+from wengert.registry import composed, linear
+from wengert.rules.broadcasting import fetch, send_home
+from wengert.rules.composed import as_array, offered
+
+COUNTS = "counts jump from one integer to the next; use a smooth kernel density instead, or weights"
+
+
+def places_of(samples, edges):
+    """Number of the bin that each sample is in, counted from 1 in the flattened histogram; 0 outside of all."""
+    place = np.zeros(len(samples[0]), dtype=np.intp)
+    is_inside = np.full(len(place), True)
+    for x, bounds in zip(samples, edges, strict=True):
+        n = len(bounds) - 1
+        i = np.searchsorted(bounds, x, side="right") - 1
+        i = np.where(x == bounds[-1], n - 1, i)  # the last bin has both its edges
+        is_inside &= (i >= 0) & (i < n)
+        place = place * n + i
+    return np.where(is_inside, place + 1, 0)
+
+
+def edges_of(samples, bins, range):
+    if len(samples) == 1:
+        return [np.histogram_bin_edges(samples[0], bins, range)]
+    return np.histogramdd(samples, bins, range)[1]
+
+
+@offered
+def weighted_counts(weights, samples, bins, range):
+    """Histogram of weights over as many dimensions as there are arrays of samples."""
+    if len(samples) == 1:
+        return np.histogram(samples[0], bins, range, weights=weights)[0]
+    return np.histogramdd(samples, bins, range, weights=weights)[0]
+
+
+def counts_transpose(ybar, weights, samples, bins, range):
+    """Each weight gets the cotangent of its bin."""
+    edges = edges_of(samples, bins, range)
+    counts = np.empty([len(bounds) - 1 for bounds in edges])
+    return fetch(ybar, np.reshape(places_of(samples, edges), np.shape(weights)), counts)
+
+
+def push_counts(t, y, weights, samples, bins, range):
+    places = np.reshape(places_of(samples, edges_of(samples, bins, range)), np.shape(weights))
+    return send_home(t, places, y)
+
+
+linear(weighted_counts, counts_transpose, jvp=push_counts, stacked=True)
+
+
+def plain(x):
+    """Samples, edges and bounds as plain numbers."""
+    if isinstance(x, (list, tuple)):
+        return [plain(item) for item in x]
+    return np.array(x)[()] if hasattr(x, "dtype") else x
+
+
+def counted(name, samples, bins, range, weights):
+    """Counts, and the edges between which the samples were counted."""
+    try:
+        samples, bins, range = plain((samples, bins, range))
+    except TracedValueError:
+        weights = None
+    if weights is None:
+        raise UnsupportedFunctionError(f"numpy.{name} has no derivative in its samples: {COUNTS}")
+    samples = [np.ravel(x) for x in samples]
+    return weighted_counts(as_array(weights), samples, bins, range), edges_of(samples, bins, range)
+
+
+def _histogram(a, bins=10, range=None, density=None, weights=None):
+    weights = as_array(weights) if weights is not None else None
+    counts, (edges,) = counted("histogram", [a], bins, range, None if weights is None else np.ravel(weights))
+    if density:
+        counts = counts / np.diff(edges).astype(float) / np.sum(counts)
+    return counts, edges
+
+
+def _histogramdd(sample, bins=10, range=None, density=None, weights=None, name="histogramdd"):
+    sample = sample if isinstance(sample, (list, tuple)) else np.transpose(as_array(sample))
+    counts, edges = counted(name, list(sample), bins, range, weights)
+    if density:
+        total = np.sum(counts)
+        for axis, bounds in enumerate(edges):
+            counts = counts / np.reshape(np.diff(bounds), (-1,) + (1,) * (len(edges) - 1 - axis))
+        counts = counts / total
+    return counts, tuple(edges)
+
+
+def _histogram2d(x, y, bins=10, range=None, density=None, weights=None):
+    if np.ndim(bins) == 1 and len(bins) not in (1, 2):
+        bins = [bins, bins]
+    counts, edges = _histogramdd([x, y], bins, range, density, weights, "histogram2d")
+    return (counts, *edges)
+
+
+composed(np.histogram, _histogram)
+composed(np.histogram2d, _histogram2d)
+composed(np.histogramdd, _histogramdd)
