@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from wengert.core import dispatch, var
+from wengert.core.lifted import Lifted
 from wengert.errors import ComplexValueError
 
 
@@ -158,7 +159,7 @@ def children_of(x: Any) -> tuple[list, Callable[[list], Any]] | None:
 def _holds_arrays(x: list | tuple) -> bool:
     """Does a list or tuple hold an array of one axis or more, or a container?"""
     for item in x:
-        if isinstance(item, np.ndarray) and item.ndim >= 1:
+        if isinstance(item, (np.ndarray, Lifted)) and item.ndim >= 1:
             return True
         if isinstance(item, (list, tuple)):
             if hasattr(item, "_fields") or _holds_arrays(item):
