@@ -673,8 +673,10 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
 
     Notes
     -----
-    The function is called for each element, with arguments in memory of their own: branches, loops and assignments
-    may differ from element to element. On a GPU use `wengert.cuda.vmap`.
+    The function is called once, on all elements, where NumPy computes them together. Where it cannot, as with a
+    branch on a value, it is called for each element, with arguments in memory of their own: the results are those of
+    a loop, up to rounding, if the function neither leaves anything behind nor draws random numbers. Both is seen
+    from the first call. On a GPU use `wengert.cuda.vmap`.
 
     Examples
     --------

@@ -121,6 +121,8 @@ def rest_of(x: Any) -> Any:
 
 def children_of(x: Any) -> tuple[list, Callable[[list], Any]] | None:
     """Items of a container and the function that puts others in their place; None if `x` is no container."""
+    if isinstance(x, Lifted):
+        return None
     row = _row_of(x)
     if row is not None:
         parts, rest = row.parts(x)

@@ -36,6 +36,12 @@ def lifted_by():
     return found[0] if found is not None and found[1] is running.get() else None
 
 
+def lifted_around():
+    """The same of code around this, too, with derivatives between the two."""
+    found = _lifting.get()
+    return None if found is None else found[0]
+
+
 @contextlib.contextmanager
 def recording(recorder) -> Iterator[None]:
     """Make `recorder` the innermost running one; the former one is restored, whatever happens."""

@@ -91,6 +91,12 @@ class Maker:
         c = [array, *[np.zeros_like(array) for _ in range(self.order)]]
         return Series([dispatch.clean(a) for a in c] if dispatch.is_tracing() else c)
 
+    def enclose(self, name):
+        """A Taylor series inside of this one: not told apart from it."""
+        raise UnsupportedFunctionError(
+            f"{name} inside of another Taylor series: take derivatives of the one or the other with wengert.derivative"
+        )
+
     def array(self, x):
         """What ``np.array`` makes of nested lists in which there are series."""
         if isinstance(x, Series):

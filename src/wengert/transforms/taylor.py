@@ -30,6 +30,9 @@ class Taylor(Operator):
         order = operator.index(order)
         if order < 0:
             raise ValueError(f"{self.name}: order is {order}, and 0 is the least")
+        around = levels.lifted_around()
+        if around is not None:
+            around.enclose(self.name)
         args = [x, *args]
         positions = self.positions(tuple(args))
         given = (v,) if self._single else v
