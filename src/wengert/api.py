@@ -102,7 +102,7 @@ def grad(
     Notes
     -----
     Of complex `x` and real `f` the gradient g is the one with ``df = Re(sum(conj(g) * dx))``: it points uphill, and is
-    the conjugate of what Autograd and JAX return. It goes forward, with two tangents for each element.
+    the conjugate of what Autograd and JAX return.
 
     References
     ----------
@@ -379,7 +379,8 @@ def vjp(
     y : ndarray, shape T
     pullback : callable
         Maps a cotangent of shape T to J^T times it, of shape S; callable any number of times, from any thread.
-        Stacked cotangents of shape ``(k, *T)`` give ``(k, *S)``.
+        Stacked cotangents of shape ``(k, *T)`` give ``(k, *S)``. Of complex values it is the adjoint of the derivative
+        in the pairing ``Re(sum(conj(a) * b))``: J^H times the cotangent where `f` is analytic.
     aux
         With `has_aux` only.
 
@@ -830,7 +831,9 @@ def compile(
     A function that assigns globals or attributes, or appends to lists of others, runs as it is, since a replay would
     not do so; a cache that it fills once does no harm. What it prints, writes to files or draws at random is that of
     the recording.
-    Inside of a derivative, and for arguments of other kinds, such as masked arrays, `f` runs as it is.
+    Inside of a first derivative a call is one entry, whose value and derivative are programs; so a step of
+    `wengert.loop` may be compiled. In other derivatives, and for arguments of other kinds, such as masked arrays, `f`
+    runs as it is.
 
     Objects among the arguments are kept alive, up to 64 of them, until `clear_caches` is called.
 

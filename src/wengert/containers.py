@@ -21,10 +21,6 @@ from wengert.core.lifted import Lifted
 from wengert.errors import ComplexValueError
 
 
-class ComplexInputError(TypeError):
-    """A complex argument, where the derivative asked for takes real ones or must be told that f is analytic."""
-
-
 _registered: dict[type, _Registered] = {}
 
 
@@ -217,7 +213,10 @@ def input_leaf(x: Any, name: str, takes_complex: bool = False) -> Any:
     if type(x) is float or (type(x) is int and not isinstance(x, bool)):
         return np.float64(x)
     if dispatch.holds_traced(x):
-        return dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
+        x = dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
+        if not takes_complex and dispatch.holds_complex(x):
+            raise TypeError(complex_input_message(name))
+        return x
     x = dispatch.plain(x)
     kind = type(x)
     if kind.__module__.partition(".")[0] in ("pandas", "xarray", "polars"):
@@ -241,7 +240,7 @@ def input_leaf(x: Any, name: str, takes_complex: bool = False) -> Any:
     if array.dtype.kind in "biu":
         array = array.astype(np.float64)
     if array.dtype.kind == "c" and not takes_complex:
-        raise ComplexInputError(complex_input_message(name))
+        raise TypeError(complex_input_message(name))
     if array.dtype.kind not in "fc" or array.dtype.itemsize > (16 if array.dtype.kind == "c" else 8):
         raise TypeError(
             f"{name}: cannot differentiate with respect to an array of dtype {array.dtype}: pass float64 or float32"
@@ -253,8 +252,8 @@ def input_leaf(x: Any, name: str, takes_complex: bool = False) -> Any:
 
 def complex_input_message(name: str) -> str:
     return (
-        f"{name}: complex input: wengert.jvp takes it, wengert.grad of a real function, and with holomorphic=True "
-        "grad, jacobian and derivative of an analytic one, outside of other derivatives; "
+        f"{name}: complex input: wengert.jvp and wengert.vjp take it, wengert.grad and wengert.hvp of a real function, "
+        "and with holomorphic=True grad, jacobian and derivative of an analytic one; "
         "elsewhere pass real and imaginary parts"
     )
 
@@ -263,7 +262,7 @@ def output_leaf(y: Any, name: str, takes_complex: bool = False) -> Any:
     """A leaf of the output as an operand or a plain float array, or a TypeError."""
     if var.is_var(y):
         if np.dtype(y.dtype).kind == "c" and not takes_complex:
-            raise ComplexValueError(_complex_output_message(name))
+            raise ComplexValueError(complex_output_message(name))
         return y
     if isinstance(y, (list, tuple)):
         try:
@@ -281,7 +280,7 @@ def output_leaf(y: Any, name: str, takes_complex: bool = False) -> Any:
         if array.dtype.kind in "biu":
             array = array.astype(np.float64)
         if array.dtype.kind == "c" and not takes_complex:
-            raise ComplexValueError(_complex_output_message(name))
+            raise ComplexValueError(complex_output_message(name))
         if array.dtype.kind in "fc":
             return array if isinstance(y, np.ndarray) else array[()]
     raise TypeError(
@@ -290,10 +289,10 @@ def output_leaf(y: Any, name: str, takes_complex: bool = False) -> Any:
     )
 
 
-def _complex_output_message(name: str) -> str:
+def complex_output_message(name: str) -> str:
     return (
-        f"{name}: complex output: wengert.jvp, wengert.derivative and wengert.jacobian take it, outside of other "
-        "derivatives; elsewhere return real and imaginary parts"
+        f"{name}: complex output: wengert.jvp, wengert.vjp, wengert.derivative and wengert.jacobian take it; "
+        "elsewhere return real and imaginary parts"
     )
 
 

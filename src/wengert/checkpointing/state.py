@@ -59,7 +59,7 @@ def _collect(x, shape, found):
         return children is None and shape is None
     kind, keys, parts = shape
     items, _, others = children
-    if x.__class__ is not kind or tuple(others) != keys:
+    if x.__class__ is not kind or tuple(others) != keys:  # of a class, or of what stands for it in a derivative
         return False
     return all(_collect(item, part, found) for item, part in zip(items, parts))
 
@@ -83,9 +83,16 @@ def is_number(x: Any) -> bool:
     return isinstance(x, (np.ndarray, np.generic, bool, int, float, complex))
 
 
-def is_float(x: Any) -> bool:
+def is_inexact(x: Any) -> bool:
     """Can a leaf carry a derivative?"""
-    return isinstance(x, float) or (isinstance(x, (np.ndarray, np.generic)) and np.dtype(x.dtype).kind == "f")
+    if isinstance(x, (np.ndarray, np.generic)):
+        return np.dtype(x.dtype).kind in "fc"
+    return isinstance(x, (float, complex))
+
+
+def as_numpy(x: Any) -> Any:
+    """A Python number as NumPy's."""
+    return np.float64(x) if type(x) is float else np.complex128(x) if type(x) is complex else x
 
 
 def own(x: Any) -> Any:
@@ -111,7 +118,7 @@ def check_same(names: list, before: list, after: list, name: str) -> None:
 def are_equal(one: list, other: list) -> bool:
     """Do the numbers of two states agree?"""
     return all(
-        np.array_equal(var.plain(a), var.plain(b), equal_nan=is_float(a))
+        np.array_equal(var.plain(a), var.plain(b), equal_nan=is_inexact(a))
         for a, b in zip(one, other)
         if is_number(a) and is_number(b)
     )

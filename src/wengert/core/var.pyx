@@ -316,7 +316,7 @@ cdef class ScalarVar:
     def __float__(self):
         if scalar_has_ended(self):
             return self.v
-        if is_passive(self):
+        if is_passive(self) or dispatch.is_asserted():
             return float(observed(self))
         raise TracedValueError(dispatch.float_message())
 
@@ -329,7 +329,7 @@ cdef class ScalarVar:
             return handed
         if scalar_has_ended(self):
             return np.array(self.v, dtype=dtype)
-        if is_passive(self):
+        if is_passive(self) or dispatch.is_asserted():
             return np.array(observed(self), dtype=dtype)
         raise TracedValueError(dispatch.array_message())
 
@@ -523,8 +523,10 @@ cdef object result(Tape tape, Node node, object y):
         return scalar(tape, tape.add_node(node, y), y)
     if not isinstance(y, (ndarray, np.generic)):
         raise TracedValueError(f"{dispatch.name_of(node.row)} returned {type(y).__name__} where an array was expected")
-    if y.dtype.kind != "f" and not (tape.recording and is_constant_there(tape, node, y.dtype)):
-        raise dispatch.dtype_error(node.row, y.dtype, tape.level)
+    if y.dtype.kind == "c":
+        note_complex(tape.level, node.row)
+    elif y.dtype.kind != "f" and not (tape.recording and is_constant_there(tape, node, y.dtype)):
+        raise dispatch.dtype_error(node.row, y.dtype)
     scalar_like = not isinstance(y, ndarray)
     array = <cnp.ndarray>np.asarray(y)
     if not cnp.PyArray_IS_C_CONTIGUOUS(array) and 0 in y.strides:
@@ -537,6 +539,17 @@ cdef object result(Tape tape, Node node, object y):
     x = array_var(buffer, array)
     x.scalar = scalar_like
     return x
+
+
+cpdef int note_complex(Level level, row) except -1:
+    """A value of this level is complex, or of one that uses it."""
+    if level.recording:
+        raise dispatch.dtype_error(row, np.dtype(complex))
+    if level.kind == REVERSE and level.tape != NULL:
+        (<Tape>level.tape).has_complex = True
+    elif level.kind == NESTED:
+        level.recorder.has_complex = True
+    return 0
 
 
 cdef ScalarVar entered_elsewhere(Tape tape, int op, int32_t a, int32_t b, double y):
@@ -880,6 +893,8 @@ cdef class ArrayVar:
         return unary(<Kernel>by_opcode[WG_POSITIVE], self)
 
     def __abs__(self):
+        if self.scalar and cnp.PyArray_ISCOMPLEX(self.v):       # rounds otherwise than the ufunc
+            return dispatch.ufunc(np.absolute, "__call__", (self,), {}, operator.abs)
         return unary(<Kernel>by_opcode[WG_ABSOLUTE], self)
 
     def __matmul__(self, other):
@@ -1054,7 +1069,7 @@ cdef class ArrayVar:
     def __float__(self):
         if not is_live(self.buffer):
             return float(self.v)
-        if is_passive(self):
+        if is_passive(self) or dispatch.is_asserted():
             return float(observed(self))
         raise TracedValueError(dispatch.float_message())
 
@@ -1167,6 +1182,14 @@ cdef class ArrayVar:
         return (<object>self.v).dtype
 
     @property
+    def flat(self):
+        return dispatch.flat.Flat(self)
+
+    @flat.setter
+    def flat(self, value):
+        self.flat[:] = value
+
+    @property
     def T(self):
         return array_var(self.buffer, <cnp.ndarray>(<object>self.v).T)
 
@@ -1191,11 +1214,16 @@ cdef class ArrayVar:
 
 cdef object part(ArrayVar x, str name):
     """Real or imaginary part of complex numbers: of an array a view, whose tangents are the parts of its tangents."""
-    value = getattr(value_of(x), name)
+    cdef Level level = level_of(x)
+    cdef ArrayVar view = array_var(x.buffer, <cnp.ndarray>getattr(x.v, name))
     if not x.scalar:
-        return array_var(x.buffer, <cnp.ndarray>value)
-    level = level_of(x)
-    return value if level is None else with_tangents(level, value, getattr(tangents_of(x), name).copy())
+        return view
+    if level is None or level.depth == 0:
+        return get_item(view, ())
+    value = getattr(lower(x, level), name)
+    if level.kind == NESTED:
+        return level.recorder.gather(x.buffer, view.v, (), value)
+    return with_tangents(level, value, getattr(tangents_of(x), name).copy())
 
 
 def matmul(a, b):
@@ -1290,8 +1318,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
     tape = tape_of(buffer)
     level = inner(standing(buffer.level), level_of(value))
     if level is not None and (cnp.PyArray_ISCOMPLEX(view) or (type(value) is ArrayVar and is_complex(value))):
-        if level.kind != FORWARD or level.depth > 0:
-            raise dispatch.dtype_error(None, np.dtype(complex), level)
+        note_complex(level, None)
         if not cnp.PyArray_ISCOMPLEX(view):
             raise TracedValueError(dispatch.complex_store_message(view.dtype))
     if level is not None and level.kind != REVERSE:
@@ -1425,7 +1452,7 @@ cdef object hand_out(ArrayVar x, object dtype, object copy):
     """The ndarray of a clean array, which is then marked: NumPy or C code may keep it."""
     if is_live(x.buffer):
         settle(x.buffer)            # its own error if it has ended
-        if is_passive(x):
+        if is_passive(x) or dispatch.is_asserted():
             return np.array(observed(x), dtype=dtype)
         raise TracedValueError(dispatch.array_message())
     if copy or (dtype is not None and dtype != x.v.dtype):
