@@ -5,6 +5,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
+import scipy.sparse
 import scipy.special as sc
 
 import wengert as wg
@@ -109,6 +110,7 @@ RNG = np.random.default_rng(63)
 X, V = RNG.uniform(0.5, 1.5, 4), RNG.standard_normal(4)
 A = RNG.standard_normal((4, 4)) + 4 * np.eye(4)
 B = RNG.standard_normal((4, 4))
+SPARSE = scipy.sparse.csr_array(B * (B > 0))
 
 
 def assigning(x):
@@ -133,6 +135,8 @@ PROGRAMS = {
     "polynomial": polynomial,
     "product": lambda x: B @ np.exp(x),
     "of matrices": lambda x: np.outer(x, x) @ B @ np.diag(x),
+    "sparse matrix": lambda x: SPARSE @ np.sin(x) + x @ SPARSE,
+    "rounded": lambda x: x * (int(x[0] * 10) + round(x[1], 1)),
     "einsum": lambda x: np.einsum("i,ij,j->i", x, B, np.sin(x)),
     "three at once": lambda x: np.einsum("i,i,i->", x, x, x),
     "solve": lambda x: np.linalg.solve(A + np.outer(x, x), np.sin(x)),

@@ -20,7 +20,6 @@ from wengert.core import dispatch, var
 from wengert.core.lifted import Lifted
 from wengert.errors import ComplexValueError
 
-
 _registered: dict[type, _Registered] = {}
 
 

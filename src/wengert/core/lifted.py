@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from wengert import registry
-from wengert.core import dispatch, var
+from wengert.core import dispatch, matrices, var
 from wengert.errors import TracedValueError
 
 _BINARY = {
@@ -87,7 +87,10 @@ class Lifted:
         return found
 
     def __array__(self, dtype=None, copy=None):
-        self._leave("code that makes a plain array of it")
+        handed = matrices.handed_over(self, 2)
+        if handed is not None:
+            return handed
+        return self._leave("code that makes a plain array of it")
 
     def __float__(self):
         self._leave("code that makes a Python float of it")
@@ -167,10 +170,10 @@ def _operators():
     for name, fun in _BINARY.items():
 
         def left(self, other, fun=fun):
-            return self._call(fun, (self, other), {}) if _is_operand(other) else NotImplemented
+            return self._call(fun, (self, other), {}) if _is_operand(other, fun) else NotImplemented
 
         def right(self, other, fun=fun):
-            return self._call(fun, (other, self), {}) if _is_operand(other) else NotImplemented
+            return self._call(fun, (other, self), {}) if _is_operand(other, fun) else NotImplemented
 
         def in_place(self, other, fun=fun):
             found = self._call(fun, (self, other), {})
@@ -188,8 +191,12 @@ def _operators():
         setattr(Lifted, f"__{name}__", lambda self, fun=fun: self._call(fun, (self,), {}))
 
 
-def _is_operand(x):
-    return var.is_var(x) or isinstance(x, (Lifted, np.ndarray, np.generic, bool, int, float, complex, list, tuple))
+def _is_operand(x, fun):
+    if isinstance(x, Lifted):
+        return True
+    if fun is np.matmul and matrices.is_sparse(x):
+        return True
+    return var.is_var(x) or isinstance(x, (np.ndarray, np.generic, bool, int, float, complex, list, tuple))
 
 
 _operators()

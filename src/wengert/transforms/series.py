@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from wengert import registry
-from wengert.core import dispatch, levels, tangents, var
+from wengert.core import dispatch, levels, matrices, tangents, var
 from wengert.core.lifted import Lifted, holds_lifted
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 from wengert.registry import strong
@@ -57,6 +57,23 @@ class Series(Lifted):
 
     def __bool__(self):
         return bool(self.c[0])
+
+    # piecewise constant: plain results
+
+    def __int__(self):
+        return int(self.c[0])
+
+    def __round__(self, digits=None):
+        return round(self.c[0], digits)
+
+    def __floor__(self):
+        return math.floor(self.c[0])
+
+    def __ceil__(self):
+        return math.ceil(self.c[0])
+
+    def __trunc__(self):
+        return math.trunc(self.c[0])
 
     def _call(self, fun, args, kwargs):
         with levels.lifting(None):  # rules make arrays of coefficients
@@ -617,6 +634,15 @@ for _fun in (np.real, np.imag, np.conjugate):
 
 
 # ---- matrices
+
+
+@rule(np.matmul)
+def _matmul(order, a, b):
+    if not isinstance(a, Lifted) and matrices.is_sparse(a):
+        return Series([a @ x for x in b.c])
+    if not isinstance(b, Lifted) and matrices.is_sparse(b):
+        return Series([x @ b for x in a.c])
+    return _multilinear(registry.lookup(np.matmul), order, (a, b), {})
 
 
 @rule(np.linalg.solve)
