@@ -179,6 +179,9 @@ def test_complex_and_single_precision():
     C = sp.csr_array(DENSE + 1j * DENSE[::-1])
     expected = wg.jacobian(lambda x: np.abs(C.toarray() @ x) ** 2, FOUR)
     assert_rounding(wg.jacobian(lambda x: np.abs(C @ x) ** 2, FOUR), expected)
+    z = FOUR + 1j * FOUR[::-1]
+    w = SIX * (1 - 2j)
+    np.testing.assert_allclose(wg.vjp(lambda x: C @ x, z)[1](w), wg.vjp(lambda x: C.toarray() @ x, z)[1](w))
     A = sp.csr_array(DENSE.astype(np.float32))
     J = wg.jacobian(lambda x: A @ x, FOUR.astype(np.float32))
     assert J.dtype == np.float32

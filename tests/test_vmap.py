@@ -1,4 +1,4 @@
-"""vmap: a loop over the batch by definition; axes, containers, derivatives inside and outside, errors."""
+"""vmap: a loop over the batch by definition, done at once where that is the same; axes, containers, derivatives."""
 
 import pickle
 from dataclasses import dataclass
@@ -27,6 +27,18 @@ def writing(x):
     return out
 
 
+def views(a):
+    b = a.T.reshape(-1)  # a copy
+    c = a.reshape(9)  # a view
+    b[0] = 7.0
+    c[1:4] *= a[0, 0]
+    a[..., 2] += c[::4]
+    return a + b[:3]
+
+
+#: of the cases: where elements go ways of their own
+APART = {"a branch", "indices"}
+
 #: function, arguments, in_axes: each is compared with a loop in plain NumPy
 CASES = {
     "elementwise": (lambda x: np.sin(x) * x, (P,), 0),
@@ -49,6 +61,11 @@ CASES = {
     "indices": (lambda x, i: x[i] * x[0], (P, np.array([2, 0, 1, 1])), 0),
     "a list of numbers": (lambda x: [x[0], x[1] * x[2]], (P,), 0),
     "a power of the axis": (lambda x: np.reshape(np.transpose(x[:, None] * x), 9), (P,), 0),
+    "clipped": (lambda a: np.clip(a, 0.0, 1.0) - np.linalg.norm(a) + np.linalg.det(a), (A,), 0),
+    "axes swapped": (lambda a: np.swapaxes(a, 0, -1)[:, [2, 0]] * a[1, 0], (A,), 0),
+    "through views": (views, (A,), 0),
+    "joined": (lambda x: np.array([x[0], 1.0, x[1] * x[2]]) + np.full(3, x[0]), (P,), 0),
+    "several axes": (lambda a: a.mean(axis=(0, 1), keepdims=True) + np.var(a, axis=1, ddof=1), (A,), 0),
     "float32": (lambda x: np.exp(x), (P.astype(np.float32),), 0),
 }
 
@@ -72,6 +89,7 @@ def test_values_and_derivatives_are_those_of_a_loop(name):
     found = mapped(*args)
     assert found.dtype == expected.dtype
     assert_rounding(found, expected, found.dtype)
+    assert mapped._loops == (name in APART)
     if name == "factors":  # of one matrix at a time
         return
 
@@ -118,6 +136,36 @@ def test_of_itself_and_of_compiled_functions():
     program = wg.record(table, P[0], args=(P[1],))
     assert_rounding(program(P[2], P[1]), table(P[2], P[1]))
     assert_rounding(wg.vmap(wg.compile(np.sin))(P), np.sin(P))
+
+
+def test_batches_inside_of_batches_are_told_apart():
+    x, y = P[0], P[1]
+    table = wg.vmap(lambda a: wg.vmap(lambda b: a * b + np.sin(a))(y))(x)
+    assert_rounding(table, np.outer(x, y) + np.sin(x)[:, None])
+    J = wg.jacobian(lambda x: wg.vmap(lambda a: np.sum(wg.vmap(lambda b: a * b)(x)))(x), x)
+    assert_rounding(J, np.eye(3) * np.sum(x) + np.outer(x, np.ones(3)))
+    series = wg.vmap(lambda a: wg.taylor(lambda t: np.exp(a * t), 0.0, 1.0, 2))(x)
+    assert_rounding(series, np.stack([np.ones(3), x, x**2 / 2], 1))
+    with pytest.raises(wg.UnsupportedFunctionError, match="inside of another Taylor series"):
+        wg.taylor(lambda x: wg.taylor(lambda t: t * x, 0.0, 1.0, 1)[1], 1.0, 1.0, 2)
+    assert_rounding(wg.taylor(lambda x: wg.vmap(np.sin)(x * np.ones(2)), 0.0, 1.0, 1), [[0, 0], [1, 1]])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x * (2.0 if isinstance(x, np.ndarray) else 3.0),
+        lambda x: x * (2.0 if float(x[0]) > 1 else 3.0),
+        lambda x: x * {True: 2.0, False: 3.0}[bool(np.all(x > 1))],
+        lambda x: x[np.argsort(x)],
+        lambda x: x * (2.0 if np.isscalar(x[0]) else 3.0),
+        lambda x: np.asarray([float(v) for v in x]),
+        lambda x: np.atleast_2d(x)[0] * len(x),
+        lambda x: x[x > 1].sum(),
+    ],
+)
+def test_what_looks_at_one_element_is_given_one(f):
+    assert_rounding(wg.vmap(f)(P), np.stack([f(x) for x in P]))
 
 
 rate = 2.0

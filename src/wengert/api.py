@@ -16,6 +16,7 @@ from wengert.transforms import custom
 from wengert.transforms.batch import Mapped
 from wengert.transforms.dense import JVP, VJP, Elementwise, Gradient, Jacobian
 from wengert.transforms.second import HVP, Hessian, Linearize
+from wengert.transforms.taylor import Taylor
 
 if TYPE_CHECKING:
     from wengert.program.program import Program
@@ -577,6 +578,73 @@ def linearize(
     return _apply(_operator(Linearize, f, argnums), x, args, kwargs)
 
 
+def taylor(
+    f: Callable,
+    x: Any = _NOT_GIVEN,
+    v: Any = _NOT_GIVEN,
+    order: Any = _NOT_GIVEN,
+    /,
+    *,
+    args: tuple = (),
+    kwargs: dict | None = None,
+    argnums: int | tuple = 0,
+) -> Any:
+    """Taylor coefficients of `f` along a line: ``f(x + t v) = c[0] + c[1] t + ... + c[order] t^order + ...``.
+
+    One run of `f` on truncated power series; the work grows with the square of the order.
+
+    Parameters
+    ----------
+    f : callable
+        Maps an array of shape S to an array of shape T, in NumPy code: elementwise functions, arithmetic, products,
+        reductions, indexing and assignment, ``numpy.linalg.solve``, `inv`, `det`, `cholesky`.
+    x : array_like or container, shape S, optional
+        Point; never changed. Without it a callable ``(x, v, order, *args)`` is returned.
+    v : array_like or container like `x`, shape S
+        Direction. With a tuple `argnums` a tuple, one an argument.
+    order : int
+        Of the last coefficient.
+    args, kwargs, argnums
+        As for `grad`.
+
+    Returns
+    -------
+    ndarray, shape (order + 1, *T), or container of them
+        The coefficients; ``c[k]`` times ``k!`` is the k-th derivative along `v`.
+
+    Raises
+    ------
+    UnsupportedFunctionError
+        If `f` calls a function that has no Taylor rule.
+    TracedValueError
+        If a series reaches code that cannot carry it.
+    ValueError
+        If the direction has another shape than `x`, or the order is negative.
+
+    Notes
+    -----
+    At kinks the conventions for first derivatives hold for every coefficient; branches are those taken at `x`.
+
+    References
+    ----------
+    Griewank and Walther (2008), Evaluating Derivatives, section 13.2. doi:10.1137/1.9780898717761
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> wg.taylor(lambda x: np.exp(x), 0.0, 1.0, 3)
+    array([1.        , 1.        , 0.5       , 0.16666667])
+    >>> wg.taylor(lambda x: x[0] * x[1], [1.0, 2.0], [1.0, 1.0], 2)
+    array([2., 3., 1.])
+    """
+    expansion = Taylor(f, argnums)
+    if x is _NOT_GIVEN:
+        return _apply(expansion, x, args, kwargs)
+    if v is _NOT_GIVEN or order is _NOT_GIVEN:
+        raise TypeError(f"{expansion!r}: give the direction and the order too: taylor(f, x, v, order)")
+    return expansion(x, v, order, *args, **(kwargs or {}))
+
+
 def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
     """A function of one thing as a function of many, stacked along an axis.
 
@@ -606,8 +674,10 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
 
     Notes
     -----
-    The function is called for each element, with arguments in memory of their own: branches, loops and assignments
-    may differ from element to element. On a GPU use `wengert.cuda.vmap`.
+    The function is called once, on all elements, where NumPy computes them together. Where it cannot, as with a
+    branch on a value, it is called for each element, with arguments in memory of their own: the results are those of
+    a loop, up to rounding, if the function neither leaves anything behind nor draws random numbers. Both is seen
+    from the first call. On a GPU use `wengert.cuda.vmap`.
 
     Examples
     --------

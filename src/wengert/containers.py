@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from wengert.core import dispatch, var
+from wengert.core.lifted import Lifted
 from wengert.errors import ComplexValueError
 
 _registered: dict[type, _Registered] = {}
@@ -115,6 +116,8 @@ def rest_of(x: Any) -> Any:
 
 def children_of(x: Any) -> tuple[list, Callable[[list], Any]] | None:
     """Items of a container and the function that puts others in their place; None if `x` is no container."""
+    if isinstance(x, Lifted):
+        return None
     row = _row_of(x)
     if row is not None:
         parts, rest = row.parts(x)
@@ -153,7 +156,7 @@ def children_of(x: Any) -> tuple[list, Callable[[list], Any]] | None:
 def _holds_arrays(x: list | tuple) -> bool:
     """Does a list or tuple hold an array of one axis or more, or a container?"""
     for item in x:
-        if isinstance(item, np.ndarray) and item.ndim >= 1:
+        if isinstance(item, (np.ndarray, Lifted)) and item.ndim >= 1:
             return True
         if isinstance(item, (list, tuple)):
             if hasattr(item, "_fields") or _holds_arrays(item):

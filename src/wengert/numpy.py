@@ -22,6 +22,8 @@ from wengert import errors as _errors
 from wengert import registry as _registry
 from wengert import rules as _rules  # noqa: F401  (declares the rows)
 from wengert.core import dispatch as _dispatch
+from wengert.core import levels as _levels
+from wengert.core import lifted as _lifted
 from wengert.core import rebind as _rebind
 from wengert.core import var as _var
 from wengert.core.ufunc import proxy as _proxy
@@ -29,6 +31,14 @@ from wengert.core.ufunc import proxy as _proxy
 
 def __dir__():
     return dir(_np)
+
+
+def _made(array):
+    """A new array as the function that runs should see it."""
+    lift = _levels.lifted_by()
+    if lift is not None:
+        return lift.made(array)
+    return _dispatch.clean(array) if _dispatch.is_tracing() else array
 
 
 def _creation(name):
@@ -49,7 +59,7 @@ def _creation(name):
                 "such as start + (stop - start) * numpy.linspace(0, 1, n)"
             )
         result = fun(*_dispatch.plain(args), **{key: _dispatch.plain(value) for key, value in kwargs.items()})
-        return _dispatch.clean(result) if _dispatch.is_tracing() else result
+        return _made(result)
 
     create.__name__ = create.__qualname__ = name
     create.__doc__ = fun.__doc__
@@ -58,9 +68,13 @@ def _creation(name):
 
 def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
     """``numpy.full``, with a fill value that may be traced."""
+    if _lifted.holds_lifted(fill_value):
+        out = _made(_np.zeros(shape, dtype, order))
+        out[...] = fill_value
+        return out
     if not _dispatch.holds_traced(fill_value):
         result = _np.full(shape, _dispatch.plain(fill_value), dtype, order)
-        return _dispatch.clean(result) if _dispatch.is_tracing() else result
+        return _made(result)
     if dtype is not None and _np.dtype(dtype).kind in "biu":  # truncated: locally constant
         return _np.full(shape, _dispatch.observed(fill_value), dtype, order)
     fill_value = _dispatch.stacked(fill_value) if isinstance(fill_value, (list, tuple)) else fill_value
@@ -74,7 +88,7 @@ def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, d
     out = _np.empty_like(_dispatch.plain(a), dtype=dtype, order=order, shape=shape)
     if not _dispatch.holds_traced(fill_value) or out.dtype.kind in "biu":
         out[...] = _dispatch.observed(fill_value)
-        return _dispatch.clean(out) if _dispatch.is_tracing() else out
+        return _made(out)
     out = _var.clean(out)
     out[...] = fill_value
     return out
@@ -135,6 +149,11 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndm
     """``numpy.array``, whose argument may hold traced values."""
     if dtype is None and ndmin <= 1 and type(object) in (list, tuple) and _var.scalar_list(object):
         return _var.stack_scalars(object)
+    if (lift := _levels.lifted_by()) is not None:
+        if _lifted.holds_lifted(object):
+            return lift.array(object)
+        if copy and not _dispatch.holds_var(object):
+            return lift.made(_np.array(object, dtype, order=order, subok=subok, ndmin=ndmin))
     if not _dispatch.holds_var(object):
         result = _np.array(object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
         if result is object or not _dispatch.is_tracing() or _np.may_share_memory(result, object):

@@ -141,7 +141,7 @@ def function(fun, args, kwargs, compute=None):
         if isinstance(fun, np.ufunc):
             out = args[position:]
         else:
-            names = [parameter.name for parameter in _signature(fun) or ()]
+            names = [parameter.name for parameter in signature(fun) or ()]
             kwargs = {**kwargs, **dict(zip(names[position + 1 :], args[position + 1 :]))}
             out = args[position]
         args = args[:position]
@@ -205,6 +205,9 @@ def apply(row, fun, args, kwargs, compute=None):
     if row.kind in ("view", "rearrangement") and any(i not in row.choices for i, _, _ in operands):
         return _rearranged(level, row, args, values, kwargs, operands, y)
     if not isinstance(y, (np.ndarray, np.generic)):
+        found = [a for a in args if hasattr(a, "_call")]
+        if found:  # a value that stands for several, to which the operands are constants
+            return found[0]._call(fun, args, kwargs)
         raise UnsupportedFunctionError(
             f"{row.name} returned {type(y).__name__}{_at()}; its rule knows a single array only"
         )
@@ -331,7 +334,7 @@ def _plain_keywords(kwargs):
 
 
 @functools.cache
-def _signature(fun):
+def signature(fun):
     """Parameters of a function; None where Python cannot tell them."""
     try:
         return list(inspect.signature(fun).parameters.values())
@@ -344,7 +347,7 @@ def _out_position(fun) -> int:
     """Position of ``out`` in the signature of a function; a large number if it has none there."""
     if isinstance(fun, np.ufunc):
         return fun.nin
-    for i, parameter in enumerate(_signature(fun) or ()):
+    for i, parameter in enumerate(signature(fun) or ()):
         if parameter.name == "out" and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
             return i
     return 1 << 30
@@ -355,7 +358,7 @@ def _positional(fun, args, kwargs):
     args = list(args)
     kwargs = dict(kwargs)
     known = registry.positions.get(fun, {})
-    parameters = _signature(fun) or []
+    parameters = signature(fun) or []
     order = {parameter.name: i for i, parameter in enumerate(parameters) if parameter.kind.name.startswith("POS")}
     order.update(known)
     traced = [name for name, value in kwargs.items() if holds_traced(value)]
@@ -412,7 +415,7 @@ def _check_call(row, args, kwargs, operands):
                 f"{row.name} was called with {len(args)} positional arguments, its rule knows {row.most}{_at()}"
             )
         unknown = [(i, x) for i, _, x in operands if row.variadic is None and i not in row.vjps]
-        if _signature(row.fun) is None:  # a clean array that no rule knows could be an out= given by position
+        if signature(row.fun) is None:  # a clean array that no rule knows could be an out= given by position
             rest = [(i, x) for i, x in enumerate(args) if var.is_var(x)]
             unknown += [(i, x) for i, x in rest if row.variadic is None and i not in row.vjps]
     unknown = [i for i, x in unknown if not var.is_passive(x)]
@@ -596,7 +599,7 @@ def _as_the_rule_takes_them(row, fun, args, kwargs):
         fits = row.fits is None or row.fits(*args, **kwargs)
         taken = {0} if row.kind in ("view", "rearrangement") else set(row.vjps)
         taken = taken | row.choices if fits else taken
-    names = {parameter.name: i for i, parameter in enumerate(_signature(fun) or ())}
+    names = {parameter.name: i for i, parameter in enumerate(signature(fun) or ())}
     names.update(registry.positions.get(fun, {}))
     args = tuple(a if i in taken else observed_if_passive(a) for i, a in enumerate(args))
     return args, {name: a if names.get(name) in taken else observed_if_passive(a) for name, a in kwargs.items()}

@@ -16,6 +16,32 @@ from contextvars import ContextVar
 running: ContextVar = ContextVar("wengert_running", default=())
 
 
+#: what makes arrays for code that runs on lifted values (series, batches): see `wengert.core.lifted`
+_lifting: ContextVar = ContextVar("wengert_lifting", default=None)
+
+
+@contextlib.contextmanager
+def lifting(maker) -> Iterator[None]:
+    """Block in which creation functions make what `maker` makes of their arrays; not in derivatives inside of it."""
+    token = _lifting.set((maker, running.get()))
+    try:
+        yield
+    finally:
+        _lifting.reset(token)
+
+
+def lifted_by():
+    """What makes arrays here, if the code runs on lifted values."""
+    found = _lifting.get()
+    return found[0] if found is not None and found[1] is running.get() else None
+
+
+def lifted_around():
+    """The same of code around this, too, with derivatives between the two."""
+    found = _lifting.get()
+    return None if found is None else found[0]
+
+
 @contextlib.contextmanager
 def recording(recorder) -> Iterator[None]:
     """Make `recorder` the innermost running one; the former one is restored, whatever happens."""

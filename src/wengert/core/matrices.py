@@ -50,9 +50,12 @@ def _is_sparse_code(frame) -> bool:
     return frame is not None and frame.f_globals.get("__name__", "").startswith("scipy.sparse._")
 
 
-def handed_over(x):
-    """What NumPy makes of `x` for a method of a sparse array: nothing that it knows. None for all others who ask."""
-    frame = sys._getframe(1)
+def handed_over(x, depth=1):
+    """What NumPy makes of `x` for a method of a sparse array: nothing that it knows. None for all others who ask.
+
+    `depth` is how many frames of Python away they are.
+    """
+    frame = sys._getframe(depth)
     if not _is_sparse_code(frame):
         return None
     name = frame.f_code.co_name

@@ -34,7 +34,7 @@ from wengert.rules.products import (
 )
 from wengert.rules.reductions import products_of_others
 from wengert.rules.spectra import packed_eig, packed_eigh, packed_lstsq, packed_svd, pseudo_inverse
-from wengert.rules.ufuncs import scatter_add
+from wengert.rules.ufuncs import scatter_add, sums_of_segments
 
 # ---- rules that hold as they are
 

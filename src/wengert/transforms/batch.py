@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import children_of, split
-from wengert.core import dispatch, var
+from wengert.core import dispatch, levels, var
 from wengert.core.levels import running
+from wengert.core.lifted import Lifted, holds_lifted
 from wengert.core.rebind import rebound
 from wengert.transforms.dense import Operator
+from wengert.transforms.stacked import Apart, Batch, Maker
 
 
 class Mapped(Operator):
@@ -28,6 +30,7 @@ class Mapped(Operator):
                 raise TypeError(f"{self.name}: {word} is an int, or a list, tuple or dict of them, not {axes!r}")
         self.in_axes = in_axes
         self.out_axes = out_axes
+        self._loops = False  # f looks at elements one by one, as some call found
         self.__wrapped__ = f
         self.__doc__ = f"{self.name}\n\n{getattr(f, '__doc__', None) or ''}".rstrip()
         self.__name__ = self.__qualname__ = f"vmap_{getattr(f, '__name__', type(f).__name__)}"
@@ -47,9 +50,35 @@ class Mapped(Operator):
         return {"in_axes": self.in_axes, "out_axes": self.out_axes}
 
     def __call__(self, *args, **kwargs):
-        batch = _Batch(self, args)
+        elements = _Elements(self, args)
+        if not self._loops and levels.lifted_around() is None:
+            try:
+                return self._at_once(elements, kwargs)
+            except (Apart, Exception):  # the loop tells what is wrong, if something is
+                self._loops = True
         f = rebound(self.f) if running.get() else self.f
-        return self._stacked([f(*batch.element(i), **kwargs) for i in range(batch.size)], self.out_axes)
+        return self._stacked([f(*elements.arguments(i), **kwargs) for i in range(elements.size)], self.out_axes)
+
+    def _at_once(self, elements, kwargs):
+        """One call of the function, on all elements."""
+        maker = Maker(elements.size)
+        with levels.lifting(maker):
+            y = rebound(self.f)(*elements.together(), **kwargs)
+        return self._taken_apart(y, self.out_axes, maker)
+
+    def _taken_apart(self, y, axes, maker):
+        if type(y) is tuple:
+            axes = axes if isinstance(axes, (list, tuple)) else [axes] * len(y)
+            return tuple(self._taken_apart(part, axis, maker) for part, axis in zip(y, axes, strict=True))
+        leaves, restore = split(y)
+        found = []
+        for leaf, axis in zip(leaves, spread(axes, y, self.name)):
+            leaf = maker.array(leaf) if isinstance(leaf, (list, tuple)) and holds_lifted(leaf) else leaf
+            if isinstance(leaf, Batch):
+                found.append(np.copy(np.moveaxis(leaf.v, 0, normal(axis, leaf.ndim + 1, self.name))))
+            else:  # the same for all elements
+                found.append(self._joined([leaf] * maker.size, axis))
+        return restore(found)
 
     def _stacked(self, results, axes):
         """Results of the elements as one, in the form of the first; a tuple is a tuple, also one of numbers."""
@@ -72,7 +101,7 @@ class Mapped(Operator):
             raise ValueError(f"{self.name}: out_axes is None: every result has the axis of the batch")
         items = [_as_array(item) for item in items]
         for item in items:
-            if not var.is_var(item) and item.dtype.kind not in "biufc":
+            if isinstance(item, np.ndarray) and item.dtype.kind not in "biufc":
                 raise TypeError(f"{self.name}: the function returned {item[()]!r}, which is no number and no array")
         shapes = {np.shape(item) for item in items}
         if len(shapes) > 1:
@@ -80,7 +109,7 @@ class Mapped(Operator):
         return np.stack(items, normal(axis, len(shapes.pop()) + 1, f"{self.name}: out_axes"))
 
 
-class _Batch:
+class _Elements:
     """The arguments of a call, from which those of each element are taken."""
 
     def __init__(self, mapped: Mapped, args: tuple):
@@ -114,7 +143,14 @@ class _Batch:
         if not self.size:
             raise ValueError(f"{name}: the batch is empty, and what the function returns is not known")
 
-    def element(self, i):
+    def together(self):
+        """Arguments of one call for all elements, in memory of their own."""
+        return [
+            restore([leaf if axis is None else Batch(np.copy(np.moveaxis(leaf, axis, 0))) for leaf, axis in leaves])
+            for leaves, restore in self.parts
+        ]
+
+    def arguments(self, i):
         """Arguments of the i-th call, in memory of their own."""
         return [restore([_element(leaf, axis, i) for leaf, axis in leaves]) for leaves, restore in self.parts]
 
@@ -129,6 +165,8 @@ def _element(leaf, axis, i):
 def _as_array(x):
     if isinstance(x, (list, tuple)) and dispatch.holds_var(x):
         return dispatch.stacked(x)
+    if holds_lifted(x):
+        return x if isinstance(x, Lifted) else np.stack(x)
     return x if var.is_var(x) or isinstance(x, np.ndarray) else np.asarray(x)
 
 

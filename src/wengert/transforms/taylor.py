@@ -1,0 +1,79 @@
+"""`wengert.taylor`: a function run on a Taylor series, so that its value is one."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from wengert.containers import input_leaf, leaves_like, split
+from wengert.core import levels, var
+from wengert.core.rebind import rebound
+from wengert.transforms.dense import Operator
+from wengert.transforms.series import Maker, Series
+
+
+class Taylor(Operator):
+    """Coefficients of f(x + t v) in powers of t."""
+
+    word = "taylor"
+    is_derivative = False
+
+    def __init__(self, f, argnums=0):
+        super().__init__(f, argnums)
+
+    def __reduce__(self):
+        return type(self), (self.f, self.argnums)
+
+    def __call__(self, x, v, order, *args, **kwargs):
+        order = operator.index(order)
+        if order < 0:
+            raise ValueError(f"{self.name}: order is {order}, and 0 is the least")
+        around = levels.lifted_around()
+        if around is not None:
+            around.enclose(self.name)
+        args = [x, *args]
+        positions = self.positions(tuple(args))
+        given = (v,) if self._single else v
+        if len(given) != len(positions):
+            raise TypeError(f"{self.name}: expected a tuple of {len(positions)} directions, one an argument")
+        for position, direction in zip(positions, given):
+            args[position] = self._moving(args[position], direction, order)
+        maker = Maker(order)
+        with levels.lifting(maker):
+            y = rebound(self.f)(*args, **kwargs)
+        leaves, restore = split(y)
+        return restore([self._coefficients(leaf, maker) for leaf in leaves])
+
+    def _moving(self, x, v, order):
+        """x + t v, in the form of x."""
+        leaves, restore = split(x)
+        found = []
+        for leaf, direction in zip(leaves, leaves_like(x, v, self.name)):
+            leaf, direction = input_leaf(leaf, self.name), input_leaf(direction, self.name)
+            if np.shape(leaf) != np.shape(direction):
+                raise ValueError(
+                    f"{self.name}: the direction has shape {np.shape(direction)}, expected the argument's shape "
+                    f"{np.shape(leaf)}"
+                )
+            zeros = [np.zeros_like(leaf) for _ in range(order - 1)]
+            found.append(Series([_own(a) for a in [leaf, direction, *zeros][: order + 1]]))
+        return restore(found)
+
+    def _coefficients(self, leaf: Any, maker: Maker):
+        """Coefficients of a result, along the first axis."""
+        if isinstance(leaf, (list, tuple)):
+            leaf = maker.array(leaf)
+        if isinstance(leaf, Series):
+            return np.stack(leaf.c)
+        if not var.is_var(leaf):
+            leaf = np.asarray(leaf)
+            if leaf.dtype.kind not in "biufc":
+                raise TypeError(f"{self.name}: the function returned {leaf[()]!r}, which is no number and no array")
+            leaf = leaf if leaf.dtype.kind in "fc" else leaf.astype(float)
+        return np.stack([leaf, *[np.zeros_like(leaf)] * maker.order])
+
+
+def _own(x):
+    return np.copy(x) if np.ndim(x) else x
