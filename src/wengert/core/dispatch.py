@@ -17,6 +17,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.core import levels, var
+from wengert.core.flat import Flat
 from wengert.errors import ComplexValueError, NonSmoothError, TracedValueError, UnsupportedFunctionError
 
 #: functions that make arrays, by the NumPy function they replace (filled by `wengert.numpy`)
@@ -423,10 +424,12 @@ def _rearranged(level, row, args, lowered, kwargs, operands, y):
 
 def _numbered(value, start):
     """Integers from `start` on in the shape and with the strides of an array: order="A" and "K" look at those."""
+    if not value.size:
+        return np.zeros(value.shape, dtype=np.intp)
     size = value.itemsize
     low, high = np.lib.array_utils.byte_bounds(value)
     strides = [stride // size * np.dtype(np.intp).itemsize for stride in value.strides]
-    first = -sum((n - 1) * stride for n, stride in zip(value.shape, strides) if stride < 0 and n > 0)
+    first = -sum((n - 1) * stride for n, stride in zip(value.shape, strides) if stride < 0)
     memory = np.zeros((high - low) // size + 1, dtype=np.intp)
     numbers = np.ndarray(value.shape, np.intp, memory, first, strides)
     numbers[...] = np.arange(start, start + value.size).reshape(value.shape)
@@ -593,7 +596,7 @@ METHODS = {
     name: getattr(np, name)
     for name in (
         "sum mean prod max min cumsum cumprod var std ptp ravel squeeze swapaxes repeat take dot trace "
-        "diagonal round argmax argmin argsort any all nonzero searchsorted conjugate argpartition"
+        "diagonal round argmax argmin argsort any all nonzero searchsorted conjugate argpartition put"
     ).split()
     if hasattr(np.ndarray, name)  # NumPy 2 has no method ptp
 }
@@ -610,7 +613,7 @@ WAYS_OUT = frozenset(
 
 
 #: methods that change the array: of a copy that would be lost
-_IN_PLACE = frozenset("sort partition put resize byteswap setfield setflags".split())
+_IN_PLACE = frozenset("resize byteswap setfield setflags".split())
 
 
 def array_attribute(x, name):
@@ -661,6 +664,8 @@ def scalar_attribute(x, name):
         return getattr(value, name)
     if name == "imag":
         return np.float64(0.0)
+    if name == "flat":
+        return Flat(np.copy(x))
     if name == "mT":
         return getattr(value, name)
     if name.startswith("__") or not hasattr(value, name):
@@ -743,6 +748,16 @@ def _fill(x, value):
     x[...] = value
 
 
+def _sort(x, axis=-1, kind=None, order=None, *, stable=None):
+    kwargs = {"kind": kind, "order": order, "stable": stable}
+    x[...] = function(np.sort, (x, axis), {name: option for name, option in kwargs.items() if option is not None})
+
+
+def _partition(x, kth, axis=-1, kind="introselect", order=None):
+    kwargs = {"kind": kind} if order is None else {"kind": kind, "order": order}
+    x[...] = function(np.partition, (x, kth, axis), kwargs)
+
+
 def _item(x, *index):
     if not var.is_traced(x) or var.is_passive(x):
         return observed(x).item(*index)
@@ -776,6 +791,8 @@ _ARRAY_METHODS = {
     "compress": _compress,
     "fill": _fill,
     "item": _item,
+    "partition": _partition,
+    "sort": _sort,
     "tolist": _tolist,
     "view": _view,
 }

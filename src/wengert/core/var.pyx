@@ -1147,6 +1147,14 @@ cdef class ArrayVar:
         return array_var(self.buffer, <cnp.ndarray>(<object>self.v).T)
 
     @property
+    def flat(self):
+        return dispatch.Flat(as_array(self) if self.scalar else self)
+
+    @flat.setter
+    def flat(self, value):
+        self.flat[...] = value
+
+    @property
     def real(self):
         return part(self, "real") if cnp.PyArray_ISCOMPLEX(self.v) else self
 
@@ -1330,6 +1338,8 @@ cdef object get_item(ArrayVar x, object key):
     cdef cnp.ndarray view
     cdef Py_ssize_t offset
     cdef Node node
+    if x.scalar:
+        return x if key is Ellipsis or (type(key) is tuple and len(key) == 0) else as_array(x)[key]
     if is_basic(key):
         y = x.v[key]
         if type(y) is ndarray:
