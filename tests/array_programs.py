@@ -704,4 +704,5 @@ def copies_in_an_order(x):
     a = np.array(m, order="F")
     b = np.asarray(m.T, order="C")
     b[0] *= x
-    return a.T.ravel(order="K") * b.ravel(order="K") + a.ravel(order="K") * np.array([x, x * x], order="F").ravel("K")
+    c = np.array([x, x * x], order="F")
+    return a.T.ravel(order="K") * b.ravel(order="K") + a.ravel(order="K") * c.ravel("K")
