@@ -7,18 +7,21 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 python=${PYTHON:-python}
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
-cp -R "$here/src" "$here/tests" "$here/docs" "$here/examples" "$here"/pyproject.toml "$here"/setup.cfg "$here"/README.md "$here"/LICENSE "$build"
-find "$build/src" -name '*.so' -delete
-cd "$build"
+cp -R "$here"/. "$build"/tree
+find "$build/tree/src" -name '*.so' -delete
+cd "$build/tree"
 [ $# -gt 0 ] || set -- tests/test_recording.py tests/test_inplace.py tests/test_forward.py tests/test_nesting.py \
     tests/test_operands.py tests/test_second.py tests/test_random_programs.py tests/test_replay.py tests/test_machine.py
 
 flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1'
-CFLAGS="$flags" LDFLAGS="$flags" "$python" -c 'from setuptools import setup; setup()' -q build_ext --inplace
+CFLAGS="$flags" LDFLAGS="$flags" "$python" -m pip install --quiet --no-deps --target "$build/site" .
 
 # Python's own allocator hides its blocks from the sanitizer, and what Python keeps until its end is no leak.
-CC=${CC:-cc}
-PYTHONPATH=src PYTHONMALLOC=malloc OPENBLAS_NUM_THREADS=1 \
+preload=
+for library in asan ubsan stdc++; do
+    preload="$preload $(${CC:-cc} -print-file-name=lib$library.so)"
+done
+PYTHONPATH="$build/site" PYTHONMALLOC=malloc OPENBLAS_NUM_THREADS=1 \
     ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-    LD_PRELOAD="$($CC -print-file-name=libasan.so) $($CC -print-file-name=libubsan.so) $($CC -print-file-name=libstdc++.so)" \
+    LD_PRELOAD="$preload" \
     "$python" -m pytest -q -p no:cacheprovider "$@"

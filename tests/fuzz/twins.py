@@ -275,7 +275,9 @@ def on_real(fun):
 
 def var(z, axis=None, dtype=None, out=None, ddof=0, keepdims=False, correction=None, **kwargs):
     ddof = ddof if correction is None else correction
-    mean = noise.perturb(np.mean(z, axis=axis, keepdims=True) + 0j)  # of equal numbers it may not be that number
+    mean = np.mean(z, axis=axis, keepdims=True)
+    if noise.size:  # rounded, the mean of equal numbers is not that number, and distances have a sum that is not 0
+        mean = np.real(noise.perturb(mean + 0j))
     centred = z - mean
     count = np.size(z) / max(np.size(np.mean(z, axis=axis)), 1)
     return np.asarray(np.sum(centred * centred, axis=axis, keepdims=keepdims) / (count - ddof))[()]
