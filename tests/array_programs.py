@@ -653,7 +653,7 @@ def constants_changed_afterwards(x):
     return u * z[0] * e + z[1]
 
 
-# ---------------------------------------------------------------------------------- methods that write, numbers as arrays
+# ---------------------------------------------------------------------------------- methods that write
 
 
 @program

@@ -854,6 +854,17 @@ def test_writing_where_numpy_refuses_is_refused():
             wg.vjp(f, np.ones((3, 3)))
 
 
+def test_writing_one_element_where_numpy_refuses_is_refused():
+    def f(x):
+        y = np.diagonal(np.outer(x, x))
+        y[1] = x[0]
+        return y
+
+    for differentiate in (lambda f, x: f(x), wg.vjp, wg.record, lambda f, x: wg.jvp(f, x, x)):
+        with pytest.raises(ValueError, match="read-only"):
+            differentiate(f, np.ones(3))
+
+
 def test_a_table_that_is_not_sorted_has_no_derivative():
     f = lambda x, points: np.interp(x, np.array(points), np.array([1.0, 2.0, 4.0]))
     with pytest.raises(UnsupportedFunctionError, match=r"numpy\.interp has a derivative at increasing points only"):

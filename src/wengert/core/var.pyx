@@ -990,7 +990,8 @@ cdef class ArrayVar:
         cdef ScalarVar s
         cdef Tape tape
         cdef char *place
-        if PyLong_CheckExact(key) and cnp.PyArray_NDIM(self.v) == 1 and is_double(self.v):
+        if (PyLong_CheckExact(key) and cnp.PyArray_NDIM(self.v) == 1 and is_double(self.v)
+                and cnp.PyArray_ISWRITEABLE(self.v)):
             i = element(self.v, PyLong_AsSsize_t(key))
             place = <char *>cnp.PyArray_DATA(self.v) + i * cnp.PyArray_STRIDE(self.v, 0)
             if type(value) is ScalarVar:
