@@ -651,3 +651,58 @@ def constants_changed_afterwards(x):
     e = d @ x
     d *= 5
     return u * z[0] * e + z[1]
+
+
+# ---------------------------------------------------------------------------------- methods that write
+
+
+@program
+def methods_that_write_in_place(x):
+    a = np.concatenate([x * x, x])
+    a.sort()
+    a[::-1].sort()
+    m = a.reshape(2, 3)
+    m.sort(axis=0)
+    m.put([0, 4], x[:2] * x[2])
+    m[1].partition(1)
+    return m * x
+
+
+@program
+def elements_of_flat_arrays(x):
+    m = np.outer(x, x)
+    m.T.flat[1] = x[0] ** 3
+    m.flat[[0, -1]] *= x[:2]
+    m.flat[2:8:2] = [x[1], 5.0]
+    n = x.reshape(3, 1) * x
+    n.flat = x**2
+    return m * n * sum(m.flat) + m.flat[4]
+
+
+@program
+def a_number_summed(x):
+    a = x[1:2].reshape(())
+    return np.exp(a.sum() * x) + np.sum(x[0])
+
+
+@program
+def a_number_indexed_by_an_ellipsis(x):
+    a = x[0][...]
+    return np.concatenate([np.ravel(a) ** 2, x[1][None] * x[2][..., None]])
+
+
+@program
+def nothing_written_backwards(x):
+    m = np.asfortranarray(x[None] * x)
+    m[:-1, ::-1] -= 1.0
+    return m**2 + np.sum(m[1:, ::-1])
+
+
+@program
+def copies_in_an_order(x):
+    m = np.outer(x, x[:2])
+    a = np.array(m, order="F")
+    b = np.asarray(m.T, order="C")
+    b[0] *= x
+    c = np.array([x, x * x], order="F")
+    return a.T.ravel(order="K") * b.ravel(order="K") + a.ravel(order="K") * c.ravel("K")

@@ -616,9 +616,16 @@ METHODS = {
     "any and all": lambda x: x * (1 if x.any() else 2) * (3 if (x > -10).all() else 4),
     "searchsorted": lambda x: x[0] * np.sort(x[1]).searchsorted(x[2]),
     "fill": lambda x: filled(x),
+    "sort": lambda x: stored(x, lambda y: y.sort()) + stored(x, lambda y: y.sort(0, kind="stable")),
+    "partition": lambda x: stored(x, lambda y: y.partition(2)) + stored(x, lambda y: y.partition([0, 1], axis=0)),
+    "method put": lambda x: stored(x, lambda y: y.put([0, 17, -2], x[1, 1:] ** 2, mode="clip")),
+    "flat stored": lambda x: stored(x, lambda y: setattr(y, "flat", x[1] ** 2)),
+    "flat slice stored": lambda x: stored(x, lambda y: y.flat.__setitem__(slice(1, 9, 3), x[0, :2] ** 2)),
+    "flat element stored": lambda x: stored(x, lambda y: y.flat.__setitem__(-3, x[0, 0] ** 2)),
+    "flat mask stored": lambda x: stored(x, lambda y: y.flat.__setitem__(np.arange(12) % 5 == 0, x[0, 0])),
     "tolist": lambda x: sum(x[1].tolist()),
     "iteration": lambda x: sum(row[1] * row.sum() for row in x),
-    "flat": lambda x: sum(v * v for v in x.ravel()),
+    "flat": lambda x: sum(v * v for v in x.flat) * x.flat[3] + x.flat[2:5] * x.flat[[7, 0, -1]] + len(x.flat),
     "abs and -": lambda x: abs(-x) + (+x),
     "divmod": lambda x: divmod(x, 0.7)[1] * divmod(5.0, x)[1],
     "ufunc.reduce": lambda x: np.add.reduce(x) * np.multiply.reduce(x, axis=0) + np.maximum.reduce(x, axis=0),
@@ -828,6 +835,17 @@ def test_writing_where_numpy_refuses_is_refused():
             f(np.ones((3, 3)))
         with pytest.raises(ValueError, match="read-only"):
             wg.vjp(f, np.ones((3, 3)))
+
+
+def test_writing_one_element_where_numpy_refuses_is_refused():
+    def f(x):
+        y = np.diagonal(np.outer(x, x))
+        y[1] = x[0]
+        return y
+
+    for differentiate in (lambda f, x: f(x), wg.vjp, wg.record, lambda f, x: wg.jvp(f, x, x)):
+        with pytest.raises(ValueError, match="read-only"):
+            differentiate(f, np.ones(3))
 
 
 def test_a_table_that_is_not_sorted_has_no_derivative():

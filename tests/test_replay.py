@@ -324,6 +324,48 @@ def test_a_slope_that_is_a_number_everywhere_is_an_array():
     spec.check(program.hessian())
 
 
+def _single_precision_in_a_double_array(x):
+    y = x.astype(np.float32)
+    F = np.zeros(3)
+    F[0] = y[0] * y[1]
+    F[1] = y[2] ** 2 + 0.5 * F[0]
+    return F
+
+
+def _numbers_of_single_precision_stacked_with_others(x):
+    y = x.astype(np.float32)
+    F = np.zeros(3)
+    for i in range(3):
+        F[i] = y[i] * y[i - 1] + 0.5 * F[i - 1]
+    return np.sin(F) + np.diff(F)[0]
+
+
+def _single_and_double_precision_concatenated(x):
+    y = x.astype(np.float32) * 2
+    return np.concatenate([y, y * np.ones(3), y, [np.sum(y) * 1.5]])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "f",
+    [
+        _single_precision_in_a_double_array,
+        _numbers_of_single_precision_stacked_with_others,
+        _single_and_double_precision_concatenated,
+    ],
+)
+def test_tangents_and_adjoints_have_the_precision_of_their_values(f, dtype):
+    x = np.array([0.9, -1.1, 1.2], dtype=dtype)
+    program = wg.record(f, x)
+    J = wg.jacobian(f, x)
+    for found in (
+        program.jacobian()(x),
+        [program.vjp()(x, e)[1] for e in np.eye(len(J))],
+        np.transpose([program.jvp()(x, e.astype(dtype))[1] for e in np.eye(3)]),
+    ):
+        np.testing.assert_allclose(found, J, rtol=1e-6, atol=1e-6)
+
+
 # ---------------------------------------------------------------------------------------------- random programs
 
 

@@ -160,19 +160,25 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndm
             return result
         return _dispatch.clean(result)
     if _var.is_var(object):
-        result = _var.as_array(object) if copy or _var.is_scalar(object) else object
+        result = _copied(object, order) if copy or _var.is_scalar(object) else object
     else:
         result = _dispatch.stacked(object)
     if dtype is not None and _np.dtype(dtype) != result.dtype:
         result = result.astype(dtype)
+    if order in ("C", "F") and not getattr(result.flags, f"{order.lower()}_contiguous"):
+        result = _copied(result, order)
     if _np.ndim(result) < ndmin:
         result = _np.reshape(result, (1,) * (ndmin - _np.ndim(result)) + _np.shape(result))
     return result
 
 
+def _copied(x, order):
+    return _dispatch.function(_np.copy, (x,), {"order": order or "K"})
+
+
 def asarray(a, dtype=None, order=None, *, device=None, copy=None, like=None):
     """``numpy.asarray``, whose argument may hold traced values; an array is returned as it is."""
-    if _var.is_var(a) and not _var.is_scalar(a) and not copy and dtype in (None, a.dtype):
+    if _var.is_var(a) and not _var.is_scalar(a) and not copy and dtype in (None, a.dtype) and order in (None, "K", "A"):
         return a
     return array(a, dtype, copy=copy, order=order or "K")
 

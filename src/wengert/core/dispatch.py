@@ -462,10 +462,12 @@ def _rearranged(level, row, args, lowered, kwargs, operands, y):
 
 def _numbered(value, start):
     """Integers from `start` on in the shape and with the strides of an array: order="A" and "K" look at those."""
+    if not value.size:
+        return np.zeros(value.shape, dtype=np.intp)
     size = value.itemsize
     low, high = np.lib.array_utils.byte_bounds(value)
     strides = [stride // size * np.dtype(np.intp).itemsize for stride in value.strides]
-    first = -sum((n - 1) * stride for n, stride in zip(value.shape, strides) if stride < 0 and n > 0)
+    first = -sum((n - 1) * stride for n, stride in zip(value.shape, strides) if stride < 0)
     memory = np.zeros((high - low) // size + 1, dtype=np.intp)
     numbers = np.ndarray(value.shape, np.intp, memory, first, strides)
     numbers[...] = np.arange(start, start + value.size).reshape(value.shape)
@@ -710,6 +712,8 @@ def scalar_attribute(x, name):
         return getattr(value, name)
     if name == "imag":
         return np.float64(0.0)
+    if name == "flat":
+        return flat.Flat(np.copy(x))
     if name == "mT":
         return getattr(value, name)
     if name.startswith("__") or not hasattr(value, name):
@@ -795,14 +799,6 @@ def _choose(x, *choices, out=None, mode="raise"):
     return function(np.choose, (x, choices), {"out": out, "mode": mode})
 
 
-def _sort(x, axis=-1, kind=None, order=None, *, stable=None):
-    x[...] = function(np.sort, (x, axis), {"kind": kind})
-
-
-def _partition(x, kth, axis=-1, kind="introselect", order=None):
-    x[...] = function(np.partition, (x, kth, axis), {"kind": kind})
-
-
 def _put(x, indices, values, mode="raise"):
     function(np.put, (x, indices, values), {"mode": mode})
 
@@ -814,6 +810,16 @@ def _to_device(x, device, *, stream=None):
 
 def _fill(x, value):
     x[...] = value
+
+
+def _sort(x, axis=-1, kind=None, order=None, *, stable=None):
+    kwargs = {"kind": kind, "order": order, "stable": stable}
+    x[...] = function(np.sort, (x, axis), {name: option for name, option in kwargs.items() if option is not None})
+
+
+def _partition(x, kth, axis=-1, kind="introselect", order=None):
+    kwargs = {"kind": kind} if order is None else {"kind": kind, "order": order}
+    x[...] = function(np.partition, (x, kth, axis), kwargs)
 
 
 def _item(x, *index):

@@ -1027,7 +1027,8 @@ cdef class ArrayVar:
         cdef ScalarVar s
         cdef Tape tape
         cdef char *place
-        if PyLong_CheckExact(key) and cnp.PyArray_NDIM(self.v) == 1 and is_double(self.v):
+        if (PyLong_CheckExact(key) and cnp.PyArray_NDIM(self.v) == 1 and is_double(self.v)
+                and cnp.PyArray_ISWRITEABLE(self.v)):
             i = element(self.v, PyLong_AsSsize_t(key))
             place = <char *>cnp.PyArray_DATA(self.v) + i * cnp.PyArray_STRIDE(self.v, 0)
             if type(value) is ScalarVar:
@@ -1184,7 +1185,7 @@ cdef class ArrayVar:
 
     @property
     def flat(self):
-        return dispatch.flat.Flat(self)
+        return dispatch.flat.Flat(as_array(self) if self.scalar else self)
 
     @flat.setter
     def flat(self, value):
@@ -1382,6 +1383,8 @@ cdef object get_item(ArrayVar x, object key):
     cdef cnp.ndarray view
     cdef Py_ssize_t offset
     cdef Node node
+    if x.scalar:
+        return x if key is Ellipsis or (type(key) is tuple and len(key) == 0) else as_array(x)[key]
     if is_basic(key):
         y = x.v[key]
         if type(y) is ndarray:

@@ -322,7 +322,7 @@ cdef class Definitions:
         elif node.kind == NodeKind.ELEMENTWISE:
             self.define(node.out, node.y, self.quiet(self.elementwise(node)))
         elif node.kind == NodeKind.SUM:
-            self.of_slot[i] = self.quiet(emit(self.code, SUM, self.read(node.abuf, node.a), -1, -1, SCALAR))
+            self.of_slot[i] = self.quiet(self.sum(self.read(node.abuf, node.a), node.a))
         elif node.kind == NodeKind.GUARD:
             self.guard(node)
         elif node.kind == NodeKind.GATHER:
@@ -330,6 +330,13 @@ cdef class Definitions:
         else:
             self.result(node, i, self.called(node))
         return 0
+
+    cdef int32_t sum(self, int32_t value, cnp.ndarray view) except -1:
+        if self.code.kinds[value] <= FLAG:          # a number as an array
+            if cnp.PyArray_SIZE(view) == 1:
+                return value
+            value = self.filled((<object>view).dtype, (<object>view).shape, value)
+        return emit(self.code, SUM, value, -1, -1, SCALAR)
 
     cdef int result(self, Node node, Py_ssize_t i, int32_t value) except -1:
         value = self.quiet(value)

@@ -161,6 +161,16 @@ cdef class Sweep:
             return g
         return self.placed(-1, whole_view(self.code.types[kind]), g, kind)
 
+    cdef int32_t as_precise(self, int32_t g, int32_t v) except -1:
+        """A tangent or adjoint in the precision of its value; of a number, a number."""
+        cdef int32_t kind = self.code.kinds[v], given = self.code.kinds[g]
+        if kind == given or (self.code.types[kind][0] == self.code.types[given][0] and (kind > FLAG or given <= FLAG)):
+            return g
+        if kind > FLAG:
+            return self.laid_out(g, v)
+        kind = self.code.type_of((self.code.types[kind][0], (1,), None))
+        return emit(self.code, LOAD, self.placed(-1, whole_view(self.code.types[kind]), g, kind), 0, -1, SCALAR)
+
     cdef int32_t select(self, int32_t mask, int32_t b, int32_t c, int32_t kind) except -1:
         if self.code.kinds[mask] == FLAG and self.code.kinds[b] == SCALAR and self.code.kinds[c] == SCALAR:
             kind = SCALAR
@@ -224,6 +234,7 @@ cdef class Reverse(Sweep):
         """Add to the adjoint of a value."""
         if not self.active[v]:
             return 0
+        g = self.as_precise(g, v)
         if self.exact and v in self.elements:
             self.adjoint(v)
         if self.found[v] >= 0:
@@ -436,9 +447,11 @@ cdef class Forward(Sweep):
     def sweep(self):
         """Carry the tangents from the operands to the results, first instruction first."""
         cdef Py_ssize_t i
+        cdef int32_t t
         for i in range(self.size):
             if self.active[i] and self.found[i] < 0:
-                self.found[i] = self.push(<int32_t>i)
+                t = self.push(<int32_t>i)
+                self.found[i] = t if t < 0 else self.as_precise(t, <int32_t>i)
 
     cdef int32_t plus(self, int32_t s, int32_t t, int32_t kind) except -2:
         """The sum of two tangents, either of which may be zero."""

@@ -66,7 +66,7 @@ def _polydiv(u, v):
         rest = np.concatenate([rest[:k], rest[k : k + n] - factor * v, rest[k + n :]])
     while np.allclose(rest[0], 0, rtol=1e-14) and len(rest) > 1:
         rest = rest[1:]
-    return np.stack(quotient) if quotient else np.zeros(1, rest.dtype), rest
+    return np.stack(quotient) if quotient else np.zeros_like(rest[:1]), rest
 
 
 def _polyder(p, m=1):

@@ -1,0 +1,81 @@
+"""``python -m tests.fuzz --programs N --seed S``: compare N random programs; exit status 1 where one fails."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import faulthandler
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+
+from fuzz import programs, table
+from fuzz.check import Failure, check
+
+
+def fails_alike(kind, second):
+    def fails(program):
+        try:
+            check(program, second)
+        except Failure as failure:
+            return failure.kind == kind
+        return False
+
+    return fails
+
+
+def failure_of(program, second):
+    try:
+        check(program, second)
+    except Failure as failure:
+        return failure
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--programs", type=int, default=1000, metavar="N", help="how many to draw")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="which ones")
+    parser.add_argument("--first", type=int, default=0, metavar="I", help="number of the first, to repeat a failure")
+    parser.add_argument("--second", type=int, default=2, metavar="K", help="second derivatives of every K-th program")
+    parser.add_argument("--whole", action="store_true", help="print failing programs as drawn, not shrunk")
+    options = parser.parse_args()
+
+    faulthandler.enable()
+    start = time.perf_counter()
+    hits, results = collections.Counter(), collections.Counter()
+    failures = []
+    for index in range(options.first, options.first + options.programs):
+        program = programs.draw(options.seed, index)
+        hits.update(program.hits)
+        second = index % options.second == 0
+        try:
+            report = check(program, second)
+        except Failure as failure:
+            failures.append((index, failure))
+            print(f"\n---- seed {options.seed}, program {index}: {failure}\n")
+            fails = fails_alike(failure.kind, second)
+            shrunk = program if options.whole else programs.shrunk(program, fails)
+            print(f"{shrunk.text()}\n# {failure_of(shrunk, second)}", flush=True)
+            continue
+        results[report.skipped or ("scaled" if report.scaled else "sharp")] += 1
+        if not report.skipped:
+            results["replay met another branch"] += not report.moved
+            if second:
+                results[f"second order: {report.second}"] += 1
+
+    print(f"\n{options.programs} programs of seed {options.seed} in {time.perf_counter() - start:.0f} s")
+    print(f"{len(failures)} failures: {[index for index, _ in failures]}")
+    for name, count in sorted(results.items()):
+        print(f"  {count:7} {name}")
+    wanted = [*sorted(table.rows_to_draw()), *(f"form: {name}" for name in table.FORMS)]
+    print("hits:")
+    for name in wanted:
+        print(f"  {hits[name]:7} {name}")
+    return bool(failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
