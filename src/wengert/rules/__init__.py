@@ -11,6 +11,7 @@ from wengert.rules import (  # noqa: F401
     complexes,
     composed,
     constant,
+    distributions,
     elementwise,
     factors,
     linalg,
@@ -21,4 +22,5 @@ from wengert.rules import (  # noqa: F401
     special,
     spectra,
     tables,
+    transcendental,
 )
