@@ -2,6 +2,10 @@
 
 from collections import deque
 
+import numpy as np
+
+import wengert as wg
+from benchmarks import measure, workloads
 from wengert.checkpointing.schedule import binomial, plan
 
 MANY = 1_000_000
@@ -41,3 +45,39 @@ class Plans:
         return self.plan(case).factor
 
     track_factor.unit = "steps run / steps"
+
+
+class ReactionDiffusion:
+    """2000 steps on 64 x 64 cells: the gradient in the initial state."""
+
+    params = [["6MB", "50MB", "2GB"]]
+    param_names = ["memory"]
+
+    @staticmethod
+    def step(u):
+        p = np.zeros((66, 66))
+        p[1:-1, 1:-1] = u
+        laplacian = p[2:, 1:-1] + p[:-2, 1:-1] + p[1:-1, 2:] + p[1:-1, :-2] - 4 * u
+        return u + 0.1 * laplacian + 0.01 * u * (1 - u)
+
+    def setup(self, memory):
+        y, x = np.mgrid[0:64, 0:64] / 64
+        self.u = np.exp(-((x - 0.4) ** 2 + (y - 0.5) ** 2) / 0.02)
+        self.gradient = wg.grad(self.run)
+        direction = np.sin(7 * x + 11 * y)
+        slope = wg.jvp(self.run, self.u, direction, args=(memory, 50))[1]
+        workloads.check(np.sum(self.gradient(self.u, memory, 50) * direction), slope, rtol=1e-10)
+
+    def run(self, u, memory, steps=2000):
+        return np.sum(wg.loop(self.step, u, steps, memory=memory) ** 2)
+
+    def time_function(self, memory):
+        self.run(self.u, memory)
+
+    def time_gradient(self, memory):
+        self.gradient(self.u, memory)
+
+    def track_ratio(self, memory):
+        return measure.alternate(lambda: self.run(self.u, memory), lambda: self.gradient(self.u, memory)).ratio
+
+    track_ratio.unit = "gradient / f"

@@ -18,7 +18,7 @@ import numpy as np
 from wengert.rules.composed import scatter_add
 from wengert.rules.factors import cholesky_adjoint, packed_qr
 from wengert.rules.linalg import packed_slogdet, solution
-from wengert.rules.spectra import packed_eigh, packed_lstsq, packed_svd, pseudo_inverse
+from wengert.rules.spectra import packed_eig, packed_eigh, packed_lstsq, packed_svd, pseudo_inverse
 
 inf, nan = np.inf, np.nan
 
@@ -583,6 +583,13 @@ REDUCTIONS = [
     call(np.diff, arr(5, 3), label="twice", n=2, axis=0),
 ]
 
+HOLEY = [[1.0, nan, 3.0, 2.5], [2.0, -1.5, 4.0, 0.3]]
+
+QUANTILE_METHODS = (
+    "inverted_cdf averaged_inverted_cdf closest_observation interpolated_inverted_cdf hazen weibull linear "
+    "median_unbiased normal_unbiased lower higher midpoint nearest"
+).split()
+
 PIECES = [
     call(np.clip, arr(3, 4), -0.5, 1.0, label="scalars"),
     call(np.clip, arr(3, 4), arr(4, low=-1.5, high=-0.5), arr(3, 1, low=0.5, high=1.5), label="bounds"),
@@ -667,6 +674,21 @@ JOINS = [
     call(np.quantile, arr(5), np.array([[0.0, 0.5], [0.26, 0.9]]), label="matrix"),
     call(np.percentile, arr(3, 5), [5, 50, 95], label="axis", axis=1),
     call(np.percentile, arr(7), 37.5),
+    *(
+        call(np.quantile, arr(3, 5), [0.0, 0.31, 0.85], label=method, axis=1, method=method)
+        for method in QUANTILE_METHODS
+    ),
+    *(
+        call(np.nanquantile, val(HOLEY), [0.31, 0.85], label=method, axis=1, method=method)
+        for method in QUANTILE_METHODS
+    ),
+    call(np.nanpercentile, val([[1.0, nan, 3.0], [nan, -1.5, 4.0]]), 30, label="all"),
+    call(np.nanpercentile, arr(2, 3, 4), [30, 60], label="axes", axis=(0, 2), keepdims=True),
+    call(np.nanmedian, val([[1.0, nan, 3.0], [nan, -1.5, 4.0]]), label="axis", axis=0),
+    call(np.nanmedian, val([[1.0, nan, 3.0], [0.2, -1.5, 4.0]]), label="all"),
+    call(np.partition, arr(3, 9), 4),
+    call(np.partition, arr(9, 3), [2, 5], label="axis", axis=0),
+    call(np.partition, arr(3, 4), 5, None, label="flat"),
     call(np.pad, arr(3, 4), ((1, 0), (2, 1)), label="zeros"),
     call(np.pad, arr(3, 4), 1, label="constant", constant_values=7.0),
     *(call(np.pad, arr(3, 4), 2, label=mode, mode=mode) for mode in ("edge", "wrap", "reflect", "symmetric")),
@@ -708,6 +730,10 @@ INNERS = [((), (2, 3)), ((3,), (3,)), ((2, 3), (4, 3)), ((5, 2, 3), (3,)), ((2, 
 
 def on_pairs(fun, shapes, label="", **kwargs):
     return [call(fun, arr(*a), arr(*b), label=f"{label}{a}{b}".replace(" ", ""), **kwargs) for a, b in shapes]
+
+
+def with_real_eigenvalues(n, seed=0):
+    return np.diag(2 * np.arange(1.0, 1 + n)) + np.random.default_rng(seed).uniform(-0.4, 0.4, (n, n))
 
 
 def positive_definite(n, seed=0):
@@ -795,6 +821,10 @@ LINALG = [
     call(np.linalg.det, arr(2, 3, 3), label="batch"),
     call(np.linalg.det, val([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 0.0, 1.0]]), label="singular"),
     call(np.linalg.det, val([[[1.0, 2.0], [2.0, 4.0]], [[1.0, 0.5], [0.0, 2.0]]]), label="batch-singular"),
+    call(packed_eig, val(with_real_eigenvalues(4, 3))),
+    call(packed_eig, val([with_real_eigenvalues(3, 1), with_real_eigenvalues(3, 2)]), label="batch"),
+    call(np.linalg.eigvals, val(with_real_eigenvalues(4))),
+    call(np.linalg.eigvals, val([with_real_eigenvalues(3, 1), with_real_eigenvalues(3, 2)]), label="batch"),
     call(packed_slogdet, arr(4, 4)),
     call(packed_slogdet, arr(2, 3, 3), label="batch"),
     call(solution, val(positive_definite(3)), arr(3, 2)),
@@ -881,6 +911,19 @@ SYMMETRIC = [
     call(packed_eigh, val([positive_definite(4, 1), positive_definite(4, 2)]), "U", label="batch"),
 ]
 
+
+def doubled_sum(x):
+    return np.sum(x * x)
+
+
+def cumulated(x):
+    return np.cumsum(x * x)
+
+
+def cubed(x):
+    return x**3
+
+
 AT_LEAST = (np.atleast_1d, np.atleast_2d, np.atleast_3d)
 
 #: calls of functions that are written in terms of others
@@ -897,6 +940,22 @@ COMPOSED = [
     call(np.select, [np.array([True, False, False]), np.array([True, True, False])], [arr(3), arr(3)], 7.0),
     call(np.polyval, arr(4), arr(2, 3)),
     call(np.polyval, arr(4), arr(), label="0d"),
+    call(np.polyadd, arr(4), arr(2)),
+    call(np.polysub, arr(2), arr(4)),
+    call(np.polymul, arr(4), arr(3)),
+    call(np.polydiv, arr(6), val([2.0, 0.7, -1.3])),
+    call(np.polydiv, arr(2), arr(3), label="short"),
+    call(np.polyder, arr(5)),
+    call(np.polyder, arr(5), 3, label="third"),
+    call(np.polyint, arr(4)),
+    call(np.polyint, arr(4), 2, [0.3, 0.7], label="constants"),
+    call(np.polyint, arr(4), 2, 0.3, label="constant"),
+    call(np.poly, arr(4)),
+    call(np.vander, arr(4)),
+    call(np.vander, arr(4), 6, label="increasing", increasing=True),
+    call(np.polyfit, arr(7), arr(7), 2),
+    call(np.polyfit, arr(7), arr(7, 2), 3, label="weights", w=val([1.0, 2.0, 0.5, 1.5, 1.0, 0.7, 1.1]).values),
+    call(np.polyfit, arr(7), arr(7), 1, None, False, arr(7, low=0.5), True, label="cov"),
     call(np.nan_to_num, val([1.0, nan, inf, -inf, 2.0]), label=""),
     call(np.nan_to_num, val([1.0, nan, inf, 2.0]), label="given", nan=7.0, posinf=8.0),
     call(np.trapezoid, arr(3, 5), label="dx", dx=0.3),
@@ -907,6 +966,7 @@ COMPOSED = [
     call(np.linalg.tensorsolve, arr(2, 6, 3), arr(2, 3), label="axes", axes=(1,)),
     call(np.linalg.tensorinv, arr(4, 6, 8, 3)),
     call(np.linalg.tensorinv, arr(6, 2, 3), label="ind", ind=1),
+    call(np.linalg.eig, val(with_real_eigenvalues(4, 3))),
     call(np.linalg.qr, arr(4, 3)),
     call(np.linalg.qr, arr(4, 3), "r", label="r"),
     call(np.linalg.svd, arr(3, 3)),
@@ -943,6 +1003,32 @@ COMPOSED = [
     call(np.nanprod, val([[1.0, nan, 3.0], [2.0, -1.5, 4.0]])),
     call(np.nancumsum, val([[1.0, nan, 3.0], [2.0, -1.5, 4.0]]), label="axis", axis=1),
     call(np.nancumprod, val([[1.0, nan, 3.0], [2.0, -1.5, 4.0]]), label="flat"),
+    *(
+        call(fun, val(HOLEY), label=label, **kwargs)
+        for fun in (np.nanvar, np.nanstd)
+        for label, kwargs in (
+            ("all", {}),
+            ("axis", {"axis": 1, "ddof": 1}),
+            ("kept", {"axis": (0, 1), "keepdims": True}),
+        )
+    ),
+    call(np.nanvar, arr(3, 4), label="numbers", axis=0),
+    call(np.unwrap, val([0.1, 2.9, -3.0, 0.4, 5.0, -2.0])),
+    call(np.unwrap, arr(3, 5, low=-9, high=9), label="axis", axis=0, period=4.1),
+    call(np.unwrap, arr(3, 5, low=-9, high=9), 5.0, label="discont"),
+    call(np.modf, arr(3, 4)),
+    call(np.frexp, val([0.3, -5.0, 300.0, 7.0])),
+    call(np.choose, np.array([[0, 2, 1], [1, 1, 0]]), [arr(2, 3), arr(3), arr()]),
+    call(np.choose, np.array([-1, 4, 1]), [arr(3), arr(3)], label="wrap", mode="wrap"),
+    call(np.choose, np.array([-1, 4, 1]), [arr(3), arr(3)], label="clip", mode="clip"),
+    call(np.choose, np.array([1, 0, 1]), arr(2, 3), label="array"),
+    call(np.apply_along_axis, doubled_sum, 1, arr(3, 4)),
+    call(np.apply_along_axis, cumulated, 0, arr(2, 3, 4), label="lines"),
+    call(np.apply_over_axes, np.sum, arr(2, 3, 4), [0, -1]),
+    call(np.piecewise, arr(6), [np.arange(6) < 2, np.arange(6) > 3], [cumulated, 3.0, cubed]),
+    call(np.piecewise, arr(2, 3), [np.eye(2, 3) > 0], [cubed], label="else-zero"),
+    call(np.cov, arr(3, 6), label="weights", fweights=[1, 2, 1, 3, 1, 1], aweights=[0.5, 1.0, 2.0, 0.3, 1.0, 1.1]),
+    call(np.cov, arr(3, 6), label="aweights", aweights=[0.5, 1.0, 2.0, 0.3, 1.0, 1.1], ddof=0),
     call(np.divmod, arr(3, 4), arr(4, low=0.3), label="rows"),
     *(call(fun, arr(*s), label=f"{len(s)}d") for fun in AT_LEAST for s in ((), (3,), (3, 4), (2, 3, 4))),
     *(call(fun, arr(), arr(3), arr(2, 2), label="several") for fun in AT_LEAST),

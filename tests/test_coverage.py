@@ -22,20 +22,14 @@ from wengert.errors import TracedValueError, UnsupportedFunctionError
 # ---- groups
 
 #: functions that have no rule yet: an error names them
-UNSUPPORTED = {
-    f"numpy.{name}"
-    for name in (
-        "choose frexp modf partition put putmask place put_along_axis unique_all unique_counts "
-        "unique_inverse unique_values piecewise sort_complex trim_zeros unwrap nanmedian "
-        "nanpercentile nanquantile nanstd nanvar poly polyadd polyder polydiv polyfit polyint "
-        "polymul polysub roots apply_along_axis apply_over_axes row_stack vander busday_count "
-        "busday_offset is_busday require fromstring frompyfunc asmatrix bmat in1d trapz packbits "
-        "unpackbits kaiser"
-    ).split()
-} | {
-    f"numpy.linalg.{name}"
-    for name in "eigvals eig".split()
-}
+UNSUPPORTED = {"numpy.kaiser", "numpy.require"}
+UNSUPPORTED |= {f"numpy.fft.{name}" for name in vars(np.fft) if "fft" in name and "freq" not in name}
+
+#: functions that NumPy writes in others, which have rows
+THROUGH = {"numpy.row_stack", "numpy.in1d", "numpy.trapz"}
+
+#: makers of objects that hold no traced values
+MAKERS = {"numpy.frompyfunc", "numpy.fromstring", "numpy.asmatrix", "numpy.bmat"}
 
 #: functions that no array of floating numbers reaches: types, files, settings, shapes, text
 NO_OPERANDS = {
@@ -47,7 +41,7 @@ NO_OPERANDS = {
         "printoptions promote_types set_printoptions setbufsize seterr seterrcall iterable "
         "diag_indices ix_ ravel_multi_index unravel_index fromregex load save savetxt savez "
         "savez_compressed broadcast_shapes mask_indices tril_indices triu_indices mintypecode "
-        "typename get_include info show_runtime test linalg.test"
+        "typename get_include info show_runtime test linalg.test fft.test fft.fftfreq fft.rfftfreq"
     ).split()
 }
 
@@ -61,8 +55,8 @@ def public(module):
     }
 
 
-PUBLIC = {f"numpy.{name}": fun for name, fun in public(np).items()} | {
-    f"numpy.linalg.{name}": fun for name, fun in public(np.linalg).items()
+PUBLIC = {
+    f"{module.__name__}.{name}": fun for module in (np, np.linalg, np.fft) for name, fun in public(module).items()
 }
 
 
@@ -72,16 +66,60 @@ def groups_of(name, fun):
         found.append(registry.rows[fun].kind)
     elif fun in dispatch.creation:
         found.append("creation")
-    if name in UNSUPPORTED:
-        found.append("unsupported")
-    if name in NO_OPERANDS:
-        found.append("no operands")
-    return found
+    named = {"unsupported": UNSUPPORTED, "no operands": NO_OPERANDS, "through": THROUGH, "maker": MAKERS}
+    return found + [group for group, names in named.items() if name in names]
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_every_public_function_of_numpy_is_in_one_group(name):
     assert len(groups_of(name, PUBLIC[name])) == 1
+
+
+#: of functions that give floating arrays, the share without a derivative is bounded
+WITH_DERIVATIVE = {"elementwise", "linear", "structural", "view", "rearrangement", "composed", "creation", "through"}
+
+
+def test_few_functions_of_numpy_are_refused():
+    groups = [groups_of(name, fun)[0] for name, fun in PUBLIC.items() if not name.startswith("numpy.fft.")]
+    refused = groups.count("refuse") + groups.count("unsupported")
+    assert refused <= 0.08 * (refused + sum(group in WITH_DERIVATIVE for group in groups))
+
+
+#: ufuncs whose reductions have no rule
+WITHOUT_REDUCTION = set(
+    "arctan2 atan2 copysign float_power fmod heaviside ldexp nextafter power pow remainder mod divmod floor_divide "
+    "matmul vecdot matvec vecmat".split()
+)
+
+
+def test_every_ufunc_of_two_operands_has_reductions_or_is_known_not_to():
+    ufuncs = {name: f for name, f in vars(np).items() if isinstance(f, np.ufunc) and f.nin == 2 and "dd->d" in f.types}
+    for name, ufunc in ufuncs.items():
+        known = {method for method in ("reduce", "accumulate") if (ufunc, method) in registry.ufunc_methods}
+        assert known == (set() if name in WITHOUT_REDUCTION else {"reduce", "accumulate"}), name
+
+
+#: attributes of arrays that traced arrays have as slots, and those that they have not
+SLOTS = set("T mT dtype shape ndim size real imag flat".split())
+UNKNOWN = set("choose getfield to_device".split())
+
+
+def array_groups(name):
+    groups = {
+        "function": dispatch.METHODS,
+        "method": dispatch._ARRAY_METHODS,
+        "metadata": dispatch.METADATA,
+        "slot": SLOTS,
+        "way out": dispatch.WAYS_OUT - set(dispatch._ARRAY_METHODS),
+        "in place": dispatch._IN_PLACE,
+        "unknown": UNKNOWN,
+    }
+    return [group for group, names in groups.items() if name in names]
+
+
+@pytest.mark.parametrize("name", sorted(name for name in dir(np.ndarray) if not name.startswith("_")))
+def test_every_attribute_of_an_array_is_in_one_group(name):
+    assert len(array_groups(name)) == 1
 
 
 def test_every_row_has_one_word_and_what_it_needs():

@@ -71,6 +71,16 @@ def test_brusselator_finds_its_pattern_and_needs_fewer_calls_than_differences(tm
     assert_is_a_drawing(figure)
 
 
+def test_heat_assimilation_stays_within_its_budget(tmp_path):
+    figure = tmp_path / "states.png"
+    options = ["--cells", "64", "--steps", "100", "--memory", "4e6", "--iterations", "30"]
+    text = run("heat_assimilation", figure, *options)
+    predicted, measured = row(text, "memory of a gradient, MB")
+    assert measured <= predicted <= 4.0
+    assert text.count("holds") == 6 and "FAILS" not in text
+    assert_is_a_drawing(figure)
+
+
 def test_black_scholes_agrees_with_closed_forms_where_differences_do_not(tmp_path):
     figure = tmp_path / "greeks.png"
     text = run("black_scholes_greeks", figure, "--options", "50000")

@@ -8,7 +8,7 @@ import pytest
 
 import wengert as wg
 from primitive_cases import CALLS, SYMMETRIC, arr, call, positive_definite, val
-from wengert.errors import NonSmoothError, UnsupportedFunctionError
+from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunctionError
 from wengert.registry import lookup
 from wengert.rules import linalg
 from wengert.rules.factors import cholesky_adjoint
@@ -438,3 +438,37 @@ def test_a_cholesky_cotangent_by_blocks_is_that_of_the_closed_form():
     inverse = np.linalg.inv(factor)
     z = inverse.T @ (inner - np.diag(np.diag(inner)) / 2) @ inverse
     np.testing.assert_allclose(cholesky_adjoint(factor, g), (z + z.T) / 2, rtol=1e-10, atol=1e-13)
+
+
+# ---- real eigenvalues of matrices that are not symmetric
+
+LINES = np.array([[2.0, 0.3, -0.1], [0.2, 4.0, 0.5], [-0.4, 0.1, 7.0]])
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_sums_of_powers_of_eigenvalues_are_traces_of_powers(mode):
+    for power in (1, 2, 3):
+        found = wg.jacobian(lambda a: np.sum(np.linalg.eigvals(a) ** power), LINES, mode=mode)
+        wanted = power * np.linalg.matrix_power(LINES, power - 1).T
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_a_matrix_function_by_eigenvectors_has_its_derivative(mode):
+    def cube(a):
+        w, v = np.linalg.eig(a)
+        return (v * w**3) @ np.linalg.inv(v)
+
+    found, wanted = (wg.jacobian(f, LINES, mode=mode) for f in (cube, lambda a: a @ a @ a))
+    np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-11)
+    second = wg.hessian(lambda a: np.sum(cube(a)), LINES)
+    np.testing.assert_allclose(second, wg.hessian(lambda a: np.sum(a @ a @ a), LINES), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("f", [np.linalg.eigvals, lambda a: np.linalg.eig(a)[0], lambda a: np.linalg.eig(a)[1]])
+def test_complex_and_equal_eigenvalues_are_refused(f):
+    for mode in ("forward", "reverse"):
+        with pytest.raises((UnsupportedFunctionError, TracedValueError), match=r"numpy\.linalg\.eig"):
+            wg.jacobian(f, np.array([[0.0, 1.0], [-1.0, 0.2]]), mode=mode)
+        with pytest.raises(NonSmoothError, match="two of the eigenvalues are equal"):
+            wg.jacobian(f, np.eye(2), mode=mode)

@@ -629,8 +629,44 @@ METHODS = {
     "ix_": lambda x: x[np.ix_([0, 2], [1, 3])] ** 2,
     "where of one argument": lambda x: x[np.where(x > 0)] ** 2,
     "apply_along_axis": lambda x: np.apply_along_axis(np.sum, 0, x),
+    **{
+        f"{ufunc.__name__}.{method}": lambda x, ufunc=ufunc, method=method: getattr(ufunc, method)(x)
+        * np.sum(getattr(ufunc, method)(np.abs(x), axis=1) if method == "accumulate" else ufunc.reduce(x, -1))
+        for ufunc in (np.subtract, np.divide, np.logaddexp, np.logaddexp2, np.hypot, np.maximum, np.fmin, np.fmax)
+        for method in ("reduce", "accumulate")
+    },
+    "minimum.accumulate of a line": lambda x: np.minimum.accumulate(x.ravel()),
+    "subtract.reduce keepdims": lambda x: np.subtract.reduce(x, axis=1, keepdims=True) * x,
+    "logical reductions": lambda x: x * (1 + np.logical_and.reduce(x > -1)) + np.logical_or.reduce(x > 1, axis=0),
+    "put": lambda x: stored(x, np.put, [0, 5, 7], x[1, :2] * x[0, 1]),
+    "put wrap": lambda x: stored(x, np.put, [0, 17, -2], x[1, 1] ** 2, mode="wrap"),
+    "put clip": lambda x: stored(x, np.put, [0, 17, -2], x[1, 1:] ** 2, mode="clip"),
+    "place": lambda x: stored(x, np.place, x > 1, [x[1, 0] ** 2, 3.0]),
+    "place nothing": lambda x: stored(x, np.place, x > 100, [x[1, 0] ** 2, 3.0]),
+    "putmask": lambda x: stored(x, np.putmask, x > 1, x[:, 0] ** 2),
+    "putmask number": lambda x: stored(x, np.putmask, x < 1, x[0, 0] ** 2),
+    "put_along_axis": lambda x: stored(x, np.put_along_axis, np.argsort(x, axis=1)[:, :2], x[:, :2] ** 2, 1),
+    "put_along_axis flat": lambda x: stored(x, np.put_along_axis, np.array([7, 0]), x[0, :2] ** 2, None),
+    "fill_diagonal": lambda x: stored(x, np.fill_diagonal, x[1, :3] ** 2),
+    "fill_diagonal wrap": lambda x: stored(np.concatenate([x, x, x]), np.fill_diagonal, x[1] ** 2, wrap=True),
+    "fill_diagonal tall": lambda x: stored(np.concatenate([x, x, x]), np.fill_diagonal, x[1, 0]),
+    "fill_diagonal axes": lambda x: stored(np.reshape(x[:2], (2, 2, 2)), np.fill_diagonal, x[1, :2] ** 2),
+    "trim_zeros": lambda x: np.trim_zeros(np.concatenate([np.zeros(2), x[0] ** 2, np.zeros(3), x[1], np.zeros(1)])),
+    "trim_zeros front": lambda x: np.trim_zeros(np.concatenate([np.zeros(2), x[0] ** 2, np.zeros(3)]), "f"),
+    "trim_zeros back": lambda x: np.trim_zeros(np.concatenate([np.zeros(2), x[0] ** 2, np.zeros(3)]), "b"),
+    "cov weights": lambda x: np.cov(x, aweights=x[0] ** 2, fweights=[1, 2, 1, 3]),
+    "cov weights of samples": lambda x: np.cov(x, aweights=[0.5, 1.0, 2.0, 1.5], ddof=0),
+    "polyint constant": lambda x: np.polyint(x[0], k=x[1, 0]),
+    "nanstd": lambda x: np.nanstd(np.where(x > 1, np.nan, x)),
     "vectorize": lambda x: np.vectorize(lambda v: v * v)(x),
 }
+
+
+def stored(x, fun, *args, **kwargs):
+    """A copy of `x` into which a function has written."""
+    y = np.copy(x, order="C")
+    fun(y, *args, **kwargs)
+    return y * np.reshape(np.arange(1.0, 1.0 + y.size), y.shape)
 
 
 def filled(x):
@@ -640,7 +676,7 @@ def filled(x):
 
 
 #: forms that NumPy computes behind wengert's back: they raise, and say what to write instead
-REFUSED = {"apply_along_axis", "vectorize", "r_", "c_"}
+REFUSED = {"vectorize", "r_", "c_"}
 
 
 @pytest.mark.parametrize("name", METHODS)

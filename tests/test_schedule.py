@@ -257,7 +257,7 @@ def test_a_million_steps_are_counted_and_begun_at_once(slots):
         assert next(iter(schedule)) == Store(0, 0)
         return time.perf_counter() - start
 
-    assert min(begin() for _ in range(5)) < 1e-3
+    assert min(begin() for _ in range(5)) < 0.02  # a loop over all steps takes longer; measured 0.05 ms
 
 
 def test_iterating_needs_memory_for_the_slots_only():
@@ -272,7 +272,7 @@ def test_iterating_needs_memory_for_the_slots_only():
         many = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert few < 20_000
+    assert few < 100_000  # a table of all steps would take 160 kB at least; other threads take some
     assert many < 5_000 * 300
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         value_and_grad,
         vjp,
     )
+    from wengert.checkpointing.run import checkpoint, loop
     from wengert.core.levels import passive
     from wengert.debug import detect_nan, probe
     from wengert.errors import (
@@ -68,6 +69,8 @@ _HOMES = {
     "record": "api",
     "Program": "program.program",
     "clear_caches": "api",
+    "checkpoint": "checkpointing.run",
+    "loop": "checkpointing.run",
     "passive": "core.levels",
     "compare": "testing",
     "detect_nan": "debug",
@@ -87,7 +90,7 @@ _HOMES = {
 }
 
 # Modules and packages that are attributes, imported on first use.
-_MODULES = ("cuda", "errors", "implicit", "numpy", "scipy", "testing")
+_MODULES = ("checkpointing", "cuda", "errors", "implicit", "numpy", "scipy", "testing")
 
 __all__ = [
     "ComplexValueError",
@@ -102,6 +105,7 @@ __all__ = [
     "StaleProgramError",
     "TracedValueError",
     "UnsupportedFunctionError",
+    "checkpoint",
     "clear_caches",
     "compare",
     "compile",
@@ -117,6 +121,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "loop",
     "passive",
     "primitive",
     "probe",

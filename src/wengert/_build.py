@@ -55,10 +55,12 @@ class build_ext(_build_ext):
             self.extensions,
             force=self.force,
             quiet=self.verbose == 0,
+            build_dir=self.build_temp if self.cython_c_in_temp else None,
             include_path=["src"],
             compiler_directives=self.cython_directives,
         )
         sources = {ext.name: ext.sources for ext in translated}
         for ext in self.extensions:
             ext.sources = sources[ext.name]
+        self.cython_c_in_temp = 0  # they are there
         self.extensions.sort(key=lambda ext: -os.path.getsize(ext.sources[0]))  # no long one comes last, alone

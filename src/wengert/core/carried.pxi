@@ -57,6 +57,8 @@ cdef int enter(Buffer buffer, Level level, cnp.ndarray view) except -1:
     buffer.level = level
     if level.kind == FORWARD:
         give_tangents(buffer, level, view)
+    else:
+        buffer.born = level.recorder.birth
     return 0
 
 

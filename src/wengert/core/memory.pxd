@@ -22,7 +22,7 @@ cdef enum:
     REVERSE, FORWARD, NESTED            # a tape of numbers; tangents carried along; a list of operands
 
 cdef class Level:                       # which derivative a value belongs to
-    cdef PyObject *tape                 # of a tape of numbers: borrowed, NULL when the derivative has ended
+    cdef PyObject *tape                 # of a tape of numbers: it, or what records in its place; NULL when it has ended
     cdef readonly str name              # as messages print it
     cdef int kind
     cdef readonly bint live             # of the other kinds: has not ended
@@ -33,6 +33,7 @@ cdef class Level:                       # which derivative a value belongs to
     cdef readonly Py_ssize_t k          # of a forward level: directions
     cdef readonly object doubtful       # of a forward level: a row that had no tangents somewhere, and gave NaN
     cdef object recorder                # of a nested level: its list, until it ends
+    cdef str remedy                     # what to do about a value that outlived it, as the message says; None: as ever
 
 
 cdef class Buffer:                      # memory of a traced array, and its adjoint as a shadow
@@ -42,6 +43,7 @@ cdef class Buffer:                      # memory of a traced array, and its adjo
     cdef Block shadow                   # k directions of `span` bytes; None: the adjoint is 0
     cdef Level level                    # None: clean, a constant so far
     cdef int32_t id                     # number among the buffers with scalar entries, or -1
+    cdef int32_t born                   # entry that made it, counted from 1; 0 where none did
     cdef bint written                   # something was stored into it
     cdef object escaped                 # where its ndarray was handed out, or None
     cdef object under                   # in a nested derivative: what it is around it, a buffer or a scalar

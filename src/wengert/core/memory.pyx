@@ -188,7 +188,9 @@ cdef cnp.ndarray outline(cnp.ndarray array):
 
     Never handed to Python code: its elements must not be read.
     """
-    if cnp.PyArray_NBYTES(array) < POOLED:
+    base = cnp.get_array_base(array)
+    if cnp.PyArray_NBYTES(array) < POOLED and (
+            not isinstance(base, cnp.ndarray) or cnp.PyArray_NBYTES(<cnp.ndarray>base) < POOLED):
         return array
     return <cnp.ndarray>PyArray_New(
         <PyTypeObject *>cnp.ndarray, cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.PyArray_TYPE(array),

@@ -17,11 +17,12 @@ import math
 import numpy as np
 
 from wengert.core.memory cimport Buffer, Level, view_at
-from wengert.core.tape cimport Tape
+from wengert.core.tape cimport STEP_REMEDY, Tape, gone_message, outside_message
 from wengert.core.var cimport ArrayVar, array_var, last_written, level_of, store, wrap
 
 from wengert.core import levels, var, watch
 from wengert.core.pullback import independent, own_copy, pull_back
+from wengert.errors import LevelError, ReplayMismatchError
 from wengert.registry import Primitive, strong
 
 cnp.import_array()
@@ -46,6 +47,7 @@ cdef class Entry:
 
 cdef object GETITEM = Primitive("indexing", "rearrangement")
 cdef object SAME = Primitive("the same array", "rearrangement")
+cdef object LOOP = Primitive("a loop", "call")
 
 
 cdef class List:
@@ -56,6 +58,8 @@ cdef class List:
     cdef dict adjoints              # of buffers, by identity: (buffer, operand of the level around)
     cdef Py_ssize_t k
     cdef bint watched               # by `wengert.detect_nan`
+    cdef readonly bint has_loops
+    cdef ListTail tail              # the innermost one that is open, or None
 
     def __init__(self, str name, int depth):
         self.level = Level(name, depth, recorder=self)
@@ -77,6 +81,18 @@ cdef class List:
         return 0
 
     @property
+    def recording(self):
+        return self.level.recording
+
+    @property
+    def forgets(self):
+        """Is a tail open that will not be swept?"""
+        return self.tail is not None and self.tail.forgets
+
+    def next_step(self):
+        """Nothing is shared between steps here; see the tape."""
+
+    @property
     def has_stores(self):
         return any([(<Entry>entry).row is None for entry in self.entries if entry is not None])
 
@@ -96,9 +112,11 @@ cdef class List:
 
     # ------------------------------------------------------------------------------------------ recording
 
-    def independent(self, value):
-        """A traced copy of an array or number, in which derivatives are taken."""
-        return wrap(self.level, own_copy(value))
+    def independent(self, value, owned=False):
+        """A traced copy of an array or number, in which derivatives are taken; `owned`: nobody else refers to it."""
+        x = wrap(self.level, value if owned else own_copy(value))
+        (<ArrayVar>x).buffer.born = self.birth
+        return x
 
     def record(self, row, args, kwargs, operands, y, index_map):
         """The result of a call, as an operand of this level."""
@@ -121,6 +139,7 @@ cdef class List:
 
     cdef result(self, Entry entry, y):
         cdef ArrayVar x = wrap(self.level, y)
+        x.buffer.born = <int>len(self.entries) + 1
         entry.out = x.buffer
         entry.view = x.v
         entry.y = y
@@ -146,6 +165,8 @@ cdef class List:
         """Write into a view (or at an advanced index of it), keeping what it overwrites."""
         cdef Entry entry = Entry.__new__(Entry)
         cdef Buffer under = <Buffer>buffer.under
+        if self.tail is not None and buffer.born <= self.tail.mark:
+            raise LevelError(outside_message(self.level))
         entry.under = under
         entry.out = buffer
         entry.view = view
@@ -157,6 +178,43 @@ cdef class List:
         entry.saved = np.copy(place_of(under, view, key))
         store(under, view, key, below)
         self.append(entry)
+
+    # ------------------------------------------------------------------------------------------ loops
+
+    def open_tail(self, entry, name, forgets):
+        """What is recorded from here on, until it is cut; `entry`: the loop that is swept, or -1."""
+        return ListTail(self, entry, name, forgets)
+
+    @property
+    def birth(self):
+        """The number `born` of a buffer that no entry makes: in a tail, one of its own."""
+        return 0 if self.tail is None else len(self.entries)
+
+    def add_loop(self, compute, list inputs, list values):
+        """See `wengert.core.pullback.add_loop`."""
+        cdef Entry entry = Entry.__new__(Entry)
+        entry.row = LOOP
+        entry.y = compute
+        entry.sources = [(0, -1, (<ArrayVar>x).buffer, (<ArrayVar>x).v) for x in inputs]
+        outputs = [self.independent(value, True) for value in values]
+        for x in outputs:
+            (<ArrayVar>x).buffer.born = <int>len(self.entries) + 1
+        entry.args = tuple([((<ArrayVar>x).buffer, (<ArrayVar>x).v) for x in outputs])
+        self.append(entry)
+        self.has_loops = True
+        return outputs
+
+    cdef pull_loop(self, Entry entry, Py_ssize_t i):
+        """The cotangents of what a loop returned go through its steps, which are recorded again."""
+        seeds = []
+        for buffer, view in entry.args:
+            c = self.adjoint(<Buffer>buffer, view)
+            seeds.append(None if c is None else np.copy(c))
+            self.adjoints.pop(id(buffer), None)
+        if any([seed is not None for seed in seeds]):
+            for source, c in zip(entry.sources, entry.y(self, i, seeds, [view for _, view in entry.args])):
+                if c is not None:
+                    self.accumulate(<Buffer>source[2], source[3], c)
 
     # ------------------------------------------------------------------------------------------ sweep
 
@@ -183,9 +241,9 @@ cdef class List:
                     if entry is not None:
                         if self.watched:
                             with watch.rule(entry.place):
-                                self.pull(entry)
+                                self.pull(entry, i)
                         else:
-                            self.pull(entry)
+                            self.pull(entry, i)
                 found = [self.adjoint_of(x, stacked) for x in inputs]
             finally:
                 self.adjoints = {}
@@ -236,10 +294,12 @@ cdef class List:
         if self.watched:
             watch.check_adjoint(self.level.name, target, c)
 
-    cdef pull(self, Entry entry):
+    cdef pull(self, Entry entry, Py_ssize_t i):
         """Reverse one entry; the adjoint of its result is dead afterwards."""
         if entry.row is None:
             return self.pull_store(entry)
+        if entry.row is LOOP:
+            return self.pull_loop(entry, i)
         ybar = self.adjoint(entry.out, entry.view)
         if ybar is None:
             return
@@ -314,6 +374,102 @@ cdef class List:
                 return row.variadic(position, ybar, entry.y, *entry.args, **entry.kwargs)
             return row.vjps[position](ybar, entry.y, *entry.args, **entry.kwargs)
         return [row.vjps[position](ybar[j], entry.y, *entry.args, **entry.kwargs) for j in range(self.k)]
+
+
+cdef class ListTail:
+    """The entries of a list since a mark, to be swept by themselves and forgotten; see the tails of a tape."""
+
+    cdef List list
+    cdef ListTail before            # the tail that was open
+    cdef Py_ssize_t mark, gap       # it begins at the mark; entries from the gap to there were swept before
+    cdef list buffers               # of its inputs
+    cdef str name
+    cdef readonly bint forgets
+
+    def __init__(self, List list, Py_ssize_t entry, str name, bint forgets):
+        self.list = list
+        self.before = list.tail
+        self.name = name
+        self.forgets = forgets
+        self.buffers = []
+        self.mark = len(list.entries)
+        list.entries.append(None)   # stands for what makes the inputs
+        self.gap = self.mark if entry < 0 else entry
+        list.tail = self
+
+    @property
+    def level(self):
+        return self.list.level
+
+    @property
+    def recorder(self):
+        """What stands among the running derivatives."""
+        return self.list
+
+    @property
+    def size(self):
+        """Number of entries."""
+        return len(self.list.entries) - self.mark
+
+    @property
+    def elements(self):
+        """Of all results."""
+        return sum([np.size((<Entry>entry).view) for entry in self.list.entries[self.mark:] if entry is not None])
+
+    def held(self):
+        """Bytes, about: results, and the objects around them."""
+        return sum([4096 + 2 * (<Entry>entry).view.nbytes for entry in self.list.entries[self.mark:]
+                    if entry is not None])
+
+    def independent(self, value, owned):
+        x = self.list.independent(value, owned)
+        self.buffers.append((<ArrayVar>x).buffer)
+        return x
+
+    def next_step(self):
+        """See the list."""
+
+    def pull_tail(self, list inputs, list outputs, list cotangents):
+        """See `wengert.core.pullback.pull_tail`."""
+        cdef List list = self.list
+        cdef Py_ssize_t i
+        self.check()
+        for y, c in zip(outputs, cotangents):
+            if c is not None:
+                list.seed(y, c)
+        for i in range(len(list.entries) - 1, self.mark - 1, -1):
+            if list.entries[i] is not None:
+                list.pull(<Entry>list.entries[i], i)
+        found = [list.adjoint((<ArrayVar>x).buffer, (<ArrayVar>x).v) for x in inputs]
+        return [None if c is None else np.copy(c) for c in found]
+
+    cdef check(self):
+        """Does no entry refer to what was recorded after the loop, and was swept before it?"""
+        cdef Entry entry
+        cdef ListTail tail
+        for entry in self.list.entries[self.mark:]:
+            for source in () if entry is None else entry.sources:
+                born = (<Buffer>source[2]).born
+                tail = self
+                while tail is not None:
+                    if tail.gap < born <= tail.mark:
+                        raise ReplayMismatchError(gone_message(self.name))
+                    tail = tail.before
+
+    def cut(self):
+        """Forget the tail; its values are of a derivative that has ended."""
+        cdef Entry entry
+        cdef List list = self.list
+        cdef Level past = Level(self.name, self.level.depth)
+        past.remedy = STEP_REMEDY
+        past.close()
+        self.buffers += [(<Entry>entry).out for entry in list.entries[self.mark:] if entry is not None]
+        for buffer in self.buffers:
+            if buffer is not None:          # of a loop
+                (<Buffer>buffer).level = past
+                list.adjoints.pop(id(buffer), None)
+        del list.entries[self.mark:]
+        list.tail = self.before
 
 
 def index_of(Entry entry):

@@ -13,7 +13,7 @@ from wengert.core import levels
 from wengert.core.memory cimport (
     FORWARD, Buffer, Level, is_double, is_vector, kept, new_buffer, same_layout, same_shape, view_at,
 )
-from wengert.core.tape cimport WG_INPUT, Tape, push, wg_in_groups, wg_range, wg_whole, wg_widen
+from wengert.core.tape cimport LOOP, WG_INPUT, Node, Tape, push, wg_in_groups, wg_range, wg_whole, wg_widen
 from wengert.core.var cimport (
     ArrayVar, ScalarDual, ScalarVar, array_var, clean, dual_array, is_var, level_of, mixed_message, scalar,
     scalar_list, tangents_of, with_tangents,
@@ -26,17 +26,19 @@ cnp.import_array()
 cdef object float64 = np.float64, ndarray = np.ndarray, running = levels.running
 
 
-def independent(recorder, value):
-    """A traced copy of an array (or of a number) that derivatives are taken in."""
+def independent(recorder, value, bint owned=False):
+    """A traced copy of an array (or of a number) that derivatives are taken in; `owned`: nobody else refers to it."""
     cdef Tape tape
     cdef Buffer buffer
     cdef cnp.ndarray array
     if type(recorder) is not Tape:
-        return recorder.independent(value)
+        return recorder.independent(value, owned)
     tape = <Tape>recorder
     if type(value) is float64:
         return scalar(tape, push(tape, WG_INPUT, 0, 0, value), value)
-    array = same_layout(<cnp.ndarray>np.asarray(value))
+    array = <cnp.ndarray>np.asarray(value)
+    if not owned:
+        array = same_layout(array)
     buffer = new_buffer(array, tape.level)
     buffer.owner = array
     tape.roots.append(buffer)
@@ -189,13 +191,74 @@ cdef list pull_tape(Tape tape, list inputs, list outputs, cotangents, Py_ssize_t
     return found
 
 
+def pull_tail(recorder, list inputs, list outputs, list cotangents):
+    """Sweep a tail and return the cotangents of its inputs; None stands for one that is 0."""
+    cdef Tape tail
+    if type(recorder) is not Tape:
+        return recorder.pull_tail(inputs, outputs, cotangents)
+    tail = <Tape>recorder
+    tail.check_tail()
+    tail.begin_adjoints()
+    for y, cotangent in zip(outputs, cotangents):
+        if cotangent is not None:
+            seed(tail, y, cotangent)
+    tail.sweep(True)
+    return [None if type(x) is ArrayVar and (<ArrayVar>x).buffer.shadow is None else adjoint_of(tail, x)
+            for x in inputs]
+
+
+def add_loop(recorder, compute, list inputs, list values, Py_ssize_t elements):
+    """Append the entry of a loop, and return the operands of its results.
+
+    `elements`: how many more there are at a time when it is swept.
+
+    In a sweep ``compute(recorder, entry, cotangents, values)`` of the results gives the cotangents of the inputs.
+    """
+    cdef Tape tape
+    cdef Node node
+    if type(recorder) is not Tape:
+        return recorder.add_loop(compute, inputs, values)
+    tape = <Tape>recorder
+    node = Node.__new__(Node)
+    node.kind = LOOP
+    node.compute = compute
+    node.aslot = node.bslot = -1
+    node.sources = [(0, -1, *place_of(x)) for x in inputs]
+    born = tape.add_node(node, 0.0)
+    outputs = [independent(tape, value, True) for value in values]
+    for x in outputs:
+        if type(x) is ArrayVar:
+            (<ArrayVar>x).buffer.born = born + 1
+    node.args = tuple([place_of(x) for x in outputs])
+    tape.has_loops = True
+    tape.elements += elements
+    return outputs
+
+
+def open_tail(recorder, Py_ssize_t entry, str name, bint forgets):
+    """A tail of what records; `entry`: that of the loop which is swept, or -1."""
+    if type(recorder) is not Tape:
+        return recorder.open_tail(entry, name, forgets)
+    tail = (<Tape>recorder).open_tail(name, forgets)
+    if entry >= 0:
+        (<Tape>tail).gap = entry
+    return tail
+
+
+cdef tuple place_of(x):
+    """Where a value lies: buffer and view, or slot."""
+    if type(x) is ScalarVar:
+        return None, None, (<ScalarVar>x).slot
+    return (<ArrayVar>x).buffer, (<ArrayVar>x).v, -1
+
+
 cdef int seed(Tape tape, object y, object cotangent) except -1:
     if type(y) is ScalarVar:
         if type(cotangent) is float:
             tape.adjoint[(<ScalarVar>y).slot] += <double>cotangent
         else:
             tape.accumulate(None, None, (<ScalarVar>y).slot, cotangent)
-    elif type(y) is ArrayVar and (<ArrayVar>y).buffer.level is tape.level:
+    elif type(y) is ArrayVar and level_of(y) is tape.level:
         tape.accumulate((<ArrayVar>y).buffer, (<ArrayVar>y).v, -1, cotangent)
     elif type(y) is list or type(y) is tuple:       # of scalars, standing for an array
         for i, x in enumerate(y):

@@ -33,6 +33,7 @@ from wengert.core.calls import (
 )
 from wengert.core.dispatch import check_defined, is_undefined
 from wengert.core.tape import kernel_rows
+from wengert.errors import LevelError
 from wengert.registry import strong
 
 cnp.import_array()
@@ -138,6 +139,10 @@ cdef class Second:
         cdef Buffer buffer
         cdef Jet jet
         cdef char *data
+        if tape.has_loops:
+            raise LevelError(
+                f"{tape.level.name}: tangents do not go through a loop or a checkpointed call that has been recorded: "
+                "use wengert.jvp, or give the loop memory=None")
         self.tape = tape
         self.k = k
         self.position = n

@@ -39,6 +39,9 @@ cdef extern from "rows.h" nogil:
 
 
 cdef str ended_message(Level level)
+cdef str outside_message(Level level)                # about a write of a step, ...
+cdef str gone_message(str name)                      # about what it reads
+cdef str STEP_REMEDY
 cdef int recordings                     # number of recording tapes that are open
 
 
@@ -57,9 +60,11 @@ cdef class Node:                        # an array entry: one primitive, its ope
     cdef dict kwargs
     cdef list sources                   # and which of them are traced: (position, item, buffer, view, slot)
     cdef object key                     # index of a gather or a store; the map of a rearrangement; caller of a guard
+    cdef bint is_first                  # of a store: the array was clean before, no entry refers to it
     cdef object saved                   # what a store overwrote; the plain value that a guard let out
     # on a recording tape:
-    cdef object compute                 # of a call: what gives y; operator.pow where an array was raised by **
+    cdef object compute                 # of a call: what gives y; operator.pow where an array was raised by **;
+    #                                     of a loop, on any tape: what sweeps its steps
 
 
 cdef struct Recent:                     # an element that was loaded: of which buffer, into which slot
@@ -89,16 +94,25 @@ cdef class Tape:
     cdef Block adjoint_block
     cdef Py_ssize_t k                   # directions of the running sweep,
     cdef Py_ssize_t width               # rounded up to whole groups: length of a row
-    cdef bint stacked                   # cotangents carry a leading axis of length k
+    cdef readonly bint stacked          # cotangents carry a leading axis of length k
     cdef bint swept                     # the sweep reached the first entry
     cdef set spare                      # buffers whose adjoint nobody asks for and nothing reads, or None
     cdef object quiet                   # the errstate of a sweep that has called a rule, or None
+    cdef Py_ssize_t room                # rows of adjoints that there is memory for
+    cdef readonly bint has_loops        # an entry stands for steps that are recorded again to be swept
+    # of tails:
+    cdef Tape tail                      # the tape that records in the place of this one, or None
+    cdef Tape head                      # of a tail: the tape whose list it carries on; None once it is cut
+    cdef readonly bint forgets          # of a tail: it will be cut without a sweep
+    cdef Py_ssize_t mark, nodes_mark, buffers_mark, roots_mark, constants_mark      # where the tail begins
+    cdef Py_ssize_t gap                 # entries from here to the mark were swept before: not to be referred to
 
     cdef bint is_active(self, Buffer buffer, int32_t slot) except -1
     cdef int analyse(self) except -1
     cdef bint has_active_operand(self, Node node) except -1
     cdef int grow(self) except -1
     cdef int32_t grow_constants(self) except -1
+    cdef int32_t other_constant(self, double c) except -1
     cdef int32_t number(self, Buffer buffer, cnp.ndarray owner) except -1
     cdef int32_t add_node(self, Node node, double v) except -1
     cdef char *shadow_of(self, Buffer buffer) except NULL
@@ -112,6 +126,7 @@ cdef class Tape:
     cdef int pull_call(self, Node node, Py_ssize_t i) except -1
     cdef bint is_spare(self, Buffer buffer) except -1
     cdef int pull_store(self, Node node) except -1
+    cdef int pull_loop(self, Node node, Py_ssize_t i) except -1
     cdef int move_adjoint(self, Node node) except -1
     cdef object cotangent_of(self, Node node, Py_ssize_t i)
     cdef int begin(self, Py_ssize_t k, bint stacked) except -1
@@ -119,6 +134,13 @@ cdef class Tape:
     cdef int roll_forward(self, Py_ssize_t start) except -1
     cdef int end(self) except -1
     cdef int reuse(self) except -1
+    cdef int hand_over(self, Tape other) except -1
+    cdef int begin_tail(self) except -1
+    cdef int check_tail(self) except -1
+    cdef bint is_gone(self, Py_ssize_t slot) noexcept
+    cdef bint refers_to_gone(self, Node node)
+    cdef int begin_adjoints(self) except -1
+    cdef object cotangent_at(self, Buffer buffer, cnp.ndarray view, int32_t slot)
     cdef int free(self) noexcept
     cdef int stop_recording(self) noexcept
     cdef int hush(self) except -1
@@ -161,6 +183,11 @@ cdef inline int32_t push(Tape tape, int op, int32_t a, int32_t b, double v) exce
     return <int32_t>i
 
 
+cdef inline Tape current(Tape tape):
+    """The tape that records what happens to values of `tape`: itself, or a tail of it."""
+    return <Tape>tape.level.tape if tape.level.tape != NULL else tape
+
+
 cdef inline int32_t load(Tape tape, int32_t buffer, Py_ssize_t offset, double v) except -1:
     """Slot of an element of a buffer; one that was loaded lately, and not written since, is not loaded again."""
     cdef Recent *recent = &tape.recent[offset & 63]
@@ -181,11 +208,11 @@ cdef inline int32_t constant(Tape tape, double c) except -1:
         if memcmp(&tape.entries.constants[j], &c, sizeof(double)) == 0:     # == would merge 0.0 and -0.0
             return <int32_t>j
     if i == tape.constants_capacity:
-        tape.grow_constants()
+        return tape.other_constant(c)
     tape.entries.constants[i] = c
     tape.nconstants = i + 1
     return <int32_t>i
 
 
 cpdef enum NodeKind:
-    ELEMENTWISE, SUM, CALL, GATHER, REARRANGE, STORE, GUARD
+    ELEMENTWISE, SUM, CALL, GATHER, REARRANGE, STORE, GUARD, LOOP

@@ -26,7 +26,9 @@ from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_REFCNT
 from libc.stdint cimport int32_t, uint8_t
-from libc.string cimport memcmp, memset
+from libc.string cimport memcmp, memcpy, memset
+
+from collections import Counter
 
 import numpy as np
 
@@ -35,7 +37,7 @@ from wengert.core.memory cimport (
 )
 
 from wengert.core import levels
-from wengert.errors import LevelError
+from wengert.errors import LevelError, ReplayMismatchError
 from wengert.registry import strong
 
 cnp.import_array()
@@ -110,7 +112,7 @@ cdef int free_arrays(wg_list *entries) noexcept:
 cdef class Tape:
     """A Wengert list with its values: recorded once, swept any number of times."""
 
-    def __cinit__(self, str name="a derivative", bint recording=False):
+    def __cinit__(self, str name="a derivative", bint recording=False, Tape head=None):
         global recordings
         self.level = Level.__new__(Level)
         self.level.name = name
@@ -122,11 +124,15 @@ cdef class Tape:
             self.active = set()
             self.active_slots = bytearray()
         self.level.tape = <PyObject *>self
+        self.kept = {}
+        self.version = 1
+        if head is not None:
+            self.head = head
+            self.begin_tail()
+            return
         self.nodes = []
         self.buffers = []
         self.roots = []
-        self.kept = {}
-        self.version = 1
         self.reuse()
 
     def __dealloc__(self):
@@ -183,8 +189,8 @@ cdef class Tape:
 
     @property
     def size(self):
-        """Number of entries."""
-        return self.n
+        """Number of entries; of a tail, of its own."""
+        return self.n - self.mark
 
     @property
     def nbytes(self):
@@ -195,6 +201,8 @@ cdef class Tape:
         cdef Py_ssize_t capacity = 2 * self.capacity
         if self.level.tape == NULL:         # a closed tape has no room, so that only this path need ask
             raise LevelError(ended_message(self.level))
+        if self.tail is not None:           # values of this tape are recorded by the tail; only a write comes here
+            raise LevelError(outside_message((<Tape>self.level.tape).level))
         if capacity > 0x7fffffff:
             raise MemoryError(f"{self.level.name}: more than 2**30 operations on scalars; use arrays or checkpoints")
         self.entries.op = <uint8_t *>resized(self.entries.op, capacity, sizeof(uint8_t))
@@ -210,11 +218,20 @@ cdef class Tape:
         self.constants_capacity = capacity
         return 0
 
+    cdef int32_t other_constant(self, double c) except -1:
+        """Index of a constant where the list has no room, or a tail records in the place of the tape."""
+        cdef Tape recorder = current(self)
+        if recorder.nconstants == recorder.constants_capacity:
+            recorder.grow_constants()
+        return constant(recorder, c)
+
     cdef int32_t number(self, Buffer buffer, cnp.ndarray owner) except -1:
         """Number of a buffer whose elements take part in scalar entries; `owner` is some view of it."""
         cdef Py_ssize_t i = len(self.buffers), capacity
         if buffer.id >= 0:
             return buffer.id
+        if self.tail is not None:
+            raise LevelError(outside_message((<Tape>self.level.tape).level))
         if i == self.buffers_capacity:
             capacity = max(8, 2 * i)
             self.entries.memory = <char **>resized(self.entries.memory, capacity, sizeof(char *))
@@ -331,6 +348,7 @@ cdef class Tape:
         cdef Py_ssize_t width = 1 if k == 1 else (k + WG_GROUP - 1) // WG_GROUP * WG_GROUP
         cdef Py_ssize_t rows = self.n * width * sizeof(double), ranges = self.n * sizeof(wg_range) if k != 1 else 0
         cdef Buffer buffer
+        self.room = self.n
         if self.recording:
             raise LevelError(f"{self.level.name} is recorded to be replayed, not to be swept")
         self.k = k
@@ -394,8 +412,8 @@ cdef class Tape:
         cdef Py_ssize_t i = self.n, undone = self.n, stop
         cdef Node node
         try:
-            while i > 0:
-                stop = max(0, i - 1000000)          # between the pieces: has someone pressed Ctrl-C?
+            while i > self.mark:
+                stop = max(self.mark, i - 1000000)      # between the pieces: has someone pressed Ctrl-C?
                 if i - stop > 10000:
                     with nogil:
                         i = wg_sweep(&self.entries, i, stop, self.adjoint, self.ranges, self.k, self.width)
@@ -407,12 +425,13 @@ cdef class Tape:
                     node = <Node>self.nodes[self.entries.a[i]]
                     if node is not None:
                         self.pull(node, i)
-                        if consume and node.kind != STORE:
+                        if consume and (node.kind != STORE or self.head is not None):
                             self.nodes[self.entries.a[i]] = None
                 i = undone = max(i, stop)
             self.swept = True
         finally:
-            self.roll_forward(undone)
+            if self.head is None:       # what a tail wrote is forgotten with it
+                self.roll_forward(undone)
         return 0
 
     cdef int roll_forward(self, Py_ssize_t start) except -1:
@@ -513,6 +532,8 @@ cdef class Tape:
         cdef double *row
         if node.kind == STORE:
             return self.pull_store(node)
+        if node.kind == LOOP:
+            return self.pull_loop(node, i)
         if node.out is None:
             row = wg_whole(self.adjoint, self.ranges, i, self.width)
             for j in range(self.k):
@@ -760,6 +781,8 @@ cdef class Tape:
     cdef int pull_store(self, Node node) except -1:
         """Move the adjoint of the place to the stored value, and put back what it overwrote."""
         self.move_adjoint(node)
+        if node.is_first:
+            self.drop_shadow(node.out)
         return swap(node)
 
     cdef int move_adjoint(self, Node node) except -1:
@@ -777,6 +800,252 @@ cdef class Tape:
             source = node.sources[0]
             self.accumulate(source[2], source[3], source[4], cotangent)
         return 0
+
+    # ------------------------------------------------------------------------------------------ tails
+
+    # While a tail is open it records in the place of its head: it has the head's arrays, and the levels of all tapes
+    # before it point to it. Its values have a level of their own, so that one kept for longer is an error when used.
+
+    def open_tail(self, str name, bint forgets):
+        """A tape that carries on this list until it is cut; `forgets`: it will not be swept."""
+        cdef Tape tail = Tape.__new__(Tape, name, False, self)
+        tail.forgets = forgets
+        tail.level.remedy = STEP_REMEDY
+        tail.level.order = self.level.order
+        return tail
+
+    cdef int begin_tail(self) except -1:
+        cdef Tape head = self.head, tape = head
+        self.nodes, self.buffers, self.roots = head.nodes, head.buffers, head.roots
+        head.hand_over(self)
+        self.mark = self.gap = self.n
+        self.constants_mark = self.nconstants
+        self.nodes_mark, self.buffers_mark, self.roots_mark = len(self.nodes), len(self.buffers), len(self.roots)
+        head.tail = self
+        while tape is not None:
+            tape.level.tape = <PyObject *>self
+            tape = tape.head
+        return 0
+
+    cdef int hand_over(self, Tape other) except -1:
+        """Give the arrays, and the adjoints of a sweep, to another tape."""
+        other.entries, other.n, other.capacity = self.entries, self.n, self.capacity
+        other.nconstants, other.constants_capacity = self.nconstants, self.constants_capacity
+        other.buffers_capacity = self.buffers_capacity
+        other.adjoint, other.ranges, other.adjoint_block, other.room = (
+            self.adjoint, self.ranges, self.adjoint_block, self.room)
+        other.k, other.width, other.stacked = self.k, self.width, self.stacked
+        other.spare, other.quiet = self.spare, self.quiet
+        memset(&self.entries, 0, sizeof(wg_list))
+        self.n = self.capacity = self.nconstants = self.constants_capacity = self.buffers_capacity = self.room = 0
+        self.adjoint_block = self.spare = self.quiet = None
+        self.adjoint = NULL
+        return 0
+
+    @property
+    def recorder(self):
+        """What stands among the running derivatives."""
+        return self
+
+    def next_step(self):
+        """Elements loaded so far are loaded again: what a step records does not depend on the steps before it."""
+        self.version += 1
+
+    def cut(self):
+        """Forget the tail, if that is not done; its values are of a derivative that has ended."""
+        cdef Tape head = self.head, tape = head
+        cdef Buffer buffer
+        if head is None:
+            return
+        self.n = self.mark
+        self.nconstants = self.constants_mark
+        for buffer in self.buffers[self.buffers_mark:]:
+            buffer.id = -1
+        del self.buffers[self.buffers_mark:], self.nodes[self.nodes_mark:], self.roots[self.roots_mark:]
+        self.hand_over(head)
+        head.tail = self.head = None
+        while tape is not None:
+            tape.level.tape = <PyObject *>head
+            tape = tape.head
+        self.close()
+
+    def can_move(self):
+        """Could the entries of the tail stand elsewhere, and later?
+
+        They must have no slots and no numbered buffers of their own, and an array that was clean when a step wrote
+        into it must be that step's alone: another may be written into before the sweep.
+        """
+        cdef Py_ssize_t i
+        cdef Node node
+        cdef Buffer buffer
+        if len(self.buffers) > self.buffers_mark:
+            return False
+        references = Counter([id(buffer) for buffer in self.roots[self.roots_mark:]])
+        for node in self.nodes[self.nodes_mark:]:
+            if node is not None:
+                for buffer in (node.out, node.abuf, node.bbuf, *[source[2] for source in node.sources or ()]):
+                    references[id(buffer)] += 1
+        for i in range(self.mark, self.n):
+            if self.entries.op[i] != WG_NODE:
+                return False
+            node = <Node>self.nodes[self.entries.a[i]]
+            if node is not None and (node.kind == LOOP or (node.kind != STORE and node.out is None)):
+                return False
+            if node is not None and node.is_first:
+                buffer = node.out
+                if Py_REFCNT(buffer) > references[id(buffer)] + 1:      # that of this variable
+                    return False
+        return True
+
+    def detach(self):
+        """Cut the tail and give its entries, for `attach`."""
+        cdef Node node
+        nodes, roots = self.nodes[self.nodes_mark:], self.roots[self.roots_mark:]
+        for node in nodes:
+            if node is not None and node.kind != STORE:
+                node.out.born = 0
+        self.cut()
+        return nodes, roots
+
+    def attach(self, Tape head, Py_ssize_t gap, list nodes, list roots):
+        """Put a detached tail at the end of a list that is swept."""
+        self.head = head
+        self.level.tape = <PyObject *>self
+        self.begin_tail()
+        self.gap = gap
+        self.roots += roots
+        for node in nodes:
+            push(self, WG_NODE, <int32_t>len(self.nodes), 0, 0.0)
+            self.nodes.append(node)
+
+    def held(self):
+        """Bytes that the tail holds, with the adjoints of its slots; those of arrays come and go in a sweep."""
+        cdef Py_ssize_t total = (self.n - self.mark) * (sizeof(uint8_t) + 2 * sizeof(int32_t) + 2 * sizeof(double))
+        cdef Py_ssize_t i
+        cdef Node node
+        seen = set()
+        for i in range(self.nodes_mark, len(self.nodes)):
+            node = <Node>self.nodes[i]
+            if node is not None:
+                total += NODE_BYTES + sum([
+                    bytes_once(seen, x) for x in (node.y if not node.outlines & WG_Y else None,
+                                                  node.a if not node.outlines & WG_A else None,
+                                                  node.b if not node.outlines & WG_B else None,
+                                                  node.saved, node.key, *(node.args or ()))])
+        return total + sum([(<Buffer>buffer).span for buffer in self.buffers[self.buffers_mark:]])
+
+    cdef int begin_adjoints(self) except -1:
+        """Make the adjoints of the slots of a tail, and of the buffers that got a number in it, all zero."""
+        cdef Py_ssize_t i, room = self.room, row = self.width * sizeof(double)
+        cdef Block block
+        cdef Buffer buffer
+        if self.n > room:
+            room = self.n + (self.n - self.mark) // 2
+            block = take(room * (row + sizeof(wg_range)))
+            memcpy(block.data, self.adjoint, self.mark * row)
+            if self.k != 1:
+                memcpy(block.data + room * row, self.ranges, self.mark * sizeof(wg_range))
+            self.adjoint_block = block
+            self.adjoint = <double *>block.data
+            self.ranges = <wg_range *>(block.data + room * row)
+            self.room = room
+        if self.k == 1:
+            memset(self.adjoint + self.mark, 0, (self.n - self.mark) * row)
+        else:
+            memset(self.ranges + self.mark, 0, (self.n - self.mark) * sizeof(wg_range))
+        for i in range(self.buffers_mark, len(self.buffers)):
+            buffer = <Buffer>self.buffers[i]
+            self.entries.shadow[i] = self.shadow_of(buffer)
+        return 0
+
+    cdef int check_tail(self) except -1:
+        """Does no entry refer to what was recorded after the loop, and was swept before it?"""
+        cdef Py_ssize_t i
+        cdef int op, form
+        cdef int32_t a, b
+        cdef bint gone
+        for i in range(self.mark, self.n):
+            op, a, b = self.entries.op[i], self.entries.a[i], self.entries.b[i]
+            if op == WG_INPUT or op == WG_TARGET:
+                continue
+            elif op == WG_LOAD:
+                gone = a < self.buffers_mark and self.is_gone((<Buffer>self.buffers[a]).born - 1)
+            elif op == WG_STORE:
+                gone = self.is_gone(a)
+            elif op == WG_NODE:
+                gone = self.refers_to_gone(<Node>self.nodes[a])
+            else:
+                form = 1 if op < WG_ADD else (op - WG_ADD) % 3      # 0: two operands, 1: only a, 2: only b
+                gone = (form != 2 and self.is_gone(a)) or (form != 1 and self.is_gone(b))
+            if gone:
+                raise ReplayMismatchError(gone_message(self.level.name))
+        return 0
+
+    cdef bint is_gone(self, Py_ssize_t slot) noexcept:
+        cdef Tape tape = self
+        while tape is not None:
+            if tape.gap <= slot < tape.mark:
+                return True
+            tape = tape.head
+        return False
+
+    cdef bint refers_to_gone(self, Node node):
+        cdef Buffer buffer
+        if node is None:
+            return False
+        if self.is_gone(node.aslot) or self.is_gone(node.bslot):
+            return True
+        for buffer in (node.abuf, node.bbuf):
+            if buffer is not None and self.is_gone(buffer.born - 1):
+                return True
+        for _, _, found, _, slot in node.sources or ():
+            if self.is_gone(slot) if found is None else self.is_gone((<Buffer>found).born - 1):
+                return True
+        return False
+
+    cdef int pull_loop(self, Node node, Py_ssize_t i) except -1:
+        """The cotangents of what a loop returned go through its steps, which are recorded again."""
+        cdef list seeds = [self.cotangent_at(buffer, view, slot) for buffer, view, slot in node.args]
+        if all([seed is None for seed in seeds]):
+            return 0
+        values = [np.float64(self.entries.v[slot]) if buffer is None else view for buffer, view, slot in node.args]
+        for source, c in zip(node.sources, node.compute(self, i, seeds, values)):
+            if c is not None:
+                self.accumulate(source[2], source[3], source[4], c)
+        return 0
+
+    cdef object cotangent_at(self, Buffer buffer, cnp.ndarray view, int32_t slot):
+        """Cotangent of a value of a loop, in memory of its own; None if it is 0. Its adjoint is dead afterwards."""
+        cdef double *row
+        cdef cnp.ndarray c
+        if buffer is not None:
+            if buffer.shadow is None:
+                return None
+            c = self.adjoint_view(buffer, view).copy()
+            self.drop_shadow(buffer)
+        else:
+            row = wg_whole(self.adjoint, self.ranges, slot, self.width)
+            c = <cnp.ndarray>np.empty(self.k)
+            memcpy(cnp.PyArray_DATA(c), row, self.k * sizeof(double))
+            if not self.stacked:
+                c = <cnp.ndarray>c.reshape(())
+        return c if np.any(c) else None
+
+
+cdef enum:
+    NODE_BYTES = 800            # of an array entry: the objects that it is made of
+
+
+cdef Py_ssize_t bytes_once(set seen, object x) except -1:
+    """Bytes of an array that was not seen before, those of the memory that it lies in."""
+    if not isinstance(x, np.ndarray):
+        return 0
+    while isinstance(x.base, np.ndarray):
+        x = x.base
+    if id(x) in seen:
+        return 0
+    seen.add(id(x))
+    return x.nbytes
 
 
 cdef bint in_ranges(Py_ssize_t i, list ranges) except -1:
@@ -876,8 +1145,21 @@ cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x):
 cdef str ended_message(Level level):
     running = [recorder.level.name for recorder in levels.running.get() if type(recorder) is not levels.Watch]
     where = " inside of ".join(reversed(running)) if running else "another computation"
-    return (f"a value of {level.name}, which has ended, was used in {where}: "
-            "keep wengert.stop_gradient(value) instead of the traced value")
+    remedy = level.remedy or "keep wengert.stop_gradient(value) instead of the traced value"
+    return f"a value of {level.name}, which has ended, was used in {where}: {remedy}"
+
+
+cdef str STEP_REMEDY = "what is needed after a step must be part of the state that it returns"
+
+
+cdef str gone_message(str name):
+    return (f"{name} reads a value that was computed after it: a variable that it uses has been assigned again; "
+            "give it another name")
+
+
+cdef str outside_message(Level level):
+    return (f"{level.name} writes into a traced array that it has not made: what a step changes must be part of the "
+            "state that it takes and returns")
 
 
 cdef void *resized(void *memory, size_t count, size_t size) except NULL:

@@ -1,7 +1,7 @@
 # The interface of var.pyx: the operands, and ufuncs recorded on them.
 
 cimport numpy as cnp
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint8_t
 
 from wengert.core.kernel cimport Kernel
 from wengert.core.memory cimport Buffer, Level
@@ -53,6 +53,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
 cdef object last_written(cnp.ndarray view, object key)
 cdef ScalarDual new_dual(Level level, double v)
 cdef ArrayVar dual_array(Level level, cnp.ndarray y, cnp.ndarray t)
+cdef ScalarVar entered_elsewhere(Tape tape, int op, int32_t a, int32_t b, double y)
 
 
 cdef inline ScalarVar scalar(Tape tape, int32_t slot, double v):
@@ -61,6 +62,19 @@ cdef inline ScalarVar scalar(Tape tape, int32_t slot, double v):
     x.slot = slot
     x.v = v
     return x
+
+
+cdef inline ScalarVar entered(Tape tape, int op, int32_t a, int32_t b, double y):
+    """The operand of a new scalar entry."""
+    cdef Py_ssize_t i = tape.n
+    if i == tape.capacity:
+        return entered_elsewhere(tape, op, a, b, y)
+    tape.entries.op[i] = <uint8_t>op
+    tape.entries.a[i] = a
+    tape.entries.b[i] = b
+    tape.entries.v[i] = y
+    tape.n = i + 1
+    return scalar(tape, <int32_t>i, y)
 
 
 cdef inline ArrayVar array_var(Buffer buffer, cnp.ndarray v):

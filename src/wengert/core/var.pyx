@@ -103,10 +103,10 @@ cdef inline object scalar_left(ScalarVar x, object other, int op):
         o = <ScalarVar>other
         if o.tape is x.tape:
             y = evaluate(op, x.v, o.v)
-            return scalar(x.tape, push(x.tape, op, x.slot, o.slot, y), y)
+            return entered(x.tape, op, x.slot, o.slot, y)
     elif number(other, &b):
         y = evaluate(op, x.v, b)
-        return scalar(x.tape, push(x.tape, op + 1, x.slot, constant(x.tape, b), y), y)
+        return entered(x.tape, op + 1, x.slot, constant(x.tape, b), y)
     return binary_operator(op, x, other)
 
 
@@ -115,14 +115,18 @@ cdef inline object scalar_right(ScalarVar x, object other, int op):
     cdef double a, y
     if number(other, &a):
         y = evaluate(op, a, x.v)
-        return scalar(x.tape, push(x.tape, op + 2, constant(x.tape, a), x.slot, y), y)
+        return entered(x.tape, op + 2, constant(x.tape, a), x.slot, y)
     return binary_operator(op, other, x)
 
 
 cdef object binary_operator(int op, object left, object right):
     """The operator where one side is no scalar of this tape and no plain number."""
+    cdef Tape tape
+    cdef double y
     if type(left) is ScalarVar and type(right) is ScalarVar:
-        raise LevelError(mixed_message((<ScalarVar>left).tape.level, (<ScalarVar>right).tape.level))
+        tape = common_tape((<ScalarVar>left).tape, (<ScalarVar>right).tape)
+        y = evaluate(op, (<ScalarVar>left).v, (<ScalarVar>right).v)
+        return entered(tape, op, (<ScalarVar>left).slot, (<ScalarVar>right).slot, y)
     for x, is_left in ((left, True), (right, False)):
         if is_var(x):
             continue
@@ -231,13 +235,13 @@ cdef class ScalarVar:
         return scalar_right(self, other, WG_POW)
 
     def __neg__(self):
-        return scalar(self.tape, push(self.tape, WG_NEGATIVE, self.slot, 0, -self.v), -self.v)
+        return entered(self.tape, WG_NEGATIVE, self.slot, 0, -self.v)
 
     def __pos__(self):
-        return scalar(self.tape, push(self.tape, WG_POSITIVE, self.slot, 0, self.v), self.v)
+        return entered(self.tape, WG_POSITIVE, self.slot, 0, self.v)
 
     def __abs__(self):
-        return scalar(self.tape, push(self.tape, WG_ABSOLUTE, self.slot, 0, fabs(self.v)), fabs(self.v))
+        return entered(self.tape, WG_ABSOLUTE, self.slot, 0, fabs(self.v))
 
     def __mod__(self, other):
         return dispatch.operate(np.remainder, operator.mod, self, other)
@@ -472,11 +476,14 @@ cdef inline bint is_forward(Buffer buffer) noexcept:
 
 
 cdef Tape common_tape(Tape one, Tape other):
+    """The tape that records what two operands meet in."""
     if one is None or one is other:
         return other
-    if other is not None:
+    if other is None:
+        return one
+    if current(one) is not current(other):
         raise LevelError(mixed_message(one.level, other.level))
-    return one
+    return current(one)
 
 
 cdef str mixed_message(Level one, Level other):
@@ -502,12 +509,21 @@ cdef object result(Tape tape, Node node, object y):
     if not cnp.PyArray_IS_C_CONTIGUOUS(array) and 0 in y.strides:
         array = <cnp.ndarray>array.copy()       # one place for many elements could have one adjoint only
     buffer = new_buffer(array, tape.level)
+    buffer.born = <int32_t>tape.n + 1
     node.out = buffer
     node.y = array
     tape.add_node(node, 0.0)
     x = array_var(buffer, array)
     x.scalar = scalar_like
     return x
+
+
+cdef ScalarVar entered_elsewhere(Tape tape, int op, int32_t a, int32_t b, double y):
+    """The operand of a new entry where the list has no room, or a tail records in the place of the tape."""
+    cdef Tape recorder = current(tape)
+    if recorder.n == recorder.capacity:
+        recorder.grow()
+    return scalar(recorder, push(recorder, op, a, b, y), y)
 
 
 cdef object unary(Kernel u, object operand):
@@ -521,7 +537,7 @@ cdef object unary(Kernel u, object operand):
     if type(operand) is ScalarVar:
         s = <ScalarVar>operand
         y = u.value1(s.v)
-        return scalar(s.tape, push(s.tape, u.opcode, s.slot, 0, y), y)
+        return entered(s.tape, u.opcode, s.slot, 0, y)
     if type(operand) is ScalarDual:
         d = <ScalarDual>operand
         return dual1(d, u.opcode, u.value1(d.v))
@@ -585,7 +601,9 @@ cdef inline int read_side(object x, Side *side) except -1:
             return 0
         return 1
     if type(x) is ScalarVar:
-        side.tape = <PyObject *>(<ScalarVar>x).tape
+        side.tape = (<ScalarVar>x).tape.level.tape
+        if side.tape == NULL:
+            side.tape = <PyObject *>(<ScalarVar>x).tape
         side.slot = (<ScalarVar>x).slot
         side.c = (<ScalarVar>x).v
         side.strong = True
@@ -674,15 +692,15 @@ cdef object scalar_ufunc(Kernel u, object left, object right):
     if type(left) is ScalarVar and type(right) is ScalarVar:
         tape = common_tape((<ScalarVar>left).tape, (<ScalarVar>right).tape)
         y = u.value2((<ScalarVar>left).v, (<ScalarVar>right).v)
-        return scalar(tape, push(tape, u.opcode, (<ScalarVar>left).slot, (<ScalarVar>right).slot, y), y)
+        return entered(tape, u.opcode, (<ScalarVar>left).slot, (<ScalarVar>right).slot, y)
     if type(left) is ScalarVar and number(right, &b):
         tape = (<ScalarVar>left).tape
         y = u.value2((<ScalarVar>left).v, b)
-        return scalar(tape, push(tape, u.opcode + 1, (<ScalarVar>left).slot, constant(tape, b), y), y)
+        return entered(tape, u.opcode + 1, (<ScalarVar>left).slot, constant(tape, b), y)
     if type(right) is ScalarVar and number(left, &a):
         tape = (<ScalarVar>right).tape
         y = u.value2(a, (<ScalarVar>right).v)
-        return scalar(tape, push(tape, u.opcode + 2, constant(tape, a), (<ScalarVar>right).slot, y), y)
+        return entered(tape, u.opcode + 2, constant(tape, a), (<ScalarVar>right).slot, y)
     if type(left) is ScalarDual and type(right) is ScalarDual:
         if (<ScalarDual>left).level is (<ScalarDual>right).level:
             return dual2(<ScalarDual>left, <ScalarDual>right, u.opcode,
@@ -977,8 +995,12 @@ cdef class ArrayVar:
             place = <char *>cnp.PyArray_DATA(self.v) + i * cnp.PyArray_STRIDE(self.v, 0)
             if type(value) is ScalarVar:
                 s = <ScalarVar>value
-                if self.buffer.level is s.tape.level or activate(self.buffer, s.tape.level):
+                if self.buffer.level is s.tape.level:
                     store_element(s.tape, self.buffer, self.v, place, s.slot, s.v)
+                    return
+                tape = current(s.tape)
+                if activate(self.buffer, tape.level):
+                    store_element(tape, self.buffer, self.v, place, s.slot, s.v)
                     return
             elif type(value) is ScalarDual:
                 if self.buffer.level is (<ScalarDual>value).level or activate(self.buffer, (<ScalarDual>value).level):
@@ -987,6 +1009,8 @@ cdef class ArrayVar:
             elif number(value, &c):
                 tape = tape_of(self.buffer)
                 if tape is not None:
+                    if tape.head is not None:
+                        activate(self.buffer, tape.level)
                     store_element(tape, self.buffer, self.v, place, -1, c)
                     return
                 if self.buffer.level is None:
@@ -1198,6 +1222,8 @@ cdef bint activate(Buffer buffer, Level level) except -1:
     settle(buffer)
     if buffer.level is not None:
         if buffer.level is not level and buffer.level.depth == level.depth:
+            if level.tape != NULL and buffer.level.tape == level.tape:
+                raise LevelError(outside_message(level))
             raise LevelError(mixed_message(buffer.level, level))
         return buffer.level is level
     if buffer.escaped is not None:
@@ -1231,13 +1257,14 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
     cdef Node node
     cdef Level level
     cdef tuple source = None
+    cdef bint is_first
     if (buffer.level is not None and buffer.level.tape == NULL and not buffer.level.live and key is None
             and <Py_ssize_t>cnp.PyArray_NBYTES(view) == buffer.span):
         give_back(buffer)           # a work array kept from an earlier call, overwritten before it is read
     if isinstance(value, (list, tuple)):
         value = dispatch.stacked(value)
     tape = tape_of(buffer)
-    level = inner(buffer.level, level_of(value))
+    level = inner(standing(buffer.level), level_of(value))
     if level is not None and (cnp.PyArray_ISCOMPLEX(view) or (type(value) is ArrayVar and is_complex(value))):
         if level.kind != FORWARD or level.depth > 0:
             raise dispatch.dtype_error(None, np.dtype(complex), level)
@@ -1248,7 +1275,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
     if recordings and view.dtype.kind in "biu" and np.ndim(value) and is_traced(value) and not is_passive(value):
         raise TracedValueError(dispatch.assignment_message(f"an array of {view.dtype}"))
     if type(value) is ScalarVar:
-        source_tape = (<ScalarVar>value).tape
+        source_tape = current((<ScalarVar>value).tape)
         source = (0, -1, None, None, (<ScalarVar>value).slot)
         plain = (<ScalarVar>value).v
     elif type(value) is ArrayVar:
@@ -1263,9 +1290,11 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
         view[place] = plain
         return 0
     tape = common_tape(tape, source_tape)
+    is_first = buffer.level is None
     activate(buffer, tape.level)
     node = Node.__new__(Node)
     node.kind = STORE
+    node.is_first = is_first
     node.out = buffer
     node.y = view
     node.key = key
@@ -1404,16 +1433,21 @@ cpdef bint is_traced(x):
     return is_scalar_var(x) or (type(x) is ArrayVar and is_live((<ArrayVar>x).buffer))
 
 
+cdef inline Level standing(Level level):
+    """The level of the tape that records what happens to values of `level`: its own, or that of a tail."""
+    return level if level is None or level.tape == NULL else (<Tape>level.tape).level
+
+
 cpdef Level level_of(x):
     """Level that an operand belongs to, or None; one that has ended is an error while another is running."""
     cdef Level level
     if type(x) is ScalarVar:
-        level = (<ScalarVar>x).tape.level
+        level = standing((<ScalarVar>x).tape.level)
     elif type(x) is ScalarDual:
         level = (<ScalarDual>x).level
     elif type(x) is ArrayVar:
         settle((<ArrayVar>x).buffer)
-        return (<ArrayVar>x).buffer.level
+        return standing((<ArrayVar>x).buffer.level)
     else:
         return None
     if level.tape == NULL and not level.live:
@@ -1445,11 +1479,13 @@ cpdef Level innermost(x):
 cpdef object lower(x, Level level):
     """`x` as the level around `level` sees it: values of `level` become what they are there, clean arrays plain."""
     cdef Buffer buffer
+    cdef Level own
     if type(x) is ArrayVar:
         buffer = (<ArrayVar>x).buffer
-        if buffer.level is None or (buffer.level is level and buffer.under is None):
+        own = standing(buffer.level)
+        if own is None or (own is level and buffer.under is None):
             return value_of(x)
-        if buffer.level is not level:
+        if own is not level:
             return x
         if type(buffer.under) is not Buffer:
             return buffer.under
@@ -1543,13 +1579,15 @@ def stack_scalars(items):
     cdef Buffer buffer = new_buffer(array, None)
     cdef double c = 0.0
     cdef ScalarVar s
+    cdef Tape tape
     memset(data, 0, n * sizeof(double))
     for x in items:
         if type(x) is ScalarVar:
             s = <ScalarVar>x
-            if buffer.level is not s.tape.level:
-                activate(buffer, s.tape.level)
-            store_element(s.tape, buffer, array, <char *>(data + i), s.slot, s.v)
+            tape = current(s.tape)
+            if buffer.level is not tape.level:
+                activate(buffer, tape.level)
+            store_element(tape, buffer, array, <char *>(data + i), s.slot, s.v)
         elif type(x) is ScalarDual:
             if buffer.level is not (<ScalarDual>x).level:
                 activate(buffer, (<ScalarDual>x).level)

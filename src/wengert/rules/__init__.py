@@ -2,8 +2,8 @@
 
 Importing this package declares the rows.
 Each module is a chapter: functions that act element by element, special functions, reductions, functions that only
-move elements, products, linear algebra (equations, factors, spectra, norms), tables, those whose derivative is zero
-or does not exist, and what holds for complex operands.
+move elements, products, linear algebra (equations, factors, spectra, norms), tables, polynomials, those whose
+derivative is zero or does not exist, and what holds for complex operands.
 A row is mathematics and nothing else, so nothing here knows of tapes, levels or programs.
 """
 
@@ -16,6 +16,7 @@ from wengert.rules import (  # noqa: F401
     factors,
     linalg,
     norms,
+    polynomials,
     products,
     reductions,
     shaping,

@@ -13,7 +13,7 @@ import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import analytic, composed, on_complex, strong
-from wengert.rules import shaping  # noqa: F401  (declares rows that are spoken of here)
+from wengert.rules import polynomials, shaping  # noqa: F401  (declares rows that are spoken of here)
 from wengert.rules.broadcasting import aligned
 from wengert.rules.composed import as_array
 from wengert.rules.elementwise import power_wrt_base, power_wrt_exponent

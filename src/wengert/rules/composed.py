@@ -5,8 +5,9 @@ import functools
 import numpy as np
 
 from wengert import registry
-from wengert.registry import composed, structural
-from wengert.rules.broadcasting import aligned, front, gathered, numbers
+from wengert.errors import UnsupportedFunctionError
+from wengert.registry import composed, constant, structural
+from wengert.rules.broadcasting import aligned, elements, from_end, front, gathered, is_kept, numbers
 
 
 def _block(arrays):
@@ -39,12 +40,48 @@ def _copyto(dst, src, casting="same_kind", where=True):
 
 
 def _fill_diagonal(a, val, wrap=False):
-    if np.ndim(a) != 2 or wrap:
-        raise TypeError(
-            "numpy.fill_diagonal of a traced array: two axes and wrap=False only; write a[i, i] = val"
-        )
-    i = np.arange(min(np.shape(a)))
-    a[i, i] = val
+    shape = np.shape(a)
+    if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
+        raise ValueError("array must be at least 2-d, and all dimensions of input must be of equal length")
+    step = 1 + sum(np.cumprod(shape[:0:-1]).tolist())
+    stop = None if len(shape) > 2 or wrap else shape[1] ** 2
+    store(a, np.arange(np.size(a))[:stop:step], val)
+
+
+def store(a, places, values):
+    """Write values, repeated as often as needed, to places of the flattened array."""
+    if np.ndim(values) and np.shape(values) != np.shape(places):
+        values = np.resize(values, np.shape(places))
+    a[np.unravel_index(places, np.shape(a))] = values
+
+
+def _put(a, ind, v, mode="raise"):
+    n, places = np.size(a), np.ravel(ind)
+    if mode == "raise":
+        places = elements(np.arange(n), places)
+    else:
+        places = np.mod(places, n) if mode == "wrap" else np.clip(places, 0, n - 1)
+    store(a, places, as_array(v))
+
+
+def _putmask(a, mask, values):
+    values = as_array(values)
+    a[...] = np.where(mask, np.resize(values, np.shape(a)) if np.ndim(values) else values, a)
+
+
+def _place(arr, mask, vals):
+    places = np.flatnonzero(mask)
+    if len(places):
+        store(arr, places, as_array(vals))
+
+
+def _put_along_axis(arr, indices, values, axis):
+    if axis is None:
+        return store(arr, elements(np.arange(np.size(arr)), indices), values)
+    axis %= np.ndim(arr)
+    index = list(np.ogrid[tuple(slice(n) for n in np.shape(indices))])
+    index[axis] = indices
+    arr[tuple(index)] = values
 
 
 def _meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
@@ -85,11 +122,83 @@ def _select(condlist, choicelist, default=0):
     return result
 
 
-def _polyval(p, x):
+def _piecewise(x, condlist, funclist, *args, **kw):
+    x, is_number = as_array(x), np.ndim(x) == 0
+    if np.ndim(condlist) == 0 or (not isinstance(condlist[0], (list, np.ndarray)) and not is_number):
+        condlist = [condlist]
+    shape = np.shape(x) or (1,)
+    conditions = [np.reshape(np.not_equal(as_array(condition), 0), shape) for condition in condlist]
+    if len(conditions) == len(funclist) - 1:
+        conditions.append(~functools.reduce(np.logical_or, conditions))
+    if len(conditions) != len(funclist):
+        n = len(conditions)
+        raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected")
+    x = np.reshape(x, shape)
     y = np.zeros_like(x)
-    for coefficient in as_array(p):
-        y = y * x + coefficient
+    for condition, function in zip(conditions, funclist):
+        if callable(function):
+            if np.any(condition):
+                y[condition] = function(x[condition], *args, **kw)
+        else:
+            y[condition] = function
+    return y[0] if is_number else y
+
+
+def _choose(a, choices, out=None, mode="raise"):
+    index = as_array(a)
+    choices = [as_array(choice) for choice in choices]
+    if index.dtype.kind not in "biu":
+        raise TypeError("numpy.choose takes integers to choose by")
+    if mode == "raise":
+        if np.any((index < 0) | (index >= len(choices))):
+            raise ValueError("invalid entry in choice array")
+    else:
+        index = np.mod(index, len(choices)) if mode == "wrap" else np.clip(index, 0, len(choices) - 1)
+    y = choices[-1]
+    for i, choice in enumerate(choices[:-1]):
+        y = np.where(index == i, choice, y)
+    return y if len(choices) > 1 else np.broadcast_to(y, np.broadcast_shapes(np.shape(y), np.shape(index))) + 0.0
+
+
+def _apply_along_axis(func1d, axis, arr, *args, **kwargs):
+    arr = as_array(arr)
+    axis %= np.ndim(arr)
+    moved = np.moveaxis(arr, axis, -1)
+    lines = [as_array(func1d(moved[i], *args, **kwargs)) for i in np.ndindex(*np.shape(moved)[:-1])]
+    if not lines:
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    y = np.reshape(np.stack(lines), np.shape(moved)[:-1] + np.shape(lines[0]))
+    rest, own = np.ndim(moved) - 1, np.ndim(lines[0])
+    return np.transpose(y, (*range(axis), *range(rest, rest + own), *range(axis, rest)))
+
+
+def _apply_over_axes(func, a, axes):
+    y = as_array(a)
+    n = np.ndim(y)
+    for axis in np.atleast_1d(axes):
+        axis = int(axis) % n
+        z = func(y, axis)
+        y = z if np.ndim(z) == n else np.expand_dims(z, axis)
+        if np.ndim(y) != n:
+            raise ValueError("function is not returning an array of the correct shape")
     return y
+
+
+def _trim_zeros(filt, trim="fb"):
+    filt = as_array(filt)
+    if np.ndim(filt) != 1:
+        raise TypeError("numpy.trim_zeros of a traced array has one axis: take a slice")
+    places = np.flatnonzero(filt)
+    start, stop = (places[0], places[-1] + 1) if len(places) else (len(filt), len(filt))
+    trim = trim.lower()
+    return filt[start if "f" in trim else 0 : stop if "b" in trim or ("f" in trim and not len(places)) else len(filt)]
+
+
+def _modf(x):
+    """The fraction is that of ``fmod``, which keeps signs of zero; infinities have none."""
+    x = as_array(x)
+    fraction = np.where(np.isinf(x), np.copysign(0.0, x), np.fmod(x, 1.0))
+    return of_dtype(fraction, x.dtype), np.trunc(x)
 
 
 def _nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
@@ -127,6 +236,10 @@ def _trapezoid(y, x=None, dx=1.0, axis=-1):
 composed(np.block, _block)
 composed(np.copyto, _copyto)
 composed(np.fill_diagonal, _fill_diagonal)
+composed(np.put, _put)
+composed(np.putmask, _putmask)
+composed(np.place, _place)
+composed(np.put_along_axis, _put_along_axis)
 composed(np.meshgrid, _meshgrid)
 composed(np.broadcast_arrays, _broadcast_arrays)
 composed(np.atleast_1d, _at_least(1))
@@ -135,7 +248,12 @@ composed(np.atleast_3d, _at_least(3))
 composed(np.select, _select)
 composed(np.trapezoid, _trapezoid)
 composed(np.nan_to_num, _nan_to_num)
-composed(np.polyval, _polyval)
+composed(np.piecewise, _piecewise)
+composed(np.choose, _choose)
+composed(np.apply_along_axis, _apply_along_axis)
+composed(np.apply_over_axes, _apply_over_axes)
+composed(np.trim_zeros, _trim_zeros)
+composed(np.modf, _modf)
 composed(np.divmod, lambda x1, x2: (np.floor_divide(x1, x2), np.remainder(x1, x2)))
 
 
@@ -160,6 +278,23 @@ def offered(fun):
 
     return offering
 
+
+@offered
+def exponent(x):
+    """The power of two that ``frexp`` takes out."""
+    return np.frexp(x)[1]
+
+
+constant(exponent)
+
+
+def _frexp(x):
+    x = as_array(x)
+    power = exponent(x)
+    return np.ldexp(x, -power), power
+
+
+composed(np.frexp, _frexp)
 
 # ------------------------------------------------------------------------------------------ ufunc.at
 
@@ -209,4 +344,49 @@ def _subtract_at(a, indices, b):
 
 for ufunc, body in ((np.add, _add_at), (np.subtract, _subtract_at)):
     registry.ufunc_methods[(ufunc, "at")] = body
+    composed(body, body)
+
+
+# ------------------------------------------------------------------------------------------ other methods of ufuncs
+
+
+def running(ufunc):
+    """``ufunc.accumulate``, in its order."""
+
+    def accumulate(a, axis=0):
+        a = as_array(a)
+        y = np.empty_like(a)
+        found, lines = np.moveaxis(y, axis, 0), np.moveaxis(a, axis, 0)
+        found[:1] = lines[:1]
+        for i in range(1, len(lines)):
+            found[i] = ufunc(found[i - 1], lines[i])
+        return y
+
+    return accumulate
+
+
+def folded(ufunc):
+    """``ufunc.reduce`` along one axis, in its order."""
+
+    def reduce(a, axis=0, keepdims=False):
+        a = as_array(a)
+        axes = from_end(axis, np.ndim(a))
+        if len(axes) != 1 or np.shape(a)[axes[0]] == 0:
+            raise UnsupportedFunctionError(
+                f"numpy.{ufunc.__name__}.reduce has a rule along one axis that is not empty: reduce one at a time"
+            )
+        y = functools.reduce(ufunc, np.moveaxis(a, axes[0], 0))
+        return np.expand_dims(y, axes) if is_kept(keepdims) else y
+
+    return reduce
+
+
+for ufunc in (np.subtract, np.divide, np.logaddexp, np.logaddexp2, np.hypot):
+    body = registry.ufunc_methods[(ufunc, "reduce")] = folded(ufunc)
+    composed(body, body)
+for ufunc in (
+    *(np.subtract, np.divide, np.logaddexp, np.logaddexp2, np.hypot),
+    *(np.maximum, np.minimum, np.fmax, np.fmin),
+):
+    body = registry.ufunc_methods[(ufunc, "accumulate")] = running(ufunc)
     composed(body, body)

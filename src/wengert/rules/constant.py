@@ -28,7 +28,8 @@ constant(np.iscomplexobj, np.isrealobj, np.isscalar, static=True)
 # ---- integers: functions that no real operand reaches
 
 constant(np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.left_shift, np.right_shift)
-constant(np.bitwise_count, np.gcd, np.lcm)
+constant(np.bitwise_count, np.gcd, np.lcm, np.packbits, np.unpackbits)
+constant(np.busday_count, np.busday_offset, np.is_busday)
 
 # ---- positions and counts
 
@@ -54,5 +55,9 @@ refuse(
     "the number of edges jumps with the values; write np.linspace(low, high, n + 1) with plain bounds",
 )
 SETS = "which elements are equal jumps with the values; "
-for fun in (np.unique, np.union1d, np.intersect1d, np.setdiff1d, np.setxor1d):
+for fun in (
+    *(np.unique, np.union1d, np.intersect1d, np.setdiff1d, np.setxor1d),
+    *(np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values),
+):
     refuse(fun, SETS + "find the elements on wengert.stop_gradient(x) and pick them by index")
+refuse(np.sort_complex, "its result is complex, of real numbers too; use numpy.sort for those")

@@ -19,6 +19,10 @@ ufunc_methods.update(
         (np.multiply, "reduce"): np.prod,
         (np.maximum, "reduce"): np.max,
         (np.minimum, "reduce"): np.min,
+        (np.fmax, "reduce"): np.nanmax,
+        (np.fmin, "reduce"): np.nanmin,
+        (np.logical_and, "reduce"): np.all,
+        (np.logical_or, "reduce"): np.any,
         (np.add, "accumulate"): np.cumsum,
         (np.multiply, "accumulate"): np.cumprod,
     }

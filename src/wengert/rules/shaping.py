@@ -25,6 +25,7 @@ from wengert.rules.broadcasting import (
     send_home,
     unbroadcast,
 )
+from wengert.rules.composed import offered
 
 # ---- views
 
@@ -192,6 +193,25 @@ def push_sort(t, y, a, axis=-1, kind=None, order=None, *, stable=None):
 structural(np.sort, sort_wrt_array, jvp=(push_sort,), stacked=True, curvature="none")
 
 
+def partition_wrt_array(ybar, y, a, kth, axis=-1, kind="introselect", order=None):
+    return send_home(ybar, partitioned_places(y, a, axis), a)
+
+
+def push_partition(t, y, a, kth, axis=-1, kind="introselect", order=None):
+    return fetch(t, partitioned_places(y, a, axis), a)
+
+
+def partitioned_places(y, a, axis):
+    """Where each element of the partition was: both are sorted, and so matched."""
+    if axis is None:
+        a, axis = np.ravel(a), -1
+    ranks = np.argsort(np.argsort(y, axis=axis, kind="stable"), axis=axis)
+    return np.take_along_axis(sorted_places(a, axis), ranks, axis)
+
+
+structural(np.partition, partition_wrt_array, jvp=(push_partition,), stacked=True, curvature="none")
+
+
 def ranked_places(a, axis):
     """Where the elements along the reduced axes are, smallest first, numbered from 1 over the whole array."""
     axes = from_end(axis, np.ndim(a))
@@ -200,43 +220,42 @@ def ranked_places(a, axis):
     return np.take_along_axis(where, np.argsort(np.ravel(a)[where - 1], axis=-1, kind="stable"), -1)
 
 
-def median_shares(y, a, axis):
-    """The middle element, or half of each of the middle two; NaN where the median is NaN."""
-    if np.size(a) == 0:
+@offered
+def quantile_places(counts, q, method):
+    """Where quantiles of so many sorted elements lie: those of the numbers 0, 1, 2, ... of the elements."""
+    q, counts = np.ravel(q), np.asarray(counts)
+    places = np.zeros((len(q), *np.shape(counts)))
+    for n in set(np.ravel(counts)) - {0}:
+        places[:, counts == n] = np.quantile(np.arange(float(n)), q, method=method)[:, None]
+    return places
+
+
+constant(quantile_places)
+
+
+def quantile_shares(y, a, q, axis, method, counts=None):
+    """The two elements that a quantile lies between, and how near it is to each; NaN where the quantile is NaN."""
+    ranked = ranked_places(a, axis)
+    n = np.shape(ranked)[-1]
+    if n == 0:
         return [(np.zeros(np.shape(y), dtype=int), np.zeros(np.shape(y)))]
-    ranked = ranked_places(a, axis)
-    n = np.shape(ranked)[-1]
-    half = np.where(np.isnan(y), np.nan, 0.5)
-    return [(np.reshape(ranked[..., i], np.shape(y)), half) for i in ((n - 1) // 2, n // 2)]
-
-
-def median_wrt_array(ybar, y, a, axis=None, out=None, overwrite_input=False, keepdims=False):
-    return sent_in_shares(ybar, median_shares(y, a, axis), a)
-
-
-def push_median(t, y, a, axis=None, out=None, overwrite_input=False, keepdims=False):
-    return fetched_in_shares(t, median_shares(y, a, axis), a)
-
-
-def quantile_shares(y, a, q, axis, method):
-    """The two elements that a quantile lies between, and how near it is to each."""
-    if method != "linear":
-        raise UnsupportedFunctionError(
-            f"numpy.quantile with method={method!r} has no rule: leave it out, or pick elements of "
-            "numpy.sort(a)"
-        )
-    ranked = ranked_places(a, axis)
-    n = np.shape(ranked)[-1]
-    place = np.ravel(q) * (n - 1)
+    counts = np.full(np.shape(ranked)[:-1], n) if counts is None else np.reshape(counts, np.shape(ranked)[:-1])
+    place = np.moveaxis(quantile_places(counts, q, method), 0, -1)
     low = np.floor(place).astype(np.intp)
-    shape = (len(place), *np.shape(ranked)[:-1])
-    share = np.reshape(place - low, (-1,) + (1,) * (len(shape) - 1))
-    share = np.reshape(np.broadcast_to(share, shape), np.shape(y))
+    share = np.reshape(np.moveaxis(place - low, -1, 0), np.shape(y))
     share = np.where(np.isnan(y), np.nan, share)
     below, above = (
-        np.reshape(np.moveaxis(ranked[..., i], -1, 0), np.shape(y)) for i in (low, np.minimum(low + 1, n - 1))
+        np.reshape(np.moveaxis(np.take_along_axis(ranked, i, -1), -1, 0), np.shape(y))
+        for i in (low, np.minimum(low + 1, n - 1))
     )
     return [(below, 1 - share), (above, share)]
+
+
+def nanquantile_shares(y, a, q, axis, method):
+    """NaN is sorted behind the numbers, so that their count is enough."""
+    if np.ndim(q) > 1:
+        raise UnsupportedFunctionError("numpy.nanquantile of a matrix q mixes up its axes: pass np.ravel(q)")
+    return quantile_shares(y, a, q, axis, method, np.sum(~np.isnan(a), axis=axis))
 
 
 def sent_in_shares(ybar, shares, a):
@@ -248,29 +267,37 @@ def fetched_in_shares(t, shares, a):
     return sum(strong(fetch(t, places, a), share.astype(t.dtype)) for places, share in shares)
 
 
-def quantile_wrt_array(
-    ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False
-):
-    return sent_in_shares(ybar, quantile_shares(y, a, q, axis, method), a)
+def quantile_rules(shares_of, scale):
+    """Pullback and tangent of a quantile, of fractions in units of `scale`."""
+
+    def pull(ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
+        return sent_in_shares(ybar, shares_of(y, a, np.true_divide(q, scale), axis, method), a)
+
+    def push(t, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
+        return fetched_in_shares(t, shares_of(y, a, np.true_divide(q, scale), axis, method), a)
+
+    return pull, push
 
 
-def push_quantile(t, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
-    return fetched_in_shares(t, quantile_shares(y, a, q, axis, method), a)
+def median_rules(shares_of):
+    def pull(ybar, y, a, axis=None, out=None, overwrite_input=False, keepdims=False):
+        return sent_in_shares(ybar, shares_of(y, a, 0.5, axis, "linear"), a)
+
+    def push(t, y, a, axis=None, out=None, overwrite_input=False, keepdims=False):
+        return fetched_in_shares(t, shares_of(y, a, 0.5, axis, "linear"), a)
+
+    return pull, push
 
 
-def percentile_wrt_array(
-    ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False
-):
-    return sent_in_shares(ybar, quantile_shares(y, a, np.true_divide(q, 100), axis, method), a)
-
-
-def push_percentile(t, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
-    return fetched_in_shares(t, quantile_shares(y, a, np.true_divide(q, 100), axis, method), a)
-
-
-structural(np.quantile, quantile_wrt_array, jvp=(push_quantile,), stacked=True, curvature="none")
-structural(np.percentile, percentile_wrt_array, jvp=(push_percentile,), stacked=True, curvature="none")
-structural(np.median, median_wrt_array, jvp=(push_median,), stacked=True, curvature="none")
+for fun, (pull, push) in {
+    np.quantile: quantile_rules(quantile_shares, 1),
+    np.percentile: quantile_rules(quantile_shares, 100),
+    np.median: median_rules(quantile_shares),
+    np.nanquantile: quantile_rules(nanquantile_shares, 1),
+    np.nanpercentile: quantile_rules(nanquantile_shares, 100),
+    np.nanmedian: median_rules(nanquantile_shares),
+}.items():
+    structural(fun, pull, jvp=(push,), stacked=True, curvature="none")
 
 # ---- filling
 

@@ -1,4 +1,4 @@
-"""Eigenvalues of symmetric matrices, singular values, and what is made of them: pseudo-inverse, least squares.
+"""Eigenvalues, singular values, and what is made of them: pseudo-inverse, least squares.
 
 The vectors of equal eigenvalues or singular values may be turned among each other, and so may those of a null space.
 Results that such a turn changes have no derivative, and the pullback says so; a tangent of such vectors is NaN, and
@@ -154,6 +154,71 @@ structural(
 ).name = "numpy.linalg.eigh"
 structural(np.linalg.eigvalsh, eigvalsh_wrt_matrix, jvp=(eigvalsh_along_matrix,), stacked=True)
 composed(np.linalg.eigh, _eigh)
+
+# ---- real eigenvalues and vectors of any real matrix
+
+EigResult = type(np.linalg.eig(np.eye(1)))
+
+
+@offered
+def packed_eig(a):
+    return packed(*np.linalg.eig(a))
+
+
+def eig_parts(y, a):
+    """Values, vectors, and the gaps between values, none of which may be 0."""
+    w, v = unpacked(y, *eigh_shapes(a))
+    gap, is_equal = gaps(w)
+    if np.any(is_equal):
+        refuse_point("eig", "two of the eigenvalues are equal to rounding; if it is symmetric use numpy.linalg.eigh")
+    return w, v, gap, is_equal
+
+
+def beside(v, z):
+    """The part of each column of `z` that leaves the length of the column of `v` as it is."""
+    return z - strong(v, np.sum(strong(v, z), axis=-2, keepdims=True))
+
+
+def eig_wrt_matrix(ybar, y, a):
+    """V^-T (diag(wbar) + F * V^T Vbar) V^T, F_ij = 1 / (w_j - w_i), Vbar without its part along each vector."""
+    _, v, gap, is_equal = eig_parts(y, a)
+    wbar, vbar = unpacked(ybar, *eigh_shapes(a))
+    middle = on_diagonal(wbar) + divided(strong_matmul(transposed(v), beside(v, vbar)), gap, is_equal)
+    return strong_matmul(transposed(np.linalg.inv(v)), strong_matmul(middle, transposed(v)))
+
+
+def eig_along_matrix(t, y, a):
+    _, v, gap, is_equal = eig_parts(y, a)
+    inner = strong_matmul(np.linalg.inv(v), strong_matmul(t, v))
+    dv = beside(v, strong_matmul(v, divided(inner, gap, is_equal)))
+    return flattened(leading(t, a), np.diagonal(inner, axis1=-2, axis2=-1), dv)
+
+
+def vectors_of(y, a):
+    """The vectors of `eig`, in the order in which `eigvals` found the values."""
+    w, v, *_ = eig_parts(packed_eig(a), a)
+    order = np.take_along_axis(np.argsort(w, axis=-1), np.argsort(np.argsort(y, axis=-1), axis=-1), -1)
+    return np.take_along_axis(v, order[..., None, :], -1)
+
+
+def eigvals_wrt_matrix(ybar, y, a):
+    v = vectors_of(y, a)
+    return strong_matmul(transposed(np.linalg.inv(v)), strong(ybar[..., :, None], transposed(v)))
+
+
+def eigvals_along_matrix(t, y, a):
+    v = vectors_of(y, a)
+    return np.diagonal(strong_matmul(np.linalg.inv(v), strong_matmul(t, v)), axis1=-2, axis2=-1)
+
+
+def _eig(a):
+    a = as_array(a)
+    return EigResult(*unpacked(packed_eig(a), *eigh_shapes(a)))
+
+
+structural(packed_eig, eig_wrt_matrix, jvp=(eig_along_matrix,), stacked=True).name = "numpy.linalg.eig"
+structural(np.linalg.eigvals, eigvals_wrt_matrix, jvp=(eigvals_along_matrix,), stacked=True)
+composed(np.linalg.eig, _eig)
 
 # ---- singular values and vectors
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong, strong_matmul, structural
-from wengert.rules.broadcasting import aligned, elements, gathered, leading, unbroadcast
+from wengert.rules.broadcasting import aligned, elements, from_end, gathered, is_kept, leading, unbroadcast
 from wengert.rules.composed import as_array, of_dtype
 
 # ---- interpolation between the points of a table
@@ -277,6 +277,21 @@ def last_weights(d, e):
     return e / (d * (d + e)), -(e + d) / (d * e), (2.0 * e + d) / (e * (d + e))
 
 
+def _unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
+    """Jumps are mended by multiples of the period, which do not vary."""
+    p = as_array(p)
+    steps = np.diff(p, axis=axis)
+    discont = period / 2 if discont is None else discont
+    half = period / 2
+    inside = np.remainder(steps + half, period) - half
+    inside = np.where((inside == -half) & (steps > 0), inside + period, inside)
+    mended = np.where(np.abs(steps) < discont, 0.0, inside - steps)
+    first, rest = (np.take(p, places, axis=axis) for places in ([0], np.arange(1, np.shape(p)[axis])))
+    rest = rest + np.cumsum(mended, axis=axis)
+    return np.concatenate([of_dtype(first, rest.dtype), rest], axis=axis)
+
+
+composed(np.unwrap, _unwrap)
 composed(np.ediff1d, _ediff1d)
 composed(np.gradient, _gradient)
 
@@ -284,17 +299,39 @@ composed(np.gradient, _gradient)
 
 
 def _cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
-    if fweights is not None or aweights is not None or dtype is not None:
-        raise UnsupportedFunctionError(
-            "numpy.cov has a rule without weights and dtype: write the weighted mean and the product of "
-            "deviations"
-        )
+    if dtype is not None:
+        raise UnsupportedFunctionError("numpy.cov has a rule without dtype: convert the samples")
     samples = [variables(z, rowvar, i) for i, z in enumerate((m, y)) if z is not None]
     X = np.concatenate(samples, axis=0) if len(samples) == 2 else samples[0]
-    X = X - np.mean(X, axis=1)[:, None]
     ddof = int(not bias) if ddof is None else ddof
-    count = np.shape(X)[1] - ddof
-    return np.squeeze(np.dot(X, np.conjugate(X.T)) * np.true_divide(1, count if count > 0 else 0.0))
+    weights = sample_weights(np.shape(X)[1], fweights, aweights)
+    if weights is None:
+        X = X - np.mean(X, axis=1)[:, None]
+        count, weighted = np.shape(X)[1] - ddof, X
+    else:
+        total = np.sum(weights)
+        X = X - np.average(X, axis=1, weights=weights)[:, None]
+        if ddof == 0:
+            count = total
+        elif aweights is None:
+            count = total - ddof
+        else:
+            count = total - ddof * np.sum(weights * as_array(aweights)) / total
+        weighted = X * weights
+    return np.squeeze(np.dot(X, np.conjugate(weighted.T)) * np.true_divide(1, count if count > 0 else 0.0))
+
+
+def sample_weights(n, fweights, aweights):
+    """Weight of each sample, or None: how often it was seen, times how much it counts."""
+    given = [as_array(w) for w in (fweights, aweights) if w is not None]
+    for w in given:
+        if np.shape(w) != (n,):
+            raise ValueError("numpy.cov takes one weight for each sample")
+        if np.any(np.less(w, 0)):
+            raise ValueError("weights of numpy.cov cannot be negative")
+    if fweights is not None and np.any(np.not_equal(given[0], np.round(given[0]))):
+        raise TypeError("fweights must be integer")
+    return given[0] * given[1] * 1.0 if len(given) == 2 else given[0] * 1.0 if given else None
 
 
 def variables(z, rowvar, position):
@@ -334,6 +371,24 @@ def _nancumprod(a, axis=None, dtype=None, out=None):
     return np.cumprod(np.where(np.isnan(a), np.ones((), a.dtype), a), axis=axis)
 
 
+def _nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=np._NoValue):
+    a = as_array(a) if dtype is None else of_dtype(as_array(a), dtype)
+    ddof = ddof if correction is np._NoValue else correction
+    is_nan = np.isnan(a)
+    count = np.sum(~is_nan, axis=axis, keepdims=True)
+    mean = of_dtype(np.sum(np.where(is_nan, 0, a), axis=axis, keepdims=True) / count, a.dtype)
+    deviation = np.where(is_nan, 0, a - mean)
+    y = np.sum(deviation * deviation, axis=axis, keepdims=True)
+    y = of_dtype(np.where(count > ddof, y / np.where(count > ddof, count - ddof, 1), np.nan), a.dtype)
+    return y if is_kept(keepdims) else np.squeeze(y, axis=from_end(axis, np.ndim(a)))[()]
+
+
+def _nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=np._NoValue):
+    return np.sqrt(_nanvar(a, axis, dtype, None, ddof, keepdims, correction=correction))
+
+
+composed(np.nanvar, _nanvar)
+composed(np.nanstd, _nanstd)
 composed(np.nanprod, _nanprod)
 composed(np.nancumsum, _nancumsum)
 composed(np.nancumprod, _nancumprod)

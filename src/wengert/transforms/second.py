@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.containers import leaves_like
+from wengert.containers import leaves_like, plain_copy
 from wengert.core.levels import outside, running
-from wengert.core.pullback import pull_back
+from wengert.core.pullback import carried, pull_back
 from wengert.core.rebind import rebound
 from wengert.core.second import hessian_products, push_forward, symmetrise
 from wengert.core.var import holds_traced
@@ -25,8 +25,10 @@ from wengert.transforms.products import (
     as_directions,
     assemble_inputs,
     leaves_of_rows,
+    push,
     shape_of,
     side_by_side,
+    tangents,
 )
 
 #: bytes that the tangents of all scalars, or of all arrays, and those of their adjoints may take in one sweep: more
@@ -55,6 +57,7 @@ class Hessian(Derivative):
         if mode not in _MODES:
             raise ValueError(f"hessian: mode is one of {', '.join(map(repr, _MODES))}, not {mode!r}")
         self.mode = mode
+        self._has_loops = False  # f, as some call found
 
     def __repr__(self):
         made = super().__repr__()
@@ -65,8 +68,12 @@ class Hessian(Derivative):
 
     def _record(self, args, kwargs):
         """Recorded to be swept; inside of another derivative, and in other modes, a derivative of a derivative."""
-        if self.mode in ("auto", "mixed") and not running.get():
-            return super()._record(args, kwargs)
+        if self.mode in ("auto", "mixed") and not running.get() and not self._has_loops:
+            run = super()._record(args, kwargs)
+            if not run.tape.has_loops:
+                return run
+            self._has_loops = True  # their steps are swept in one direction only
+            run.close()
         return self._composed(args, kwargs)
 
     def _composed(self, args, kwargs):
@@ -170,10 +177,11 @@ class HVP(Operator):
     def __call__(self, x, v, *args, **kwargs):
         args = (x, *args)
         if running.get():  # inside of another derivative
-            gradient = Gradient(self.f, self.argnums)
-            return JVP(gradient, self.argnums)(x, v, *args[1:], **kwargs)[1]
+            return self._composed(args, v, kwargs)
         run = self._record(args, kwargs)
         try:
+            if run.tape.has_loops:  # their steps are swept in one direction only
+                return self._composed(args, v, kwargs)
             check_single_number(run, "wengert.linearize(f, x)")
             single = self._single
             seeds = self._seeds(run, args, v)
@@ -183,6 +191,10 @@ class HVP(Operator):
             return assemble_inputs(run, found, single)
         finally:
             run.close()
+
+    def _composed(self, args, v, kwargs):
+        gradient = Gradient(self.f, self.argnums)
+        return JVP(gradient, self.argnums)(args[0], v, *args[1:], **kwargs)[1]
 
     def _seeds(self, run, args, v):
         """Leaves of `v`, which has the form of the differentiated arguments."""
@@ -256,14 +268,34 @@ class Linearize(Operator):
             )
         with outside():
             run = self._record(args, kwargs)
-        return run.value(), _Linearised(run).operator()
+        again = None
+        if run.tape.has_loops:  # their steps are swept in one direction only: for columns f is run with tangents
+            args, kwargs = plain_copy(args), plain_copy(kwargs)
+
+            def again(tangents, k):
+                return self._pushed(args, kwargs, tangents, k)
+
+        return run.value(), _Linearised(run, again).operator()
+
+    def _pushed(self, args, kwargs, seeds, k):
+        """Tangents of the outputs by a run of f."""
+        with outside():
+            run = push(
+                self.f, args, kwargs, self.positions(args), False, self.name, k,
+                lambda level, leaf, i: carried(level, leaf, seeds[i]),
+            )  # fmt: skip
+            try:
+                return [np.copy(tangents(run, y)) for y in run.outputs]
+            finally:
+                run.close()
 
 
 class _Linearised:
     """Products of the Jacobian and its transpose with columns of matrices, by sweeps of one recording."""
 
-    def __init__(self, run: Recording):
+    def __init__(self, run: Recording, push: Callable | None):
         self._run = run
+        self._push = push or (lambda seeds, k: push_forward(run.tape, run.inputs, run.outputs, seeds, k))
         self._lock = threading.Lock()
         self._outputs = [shape_of(y) for y in run.outputs]
         self._inputs = [x.shape for x in run.inputs]
@@ -282,12 +314,7 @@ class _Linearised:
         )
 
     def forward(self, columns):
-        run = self._run
-
-        def sweep(tangents, k):
-            return push_forward(run.tape, run.inputs, run.outputs, tangents, k)
-
-        return self._sweep(columns, self._inputs, sweep)
+        return self._sweep(columns, self._inputs, self._push)
 
     def backward(self, columns):
         run = self._run

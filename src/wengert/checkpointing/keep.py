@@ -1,0 +1,71 @@
+"""States that are kept: in memory, or as files in a folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from typing import Any
+
+import numpy as np
+
+from wengert.checkpointing import schedule as schedules
+
+
+class Slots:
+    """Kept states by slot; those on disk are removed when they are freed, and at the latest with this object."""
+
+    def __init__(self, schedule: schedules.Schedule, spill: str | None):
+        self._ram = schedule.ram
+        self._kept: dict[int, Any] = {}
+        self._folder = None
+        if spill is not None and schedule.disk:
+            os.makedirs(spill, exist_ok=True)
+            self._folder = tempfile.mkdtemp(prefix="wengert-", dir=spill)
+            self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+
+    def close(self):
+        """Remove the folder; nothing is kept."""
+        if self._folder is not None:
+            self._remove()
+
+    def carry_out(self, action, hand):
+        """Store, load or free a state; gives the state in hand."""
+        if isinstance(action, schedules.Store):
+            self._kept[action.slot] = self._put(action.slot, hand)
+        elif isinstance(action, schedules.Load):
+            kept = self._kept[action.slot]
+            hand = kept.load() if isinstance(kept, _File) else kept
+            if not action.keep:
+                del self._kept[action.slot]
+        elif isinstance(action, schedules.Free):
+            del self._kept[action.slot]
+        return hand
+
+    def _put(self, slot, state):
+        if self._folder is not None and slot >= self._ram:
+            return _File(os.path.join(self._folder, f"{slot}.npz"), state)
+        state.is_own = False
+        return state
+
+
+class _File:
+    """A state whose arrays lie in a file."""
+
+    def __init__(self, path, state):
+        self._path = path
+        self._state = type(state)([None if type(x) is np.ndarray else x for x in state.leaves], state.places, True)
+        np.savez(path, **{str(i): x for i, x in enumerate(state.leaves) if type(x) is np.ndarray})
+
+    def load(self):
+        """The state, in memory of its own."""
+        with np.load(self._path) as arrays:
+            leaves = [arrays[str(i)] if str(i) in arrays else x for i, x in enumerate(self._state.leaves)]
+        return type(self._state)(leaves, self._state.places, True)
+
+    def __del__(self):
+        try:
+            os.remove(self._path)
+        except OSError:
+            pass

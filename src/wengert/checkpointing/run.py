@@ -1,0 +1,767 @@
+"""Loops and calls that are one entry of a list; to be swept, their steps are recorded again, block by block.
+
+Forwards, each step is recorded on a *tail* of the list and forgotten, so that its values cannot be used later.
+Backwards, when the sweep comes to the entry, the schedule says which states to take from where, and which steps to
+record: a block is recorded at the tail of the list, swept, and forgotten.
+The sweep of a block goes on in the adjoints of the list, so that what a step reads from outside needs no attention.
+
+A state in hand is a list of leaves as the level around sees them: plain, or with tangents.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import functools
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import wengert.numpy  # noqa: F401  (makes NumPy's functions known to the rebinding of code)
+from wengert.checkpointing import schedule as schedules
+from wengert.checkpointing.keep import Slots
+from wengert.checkpointing.state import (
+    Form,
+    are_equal,
+    check_same,
+    digest,
+    generators_of,
+    global_generator,
+    global_place,
+    is_float,
+    is_number,
+    own,
+    rewind,
+    size_of,
+    snapshot,
+)
+from wengert.core import var
+from wengert.core.levels import Watch, running
+from wengert.core.nested import List
+from wengert.core.pullback import add_loop, independent, open_tail, own_copy, pull_tail
+from wengert.core.rebind import rebound
+from wengert.core.tape import Tape
+from wengert.errors import ReplayMismatchError
+
+#: entries beyond which a loop is not written out in a program
+_PROGRAM_ENTRIES = 2_000_000
+
+
+def loop(
+    step: Callable,
+    state: Any,
+    n: int | None = None,
+    *,
+    args: tuple = (),
+    cond: Callable | None = None,
+    checkpoints: int | schedules.Schedule | None = None,
+    memory: str | int | None = "2GB",
+    spill: str | None = None,
+    collect: int | Callable | None = None,
+    verify: bool = False,
+    progress: bool = False,
+) -> Any:
+    """Run ``state = step(state, *args)`` n times; its derivative in reverse takes bounded memory.
+
+    Few states are kept, and steps are run again when they are swept.
+
+    Parameters
+    ----------
+    step : callable
+        Maps a state to a state of the same form and shapes. It may work in place, and use variables from outside:
+        those that are traced are differentiated like `args`.
+    state : array, number or container
+        Dicts, dataclasses, lists and tuples of arrays, of numbers, and of anything else, which is kept as it is.
+        It is not changed: each step gets a copy.
+    n : int, optional
+        How many times. Exactly one of `n` and `cond` is given.
+    args : tuple
+        Further arguments of `step` and `cond`.
+    cond : callable, optional
+        The loop runs while ``cond(state, *args)`` is true.
+    checkpoints : int or Schedule, optional
+        States kept at most, or a schedule made by `wengert.checkpointing`.
+    memory : str, int or None
+        Bytes for states, recorded steps and what a sweep works on, as ``"50MB"``. None: no limit.
+    spill : str, optional
+        Folder for states that memory has no room for; what is written there is removed afterwards.
+        Not used where states carry tangents, in second derivatives.
+    collect : int or callable, optional
+        Also return a history: the state after every so many steps, or what the callable makes of each state.
+    verify : bool
+        Compare every step that is run again with its first run, by a hash of the state.
+    progress : bool
+        Show a bar, which needs tqdm.
+
+    Returns
+    -------
+    state
+        After the last step; with `collect` the pair ``(state, history)``, where each leaf has a leading axis.
+
+    Raises
+    ------
+    LevelError
+        If a value made in a step is used outside of it, or a step writes into a traced array that is not in its state.
+    ReplayMismatchError
+        If a step gives another result when it is run again.
+    ValueError
+        If the memory does not suffice, or the shapes of the state change.
+
+    Notes
+    -----
+    A loop that fits in memory is recorded as it is. Gradients do not depend on the schedule, to the last bit.
+
+    Random generators in the state, in `args` and in what `step` reads are put back when steps are run again. What a
+    step prints or writes to files happens again.
+
+    Memory is bounded for derivatives in reverse, and in reverse inside of forward ones, as `hessian` and `hvp` take
+    them. A derivative in reverse of one in reverse, and programs, have the steps written out.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> def f(rate):
+    ...     return np.sum(wg.loop(lambda u: u - rate * u**2, np.ones(3), 1000, checkpoints=10))
+    >>> float(round(wg.grad(f, 0.01), 4))
+    -24.1573
+    """
+    if (n is None) == (cond is None):
+        raise TypeError("wengert.loop: give either the number of steps n or the condition cond")
+    if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0):
+        raise ValueError(f"wengert.loop: n is a number of steps, not {n!r}")
+    if collect is not None and not callable(collect) and (not isinstance(collect, (int, np.integer)) or collect < 1):
+        raise ValueError(f"wengert.loop: collect is a number of steps or a function of the state, not {collect!r}")
+    walk = _Walk("wengert.loop", step, args, cond, state, collect, verify, progress)
+    recorder, k = _recorder()
+    if recorder is None or n == 0:
+        return walk.written_out(state, n)
+    leaves = walk.form.leaves(state)
+    if recorder.forgets:
+        return walk.once(recorder, leaves, n)
+    entry = _Entry(walk, recorder, leaves, n)
+    schedule = _schedule(walk, recorder, entry, n, k, checkpoints, memory, spill)
+    if schedule is None or (n is not None and schedule.block >= n):
+        return walk.written_out(state, n)
+    return entry.record(schedule, leaves, spill if k == 0 else None)
+
+
+def checkpoint(f: Callable) -> Callable:
+    """A function that is run again, and recorded, when its call is swept; until then only its result takes memory.
+
+    Parameters
+    ----------
+    f : callable
+        Whatever it reads, arguments and variables from outside, is differentiated as ever. It must not change them.
+
+    Returns
+    -------
+    callable
+        With the signature of `f`.
+
+    Raises
+    ------
+    LevelError
+        If a value made inside is used outside and was not returned, or `f` writes into an array it was given.
+    ReplayMismatchError
+        If `f` gives another result when it is run again.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> @wg.checkpoint
+    ... def layer(u, w):
+    ...     return np.tanh(w @ u)
+    >>> w = np.eye(2)
+    >>> wg.grad(lambda u: np.sum(layer(layer(u, w), w)), [0.0, 0.0])
+    array([1., 1.])
+    """
+    if not callable(f):
+        raise TypeError(f"checkpoint: expected a function, got {type(f).__name__}")
+
+    @functools.wraps(f)
+    def call(*args, **kwargs):
+        recorder, _ = _recorder()
+        if recorder is None or recorder.forgets:
+            return (f if not running.get() else rebound(f))(*args, **kwargs)
+        return _Call(f, args, kwargs).record(recorder)
+
+    return call
+
+
+def measure(step: Callable, state: Any, *, args: tuple = ()) -> dict:
+    """Bytes of one state, of the tape of one step, and of what a sweep works on, as `plan` takes them.
+
+    Parameters
+    ----------
+    step, state, args
+        As for `wengert.loop`.
+
+    Returns
+    -------
+    dict
+        With the keys ``state_bytes``, ``tape_bytes`` and ``work_bytes``.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> from wengert.checkpointing import measure, plan
+    >>> plan(1000, memory=100_000, **measure(lambda u: np.sin(u) * u, np.ones(100))).factor < 3
+    True
+    """
+    walk = _Walk("wengert.loop", step, args, None, state, None, False, False)
+    tape = Tape("measure")
+    token = running.set((tape,))
+    try:
+        walk.step = rebound(step)
+        leaves = [independent(tape, own_copy(leaf)) if is_float(leaf) else leaf for leaf in walk.form.leaves(state)]
+        return _Entry(walk, tape, leaves, None).measured(0)
+    finally:
+        running.reset(token)
+        tape.close()
+
+
+def _recorder() -> tuple[Any, int]:
+    """What records here, and the directions of forward derivatives around it; None if steps are to be written out.
+
+    That is so unless one derivative in reverse is the innermost of those that are running, and the only one.
+    """
+    levels = running.get()
+    if not levels or type(levels[-1]) not in (Tape, List) or levels[-1].recording:
+        return None, 0
+    if any(type(level) in (Tape, List, Watch) for level in levels[:-1]):
+        return None, 0
+    return levels[-1], sum(level.k for level in levels[:-1])
+
+
+def _schedule(walk, recorder, entry, n, k, checkpoints, memory, spill):
+    """The schedule that a user asked for; None for no limits at all."""
+    if isinstance(checkpoints, schedules.Schedule):
+        if n is None or checkpoints.n != n:
+            raise ValueError(f"wengert.loop: a schedule for {checkpoints.n} steps was given, the loop has {n}")
+        return checkpoints
+    room = _bytes(memory) if checkpoints is None else None
+    if room is None and checkpoints is None:
+        if n is None:
+            raise ValueError("wengert.loop: with cond, give memory or checkpoints")
+        return None
+    if checkpoints is not None and (isinstance(checkpoints, bool) or checkpoints < 1):
+        raise ValueError(f"wengert.loop: checkpoints is a number of states, at least 1, not {checkpoints!r}")
+    sizes = entry.measured(k)
+    try:
+        return schedules.plan(
+            n, checkpoints=checkpoints, memory=room, spill=None if spill is None or k else True, **sizes
+        )
+    except ValueError as error:
+        raise ValueError(f"wengert.loop: {error}") from None
+
+
+def _bytes(memory):
+    if memory is None or (isinstance(memory, (int, np.integer)) and not isinstance(memory, bool)):
+        return memory
+    found = re.fullmatch(r"\s*([0-9.]+)\s*([kMGT]?)(i?)B\s*", memory) if isinstance(memory, str) else None
+    if not found:
+        raise ValueError(f'wengert.loop: memory is a number of bytes, or a string like "50MB", not {memory!r}')
+    number, prefix, binary = found.groups()
+    return int(float(number) * (1024 if binary else 1000) ** " kMGT".index(prefix or " "))
+
+
+class _Replay:
+    """Steps that are run again: under the circumstances of the first run, on a tail of the list."""
+
+    def __init__(self, name: str, step: Callable, seen: list):
+        self.name = name
+        self.step = rebound(step) if running.get() else step
+        self.levels = running.get()
+        self.errstate = np.geterr()
+        self.generators = generators_of(step, seen)
+
+    @contextlib.contextmanager
+    def tail(self, recorder, entry: int, forgets: bool) -> Iterator:
+        """A tail of the list in whose place it records."""
+        tail = open_tail(recorder, entry, f"a step of {self.name} in {recorder.level.name}", forgets)
+        token = running.set((*self.levels[:-1], tail.recorder))
+        try:
+            yield tail
+        finally:
+            running.reset(token)
+            tail.cut()
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[None]:
+        """The random generators are left as they are now."""
+        places = snapshot(self.generators)
+        try:
+            yield
+        finally:
+            rewind(self.generators, places)
+
+    def mismatch(self, where: str) -> ReplayMismatchError:
+        return ReplayMismatchError(
+            f"{self.name}: {where} gave another result when run again: something it reads has changed, such as a "
+            "variable that was assigned again, a counter, or an array that the step writes into; "
+            "make it part of the state"
+        )
+
+
+class _State:
+    """Leaves at the beginning of a step, and where the random generators were."""
+
+    def __init__(self, leaves: list, places: list, is_own: bool):
+        self.leaves = leaves
+        self.places = places
+        self.is_own = is_own  # nobody else refers to it: a step may work in its memory
+
+
+class _Walk(_Replay):
+    """The steps of one loop."""
+
+    def __init__(self, name, step, args, cond, state, collect, verify, progress):
+        self.form = Form(state)
+        super().__init__(name, step, [*self.form.leaves(state), *args])
+        # containers that are copied must hold no traced values
+        self.form = Form(self.form.restore([var.plain(leaf) for leaf in self.form.leaves(state)]))
+        self.args = args
+        self.cond = cond
+        self.collect = collect
+        self.hashes: list | None = [] if verify else None
+        self.progress = progress
+        self.traced: list = []  # (step, which leaves are traced from there on)
+
+    # -- one step
+
+    def call(self, operands: list) -> list:
+        """Leaves after a step, each in memory of its own."""
+        leaves = self.form.leaves(self.step(self.form.restore(operands), *self.args))
+        if leaves is None:
+            raise ValueError(f"{self.name}: the step returned a state of another form than it was given")
+        check_same(self.form.names, operands, leaves, self.name)
+        return self.owned(leaves)
+
+    def owned(self, leaves: list) -> list:
+        """Leaves in memory of their own, into which a step may write traced values."""
+        return [var.clean(x) if self.levels and type(x) is np.ndarray and is_float(x) else x for x in map(own, leaves)]
+
+    def goes_on(self, operands: list) -> bool:
+        return self.cond is None or bool(self.cond(self.form.restore(operands), *self.args))
+
+    def collected(self, k: int, operands: list) -> list | None:
+        """Leaves of what is collected after step k - 1; None if nothing is."""
+        if self.collect is None or (not callable(self.collect) and k % self.collect):
+            return None
+        if not callable(self.collect):
+            return [own(leaf) for leaf in operands]
+        item = self.collect(self.form.restore(operands))
+        self.history_form = Form(item)
+        leaves = self.history_form.leaves(item)
+        self.history_form = Form(self.history_form.restore([var.plain(leaf) for leaf in leaves]))
+        return [own(leaf) for leaf in leaves]
+
+    def columns(self, rows: list, leaves: list) -> list:
+        """What was collected, each leaf stacked; `leaves` are those of the last state, where nothing was."""
+        if rows:
+            return [np.stack(column) if is_number(column[0]) else list(column) for column in zip(*rows)]
+        if callable(self.collect):
+            self.history_form = Form(None)
+            return [np.empty(0)]
+        return [np.empty((0, *np.shape(x))) if is_number(x) else [] for x in leaves]
+
+    def result(self, leaves: list, columns: list | None) -> Any:
+        """What the loop returns."""
+        state = self.form.restore(leaves)
+        if columns is None:
+            return state
+        return state, (self.history_form if callable(self.collect) else self.form).restore(columns)
+
+    # -- all steps at once
+
+    def written_out(self, state, n):
+        """Run the steps as they are; what is running records what it will."""
+        levels = running.get()
+        recorder = levels[-1] if levels and type(levels[-1]) in (Tape, List) else None
+        operands = self.owned(self.form.leaves(state))
+        rows = []
+        k = 0
+        with self.bar(n, "forwards") as advance:
+            while k < n if n is not None else self.goes_on(operands):
+                if recorder is not None:
+                    recorder.next_step()
+                    before = recorder.size
+                operands = self.call(operands)
+                k += 1
+                row = self.collected(k, operands)
+                if row is not None:
+                    rows.append(row)
+                if k == 1 and recorder is not None and recorder.recording:
+                    self._check_program(recorder, before, n)
+                advance(1)
+        if recorder is not None:
+            recorder.next_step()
+        return self.result(operands, None if self.collect is None else self.columns(rows, operands))
+
+    def _check_program(self, recorder, before, n):
+        entries = (recorder.size - before) * (n or 0)
+        if entries > _PROGRAM_ENTRIES:
+            from wengert.program.capture import NotReplayable
+
+            raise NotReplayable(
+                f"{self.name}: in a program the steps are written out, and here these are {entries} entries: "
+                "compile the step instead"
+            )
+
+    def once(self, recorder, leaves, n):
+        """The result alone, where what is recorded will not be swept."""
+        entry = _Entry(self, recorder, leaves, n)
+        return entry.results(recorder, lambda values: [independent(recorder, value, True) for value in values])
+
+    # -- from a state in hand
+
+    def start(self, leaves: list) -> _State:
+        return _State(leaves, snapshot(self.generators), False)
+
+    def operands(self, tail, state: _State, k: int | None) -> list:
+        """A state in hand as the operands of step k, traced where that step had them so; of None untraced."""
+        found = state.leaves if state.is_own else [own_copy(leaf) for leaf in state.leaves]
+        traced = [False] * len(found) if k is None else self.traced_at(k)
+        return [
+            independent(tail, np.float64(x) if type(x) is float else x, True)
+            if is_traced
+            else var.clean(x)
+            if type(x) is np.ndarray and is_float(x)
+            else x
+            for x, is_traced in zip(found, traced)
+        ]
+
+    def traced_at(self, k: int) -> list:
+        """Which leaves are traced at the beginning of step k."""
+        return self.traced[bisect.bisect_right(self.traced, k, key=lambda pair: pair[0]) - 1][1]
+
+    def note_traced(self, k: int, operands: list) -> None:
+        """Remember which leaves are traced at the beginning of step k: it settles after a few steps."""
+        found = [var.is_var(x) and is_float(x) and var.is_traced(x) for x in operands]
+        if not self.traced or self.traced[-1][1] != found:
+            self.traced.append((k, found))
+
+    def first_run(self, recorder, state: _State, first: int, last: int, rows: list | None) -> tuple[_State, int]:
+        """Run steps for the first time, without keeping what they record; stops where the condition fails."""
+        for k in range(first, last):
+            with self.tail(recorder, -1, True) as tail:
+                operands = self.operands(tail, state, k)
+                if not self.goes_on(operands):
+                    return state, k
+                operands = self.call(operands)
+                self.note(tail, k + 1, operands, rows)
+                state = _State([var.lower(x, tail.level) for x in operands], snapshot(self.generators), True)
+                del operands
+        return state, last
+
+    def note(self, tail, k: int, operands: list, rows: list | None) -> list | None:
+        """Keep what is asked of the state after step k - 1; gives what is collected of it, as operands."""
+        self.note_traced(k, [x if _is_of(x, tail) else None for x in operands])
+        if self.hashes is not None:
+            self.hashes.append(digest(operands))
+        self.advance(1)
+        row = self.collected(k, operands) if rows is not None else None
+        if row is not None:
+            traced = [is_float(x) and _is_of(x, tail) for x in row]
+            rows.append(([own_copy(var.lower(x, tail.level)) for x in row], traced))
+        return row
+
+    def record(self, recorder, state: _State, first: int, last: int, rows: list | None) -> tuple[_State, tuple]:
+        """The same for the steps that are swept first, keeping what they record: tail, entries, inputs and outputs."""
+        with self.tail(recorder, -1, False) as tail:
+            state.is_own = False
+            inputs = operands = self.operands(tail, state, first)
+            outputs = []
+            for k in range(first, last):
+                tail.next_step()
+                operands = self.call(operands)
+                row = self.note(tail, k + 1, operands, rows)
+                if row is not None:
+                    outputs.append((k + 1, row))
+            leaves = [own_copy(var.lower(x, tail.level)) for x in operands]
+            entries = tail.detach() if tail.can_move() else None
+        block = entries and (tail, entries, inputs, operands, outputs, state.leaves)
+        return _State(leaves, snapshot(self.generators), True), block
+
+    def sweep_recorded(self, recorder, entry, block, cotangents, rows):
+        """Sweep a block that `record` kept."""
+        tail, entries, inputs, operands, outputs = block
+        tail.attach(recorder, entry, *entries)
+        try:
+            seeds = [c for k, _ in outputs for c in rows(k)]
+            items = [x for _, row in outputs for x in row]
+            return self.pulled(tail, inputs, [*operands, *items], [*cotangents, *seeds])
+        finally:
+            tail.cut()
+
+    @staticmethod
+    def pulled(tail, inputs, outputs, cotangents):
+        """Cotangents of the leaves at the beginning of a block; None for what is not traced."""
+        places = [i for i, x in enumerate(inputs) if _is_of(x, tail)]
+        back = [None] * len(inputs)
+        for i, c in zip(places, pull_tail(tail, [inputs[i] for i in places], outputs, cotangents)):
+            back[i] = c
+        return back
+
+    def rerun(self, recorder, entry: int, state: _State, first: int, last: int) -> _State:
+        """Run steps again; values from outside are traced, and what they record is forgotten."""
+        rewind(self.generators, state.places)
+        with np.errstate(**self.errstate):
+            for k in range(first, last):
+                with self.tail(recorder, entry, True) as tail:
+                    operands = self.call(self.operands(tail, state, None))
+                    state = _State([var.lower(x, tail.level) for x in operands], [], True)
+                    del operands
+                self.check_hash(k, state.leaves)
+        state.places = snapshot(self.generators)
+        return state
+
+    def sweep(self, recorder, entry, state, first, last, cotangents, rows, end):
+        """Record a block of steps, which must come to the leaves `end`, and sweep it.
+
+        `cotangents` are those of the leaves at its end; ``rows(k)`` those of what was collected after k steps.
+        """
+        rewind(self.generators, state.places)
+        with self.tail(recorder, entry, False) as tail:
+            state.is_own = False
+            inputs = operands = self.operands(tail, state, first)
+            outputs, seeds = [], []
+            with np.errstate(**self.errstate):
+                for k in range(first, last):
+                    tail.next_step()
+                    operands = self.call(operands)
+                    self.check_hash(k, operands)
+                    row = self.collected(k + 1, operands)
+                    if row is not None:
+                        outputs += row
+                        seeds += rows(k + 1)
+            if not are_equal(operands, end):
+                raise self.mismatch(f"one of the steps {first} to {last - 1}")
+            return self.pulled(tail, inputs, [*operands, *outputs], [*cotangents, *seeds])
+
+    def check_hash(self, k, leaves):
+        if self.hashes is not None and self.hashes[k] != digest(leaves):
+            raise self.mismatch(f"step {k}")
+
+    # -- progress
+
+    def advance(self, steps: int) -> None:
+        """Move the bar, if one is shown."""
+
+    @contextlib.contextmanager
+    def bar(self, total, word) -> Iterator[Callable]:
+        """A bar for so many steps; gives what moves it."""
+        if not self.progress:
+            yield self.advance
+            return
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            raise ImportError(f"{self.name}: progress=True needs tqdm: pip install tqdm") from None
+        with tqdm(total=total, desc=f"{self.name} {word}", unit="step") as bar:
+            self.advance = bar.update
+            try:
+                yield bar.update
+            finally:
+                del self.advance
+
+
+def _is_of(x, tail) -> bool:
+    return var.is_var(x) and var.level_of(x) is tail.level
+
+
+class _Entry:
+    """The entry of a loop on a list: the states that are kept of it, and its sweep."""
+
+    def __init__(self, walk: _Walk, recorder, leaves: list, n: int | None):
+        self.walk = walk
+        self.n = n
+        level = recorder.level
+        walk.traced = []
+        walk.note_traced(0, [x if var.is_var(x) and var.level_of(x) is level else None for x in leaves])
+        self.initial = walk.start([own_copy(var.lower(x, level)) for x in leaves])
+        self.recorder = recorder
+        self.kept: tuple | None = None  # slots, block to be swept first or its state, and the actions from there on
+        self.can_move = False
+
+    def measured(self, k: int) -> dict:
+        """Bytes of a state with k tangents, of the tape of its first step, and of what a sweep works on."""
+        walk, recorder = self.walk, self.recorder
+        places = global_generator().get_state()
+        before = global_place()
+        with walk.again(), walk.tail(recorder, -1, True) as tail:
+            start = walk.operands(tail, self.initial, 0)
+            operands = walk.call(start)
+            tape, work = tail.held() * 21 // 20, 8 * (1 + k) * tail.elements  # allocators round up
+            self.elements = tail.elements + tail.size
+            self.can_move = type(recorder) is Tape and tail.can_move()
+            size = size_of([var.lower(x, tail.level) for x in operands], k)
+        if before != global_place() and global_generator() not in walk.generators:
+            warnings.warn(
+                f"{walk.name}: the step draws from NumPy's global random generator; it is put back when steps are run "
+                "again, whatever else draws from it: put a numpy.random.Generator into the state",
+                stacklevel=4,
+            )
+            walk.generators.append(global_generator())
+            global_generator().set_state(places)
+            self.initial = walk.start(self.initial.leaves)
+        return {"state_bytes": size, "tape_bytes": tape, "work_bytes": 6 * size + work}
+
+    def record(self, schedule, leaves, spill):
+        """Run the loop forwards and append its entry; gives the final state."""
+        if not hasattr(self, "elements"):
+            self.measured(0)
+        self.schedule = schedule
+        self.spill = spill
+        walk, recorder = self.walk, self.recorder
+        self.recorder = None
+        inputs = [x for x, is_traced in zip(leaves, walk.traced_at(0)) if is_traced]
+        elements = schedule.block * self.elements
+        return self.results(recorder, lambda values: add_loop(recorder, self.pull, inputs, values, elements), True)
+
+    def results(self, recorder, append, keeps=False):
+        """Run forwards; ``append(values)`` gives the operands of the traced results."""
+        walk = self.walk
+        rows = None if walk.collect is None else []
+        with walk.bar(self.n, "forwards"):
+            if keeps:
+                final = self._forwards(recorder, rows)
+            elif self.n is not None:
+                final, _ = walk.first_run(recorder, self.initial, 0, self.n, rows)
+            else:
+                final, self.n = walk.first_run(recorder, self.initial, 0, 1 << 62, rows)
+        values = [x if final.is_own else own_copy(x) for x in final.leaves]
+        self.is_traced = [*walk.traced_at(self.n)]
+        if rows is not None:
+            columns = walk.columns([row for row, _ in rows], values)
+            values += columns
+            self.is_traced += [any(column) for column in zip(*[traced for _, traced in rows])] or [False] * len(columns)
+        traced = [np.float64(x) if type(x) is float else x for x, t in zip(values, self.is_traced) if t]
+        if traced:
+            operands = iter(append(traced))
+            values = [next(operands) if t else x for x, t in zip(values, self.is_traced)]
+        self.plain = [None if t else own_copy(x) for x, t in zip(final.leaves, self.is_traced)]
+        count = len(final.leaves)
+        return walk.result(values[:count], None if rows is None else values[count:])
+
+    # -- actions
+
+    def _forwards(self, recorder, rows, entry=-1):
+        """Carry out the actions before the first `Reverse`; gives the final state and keeps the others."""
+        walk = self.walk
+        actions = iter(self.schedule)
+        slots = Slots(self.schedule, self.spill)
+        hand, block, k = self.initial, None, 0
+        is_first = entry < 0
+        run = walk.first_run if is_first else walk.rerun
+        for action in actions:
+            if isinstance(action, schedules.Reverse):
+                break
+            if isinstance(action, (schedules.Advance, schedules.Tape)):
+                block = hand if isinstance(action, schedules.Tape) else None
+                if block is not None:
+                    hand.is_own = False
+                if is_first and block is not None and self.can_move and action.last == self.n:
+                    hand, recorded = walk.record(recorder, hand, action.first, action.last, rows)
+                    block = recorded or block
+                elif is_first:
+                    hand, k = run(recorder, hand, action.first, action.last, rows)
+                    if k < action.last:
+                        self.schedule.finalize(k)
+                        self.n = k
+                else:
+                    hand = run(recorder, entry, hand, action.first, action.last)
+            elif isinstance(action, schedules.End):
+                break
+            else:
+                hand = slots.carry_out(action, hand)
+        self.kept = slots, block, action, actions
+        return hand
+
+    def pull(self, recorder, entry, seeds, values):
+        """Cotangents of the initial leaves, from those of the results."""
+        walk = self.walk
+        seeds = iter(seeds)
+        seeds = [next(seeds) if t else None for t in self.is_traced]
+        finals = iter(values)
+        end = [next(finals) if t else x for x, t in zip(self.plain, self.is_traced)]
+        count = len(self.plain)
+        cotangents, history = seeds[:count], seeds[count:]
+        lead = 0 if type(recorder) is Tape and not recorder.stacked else 1
+
+        def rows(k):
+            j = (k if callable(walk.collect) else k // walk.collect) - 1
+            return [None if c is None else c[(slice(None),) * lead + (j,)] for c in history]
+
+        with walk.again():
+            if self.kept is None:
+                self._forwards(recorder, None, entry)
+            slots, block, action, actions = self.kept
+            self.kept = None
+            hand = None
+            with walk.bar(self.n, "backwards"):
+                while not isinstance(action, schedules.End):
+                    if isinstance(action, schedules.Tape):
+                        block = hand
+                    elif isinstance(action, schedules.Advance):
+                        hand = walk.rerun(recorder, entry, hand, action.first, action.last)
+                    elif isinstance(action, schedules.Reverse) and isinstance(block, tuple):
+                        end = block[-1]
+                        cotangents = walk.sweep_recorded(recorder, entry, block[:-1], cotangents, rows)
+                        block = None
+                        walk.advance(action.last - action.first)
+                    elif isinstance(action, schedules.Reverse):
+                        cotangents = walk.sweep(
+                            recorder, entry, block, action.first, action.last, cotangents, rows, end
+                        )
+                        end, block = block.leaves, None
+                        walk.advance(action.last - action.first)
+                    else:
+                        hand = slots.carry_out(action, hand)
+                    action = next(actions)
+            slots.close()
+        return [c for c, t in zip(cotangents, walk.traced_at(0)) if t]
+
+
+class _Call(_Replay):
+    """A call that is run again."""
+
+    def __init__(self, f, args, kwargs):
+        name = getattr(f, "__qualname__", repr(f))
+        super().__init__(f"checkpoint({name})", f, [*args, *kwargs.values()])
+        self.places = snapshot(self.generators)
+        self.args, self.kwargs = args, kwargs
+
+    def _leaves(self):
+        y = self.step(*self.args, **self.kwargs)
+        self.form = Form(y)
+        leaves = [own(leaf) for leaf in self.form.leaves(y)]
+        self.form = Form(self.form.restore([var.plain(leaf) for leaf in leaves]))
+        return leaves
+
+    def record(self, recorder):
+        """The result, by an entry of its own."""
+        with self.tail(recorder, -1, True) as tail:
+            leaves = self._leaves()
+            self.is_traced = [is_float(x) and _is_of(x, tail) for x in leaves]
+            values = [var.lower(x, tail.level) for x in leaves]
+            elements = tail.elements + tail.size
+            del leaves
+        if any(self.is_traced):
+            traced = [x for x, t in zip(values, self.is_traced) if t]
+            operands = iter(add_loop(recorder, self.pull, [], traced, elements))
+            values = [next(operands) if t else x for x, t in zip(values, self.is_traced)]
+        return self.form.restore(values)
+
+    def pull(self, recorder, entry, seeds, values):
+        with self.again(), self.tail(recorder, entry, False) as tail:
+            rewind(self.generators, self.places)
+            with np.errstate(**self.errstate):
+                leaves = [x for x, t in zip(self._leaves(), self.is_traced) if t]
+            if not are_equal(leaves, values):
+                raise self.mismatch("the call")
+            pull_tail(tail, [], leaves, seeds)
+        return []

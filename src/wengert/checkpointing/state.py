@@ -1,0 +1,206 @@
+"""States of loops: taken apart into leaves, put together again, compared; and random generators beside them.
+
+Every list and tuple is a container here; leaves are arrays, numbers, and whatever else a state holds, which is kept
+as it is.
+Each leaf has memory of its own at the beginning of every step, so that steps may work in place.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import random
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wengert.containers import children_of
+from wengert.core import var
+
+
+class Form:
+    """How a state is made of its leaves: `restore` puts others into their places, `names` says where they are."""
+
+    def __init__(self, state):
+        self.names: list[str] = []
+        self._shape, self._build = self._taken(state, "")
+
+    def _taken(self, x, name):
+        found = _children(x)
+        if found is None:
+            self.names.append(name or "the state")
+            return None, None
+        items, restore, keys = found
+        parts = [self._taken(item, f"{name}[{key!r}]") for key, item in zip(keys, items)]
+        return (type(x), tuple(keys), tuple(shape for shape, _ in parts)), (restore, [build for _, build in parts])
+
+    def restore(self, leaves: list) -> Any:
+        return self._made(self._build, iter(leaves))
+
+    def _made(self, build, leaves):
+        if build is None:
+            return next(leaves)
+        restore, parts = build
+        return restore([self._made(part, leaves) for part in parts])
+
+    def leaves(self, x: Any) -> list | None:
+        """Leaves of a container of this form; None if it is of another."""
+        found: list = []
+        return found if _collect(x, self._shape, found) else None
+
+
+def _collect(x, shape, found):
+    children = _children(x)
+    if children is None or shape is None:
+        found.append(x)
+        return children is None and shape is None
+    kind, keys, parts = shape
+    items, _, others = children
+    if type(x) is not kind or tuple(others) != keys:
+        return False
+    return all(_collect(item, part, found) for item, part in zip(items, parts))
+
+
+def _children(x) -> tuple[list, Callable, Any] | None:
+    if var.is_var(x):
+        return None
+    if type(x) in (list, tuple):
+        return list(x), type(x), range(len(x))
+    found = children_of(x)
+    if found is None:
+        return None
+    items, restore = found
+    return items, restore, list(x) if isinstance(x, dict) else range(len(items))
+
+
+def is_number(x: Any) -> bool:
+    """Is a leaf an array or a number?"""
+    return isinstance(x, (np.ndarray, np.generic, bool, int, float, complex))
+
+
+def is_float(x: Any) -> bool:
+    """Can a leaf carry a derivative?"""
+    return isinstance(x, float) or (isinstance(x, (np.ndarray, np.generic)) and np.dtype(x.dtype).kind == "f")
+
+
+def own(x: Any) -> Any:
+    """A leaf in memory of its own; what was recorded sees a copy being made."""
+    if var.is_var(x):
+        return +x if np.dtype(x.dtype).kind != "b" else np.copy(x)
+    return x.copy(order="K") if isinstance(x, np.ndarray) else x
+
+
+def check_same(names: list, before: list, after: list, name: str) -> None:
+    """Raise unless two states have leaves of the same shapes."""
+    for where, old, new in zip(names, before, after):
+        if is_number(old) and not is_number(new):
+            raise ValueError(f"{name}: the step returned {type(new).__name__} where {where} was a number or an array")
+        shapes = getattr(old, "shape", ()), getattr(new, "shape", ())
+        if shapes[0] != shapes[1] and is_number(old) and is_number(new):
+            raise ValueError(
+                f"{name}: {where} has shape {shapes[1]} after the step and {shapes[0]} before it: "
+                "the shapes of a state may not change"
+            )
+
+
+def are_equal(one: list, other: list) -> bool:
+    """Do the numbers of two states agree?"""
+    return all(
+        np.array_equal(var.plain(a), var.plain(b), equal_nan=is_float(a))
+        for a, b in zip(one, other)
+        if is_number(a) and is_number(b)
+    )
+
+
+def digest(leaves: list) -> int:
+    """A number that two states share only if their numbers agree to the last bit."""
+    found = hashlib.blake2b(digest_size=8)
+    for leaf in leaves:
+        if is_number(leaf):
+            found.update(np.ascontiguousarray(var.plain(leaf)).tobytes())
+    return int.from_bytes(found.digest(), "little")
+
+
+def size_of(leaves: list, directions: int) -> int:
+    """Bytes of a state that is kept, with tangents in so many directions."""
+    return sum(
+        (np.size(x) * np.dtype(getattr(x, "dtype", float)).itemsize * (1 + directions) + 200) if is_number(x) else 200
+        for x in leaves
+    )
+
+
+# ---- random generators
+
+
+_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
+
+
+def generators_of(step: Callable, others: list) -> list:
+    """Random generators in what a step is given, and in the variables, defaults and attributes that it reads."""
+    found: dict[int, Any] = {}
+
+    def look(x, depth):
+        if isinstance(x, _GENERATORS):
+            found[id(x)] = x
+            return
+        children = _children(x) if depth else None
+        for item in children[0] if children else ():
+            look(item, depth - 1)
+
+    for x in [*others, *_read_by(step)]:
+        look(x, 3)
+    return list(found.values())
+
+
+def _read_by(step):
+    """What a function, a method, a partial or a callable object reads from outside."""
+    if isinstance(step, functools.partial):
+        return [*step.args, *step.keywords.values(), *_read_by(step.func)]
+    if isinstance(step, types.MethodType):
+        return [*vars(step.__self__).values(), *_read_by(step.__func__)] if hasattr(step.__self__, "__dict__") else []
+    step = getattr(step, "__wrapped__", step)
+    if not isinstance(step, types.FunctionType):
+        return list(vars(step).values()) if hasattr(step, "__dict__") else []
+    cells = []
+    for cell in step.__closure__ or ():
+        try:
+            cells.append(cell.cell_contents)
+        except ValueError:  # not assigned yet
+            continue
+    names = [step.__globals__.get(name) for name in step.__code__.co_names]
+    return [*cells, *(step.__defaults__ or ()), *(step.__kwdefaults__ or {}).values(), *names]
+
+
+def snapshot(generators: list) -> list:
+    """Where the generators are."""
+    return [_place(generator) for generator in generators]
+
+
+def rewind(generators: list, places: list) -> None:
+    """Put the generators back to where they were."""
+    for generator, place in zip(generators, places):
+        if isinstance(generator, np.random.Generator):
+            generator.bit_generator.state = place
+        elif isinstance(generator, np.random.RandomState):
+            generator.set_state(place)
+        else:
+            generator.setstate(place)
+
+
+def _place(generator):
+    if isinstance(generator, np.random.Generator):
+        return generator.bit_generator.state
+    return generator.get_state() if isinstance(generator, np.random.RandomState) else generator.getstate()
+
+
+def global_generator() -> np.random.RandomState:
+    """The one behind ``np.random.rand`` and the like."""
+    return np.random.mtrand._rand
+
+
+def global_place() -> tuple:
+    """Where that one is, for comparison."""
+    _, keys, position, has_gauss, gauss = global_generator().get_state()
+    return keys.tobytes(), position, has_gauss, gauss

@@ -1,0 +1,166 @@
+"""Polynomials by their coefficients, highest power first, in NumPy's order of operations."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from wengert.errors import UnsupportedFunctionError
+from wengert.registry import composed, refuse
+from wengert.rules.composed import as_array, of_dtype
+
+
+def coefficients(p):
+    """A line of coefficients."""
+    if isinstance(p, np.poly1d):
+        raise UnsupportedFunctionError("numpy.poly1d holds no traced coefficients: pass its coefficients, p.coeffs")
+    return np.atleast_1d(as_array(p))
+
+
+def without_leading_zero(p):
+    """Coefficients of a product: NumPy drops leading zeros, so that the length jumps with their values."""
+    p = coefficients(p)
+    if len(p) and p[0] == 0:
+        raise UnsupportedFunctionError(
+            "numpy.polymul drops leading zeros, and its length jumps where they change: use numpy.convolve"
+        )
+    return p
+
+
+def _polyval(p, x):
+    y = np.zeros_like(x)
+    for coefficient in as_array(p):
+        y = y * x + coefficient
+    return y
+
+
+def extended(p, n):
+    """Coefficients with zeros in front, `n` of them at least."""
+    missing = n - len(p)
+    return np.concatenate([np.zeros(missing, p.dtype), p]) if missing > 0 else p
+
+
+def _polyadd(a1, a2):
+    a1, a2 = coefficients(a1), coefficients(a2)
+    return extended(a1, len(a2)) + extended(a2, len(a1))
+
+
+def _polysub(a1, a2):
+    a1, a2 = coefficients(a1), coefficients(a2)
+    return extended(a1, len(a2)) - extended(a2, len(a1))
+
+
+def _polymul(a1, a2):
+    return np.convolve(without_leading_zero(a1), without_leading_zero(a2))
+
+
+def _polydiv(u, v):
+    u, v = coefficients(u) + 0.0, coefficients(v) + 0.0
+    scale, n = 1.0 / v[0], len(v)
+    quotient, rest = [], of_dtype(u, np.result_type(u, v))
+    for k in range(len(u) - n + 1):
+        factor = scale * rest[k]
+        quotient.append(factor)
+        rest = np.concatenate([rest[:k], rest[k : k + n] - factor * v, rest[k + n :]])
+    while np.allclose(rest[0], 0, rtol=1e-14) and len(rest) > 1:
+        rest = rest[1:]
+    return np.stack(quotient) if quotient else np.zeros(1, rest.dtype), rest
+
+
+def _polyder(p, m=1):
+    p = coefficients(p)
+    if m < 0:
+        raise ValueError("Order of derivative must be positive (see polyint)")
+    for _ in range(int(m)):
+        p = p[:-1] * np.arange(len(p) - 1, 0, -1)
+    return p
+
+
+def _polyint(p, m=1, k=None):
+    p, m = coefficients(p), int(m)
+    if m < 0:
+        raise ValueError("Order of integral must be positive (see polyder)")
+    k = np.zeros(m) if k is None else np.atleast_1d(as_array(k))
+    if len(k) == 1 and m > 1:
+        k = k[0] * np.ones(m)
+    if len(k) < m:
+        raise ValueError("k must be a scalar or a rank-1 array of length 1 or >m.")
+    for i in range(m):
+        p = np.concatenate([p / np.arange(len(p), 0, -1), k[i : i + 1]])
+    return p
+
+
+def _poly(seq_of_zeros):
+    zeros = coefficients(seq_of_zeros)
+    if np.ndim(zeros) != 1:
+        raise UnsupportedFunctionError("numpy.poly of a matrix takes eigenvalues that may be complex: pass its roots")
+    one = np.ones(1, zeros.dtype)
+    p = one
+    for i in range(len(zeros)):
+        p = np.convolve(p, np.concatenate([one, -zeros[i : i + 1]]), mode="full")
+    return p
+
+
+def _vander(x, N=None, increasing=False):
+    x = as_array(x)
+    if np.ndim(x) != 1:
+        raise ValueError("x must be a one-dimensional array or sequence.")
+    x = of_dtype(x, np.promote_types(x.dtype, int))
+    columns = [np.ones_like(x)]
+    for _ in range((len(x) if N is None else N) - 1):
+        columns.append(columns[-1] * x)
+    return np.stack(columns if increasing else columns[::-1], axis=1)[:, : len(x) if N is None else N]
+
+
+def _polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
+    x, rhs = as_array(x) + 0.0, as_array(y) + 0.0
+    if np.ndim(deg):
+        raise UnsupportedFunctionError("numpy.polyfit has a rule for a single degree: fit with numpy.linalg.lstsq")
+    if deg < 0:
+        raise ValueError("expected deg >= 0")
+    if np.ndim(x) != 1 or np.size(x) == 0 or np.ndim(rhs) not in (1, 2):
+        raise TypeError("expected non-empty vector for x, and 1D or 2D array for y")
+    if len(x) != len(rhs):
+        raise TypeError("expected x and y to have same length")
+    rcond = len(x) * np.finfo(x.dtype).eps if rcond is None else rcond
+    lhs = np.vander(x, deg + 1)
+    if w is not None:
+        w = as_array(w) + 0.0
+        if np.shape(w) != np.shape(x):
+            raise TypeError("expected w and y to have the same length")
+        lhs = of_dtype(lhs * w[:, None], lhs.dtype)
+        rhs = of_dtype(rhs * (w if np.ndim(rhs) == 1 else w[:, None]), rhs.dtype)
+    scale = np.sqrt((lhs * lhs).sum(axis=0))
+    lhs = lhs / scale
+    c, residuals, rank, s = np.linalg.lstsq(lhs, rhs, rcond)
+    c = (c.T / scale).T
+    if rank != deg + 1 and not full:
+        warnings.warn("Polyfit may be poorly conditioned", np.exceptions.RankWarning, stacklevel=2)
+    if full:
+        return c, residuals, rank, s, rcond
+    if not cov:
+        return c
+    base = np.linalg.inv(np.dot(lhs.T, lhs)) / np.outer(scale, scale)
+    if cov != "unscaled" and len(x) <= deg + 1:
+        raise ValueError("the number of data points must exceed order to scale the covariance matrix")
+    factor = 1 if cov == "unscaled" else residuals / (len(x) - (deg + 1))
+    return c, (base if np.ndim(rhs) == 1 else base[:, :, None]) * factor
+
+
+composed(np.polyval, _polyval)
+composed(np.polyadd, _polyadd)
+composed(np.polysub, _polysub)
+composed(np.polymul, _polymul)
+composed(np.polydiv, _polydiv)
+composed(np.polyder, _polyder)
+composed(np.polyint, _polyint)
+composed(np.poly, _poly)
+composed(np.vander, _vander)
+composed(np.polyfit, _polyfit)
+
+refuse(
+    np.roots,
+    "roots may be complex, and a double one has no derivative; for a root r of the coefficients p write one Newton "
+    "step from wengert.stop_gradient(r): r - np.polyval(p, r) / np.polyval(np.polyder(p), r)",
+)
