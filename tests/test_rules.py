@@ -8,7 +8,7 @@ import pytest
 
 import wengert.rules  # noqa: F401
 from primitive_cases import CALLS, ELEMENTWISE, MOVES, SYMMETRIC, call, holds_operand, resolve, val
-from test_special import CASES as SPECIAL
+from special_cases import CASES as SPECIAL
 from wengert import registry
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import lookup, strong
@@ -521,7 +521,10 @@ def test_every_elementwise_row_is_in_the_table_of_cases():
     apart = {"where", "ldexp", "jv", "yv", "iv", "kv", "zeta"}
     for case in ELEMENTWISE:
         assert lookup(resolve(case.fun)).kind == "elementwise"
-    declared = {r.name.rpartition(".")[2] for r in registry.rows.values() if r.kind == "elementwise"}
+    # functions of our own, other than results of SciPy's, are compared by the second derivatives of those they serve
+    served = {r for r in registry.rows.values() if r.name.startswith("wengert.rules.") and not r.name[-1].isdigit()}
+    rows = [r for r in registry.rows.values() if r.kind == "elementwise" and r not in served]
+    declared = {r.name.rpartition(".")[2] for r in rows}
     # mpmath has none of these at hand: `test_coverage.py` compares them with differences
     differences = {"ellipj_3", "elliprd", "gdtria", "it2struve0", "iti0k0_1", "itj0y0_1", "log_wright_bessel"}
     differences |= {"pbdv_1", "pbvv_0", "pbvv_1", "pbwa_0", "pbwa_1", "wright_bessel"}

@@ -235,9 +235,21 @@ def ellipe_partial(y, m):
     return np.where(is_small(m), -pi / 8 * sp.hyp2f1(0.5, 1.5, 2.0, modulus(m)), form)
 
 
+@offered
+def ellipe_of_rest(p):
+    """ellipe(1 - p), whose derivatives at small p need p itself."""
+    return sp.ellipe(1 - p)
+
+
+elementwise(
+    ellipe_of_rest,
+    lambda y, p: np.where(is_small(1 - p), -ellipe_partial(y, 1 - p), (sp.ellipkm1(p) - y) / (2 * closed(1 - p))),
+)
+
+
 def ellipkm1_partial(y, p):
     c = np.where(is_small(1 - p), 0.5, p)
-    form = (c * sp.ellipkm1(c) - sp.ellipe(1 - c)) / (2 * c * (1 - c))
+    form = (c * sp.ellipkm1(c) - ellipe_of_rest(c)) / (2 * c * (1 - c))
     return np.where(is_small(1 - p), -pi / 8 * sp.hyp2f1(1.5, 1.5, 2.0, modulus(1 - p)), form)
 
 
