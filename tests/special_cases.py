@@ -151,6 +151,33 @@ def integral(g):
     return lambda *x: mp.quad(lambda t: g(*x[:-1], t), [0, x[-1]])
 
 
+def multigammaln(a, d):
+    return d * (d - 1) / mp.mpf(4) * mp.log(mp.pi) + sum(mp.loggamma(a - j / mp.mpf(2)) for j in range(d))
+
+
+def diric(x, n):
+    return mp.sin(n * x / 2) / (n * mp.sin(x / 2))
+
+
+def legendre_slope(n, m, z):
+    """The m-th derivative of the Legendre polynomial of degree n, term by term."""
+    total = mp.mpf(0)
+    for k in range((n - m) // 2 + 1):
+        factor = (-1) ** k * mp.binomial(n, k) * mp.binomial(2 * n - 2 * k, n) * mp.ff(n - 2 * k, m)
+        total += factor * z ** (n - 2 * k - m)
+    return total / 2**n
+
+
+def assoc_legendre(n, m, z):
+    return (-1) ** m * (1 - z * z) ** (mp.mpf(m) / 2) * legendre_slope(n, m, z)
+
+
+def sph_legendre(n, m, theta):
+    factor = mp.sqrt((2 * n + 1) / (4 * mp.pi) * mp.factorial(n - m) / mp.factorial(n + m))
+    return factor * (-mp.sin(theta)) ** m * legendre_slope(n, m, mp.cos(theta))
+
+
+SPHERES = [0.02, 0.9, 3.3, 20.0]
 AXIS = [-3.1, -0.6, 0.3, 1.7, 6.0]
 RIGHT = [0.02, 0.3, 1.7, 6.0, 25.0]
 BALL = [-0.9, -0.3, 0.1, 0.7, 0.95]
@@ -305,6 +332,25 @@ CASES = [
         lambda h, a: mp.quad(lambda t: mp.exp(-h * h / 2 * (1 + t * t)) / (1 + t * t), [0, a]) / (2 * mp.pi),
         ([0.3, 1.5, -2.0], [0.5, 2.0, 1.0]),
     ),
+    # functions written in Python
+    Case("polygamma", mp.polygamma, (0, [-2.3, 0.02, 1.7, 25.0])),
+    Case("polygamma", mp.polygamma, (3, [-2.3, 0.02, 1.7, 25.0])),
+    Case("multigammaln", multigammaln, ([1.1, 2.7, 40.0], 3)),
+    Case("comb", mp.binomial, ([5.0, 10.5, 40.0], [2.0, 3.3, 20.5]), 1e-12, 1e-9),
+    Case("perm", lambda n, k: mp.rf(n - k + 1, k), ([5.0, 10.5, 40.0], [2.0, 3.3, 20.5]), 1e-12, 1e-9),
+    Case("factorial", mp.factorial, ([0.0, 0.5, 4.0, 20.2],)),
+    Case("diric", diric, ([-7.0, -0.3, 1e-9, 1e-4, 2.9, 6.2831, 40.0], 4), 1e-12, 1e-10),
+    Case("diric", diric, ([-7.0, -0.3, 1e-9, 1e-4, 2.9, 6.2831, 40.0], 7), 1e-12, 1e-10),
+    *(
+        Case(f"spherical_{name}", lambda n, z, f=f: mp.sqrt(mp.pi / (2 * z)) * f(n + mp.mpf(1) / 2, z), (n, SPHERES))
+        for name, f in (("jn", mp.besselj), ("yn", mp.bessely), ("in", mp.besseli), ("kn", mp.besselk))
+        for n in (0, 1, 4)
+    ),
+    Case("legendre_p", mp.legendre, (5, [-1.0, -0.4, 0.0, 0.7, 1.0]), part=0),
+    Case("assoc_legendre_p", assoc_legendre, (5, 2, [-0.9, -0.4, 0.0, 0.7]), part=0),
+    Case("assoc_legendre_p", assoc_legendre, (4, 3, [-0.9, -0.4, 0.0, 0.7]), part=0),
+    Case("sph_legendre_p", sph_legendre, (5, 2, [0.0, 1e-5, 0.4, 2.0, 3.0]), part=0),
+    Case("sph_legendre_p", sph_legendre, (3, 3, [0.0, 1e-5, 0.4, 2.0, 3.0]), part=0),
     # second-order equations
     Case("airy", mp.airyai, (AXIS,), part=0),
     Case("airy", lambda x: mp.airyai(x, derivative=1), (AXIS,), part=1),

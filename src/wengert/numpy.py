@@ -225,6 +225,8 @@ def _install() -> None:
         setattr(module, name, vars(_np)[name] if name in vars(_np) else _Submodule(f"numpy.{name}"))
     _rebind.register(_np.linalg, module.linalg)
     _rebind.register(_np, module)
+    _rebind.expect("scipy", "wengert.scipy.standin")
+    _rebind.expect("scipy.special", "wengert.scipy.special")
 
 
 _install()

@@ -29,6 +29,7 @@ call is seen at the next call, but for attributes of objects and modules.
 import abc
 import collections
 import functools
+import importlib
 import sys
 import threading
 import types
@@ -61,7 +62,7 @@ from wengert.core.follow import (
 )
 from wengert.core.rename import BUILTINS, TooWide, alias_of, chain, forget, private, read, rename
 
-__all__ = ["Plan", "Proxy", "make_twin", "rebound", "register"]
+__all__ = ["Plan", "Proxy", "expect", "make_twin", "rebound", "register"]
 
 _OWN = __name__.partition(".")[0]
 _PINNED = 256  # plans that may keep their own key alive
@@ -71,6 +72,7 @@ _plans = {}  # id(function, class or object) -> Plan
 _twins = weakref.WeakValueDictionary()  # id(class) -> its twin
 _pinned = collections.deque()
 _lock = threading.RLock()
+_expected = {}  # name of a module -> that of the module of ours that registers what is in it
 
 # Twins ------------------------------------------------------------------------------------------------------
 
@@ -602,6 +604,17 @@ def register(original, replacement):
         _plans.clear()
 
 
+def expect(original, home):
+    """Import the module `home`, which registers what it has, when the module `original` has been imported."""
+    _expected[original] = home
+
+
+def _meet():
+    """Import the modules that wait for one that has been imported meanwhile."""
+    for name in [name for name in _expected if name in sys.modules]:
+        importlib.import_module(_expected.pop(name))
+
+
 def rebound(f):
     """`f` with registered objects replaced wherever its names, or those of functions it follows, hold them.
 
@@ -620,7 +633,7 @@ def rebound(f):
     if plan is None or f.__code__ is not plan.code or not plan.holds(f):
         plan = _bind(f)
     if plan is None or plan.run is None:
-        return f
+        return REGISTERED[id(f)][1] if id(f) in REGISTERED else f
     copy = plan.copy
     if copy is not None and copy.__defaults__ is f.__defaults__ and copy.__kwdefaults__ is f.__kwdefaults__:
         return copy
@@ -635,7 +648,10 @@ def home_of(f):
 
 def _import_alias(dotted, form):
     """Private name of the module that an import of `dotted` in this form should give, or None."""
-    # A submodule not loaded yet is loaded by the statement itself, so that must stay.
+    if dotted in _expected:
+        importlib.import_module(dotted)  # as the statement will
+        _meet()
+    # Any other submodule not loaded yet is loaded by the statement itself, so that must stay.
     if dotted not in sys.modules:
         return None
     known = REGISTERED.get(id(sys.modules.get(top_package(dotted) if form == "bare" else dotted)))
@@ -647,6 +663,7 @@ def _import_alias(dotted, form):
 def _bind(root):
     """A new plan for `root`, or None where something surprises us."""
     with _lock:
+        _meet()
         try:
             plan = _plans[id(root)] = Plan(root)
         except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):

@@ -21,6 +21,7 @@ from wengert.rules import (  # noqa: F401
     reductions,
     shaping,
     special,
+    special_python,
     spectra,
     tables,
     transcendental,

@@ -10,7 +10,7 @@ from math import pi, sqrt
 
 import numpy as np
 
-from wengert.registry import composed, elementwise, refuse
+from wengert.registry import analytic, composed, elementwise, refuse
 from wengert.rules.composed import offered
 from wengert.rules.special import sp, unknown
 
@@ -398,6 +398,13 @@ row(
 row("eval_hermite", None, lambda y, n, x: lower(n, 2.0 * n, sp.eval_hermite(np.maximum(n - 1, 0), x)))
 row("eval_hermitenorm", None, lambda y, n, x: lower(n, 1.0 * n, sp.eval_hermitenorm(np.maximum(n - 1, 0), x)))
 
+# ---- functions of complex values: of real arguments too
+
+elementwise("scipy.special._ufuncs._lambertw", lambda y, z, k, tol: 1 / (z + np.exp(y)), None, None).name = (
+    "scipy.special.lambertw"
+)
+analytic("scipy.special._ufuncs._lambertw")
+
 # ---- without a derivative in any argument
 
 UNKNOWN = "no formula for it is known here; declare a rule of your own with wengert.primitive"
@@ -420,5 +427,4 @@ refuse("scipy.special.kelvin", f"{COMPLEX}; write its parts with ber, bei, ker, 
 refuse("scipy.special.wofz", f"{COMPLEX}; on the real axis write exp(-x**2), and 2 / sqrt(pi) * dawsn(x)")
 refuse("scipy.special.modfresnelp", f"{COMPLEX}; write it with fresnel")
 refuse("scipy.special.modfresnelm", f"{COMPLEX}; write it with fresnel")
-refuse("scipy.special._ufuncs._lambertw", f"{COMPLEX}; of a real x > 0 write scipy.special.wrightomega(numpy.log(x))")
 refuse("scipy.special._ufuncs._riemann_zeta", UNKNOWN)
