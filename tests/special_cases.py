@@ -141,6 +141,26 @@ def f_cdf(m, n, x):
     return beta_cdf(mp.mpf(m) / 2, mp.mpf(n) / 2, m * x / (m * x + n))
 
 
+def chi_square(v, x):
+    return ratio_of_gammas(v / 2, x / 2)
+
+
+def gamma_cdf(a, b, x):
+    return ratio_of_gammas(b, a * x)
+
+
+def binomial_cdf(k, n, p):
+    return beta_cdf(n - k, k + 1, 1 - p)
+
+
+def negative_binomial_cdf(k, n, p):
+    return beta_cdf(n, k + 1, p)
+
+
+def kolmogorov(x):
+    return 2 * mp.fsum((-1) ** (k + 1) * mp.exp(-2 * (k * x) ** 2) for k in range(1, int(16 / x) + 2))
+
+
 def t_cdf(v, t):
     v = mp.mpf(v)
     tail = mp.betainc(v / 2, mp.mpf(1) / 2, 0, v / (v + t * t), regularized=True) / 2
@@ -182,6 +202,8 @@ AXIS = [-3.1, -0.6, 0.3, 1.7, 6.0]
 RIGHT = [0.02, 0.3, 1.7, 6.0, 25.0]
 BALL = [-0.9, -0.3, 0.1, 0.7, 0.95]
 UNIT = [0.02, 0.3, 0.6, 0.97]
+SHAPES = [0.3, 0.3, 2.5, 9.9, 10.1, 60.0]
+TIMES = [0.02, 1.7, 2.4, 25.0, 0.3, 61.0]
 MODULI = [-5.0, -0.41, -0.39, -1e-7, 1e-9, 0.39, 0.41, 0.9, 0.999]
 
 CASES = [
@@ -281,40 +303,71 @@ CASES = [
     ),
     Case("binom", mp.binomial, ([5.0, 10.5, 40.0, 6.5], [2.0, 3.3, 20.5, 1e-6]), 1e-12, 1e-9),
     # distributions
-    Case("gammainc", ratio_of_gammas, (0.3, RIGHT)),
-    Case("gammainc", ratio_of_gammas, (9.9, RIGHT)),
+    Case("gammainc", ratio_of_gammas, (SHAPES, TIMES), 1e-13),
+    Case("gammainc", ratio_of_gammas, ([1e-6, 0.02, 0.7, 3.0], [0.58, 1e-8, 1e-3, 12.0]), 1e-13),
     Case("gammainc", ratio_of_gammas, (300.0, [200.0, 290.0, 300.0, 301.0, 400.0])),
-    Case("gammaincc", upper, (2.5, RIGHT)),
-    Case("gammaincinv", inverse(ratio_of_gammas, "gammaincinv"), (2.5, UNIT), 1e-12),
-    Case("gammainccinv", inverse(upper, "gammainccinv"), (2.5, UNIT), 1e-12),
-    Case("chdtr", lambda v, x: ratio_of_gammas(v / 2, x / 2), (5.0, RIGHT)),
-    Case("chdtrc", lambda v, x: upper(v / 2, x / 2), (40.0, RIGHT)),
-    Case("chdtri", inverse(lambda v, x: upper(v / 2, x / 2), "chdtri"), (5.0, UNIT), 1e-12),
-    Case("gdtr", lambda a, b, x: ratio_of_gammas(b, a * x), ([0.5, 1.0, 2.0], 3.0, [1.0, 4.0, 2.0])),
-    Case("gdtrc", lambda a, b, x: upper(b, a * x), ([0.5, 1.0, 2.0], 3.0, [1.0, 4.0, 2.0])),
+    Case("gammaincc", upper, (SHAPES, TIMES), 1e-13),
+    Case("gammaincinv", inverse(ratio_of_gammas, "gammaincinv"), ([0.3, 1.0, 2.5, 40.0], UNIT), 1e-12, 1e-9),
+    Case("gammainccinv", inverse(upper, "gammainccinv"), ([0.3, 1.0, 2.5, 40.0], UNIT), 1e-12, 1e-9),
+    Case("chdtr", chi_square, ([0.6, 5.0, 5.0, 40.0], [0.02, 1.7, 6.0, 45.0])),
+    Case("chdtrc", lambda v, x: 1 - chi_square(v, x), ([0.6, 5.0, 5.0, 40.0], [0.02, 1.7, 6.0, 45.0])),
+    Case("chdtri", inverse(lambda v, x: 1 - chi_square(v, x), "chdtri"), ([0.6, 2.0, 5.0, 40.0], UNIT), 1e-12, 1e-9),
+    Case("chdtriv", inverse(chi_square, "chdtriv", 0, 0), ([0.2, 0.5, 0.9], [0.3, 4.0, 20.0]), 1e-11, 1e-8),
+    Case("gdtr", gamma_cdf, ([0.5, 1.0, 2.0], [3.0, 0.4, 12.0], [1.0, 4.0, 2.0])),
+    Case("gdtrc", lambda a, b, x: 1 - gamma_cdf(a, b, x), ([0.5, 1.0, 2.0], [3.0, 0.4, 12.0], [1.0, 4.0, 2.0])),
+    Case("gdtrix", inverse(gamma_cdf, "gdtrix"), ([0.5, 1.0, 2.0], [3.0, 0.4, 12.0], [0.2, 0.5, 0.9]), 1e-11, 1e-8),
     Case(
-        "gdtrix",
-        inverse(lambda a, b, x: ratio_of_gammas(b, a * x), "gdtrix"),
-        ([0.5, 1.0, 2.0], 3.0, [0.2, 0.5, 0.9]),
-        1e-11,
-        1e-9,
+        "gdtria", inverse(gamma_cdf, "gdtria", 0, 0), ([0.2, 0.5, 0.9], [3.0, 0.4, 12.0], [1.0, 4.0, 2.0]), 1e-11, 1e-8
+    ),
+    Case(
+        "gdtrib", inverse(gamma_cdf, "gdtrib", 1, 1), ([0.5, 1.0, 2.0], [0.2, 0.5, 0.9], [1.0, 4.0, 2.0]), 1e-11, 1e-8
     ),
     Case("pdtr", lambda k, m: upper(k + 1, m), (4, RIGHT)),
     Case("pdtrc", lambda k, m: ratio_of_gammas(k + 1, m), (4, RIGHT)),
-    Case("betainc", beta_cdf, (2.5, 0.7, UNIT)),
-    Case("betainc", beta_cdf, (200.0, 100.5, [0.5, 0.66, 0.7])),
-    Case("betaincc", lambda a, b, x: 1 - beta_cdf(a, b, x), (2.5, 3.0, UNIT)),
-    Case("betaincinv", inverse(beta_cdf, "betaincinv"), (2.5, 1.7, UNIT), 1e-12),
-    Case("betainccinv", inverse(lambda a, b, x: 1 - beta_cdf(a, b, x), "betainccinv"), (2.5, 1.7, UNIT), 1e-12),
-    Case("fdtr", f_cdf, (3.0, 7.0, RIGHT)),
-    Case("fdtrc", lambda m, n, x: 1 - f_cdf(m, n, x), (3.0, 7.0, RIGHT)),
-    Case("fdtri", inverse(f_cdf, "fdtri"), (3.0, 7.0, UNIT), 1e-12),
-    Case("stdtr", t_cdf, (4.5, [-30.0, -1.0, 0.5, 3.0])),
-    Case("stdtrit", inverse(t_cdf, "stdtrit"), (4.5, UNIT), 1e-11, 1e-10),
-    Case("bdtr", lambda k, n, p: beta_cdf(n - k, k + 1, 1 - p), (3.0, 8, UNIT)),
+    Case("pdtri", inverse(lambda k, m: upper(k + 1, m), "pdtri"), (4, UNIT), 1e-11, 1e-9),
+    Case(
+        "pdtrik", inverse(lambda k, m: upper(k + 1, m), "pdtrik", 0, 0), ([0.5, 0.8, 0.9], [3.0, 4.0, 9.0]), 1e-11, 1e-8
+    ),
+    Case("betainc", beta_cdf, ([2.5, 0.3, 30.0, 0.02], [0.7, 4.0, 12.0, 0.1], [0.02, 0.3, 0.7, 0.97]), 1e-13),
+    Case("betainc", beta_cdf, ([2.5, 1e-6, 200.0, 0.6], [0.7, 300.0, 100.5, 1e-4], [1e-9, 1e-3, 0.66, 0.999]), 1e-13),
+    Case("betaincc", lambda a, b, x: 1 - beta_cdf(a, b, x), ([2.5, 0.3, 30.0], [3.0, 4.0, 12.0], [0.02, 0.3, 0.7])),
+    Case(
+        "betaincinv",
+        inverse(beta_cdf, "betaincinv"),
+        ([2.5, 0.3, 30.0], [1.7, 4.0, 12.0], [0.2, 0.3, 0.7]),
+        1e-12,
+        1e-9,
+    ),
+    Case(
+        "betainccinv",
+        inverse(lambda a, b, x: 1 - beta_cdf(a, b, x), "betainccinv"),
+        ([2.5, 0.3, 30.0], [1.7, 4.0, 12.0], [0.2, 0.3, 0.7]),
+        1e-12,
+        1e-9,
+    ),
+    Case("btdtria", inverse(beta_cdf, "btdtria", 0, 0), ([0.2, 0.6], [1.7, 4.0], [0.2, 0.7]), 1e-11, 1e-8),
+    Case("btdtrib", inverse(beta_cdf, "btdtrib", 1, 1), ([1.7, 4.0], [0.2, 0.6], [0.2, 0.7]), 1e-11, 1e-8),
+    Case("fdtr", f_cdf, ([3.0, 1.0, 20.0], [7.0, 4.0, 15.0], [0.3, 1.7, 2.0]), 1e-12, 1e-10),
+    Case(
+        "fdtrc", lambda m, n, x: 1 - f_cdf(m, n, x), ([3.0, 1.0, 20.0], [7.0, 4.0, 15.0], [0.3, 1.7, 2.0]), 1e-12, 1e-10
+    ),
+    Case("fdtri", inverse(f_cdf, "fdtri"), ([3.0, 1.0, 20.0], [7.0, 4.0, 15.0], [0.2, 0.6, 0.9]), 1e-11, 1e-9),
+    Case("fdtridfd", inverse(f_cdf, "fdtridfd", 1, 1), ([3.0, 20.0], [0.17, 0.85], [0.3, 2.0]), 1e-10, 1e-7),
+    Case("stdtr", t_cdf, ([0.5, 4.5, 4.5, 40.0], [-30.0, -1.0, 0.5, 2.0]), 1e-12, 1e-9),
+    Case("stdtrit", inverse(t_cdf, "stdtrit"), ([1.5, 4.5, 4.5, 40.0], [0.02, 0.3, 0.6, 0.97]), 1e-10, 1e-8),
+    Case("stdtridf", inverse(t_cdf, "stdtridf", 0, 0), ([0.1, 0.749], [-1.8, 0.71]), 1e-9, 1e-6),
+    Case("bdtr", binomial_cdf, (3.0, 8, UNIT)),
     Case("bdtrc", lambda k, n, p: beta_cdf(k + 1, n - k, p), (3.0, 8, UNIT)),
-    Case("nbdtr", lambda k, n, p: beta_cdf(n, k + 1, p), (3, 4, UNIT)),
-    Case("nbdtrc", lambda k, n, p: 1 - beta_cdf(n, k + 1, p), (3, 4, UNIT)),
+    Case("bdtri", inverse(binomial_cdf, "bdtri"), (3.0, 8, UNIT), 1e-11, 1e-9),
+    Case("bdtrik", inverse(binomial_cdf, "bdtrik", 0, 0), ([0.4, 0.8], [8.0, 20.5], [0.3, 0.7]), 1e-11, 1e-8),
+    Case("bdtrin", inverse(binomial_cdf, "bdtrin", 1, 1), ([2.0, 12.5], [0.4, 0.8], [0.3, 0.7]), 1e-11, 1e-8),
+    Case("nbdtr", negative_binomial_cdf, (3, 4, UNIT)),
+    Case("nbdtrc", lambda k, n, p: 1 - negative_binomial_cdf(k, n, p), (3, 4, UNIT)),
+    Case("nbdtri", inverse(negative_binomial_cdf, "nbdtri"), (3, 4, UNIT), 1e-11, 1e-9),
+    Case("nbdtrik", inverse(negative_binomial_cdf, "nbdtrik", 0, 0), ([0.4, 0.8], [3.0, 5.5], [0.3, 0.7]), 1e-11, 1e-8),
+    Case("nbdtrin", inverse(negative_binomial_cdf, "nbdtrin", 1, 1), ([3.0, 5.5], [0.4, 0.8], [0.3, 0.7]), 1e-11, 1e-8),
+    Case("kolmogorov", kolmogorov, ([0.05, 0.2, 0.79, 0.81, 1.3, 4.0],)),
+    Case("kolmogi", inverse(kolmogorov, "kolmogi"), ([1e-5, 0.2, 0.7, 0.99],), 1e-11, 1e-9),
     Case(
         "nrdtrimn",
         lambda p, s, x: x - s * mp.sqrt(2) * mp.erfinv(2 * p - 1),

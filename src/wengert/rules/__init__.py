@@ -16,6 +16,7 @@ from wengert.rules import (  # noqa: F401
     factors,
     linalg,
     norms,
+    parameters,
     polynomials,
     products,
     reductions,
