@@ -94,8 +94,6 @@ class Case:
             return f(*moves)
 
         g = [float((shifted((i, 1)) - shifted((i, -1))) / (2 * steps[i])) for i in range(m)]
-        if not self.second:
-            return g, [[float("nan")] * m] * m
         h = np.empty((m, m))
         for i in range(m):
             h[i, i] = (shifted((i, 1)) - 2 * shifted() + shifted((i, -1))) / steps[i] ** 2
@@ -197,6 +195,33 @@ def sph_legendre(n, m, theta):
     return factor * (-mp.sin(theta)) ** m * legendre_slope(n, m, mp.cos(theta))
 
 
+def voigt(x, sigma, gamma):
+    z = (x + 1j * gamma) / (sigma * mp.sqrt(2))
+    return mp.re(mp.exp(-z * z) * mp.erfc(-1j * z)) / (sigma * mp.sqrt(2 * mp.pi))
+
+
+def bessel_moment(a, power, order):
+    return mp.quad(lambda t: t**power * mp.besselj(order, 2 * a * t), [0, 0.25, 1])
+
+
+def airy_scaled(f, derivative, sign):
+    return lambda x: f(x, derivative=derivative) * mp.exp(sign * mp.mpf(2) / 3 * mp.sqrt(x) ** 3)
+
+
+def tukey_quantile(p, shape):
+    return (p**shape - (1 - p) ** shape) / shape
+
+
+def smirnov(n, d):
+    total = mp.mpf(0)
+    for j in range(int(mp.floor(n * (1 - d))) + 1):
+        t = mp.mpf(j) / n
+        total += mp.binomial(n, j) * (d + t) ** (j - 1) * (1 - d - t) ** (n - j)
+    return d * total
+
+
+AIRY = [mp.airyai, mp.airybi, lambda t: mp.airyai(-t), lambda t: mp.airybi(-t)]
+SCALED = [0.02, 0.9, 1.1, 7.0, 60.0, 400.0]
 SPHERES = [0.02, 0.9, 3.3, 20.0]
 AXIS = [-3.1, -0.6, 0.3, 1.7, 6.0]
 RIGHT = [0.02, 0.3, 1.7, 6.0, 25.0]
@@ -456,14 +481,39 @@ CASES = [
         ([1e-100, 1e-18, 1e-12, 0.3, 0.59, 0.61, 0.999999, 1.3, 4.0],),
         digits=320,
     ),
-    Case("ellipj", lambda u, m: mp.ellipfun("sn", u, m=m), ([0.2, 1.3, 3.0], [0.3, 0.6, 0.9]), 1e-12, 0, part=0),
-    Case("ellipj", lambda u, m: mp.ellipfun("cn", u, m=m), ([0.2, 1.3, 3.0], [0.3, 0.6, 0.9]), 1e-12, 0, part=1),
-    Case("ellipj", lambda u, m: mp.ellipfun("dn", u, m=m), ([0.2, 1.3, 3.0], [0.3, 0.6, 0.9]), 1e-12, 0, part=2),
-    Case("ellipkinc", mp.ellipf, ([0.2, 1.3, 3.0, -9.0], [0.3, -2.0, 0.9, 1e-9]), 1e-13, 0),
-    Case("ellipeinc", mp.ellipe, ([0.2, 1.3, 3.0, -9.0], [0.3, -2.0, 0.9, 1e-9]), 1e-13, 0),
-    Case("elliprf", mp.elliprf, ([0.2, 1.3, 3.0], [0.3, 2.0, 3.0], [5.0, 0.4, 3.0]), 1e-14, 0),
-    Case("elliprc", mp.elliprc, ([0.2, 1.3, 3.0], [0.3, 2.0, 3.0]), 1e-14, 0),
+    Case("ellipj", lambda u, m: mp.ellipfun("sn", u, m=m), ([0.2, 1.3, 3.0], [0.3, 0.6, 0.9]), 1e-12, 1e-10, part=0),
+    Case("ellipj", lambda u, m: mp.ellipfun("cn", u, m=m), ([0.2, 1.3, 3.0], [0.3, 0.6, 0.9]), 1e-12, 1e-10, part=1),
+    Case("ellipj", lambda u, m: mp.ellipfun("dn", u, m=m), ([0.2, 1.3, 3.0], [0.3, 0.6, 0.9]), 1e-12, 1e-10, part=2),
+    Case("ellipkinc", mp.ellipf, ([0.2, 1.3, 3.0, -9.0], [0.3, -2.0, 0.9, 1e-9]), 1e-13, 1e-10),
+    Case("ellipeinc", mp.ellipe, ([0.2, 1.3, 3.0, -9.0], [0.3, -2.0, 0.9, 1e-9]), 1e-13, 1e-10),
+    Case("elliprf", mp.elliprf, ([0.2, 1.3, 3.0], [0.3, 2.0, 3.0], [5.0, 0.4, 3.0]), 1e-14, 1e-10),
+    Case("elliprc", mp.elliprc, ([0.2, 1.3, 3.0], [0.3, 2.0, 3.0]), 1e-14, 1e-10),
     Case("agm", mp.agm, ([1.0, 1e-6, 5.0, 1.0000001], [2.0, 1.0, 1e6, 1.0]), 1e-13, 1e-9),
+    Case("elliprd", mp.elliprd, ([1e-10, 1.3, 2.0], [1e5, 2.0, 2.0], [0.3, 0.4, 2.0]), 1e-14, 1e-13),
+    Case("elliprg", mp.elliprg, ([1e-10, 1.3, 2.0], [1e5, 2.0, 2.0], [0.3, 0.4, 2.0]), 1e-14, 1e-13),
+    Case(
+        "elliprj",
+        mp.elliprj,
+        ([1e-6, 1.3, 2.0], [1e3, 2.0, 2.0], [0.3, 0.4, 2.0], [1e4, 3.0, 2.0]),
+        1e-14,
+        1e-13,
+    ),
+    # integrals
+    Case("voigt_profile", voigt, ([0.3, -3.0, 20.0, 8.0], [0.5, 0.2, 1.0, 2.0], [0.7, 1e-8, 0.3, 30.0]), 1e-13, 1e-11),
+    *(Case("itairy", integral(f), ([-4.0, -1.2, 0.7, 3.0],), part=j, digits=40) for j, f in enumerate(AIRY)),
+    Case("it2i0k0", integral(lambda t: (mp.besseli(0, t) - 1) / t), (SPHERES,), part=0, digits=40),
+    Case("it2j0y0", integral(lambda t: (1 - mp.besselj(0, t)) / t), (SPHERES,), part=0, digits=40),
+    Case("besselpoly", bessel_moment, ([0.4, 1.7, 3.0], 1.5, 0.0), 2e-12, 1e-10, digits=40),
+    Case("besselpoly", bessel_moment, ([0.4, 1.7, 3.0], 0.5, 1.3), 2e-12, 1e-10, digits=40),
+    Case("airye", airy_scaled(mp.airyai, 0, 1), (SCALED,), 1e-12, 1e-9, part=0),
+    Case("airye", airy_scaled(mp.airyai, 1, 1), (SCALED,), 1e-12, 1e-9, part=1),
+    Case("airye", airy_scaled(mp.airybi, 0, -1), (SCALED,), 1e-12, 1e-9, part=2),
+    Case("airye", airy_scaled(mp.airybi, 1, -1), (SCALED,), 2e-12, 1e-9, part=3),
+    Case("tklmbda", inverse(tukey_quantile, "tklmbda", 0, 0), ([0.3, -1.2, 1.1], [0.5, -0.5, 0.05]), 1e-12, 1e-10),
+    Case("smirnov", smirnov, (5, [0.07, 0.3, 0.85]), 1e-12, 0),
+    Case("smirnovi", inverse(smirnov, "smirnovi"), (5, [0.07, 0.3, 0.85]), 1e-12, 0),
+    Case("lpmv", lambda m, v, x: assoc_legendre(v, m, x), (0, 3, BALL), 1e-12, 1e-10),
+    Case("lpmv", lambda m, v, x: assoc_legendre(v, m, x), (2, 5, BALL), 1e-12, 1e-10),
     # hypergeometric
     Case("hyp0f1", mp.hyp0f1, (1.5, AXIS), 1e-12, 1e-11),
     Case("hyp1f1", mp.hyp1f1, (0.5, 1.5, AXIS), 1e-12, 1e-11),
@@ -489,6 +539,21 @@ CASES = [
     ),
     Case("eval_hermite", mp.hermite, (5, AXIS)),
     Case("eval_hermitenorm", lambda n, x: mp.hermite(n, x / mp.sqrt(2)) / mp.sqrt(2) ** n, (4, AXIS)),
+]
+
+VALUES = {form: getattr(scipy.special, f"{form}_cv")(1, 3, 1.3) for form in ("pro", "obl")}
+
+#: functions that mpmath has not: operands with the last one differentiated in, and the number of results
+WAVES = [
+    ("mathieu_cem", (2, 1.5, 30.0), 2),
+    ("mathieu_sem", (3, 4.0, 100.0), 2),
+    *((f"mathieu_mod{kind}", (2, 1.5, 0.7), 2) for kind in ("cem1", "cem2", "sem1", "sem2")),
+    *((f"{form}1", (1, 3, 1.3, 0.4), 2) for form in ("pro_ang", "obl_ang")),
+    *((form, (1, 3, 1.3, 1.7), 2) for form in ("pro_rad1", "pro_rad2", "obl_rad1", "obl_rad2")),
+    *((f"{form}_ang1_cv", (1, 3, 1.3, VALUES[form], 0.4), 2) for form in VALUES),
+    *((f"{form}_rad{kind}_cv", (1, 3, 1.3, VALUES[form], 1.7), 2) for form in VALUES for kind in (1, 2)),
+    ("it2i0k0", (0.9,), 2),
+    ("it2j0y0", (0.9,), 2),
 ]
 
 

@@ -10,9 +10,10 @@ import json
 
 import numpy as np
 import pytest
+import scipy.special
 
 import wengert as wg
-from special_cases import CASES, DATA
+from special_cases import CASES, DATA, WAVES
 
 REFERENCES = json.loads(DATA.read_text())
 
@@ -69,3 +70,22 @@ def test_a_program_gives_what_eager_gives(case):
     at = x * (1 - 1e-3)
     np.testing.assert_allclose(program(at), np.sum(case.call(at)), rtol=1e-13)
     np.testing.assert_allclose(program.grad()(at), wg.grad(lambda x: np.sum(case.call(x)))(at), rtol=1e-13)
+
+
+@pytest.mark.parametrize(("name", "operands", "results"), WAVES, ids=[name for name, *_ in WAVES])
+def test_functions_that_solve_an_equation_have_the_derivatives_that_scipy_returns(name, operands, results):
+    *fixed, x = operands
+
+    def f(x, part):
+        return getattr(scipy.special, name)(*fixed, x)[part]
+
+    for part in range(results):
+        h = 1e-3 * x
+        first = (8 * (f(x + h, part) - f(x - h, part)) - (f(x + 2 * h, part) - f(x - 2 * h, part))) / (12 * h)
+        slope = wg.grad(f)
+        np.testing.assert_allclose(slope(x, part), first, rtol=1e-5)
+        assert wg.jvp(f, x, 1.0, args=(part,))[1] == slope(x, part)
+        second = (slope(x + h, part) - slope(x - h, part)) / (2 * h)
+        np.testing.assert_allclose(wg.derivative(f, x, args=(part,), order=2), second, rtol=1e-4)
+        program = wg.record(lambda x, part=part: f(x, part), x)
+        np.testing.assert_allclose(program.grad()(x), slope(x, part), rtol=1e-14)

@@ -14,6 +14,7 @@ from wengert.rules import (  # noqa: F401
     distributions,
     elementwise,
     factors,
+    integrals,
     linalg,
     norms,
     parameters,
@@ -26,4 +27,5 @@ from wengert.rules import (  # noqa: F401
     spectra,
     tables,
     transcendental,
+    waves,
 )

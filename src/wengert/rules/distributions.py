@@ -258,11 +258,8 @@ row(
 # ---- without a derivative in any argument
 
 NONCENTRAL = "no stable formula for noncentral distributions; sum the Poisson mixture of central ones, as with gammainc"
-EMPIRICAL = "no formula for it is known here; declare a rule of your own with wengert.primitive"
 
 for name in ("chndtr", "chndtridf", "chndtrinc", "chndtrix", "ncfdtr", "ncfdtri", "ncfdtridfd", "ncfdtridfn"):
     refuse(f"scipy.special.{name}", NONCENTRAL)
 for name in ("ncfdtrinc", "nctdtr", "nctdtridf", "nctdtrinc", "nctdtrit"):
     refuse(f"scipy.special.{name}", NONCENTRAL)
-for name in ("smirnov", "smirnovi", "tklmbda"):
-    refuse(f"scipy.special.{name}", EMPIRICAL)

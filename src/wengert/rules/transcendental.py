@@ -324,7 +324,6 @@ row(
     lambda y, a, b, c: -sp.elliprd(c, a, b) / 6,
     lambda y, a, b, c: -sp.elliprd(a, b, c) / 6,
 )
-row("elliprd", "first argument", "second argument", "third argument")
 row("elliprc", lambda y, a, b: -sp.elliprd(b, b, a) / 6, lambda y, a, b: -sp.elliprd(a, b, b) / 3)
 
 
@@ -408,23 +407,9 @@ analytic("scipy.special._ufuncs._lambertw")
 # ---- without a derivative in any argument
 
 UNKNOWN = "no formula for it is known here; declare a rule of your own with wengert.primitive"
-SPHEROIDAL = "spheroidal wave functions have no derivative in closed form; declare a rule with wengert.primitive"
-MATHIEU = "Mathieu functions have no derivative in closed form here; declare a rule with wengert.primitive"
-COMPLEX = "its result is complex"
+CHARACTERISTIC = "its derivative in the parameter is not known here; declare a rule with wengert.primitive"
 
-for name in ("elliprg", "elliprj"):
-    refuse(f"scipy.special.{name}", "no stable formula; write an integral with elliprf, ellipkinc or ellipeinc")
-for name in ("it2i0k0", "it2j0y0", "besselpoly", "voigt_profile", "lpmv", "zetac", "airye", "itairy"):
-    refuse(f"scipy.special.{name}", UNKNOWN)
-for form in ("ang1", "ang1_cv", "rad1", "rad1_cv", "rad2", "rad2_cv", "cv"):
-    refuse(f"scipy.special.obl_{form}", SPHEROIDAL)
-    refuse(f"scipy.special.pro_{form}", SPHEROIDAL)
-for form in ("a", "b", "cem", "sem", "modcem1", "modcem2", "modsem1", "modsem2"):
-    refuse(f"scipy.special.mathieu_{form}", MATHIEU)
-for name in ("hankel1", "hankel1e", "hankel2", "hankel2e"):
-    refuse(f"scipy.special.{name}", f"{COMPLEX}; write its real part with jv and its imaginary part with yv")
-refuse("scipy.special.kelvin", f"{COMPLEX}; write its parts with ber, bei, ker, kei and berp, beip, kerp, keip")
-refuse("scipy.special.wofz", f"{COMPLEX}; on the real axis write exp(-x**2), and 2 / sqrt(pi) * dawsn(x)")
-refuse("scipy.special.modfresnelp", f"{COMPLEX}; write it with fresnel")
-refuse("scipy.special.modfresnelm", f"{COMPLEX}; write it with fresnel")
+refuse("scipy.special.zetac", UNKNOWN)
 refuse("scipy.special._ufuncs._riemann_zeta", UNKNOWN)
+for name in ("mathieu_a", "mathieu_b", "obl_cv", "pro_cv"):
+    refuse(f"scipy.special.{name}", CHARACTERISTIC)
