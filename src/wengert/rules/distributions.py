@@ -85,9 +85,9 @@ row(
     lambda y, a, p, x: 1 / gammainc_by_parameter(1, y, a * x),
     lambda y, a, p, x: a / by_parameter(None, y, a * x),
 )
-row("pdtr", "count", lambda y, k, m: -gamma_density(np.floor(k) + 1, m))
-row("pdtrc", "count", lambda y, k, m: gamma_density(np.floor(k) + 1, m))
-row("pdtri", "count", lambda y, k, p: -1 / gamma_density(np.floor(k) + 1, y))
+row("pdtr", "number of events", lambda y, k, m: -gamma_density(np.floor(k) + 1, m))
+row("pdtrc", "number of events", lambda y, k, m: gamma_density(np.floor(k) + 1, m))
+row("pdtri", "number of events", lambda y, k, p: -1 / gamma_density(np.floor(k) + 1, y))
 
 
 def inside(y, slope):
@@ -175,9 +175,9 @@ def binomial_density(k, n, p):
     return np.where(inside, beta_density(k + 1, np.where(inside, n - k, 1.0), p, 1 - p), 0.0)
 
 
-row("bdtr", "count", None, lambda y, k, n, p: -binomial_density(k, n, p))
-row("bdtrc", "count", None, lambda y, k, n, p: binomial_density(k, n, p))
-row("bdtri", "count", None, lambda y, k, n, p: -1 / binomial_density(k, n, y))
+row("bdtr", "number of events", None, lambda y, k, n, p: -binomial_density(k, n, p))
+row("bdtrc", "number of events", None, lambda y, k, n, p: binomial_density(k, n, p))
+row("bdtri", "number of events", None, lambda y, k, n, p: -1 / binomial_density(k, n, y))
 row("nbdtr", None, None, lambda y, k, n, p: beta_density(np.trunc(n), np.trunc(k) + 1, p, 1 - p))
 row("nbdtrc", None, None, lambda y, k, n, p: -beta_density(np.trunc(n), np.trunc(k) + 1, p, 1 - p))
 row("nbdtri", None, None, lambda y, k, n, p: 1 / beta_density(np.trunc(n), np.trunc(k) + 1, y, 1 - y))

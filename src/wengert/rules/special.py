@@ -49,6 +49,7 @@ def unknown(name, operand):
             "or wengert.stop_gradient(x) where it is meant to be a constant"
         )
 
+    partial.operand = operand
     return partial
 
 
