@@ -162,7 +162,7 @@ def kolmogorov(x):
 def t_cdf(v, t):
     v = mp.mpf(v)
     tail = mp.betainc(v / 2, mp.mpf(1) / 2, 0, v / (v + t * t), regularized=True) / 2
-    return 1 - tail if t > 0 else tail
+    return 1 - tail if t > 0 else mp.mpf(1) / 2 if t == 0 else tail
 
 
 def integral(g):
@@ -378,7 +378,7 @@ CASES = [
     ),
     Case("fdtri", inverse(f_cdf, "fdtri"), ([3.0, 1.0, 20.0], [7.0, 4.0, 15.0], [0.2, 0.6, 0.9]), 1e-11, 1e-9),
     Case("fdtridfd", inverse(f_cdf, "fdtridfd", 1, 1), ([3.0, 20.0], [0.17, 0.85], [0.3, 2.0]), 1e-10, 1e-7),
-    Case("stdtr", t_cdf, ([0.5, 4.5, 4.5, 40.0], [-30.0, -1.0, 0.5, 2.0]), 1e-12, 1e-9),
+    Case("stdtr", t_cdf, ([0.5, 4.5, 4.5, 40.0, 3.0], [-30.0, -1.0, 0.5, 2.0, 0.0]), 1e-12, 1e-9),
     Case("stdtrit", inverse(t_cdf, "stdtrit"), ([1.5, 4.5, 4.5, 40.0], [0.02, 0.3, 0.6, 0.97]), 1e-10, 1e-8),
     Case("stdtridf", inverse(t_cdf, "stdtridf", 0, 0), ([0.1, 0.749], [-1.8, 0.71]), 1e-9, 1e-6),
     Case("bdtr", binomial_cdf, (3.0, 8, UNIT)),

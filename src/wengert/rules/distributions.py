@@ -11,9 +11,17 @@ from math import pi, sqrt
 
 import numpy as np
 
-from wengert.registry import refuse
-from wengert.rules.parameters import beta_density, betainc_by_parameters, gamma_density, gammainc_by_parameter
-from wengert.rules.special import exp_minus_square, sp
+from wengert.errors import UnsupportedFunctionError
+from wengert.registry import elementwise, refuse
+from wengert.rules.composed import offered
+from wengert.rules.parameters import (
+    beta_density,
+    beta_density_slope,
+    betainc_by_parameters,
+    gamma_density,
+    gammainc_by_parameter,
+)
+from wengert.rules.special import digamma_rise, exp_minus_square, sp
 from wengert.rules.transcendental import row
 
 
@@ -24,15 +32,9 @@ def normal_density(x):
 # ---- gamma and chi square
 
 
-def gamma_slopes(a, x):
-    """Derivatives of ``gammainc`` in its parameter and in its argument."""
-    return gammainc_by_parameter(1, a, x), gamma_density(a, x)
-
-
 def by_parameter(y, a, x):
     """Derivative of the inverse of the gamma distribution function in its parameter, at its value x."""
-    slope, density = gamma_slopes(a, x)
-    return -slope / density
+    return -gammainc_by_parameter(1, a, x) / gamma_density(a, x)
 
 
 row("gammainc", lambda y, a, x: gammainc_by_parameter(1, a, x), lambda y, a, x: gamma_density(a, x))
@@ -104,68 +106,57 @@ row(
 # ---- beta, F, Student, binomial
 
 
-def beta_slopes(a, b, x, rest):
-    """Derivatives of ``betainc`` in its three arguments."""
-    by_a, by_b = betainc_by_parameters(1, 0, a, b, x, rest), betainc_by_parameters(0, 1, a, b, x, rest)
-    return by_a, by_b, beta_density(a, b, x, rest)
+def beta_slope(i, a, b, x, rest):
+    """Derivative of ``betainc`` in its argument i."""
+    return beta_density(a, b, x, rest) if i == 2 else betainc_by_parameters(1 - i, i, a, b, x, rest)
 
 
-def solved(name, slopes, unknown, value=1, sign=1):
+def solved(name, slope, unknown, value, sign=1):
     """Declare the inverse of a distribution function in one of its arguments.
 
-    `slopes` gives the derivatives of the distribution function in its arguments; in the call of the inverse its value,
-    times `sign`, is operand `value`, and the other arguments keep their order.
+    ``slope(i, *arguments)`` is the derivative of the distribution function in its argument i.
+    In the call of the inverse its value, times `sign`, is operand `value`, and the others keep their order.
     """
 
     def partial(i):
-        def slope(y, *operands):
-            rest = list(operands)
-            rest.pop(value)
-            found = slopes(*rest[:unknown], y, *rest[unknown:])
+        def by_operand(y, *operands):
+            known = list(operands)
+            known.pop(value)
+            arguments = (*known[:unknown], y, *known[unknown:])
             if i == value:
-                return sign / found[unknown]
+                return sign / slope(unknown, *arguments)
             k = i - (i > value)
-            return -found[k + (k >= unknown)] / found[unknown]
+            return -slope(k + (k >= unknown), *arguments) / slope(unknown, *arguments)
 
-        return slope
+        return by_operand
 
     row(name, *(partial(i) for i in range(3)))
 
 
-def betainc_slopes(a, b, x):
-    return beta_slopes(a, b, x, 1 - x)
+def betainc_slope(i, a, b, x):
+    return beta_slope(i, a, b, x, 1 - x)
 
 
-row(
-    "betainc",
-    lambda y, a, b, x: betainc_by_parameters(1, 0, a, b, x, 1 - x),
-    lambda y, a, b, x: betainc_by_parameters(0, 1, a, b, x, 1 - x),
-    lambda y, a, b, x: beta_density(a, b, x, 1 - x),
-)
-row(
-    "betaincc",
-    lambda y, a, b, x: -betainc_by_parameters(1, 0, a, b, x, 1 - x),
-    lambda y, a, b, x: -betainc_by_parameters(0, 1, a, b, x, 1 - x),
-    lambda y, a, b, x: -beta_density(a, b, x, 1 - x),
-)
-solved("betaincinv", betainc_slopes, 2, value=2)
-solved("betainccinv", betainc_slopes, 2, value=2, sign=-1)
-solved("btdtria", betainc_slopes, 0, value=0)
-solved("btdtrib", betainc_slopes, 1, value=1)
+row("betainc", *(lambda y, a, b, x, i=i: betainc_slope(i, a, b, x) for i in range(3)))
+row("betaincc", *(lambda y, a, b, x, i=i: -betainc_slope(i, a, b, x) for i in range(3)))
+solved("betaincinv", betainc_slope, 2, 2)
+solved("betainccinv", betainc_slope, 2, 2, sign=-1)
+solved("btdtria", betainc_slope, 0, 0)
+solved("btdtrib", betainc_slope, 1, 1)
 
 
-def f_slopes(m, n, x):
-    """Derivatives of ``fdtr``, of which the argument as a fraction changes with both degrees of freedom."""
+def f_slope(i, m, n, x):
+    """Derivative of ``fdtr``, of which the argument as a fraction changes with both degrees of freedom."""
     whole = n + m * x
-    by_a, by_b, density = beta_slopes(m / 2, n / 2, m * x / whole, n / whole)
-    density = density / (whole * whole)
-    return by_a / 2 + density * n * x, by_b / 2 - density * m * x, density * m * n
+    operands = m / 2, n / 2, m * x / whole, n / whole
+    by_argument = beta_density(*operands) / (whole * whole) * (n * x, -m * x, m * n)[i]
+    return by_argument if i == 2 else by_argument + beta_slope(i, *operands) / 2
 
 
-row("fdtr", *(lambda y, m, n, x, i=i: f_slopes(m, n, x)[i] for i in range(3)))
-row("fdtrc", *(lambda y, m, n, x, i=i: -f_slopes(m, n, x)[i] for i in range(3)))
-solved("fdtri", f_slopes, 2, value=2)
-solved("fdtridfd", f_slopes, 1, value=1)
+row("fdtr", *(lambda y, m, n, x, i=i: f_slope(i, m, n, x) for i in range(3)))
+row("fdtrc", *(lambda y, m, n, x, i=i: -f_slope(i, m, n, x) for i in range(3)))
+solved("fdtri", f_slope, 2, 2)
+solved("fdtridfd", f_slope, 1, 1)
 
 
 def binomial_density(k, n, p):
@@ -183,21 +174,23 @@ row("nbdtrc", None, None, lambda y, k, n, p: -beta_density(np.trunc(n), np.trunc
 row("nbdtri", None, None, lambda y, k, n, p: 1 / beta_density(np.trunc(n), np.trunc(k) + 1, y, 1 - y))
 
 
-def binomial_slopes(k, n, p):
-    """Derivatives of ``bdtr``, continued to numbers that are no integers."""
-    by_a, by_b, density = beta_slopes(n - k, k + 1, 1 - p, p)
-    return by_b - by_a, by_a, -density
+def binomial_slope(i, k, n, p):
+    """Derivative of ``bdtr``, continued to numbers that are no integers."""
+    operands = n - k, k + 1, 1 - p, p
+    if i == 2:
+        return -beta_density(*operands)
+    by_n = beta_slope(0, *operands)
+    return by_n if i == 1 else beta_slope(1, *operands) - by_n
 
 
-def negative_binomial_slopes(k, n, p):
-    by_a, by_b, density = beta_slopes(n, k + 1, p, 1 - p)
-    return by_b, by_a, density
+def negative_binomial_slope(i, k, n, p):
+    return beta_slope((1, 0, 2)[i], n, k + 1, p, 1 - p)
 
 
-solved("bdtrik", binomial_slopes, 0, value=0)
-solved("bdtrin", binomial_slopes, 1, value=1)
-solved("nbdtrik", negative_binomial_slopes, 0, value=0)
-solved("nbdtrin", negative_binomial_slopes, 1, value=1)
+solved("bdtrik", binomial_slope, 0, 0)
+solved("bdtrin", binomial_slope, 1, 1)
+solved("nbdtrik", negative_binomial_slope, 0, 0)
+solved("nbdtrin", negative_binomial_slope, 1, 1)
 
 # ---- Student
 
@@ -206,19 +199,51 @@ def t_density(v, t):
     return np.exp(-(v + 1) / 2 * np.log1p(t * t / v)) / (np.sqrt(v) * sp.beta(0.5, v / 2))
 
 
-def t_by_freedom(v, t):
-    """Derivative of ``stdtr`` in the degrees of freedom: of half a beta distribution of v / (v + t^2), for one tail."""
+@offered
+def t_by_freedom(order, v, t):
+    """Derivative 1 or 2 of ``stdtr`` in the degrees of freedom: of half a beta distribution of v / (v + t^2)."""
+    return np.where(np.equal(t, 0), 0.0, tail_by_freedom(order, v, np.where(np.equal(t, 0), 1.0, t)))[()]
+
+
+def tail_by_freedom(order, v, t):
     whole = v + t * t
-    by_a, _, density = beta_slopes(v / 2, 0.5, v / whole, t * t / whole)
-    return -np.sign(t) / 2 * (by_a / 2 + density * t * t / (whole * whole))
+    a, x, rest = v / 2, v / whole, t * t / whole
+    density, slope = beta_density(a, 0.5, x, rest), t * t / (whole * whole)
+    total = betainc_by_parameters(order, 0, a, 0.5, x, rest) / 2**order
+    if order == 1:
+        total = total + density * slope
+    else:
+        bend = (a - 1) / x + 0.5 / rest  # logarithmic derivative of the density in x
+        total = total + beta_density_slope(1, 0, a, 0.5, x, rest) * slope
+        total = total + density * (bend * slope - 2 / whole) * slope
+    return -np.sign(t) / 2 * total
 
 
-row("stdtr", lambda y, v, t: t_by_freedom(v, t), lambda y, v, t: t_density(v, t))
-row("stdtrit", lambda y, v, p: -t_by_freedom(v, y) / t_density(v, y), lambda y, v, p: 1 / t_density(v, y))
+def t_density_by_freedom(v, t):
+    w = t * t / v
+    return t_density(v, t) / 2 * (digamma_rise(v / 2, 0.5) - 1 / v - np.log1p(w) + (1 + 1 / v) * w / (1 + w))
+
+
+elementwise(
+    t_by_freedom,
+    None,
+    lambda y, order, v, t: t_by_freedom(2, v, t) if order == 1 else third(),
+    lambda y, order, v, t: t_density_by_freedom(v, t) if order == 1 else third(),
+)
+
+
+def third():
+    raise UnsupportedFunctionError(
+        "scipy.special.stdtr has no third derivative in its degrees of freedom: write it with betainc"
+    )
+
+
+row("stdtr", lambda y, v, t: t_by_freedom(1, v, t), lambda y, v, t: t_density(v, t))
+row("stdtrit", lambda y, v, p: -t_by_freedom(1, v, y) / t_density(v, y), lambda y, v, p: 1 / t_density(v, y))
 row(
     "stdtridf",
-    lambda y, p, t: 1 / t_by_freedom(y, t),
-    lambda y, p, t: -t_density(y, t) / t_by_freedom(y, t),
+    lambda y, p, t: 1 / t_by_freedom(1, y, t),
+    lambda y, p, t: -t_density(y, t) / t_by_freedom(1, y, t),
 )
 
 # ---- Kolmogorov and Smirnov

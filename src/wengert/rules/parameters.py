@@ -233,7 +233,7 @@ def _beta_slope(i, j, a, b, x, rest):
     # the sign of the integrand changes at log(t) = digamma(a) - digamma(a + b)
     logs = log_of(x, rest)
     up = np.less(a, 1.0) & np.less(logs + digamma_rise(a + 1, b), 0)
-    step = np.where(up, beta_step(i, j, a, b, x, rest), 0.0)
+    step = np.where(up, beta_step(i, j, a, b, x, rest), 0.0) if up.any() else 0.0
     a = np.where(up, a + 1, a)  # I(a, b) = I(a + 1, b) + x^a (1 - x)^b / (a beta(a, b))
     is_lower = np.less(logs + digamma_rise(a, b), 0)
     near, far = np.where(is_lower, x, rest), np.where(is_lower, rest, x)

@@ -22,7 +22,8 @@ class Special:
     """``scipy.special``, imported when one of its functions is first read."""
 
     def __getattr__(self, name):
-        return getattr(importlib.import_module("scipy.special"), name)
+        found = self.__dict__[name] = getattr(importlib.import_module("scipy.special"), name)
+        return found
 
 
 sp = Special()
