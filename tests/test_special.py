@@ -89,3 +89,22 @@ def test_functions_that_solve_an_equation_have_the_derivatives_that_scipy_return
         np.testing.assert_allclose(wg.derivative(f, x, args=(part,), order=2), second, rtol=1e-4)
         program = wg.record(lambda x, part=part: f(x, part), x)
         np.testing.assert_allclose(program.grad()(x), slope(x, part), rtol=1e-14)
+
+
+def test_outside_of_its_support_a_distribution_function_is_constant():
+    for f, at in ((scipy.special.kolmogorov, (-1.0, 0.0, 1e3, np.inf)), (scipy.special.tklmbda, (-9.0, 9.0))):
+        operands = () if f is scipy.special.kolmogorov else (0.5,)
+        np.testing.assert_array_equal([wg.grad(f)(x, *operands) for x in at], 0)
+    np.testing.assert_array_equal(wg.jacobian(lambda p: scipy.special.pdtrik(p[0], p[1]))(np.array([0.01, 0.5])), 0)
+    for x in (0.0, 1.0):
+        np.testing.assert_array_equal(wg.grad(scipy.special.betainc, argnums=(0, 1, 2))(2.0, 3.0, x), 0)
+
+
+def test_rows_keep_shapes_and_precision():
+    a, x = np.array([[0.5], [2.0], [11.0]], dtype=np.float32), np.array([0.3, 1.0, 4.0], dtype=np.float32)
+    for f in (scipy.special.gammainc, scipy.special.kv, lambda a, x: scipy.special.betainc(a, a, x / 5)):
+        by_a, by_x = wg.grad(lambda a, x: np.sum(f(a, x)), argnums=(0, 1))(a, x)
+        assert by_a.shape == a.shape and by_x.shape == x.shape
+        assert by_a.dtype == by_x.dtype == np.float32
+    nothing = np.zeros(0)
+    assert wg.grad(lambda a: np.sum(scipy.special.elliprd(a, 2.0, nothing)))(nothing).shape == (0,)

@@ -17,6 +17,7 @@ from wengert.rules import (  # noqa: F401
     integrals,
     linalg,
     norms,
+    orders,
     parameters,
     polynomials,
     products,

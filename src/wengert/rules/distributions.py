@@ -252,13 +252,13 @@ row(
 def kolmogorov_density(x):
     """Minus the derivative of ``kolmogorov``: the theta function by either of its series."""
     is_far = np.greater(x, 0.8)
-    far, near = np.where(is_far, x, 1.0), np.where(is_far, 0.5, x)
+    far, near = np.where(is_far, np.minimum(x, 100.0), 1.0), np.where(is_far, 0.5, x)
     outer = sum((-1) ** (k + 1) * k * k * np.exp(-2.0 * k * k * far * far) for k in range(1, 8))
     inner = 0.0
     for k in range(1, 8, 2):
         c = (k * pi / near) ** 2 / 4
         inner = inner + (c - 1) * np.exp(-c / 2)
-    inner = np.where(np.equal(x, 0), 0.0, sqrt(2 * pi) / (near * near) * inner)
+    inner = np.where(np.less_equal(x, 0), 0.0, sqrt(2 * pi) / (near * near) * inner)
     return np.where(is_far, 8 * far * outer, inner)
 
 

@@ -262,7 +262,7 @@ elementwise("scipy.special.i0", lambda y, x: order_01("i1", x), domain=(ANY,))
 elementwise("scipy.special.i1", lambda y, x: (order_01("i0", x) + bessel("iv", 2, x)) / 2, domain=(ANY,))
 elementwise("scipy.special.k0", lambda y, x: -order_01("k1", x), domain=(POSITIVE,))
 elementwise("scipy.special.k1", lambda y, x: -(order_01("k0", x) + y / x), domain=(POSITIVE,))
-for name, below, above in (("jv", 1, -1), ("yv", 1, -1), ("iv", 1, 1), ("kv", -1, -1)):
+for name, below, above in (("jv", 1, -1), ("yv", 1, -1), ("iv", 1, 1)):
     elementwise(
         f"scipy.special.{name}",
         unknown(name, "order"),

@@ -178,7 +178,6 @@ def kve_partial(y, v, x):
 
 
 row("ive", "order", ive_partial)
-row("kve", "order", kve_partial)
 row("i0e", lambda y, x: ive_partial(y, 0.0, x))
 row("i1e", lambda y, x: ive_partial(y, 1.0, x))
 row("k0e", lambda y, x: kve_partial(y, 0.0, x))
