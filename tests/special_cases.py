@@ -195,6 +195,10 @@ def sph_legendre(n, m, theta):
     return factor * (-mp.sin(theta)) ** m * legendre_slope(n, m, mp.cos(theta))
 
 
+def principal_rc(x, y):
+    return mp.sqrt(x / (x - y)) * mp.elliprc(x - y, -y)
+
+
 def voigt(x, sigma, gamma):
     z = (x + 1j * gamma) / (sigma * mp.sqrt(2))
     return mp.re(mp.exp(-z * z) * mp.erfc(-1j * z)) / (sigma * mp.sqrt(2 * mp.pi))
@@ -326,7 +330,7 @@ CASES = [
         1e-12,
         1e-10,
     ),
-    Case("binom", mp.binomial, ([5.0, 10.5, 40.0, 6.5], [2.0, 3.3, 20.5, 1e-6]), 1e-12, 1e-9),
+    Case("binom", mp.binomial, ([5.0, 10.5, 40.0, 6.5, -33.4], [2.0, 3.3, 20.5, 1e-6, 1e-7]), 1e-12, 1e-9),
     # distributions
     Case("gammainc", ratio_of_gammas, (SHAPES, TIMES), 1e-13),
     Case("gammainc", ratio_of_gammas, ([1e-6, 0.02, 0.7, 3.0], [0.58, 1e-8, 1e-3, 12.0]), 1e-13),
@@ -427,7 +431,7 @@ CASES = [
     Case("legendre_p", mp.legendre, (5, [-1.0, -0.4, 0.0, 0.7, 1.0]), part=0),
     Case("assoc_legendre_p", assoc_legendre, (5, 2, [-0.9, -0.4, 0.0, 0.7]), part=0),
     Case("assoc_legendre_p", assoc_legendre, (4, 3, [-0.9, -0.4, 0.0, 0.7]), part=0),
-    Case("sph_legendre_p", sph_legendre, (5, 2, [0.0, 1e-5, 0.4, 2.0, 3.0]), part=0),
+    Case("sph_legendre_p", sph_legendre, (5, 2, [0.0, 1e-5, 0.4, 2.0, 3.0, 5.5, -0.3]), part=0),
     Case("sph_legendre_p", sph_legendre, (3, 3, [0.0, 1e-5, 0.4, 2.0, 3.0]), part=0),
     # second-order equations
     Case("airy", mp.airyai, (AXIS,), part=0),
@@ -496,6 +500,7 @@ CASES = [
     Case("ellipeinc", mp.ellipe, ([0.2, 1.3, 3.0, -9.0], [0.3, -2.0, 0.9, 1e-9]), 1e-13, 1e-10),
     Case("elliprf", mp.elliprf, ([0.2, 1.3, 3.0], [0.3, 2.0, 3.0], [5.0, 0.4, 3.0]), 1e-14, 1e-10),
     Case("elliprc", mp.elliprc, ([0.2, 1.3, 3.0], [0.3, 2.0, 3.0]), 1e-14, 1e-10),
+    Case("elliprc", principal_rc, ([1.3, 0.2, 5.0], [-2.0, -0.3, -1e-3]), 1e-13, 1e-11),
     Case("agm", mp.agm, ([1.0, 1e-6, 5.0, 1.0000001], [2.0, 1.0, 1e6, 1.0]), 1e-13, 1e-9),
     Case("elliprd", mp.elliprd, ([1e-10, 1.3, 2.0], [1e5, 2.0, 2.0], [0.3, 0.4, 2.0]), 1e-14, 1e-13),
     Case("elliprg", mp.elliprg, ([1e-10, 1.3, 2.0], [1e5, 2.0, 2.0], [0.3, 0.4, 2.0]), 1e-14, 1e-13),

@@ -10,6 +10,7 @@ import wengert as wg
 import wengert.numpy  # declares the rows
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import lookup
+from wengert.rules import transcendental
 
 #: not functions of numbers
 OTHERS = {"SpecialFunctionError", "SpecialFunctionWarning", "errstate", "geterr", "seterr"}
@@ -179,3 +180,56 @@ def test_a_refusal_gives_a_reason(name):
             if getattr(partial, "__qualname__", "").startswith("unknown."):
                 with pytest.raises(UnsupportedFunctionError, match="has no known derivative in its"):
                     partial(None)
+
+
+#: arguments that are integers by definition, by function: degrees of polynomials are not, as SciPy continues those
+INTEGER_ARGUMENTS = {
+    **dict.fromkeys(("bdtr", "bdtrc", "bdtri", "nbdtr", "nbdtrc", "nbdtri"), (0, 1)),
+    **dict.fromkeys(("pdtr", "pdtrc", "pdtri", "expn", "kn", "yn", "eval_hermite", "eval_hermitenorm"), (0,)),
+    **dict.fromkeys(("smirnov", "smirnovi", "lpmv"), (0,)),
+    **{name: (0,) for name in scipy.special.__all__ if name.startswith("mathieu_")},
+    **{name: (0, 1) for name in scipy.special.__all__ if name.startswith(("obl_", "pro_"))},
+}
+
+
+def partials_of(fun):
+    """Partials of a ufunc, or of its first result; None where it has none at all."""
+    row = lookup(fun)
+    if row.kind == "composed":
+        row = lookup(getattr(transcendental, f"{fun.__name__}_0"))
+    return row.partials if row.kind == "elementwise" else [None] * fun.nin
+
+
+def is_known(partial):
+    return partial is not None and not hasattr(partial, "operand")
+
+
+def test_few_arguments_are_refused():
+    ufuncs = {f for name in scipy.special.__all__ if isinstance(f := getattr(scipy.special, name), np.ufunc)}
+    known = [
+        is_known(partial)
+        for fun in ufuncs
+        if lookup(fun).kind != "constant"
+        for i, partial in enumerate(partials_of(fun))
+        if i not in INTEGER_ARGUMENTS.get(fun.__name__, ())
+    ]
+    assert known.count(False) <= 0.3 * len(known)
+
+
+def test_arguments_that_are_integers_by_definition_have_no_derivative():
+    for name, positions in INTEGER_ARGUMENTS.items():
+        fun = getattr(scipy.special, name)
+        if isinstance(fun, np.ufunc):
+            assert not any(is_known(partials_of(fun)[i]) for i in positions)
+
+
+def test_no_argument_is_declared_to_have_the_derivative_zero():
+    for name in scipy.special.__all__:
+        row = lookup(getattr(scipy.special, name))
+        if row is not None and row.kind == "elementwise":
+            assert 0 not in [partial for partial in row.partials if not callable(partial)], name
+    assert {name for name in scipy.special.__all__ if group_of(name) == "constant"} == {"gammasgn", "round"}
+
+
+def group_of(name):
+    return getattr(lookup(getattr(scipy.special, name)), "kind", None)

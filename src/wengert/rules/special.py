@@ -385,8 +385,10 @@ _DIGAMMA = [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, 
 
 def digamma_rise(a, m, steps=10):
     """digamma(a + m) - digamma(a), also where `m` is small: by recurrence beyond 10, and there from the series."""
-    both = (a > 0) & (a + m > 0)
-    low, step = np.where(both, a, 1.0), np.where(both, m, 0.0)
+    mirrored = (a < 0) & (a + m < 0)  # digamma(x) = digamma(1 - x) - pi cot(pi x)
+    both = mirrored | ((a > 0) & (a + m > 0))
+    low = np.where(both, np.where(mirrored, 1 - a, a), 1.0)
+    step = np.where(both, np.where(mirrored, -m, m), 0.0)
     total = 0.0
     for k in range(steps):
         total = total + step / ((low + k) * (low + step + k))
@@ -398,7 +400,14 @@ def digamma_rise(a, m, steps=10):
         rise, value = rise * v + value, value * u + c
     apart = -step / (low * high) * (1 / low + 1 / high)  # v - u
     total = total + np.log1p(step / low) + step / (2 * low * high) - apart * (value + v * rise)
-    return np.where(both, total, sp.digamma(a + m) - sp.digamma(a))
+    turns = np.where(mirrored, pi * sine(m) / (sine(a) * sine(a + m)), 0.0)
+    return np.where(both, total + turns, sp.digamma(a + m) - sp.digamma(a))
+
+
+def sine(x):
+    """sin(pi x)."""
+    near = np.rint(x)
+    return np.where(np.equal(np.remainder(near, 2), 0), 1.0, -1.0) * np.sin(pi * (x - near))
 
 
 def rgamma_partial(y, x):

@@ -272,9 +272,13 @@ def associated_partial(y, n, m, z, branch_cut, norm, order):
 elementwise(associated, None, None, associated_partial, None, None, None)
 
 
-def ladder(up, down, n, m):
-    """Half the difference of the neighbours in order of a normalised function, which is its derivative in theta."""
-    return (np.sqrt((n - m) * (n + m + 1.0)) * up - np.sqrt((n + m) * (n - m + 1.0)) * down) / 2
+def ladder(up, down, n, m, theta):
+    """Half the difference of the neighbours in order of a normalised function, which is its derivative in theta.
+
+    Where sin(theta) is negative SciPy takes its absolute value: then that of the neighbours has the other sign.
+    """
+    side = np.where(np.less(np.sin(theta), 0), -0.5, 0.5)
+    return side * (np.sqrt((n - m) * (n + m + 1.0)) * up - np.sqrt((n + m) * (n - m + 1.0)) * down)
 
 
 def neighbours(f, n, m):
@@ -292,7 +296,7 @@ elementwise(
     spherical_legendre,
     None,
     None,
-    lambda y, n, m, theta: ladder(*neighbours(lambda k: spherical_legendre(n, k, theta), n, m), n, m),
+    lambda y, n, m, theta: ladder(*neighbours(lambda k: spherical_legendre(n, k, theta), n, m), n, m, theta),
 )
 
 
@@ -303,7 +307,7 @@ def harmonic(n, m, theta, phi):
 
 def harmonic_by_theta(y, n, m, theta, phi):
     up, down = neighbours(lambda k: harmonic(n, k, theta, phi), n, m)
-    return ladder(np.exp(-1j * phi) * up, np.exp(1j * phi) * down, n, m)
+    return ladder(np.exp(-1j * phi) * up, np.exp(1j * phi) * down, n, m, theta)
 
 
 elementwise(harmonic, None, None, harmonic_by_theta, lambda y, n, m, theta, phi: 1j * m * y)

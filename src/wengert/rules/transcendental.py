@@ -323,7 +323,20 @@ row(
     lambda y, a, b, c: -sp.elliprd(c, a, b) / 6,
     lambda y, a, b, c: -sp.elliprd(a, b, c) / 6,
 )
-row("elliprc", lambda y, a, b: -sp.elliprd(b, b, a) / 6, lambda y, a, b: -sp.elliprd(a, b, b) / 3)
+
+
+def elliprc_partials(a, b):
+    """At b < 0, a principal value: of sqrt(a / (a - b)) elliprc(a - b, -b)."""
+    is_principal = np.less(b, 0)
+    x, y = np.where(is_principal, a - b, a), np.where(is_principal, -b, b)
+    by_x, by_y = -sp.elliprd(y, y, x) / 6, -sp.elliprd(x, y, y) / 3
+    root, value = np.sqrt(a / x), sp.elliprc(x, y)
+    principal_by_a = root * (by_x - b / (2 * np.where(is_principal, a, 1.0) * x) * value)
+    principal_by_b = root * (value / (2 * x) - by_x - by_y)
+    return np.where(is_principal, principal_by_a, by_x), np.where(is_principal, principal_by_b, by_y)
+
+
+row("elliprc", lambda y, a, b: elliprc_partials(a, b)[0], lambda y, a, b: elliprc_partials(a, b)[1])
 
 
 def agm_partial(y, a, b, towards_a):
