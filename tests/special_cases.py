@@ -155,6 +155,11 @@ def negative_binomial_cdf(k, n, p):
     return beta_cdf(n, k + 1, p)
 
 
+def noncentral_chi_square(x, v, c):
+    terms = (mp.exp(-c / 2) * (c / 2) ** k / mp.factorial(k) * ratio_of_gammas(v / 2 + k, x / 2) for k in range(160))
+    return mp.fsum(terms)
+
+
 def kolmogorov(x):
     return 2 * mp.fsum((-1) ** (k + 1) * mp.exp(-2 * (k * x) ** 2) for k in range(1, int(16 / x) + 2))
 
@@ -395,6 +400,26 @@ CASES = [
     Case("nbdtri", inverse(negative_binomial_cdf, "nbdtri"), (3, 4, UNIT), 1e-11, 1e-9),
     Case("nbdtrik", inverse(negative_binomial_cdf, "nbdtrik", 0, 0), ([0.4, 0.8], [3.0, 5.5], [0.3, 0.7]), 1e-11, 1e-8),
     Case("nbdtrin", inverse(negative_binomial_cdf, "nbdtrin", 1, 1), ([3.0, 5.5], [0.4, 0.8], [0.3, 0.7]), 1e-11, 1e-8),
+    Case(
+        "chndtr", noncentral_chi_square, ([0.3, 7.0, 60.0, 3.0], 2.5, [1.5, 1e-7, 40.0, 0.4]), 1e-12, 1e-10, digits=60
+    ),
+    Case("chndtr", noncentral_chi_square, ([0.3, 7.0, 30.0], 0.7, [1.5, 3.0, 10.0]), 1e-12, 1e-10, digits=60),
+    Case(
+        "chndtrix",
+        inverse(noncentral_chi_square, "chndtrix", 0, 0),
+        ([0.2, 0.7], 2.5, [1.5, 6.0]),
+        1e-10,
+        1e-7,
+        digits=40,
+    ),
+    Case(
+        "chndtrinc",
+        inverse(noncentral_chi_square, "chndtrinc", 2, 2),
+        ([3.0, 8.0], 2.5, [0.4, 0.3]),
+        1e-10,
+        1e-7,
+        digits=40,
+    ),
     Case("kolmogorov", kolmogorov, ([0.05, 0.2, 0.79, 0.81, 1.3, 4.0],)),
     Case("kolmogi", inverse(kolmogorov, "kolmogi"), ([1e-5, 0.2, 0.7, 0.99],), 1e-11, 1e-9),
     Case(

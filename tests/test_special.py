@@ -96,6 +96,7 @@ def test_outside_of_its_support_a_distribution_function_is_constant():
         operands = () if f is scipy.special.kolmogorov else (0.5,)
         np.testing.assert_array_equal([wg.grad(f)(x, *operands) for x in at], 0)
     np.testing.assert_array_equal(wg.jacobian(lambda p: scipy.special.pdtrik(p[0], p[1]))(np.array([0.01, 0.5])), 0)
+    assert wg.grad(scipy.special.chndtrinc, argnums=2)(1.5, 1.5, 0.9) == 0  # more than without noncentrality
     for x in (0.0, 1.0):
         np.testing.assert_array_equal(wg.grad(scipy.special.betainc, argnums=(0, 1, 2))(2.0, 3.0, x), 0)
 
