@@ -442,6 +442,9 @@ CASES = [
     # functions written in Python
     Case("polygamma", mp.polygamma, (0, [-2.3, 0.02, 1.7, 25.0])),
     Case("polygamma", mp.polygamma, (3, [-2.3, 0.02, 1.7, 25.0])),
+    Case("zeta", mp.zeta, ([1.0001, 1.5, 3.0, 5.0, 30.0], [1.0, 0.3, 1e-3, 40.0, 2.0]), 1e-14, 1e-13),
+    Case("zeta", mp.zeta, ([-7.5, -2.0, -0.3, 0.0, 0.5, 1.01, 4.0, 30.0],), 1e-13, 1e-12),
+    Case("zetac", lambda x: mp.zeta(x) - 1, ([-7.5, -2.0, -0.3, 0.0, 0.5, 1.01, 4.0, 30.0],), 1e-13, 1e-12),
     Case("multigammaln", multigammaln, ([1.1, 2.7, 40.0], 3)),
     Case("comb", mp.binomial, ([5.0, 10.5, 40.0], [2.0, 3.3, 20.5]), 1e-12, 1e-9),
     Case("perm", lambda n, k: mp.rf(n - k + 1, k), ([5.0, 10.5, 40.0], [2.0, 3.3, 20.5]), 1e-12, 1e-9),

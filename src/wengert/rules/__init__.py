@@ -29,4 +29,5 @@ from wengert.rules import (  # noqa: F401
     tables,
     transcendental,
     waves,
+    zeta,
 )

@@ -206,12 +206,6 @@ elementwise("scipy.special.loggamma", lambda y, x: digamma(x), domain=(POSITIVE,
 elementwise("scipy.special.gamma", lambda y, x: y * digamma(x), domain=(POSITIVE,))
 elementwise("scipy.special.digamma", lambda y, x: hurwitz(2.0, x), domain=(POSITIVE,))
 elementwise(
-    "scipy.special._ufuncs._zeta",  # which zeta calls when it is given two operands
-    unknown("zeta", "exponent"),
-    lambda y, s, q: -s * hurwitz(s + 1, q),
-    domain=((1.5, 4.0), POSITIVE),
-).name = "scipy.special.zeta"
-elementwise(
     "scipy.special.betaln",
     lambda y, a, b: digamma(a) - digamma(a + b),
     lambda y, a, b: digamma(b) - digamma(a + b),

@@ -418,10 +418,7 @@ analytic("scipy.special._ufuncs._lambertw")
 
 # ---- without a derivative in any argument
 
-UNKNOWN = "no formula for it is known here; declare a rule of your own with wengert.primitive"
 CHARACTERISTIC = "its derivative in the parameter is not known here; declare a rule with wengert.primitive"
 
-refuse("scipy.special.zetac", UNKNOWN)
-refuse("scipy.special._ufuncs._riemann_zeta", UNKNOWN)
 for name in ("mathieu_a", "mathieu_b", "obl_cv", "pro_cv"):
     refuse(f"scipy.special.{name}", CHARACTERISTIC)
