@@ -31,7 +31,7 @@ def test_the_file_of_references_is_that_of_the_table():
     assert list(REFERENCES) == [case.key for case in CASES]
 
 
-@pytest.mark.parametrize("case", CASES[::29], ids=lambda case: case.label)
+@pytest.mark.parametrize("case", CASES[::53], ids=lambda case: case.label)
 def test_references_are_what_mpmath_gives(case):
     first = case.references()["first"]
     np.testing.assert_allclose(REFERENCES[case.key]["first"], first, rtol=1e-15)
@@ -63,8 +63,13 @@ def test_the_second_derivative_follows_from_the_row(case):
         np.testing.assert_allclose(found, exact[row], rtol=case.second, atol=case.second)
 
 
-@every_case
-def test_a_program_gives_what_eager_gives(case):
+#: one of each function and result
+FIRST = {case.label: case for case in reversed(CASES)}
+
+
+@pytest.mark.parametrize("label", FIRST)
+def test_a_program_gives_what_eager_gives(label):
+    case = FIRST[label]
     x = case.points
     program = wg.record(lambda x: np.sum(case.call(x)), x)
     at = x * (1 - 1e-3)
