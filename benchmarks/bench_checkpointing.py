@@ -50,8 +50,8 @@ class Plans:
 class ReactionDiffusion:
     """2000 steps on 64 x 64 cells: the gradient in the initial state."""
 
-    params = [["6MB", "50MB", "2GB"]]
-    param_names = ["memory"]
+    params = [["6MB", "50MB", "2GB"], ["plain", "compiled"]]
+    param_names = ["memory", "step"]
 
     @staticmethod
     def step(u):
@@ -60,24 +60,25 @@ class ReactionDiffusion:
         laplacian = p[2:, 1:-1] + p[:-2, 1:-1] + p[1:-1, 2:] + p[1:-1, :-2] - 4 * u
         return u + 0.1 * laplacian + 0.01 * u * (1 - u)
 
-    def setup(self, memory):
+    def setup(self, memory, kind):
         y, x = np.mgrid[0:64, 0:64] / 64
         self.u = np.exp(-((x - 0.4) ** 2 + (y - 0.5) ** 2) / 0.02)
+        self.taken = wg.compile(self.step) if kind == "compiled" else self.step
         self.gradient = wg.grad(self.run)
         direction = np.sin(7 * x + 11 * y)
         slope = wg.jvp(self.run, self.u, direction, args=(memory, 50))[1]
         workloads.check(np.sum(self.gradient(self.u, memory, 50) * direction), slope, rtol=1e-10)
 
     def run(self, u, memory, steps=2000):
-        return np.sum(wg.loop(self.step, u, steps, memory=memory) ** 2)
+        return np.sum(wg.loop(self.taken, u, steps, memory=memory) ** 2)
 
-    def time_function(self, memory):
+    def time_function(self, memory, kind):
         self.run(self.u, memory)
 
-    def time_gradient(self, memory):
+    def time_gradient(self, memory, kind):
         self.gradient(self.u, memory)
 
-    def track_ratio(self, memory):
+    def track_ratio(self, memory, kind):
         return measure.alternate(lambda: self.run(self.u, memory), lambda: self.gradient(self.u, memory)).ratio
 
     track_ratio.unit = "gradient / f"

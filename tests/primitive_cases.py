@@ -15,11 +15,11 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 
-from wengert.rules.composed import scatter_add
 from wengert.rules.factors import cholesky_adjoint, packed_qr
 from wengert.rules.linalg import packed_slogdet, solution
 from wengert.rules.special_python import log_shares, log_sum, shares
 from wengert.rules.spectra import packed_eig, packed_eigh, packed_lstsq, packed_svd, pseudo_inverse
+from wengert.rules.ufuncs import hypot_reduce, logaddexp2_reduce, logaddexp_reduce, scatter_add, sums_of_segments
 
 inf, nan = np.inf, np.nan
 
@@ -534,6 +534,9 @@ def over_axes(fun, *, low=-2.0, high=2.0, **kwargs):
     ]
 
 
+HOLEY = [[1.0, nan, 3.0, 2.5], [2.0, -1.5, 4.0, 0.3]]
+MASK = np.array([[True, True, False, True], [False, True, True, True]])
+
 REDUCTIONS = [
     *over_axes(np.sum),
     *over_axes(np.mean),
@@ -582,9 +585,30 @@ REDUCTIONS = [
     *where_known("cumulative_prod", ((arr(5),), {}, "vector")),
     call(np.diff, arr(3, 5), label="once"),
     call(np.diff, arr(5, 3), label="twice", n=2, axis=0),
+    call(np.diff, arr(5, 3), 2, 0, arr(2, 3), arr(), label="joined"),
+    call(np.diff, arr(3, 4), 1, -1, np._NoValue, arr(3, 1), label="behind"),
+    *(call(fun, val(HOLEY), label="where", axis=1, where=MASK) for fun in (np.nansum, np.nanmean)),
+    *(
+        call(fun, arr(2, 3, 4), label="where", axis=(0, 2), where=MASK[:, :1, None])
+        for fun in (np.sum, np.mean, np.prod)
+    ),
+    *(call(fun, arr(2, 4), label="where", axis=0, where=MASK, ddof=0.5, keepdims=True) for fun in (np.var, np.std)),
+    *(
+        call(fun, arr(2, 4), label="initial-where", initial=0.3, where=MASK)
+        for fun in (np.sum, np.prod, np.max, np.nanmin)
+    ),
+    *(
+        call(fun, arr(2, 3, 4), label=label, **options)
+        for fun in (logaddexp_reduce, logaddexp2_reduce, hypot_reduce)
+        for label, options in (
+            ("axis", {"axis": 1}),
+            ("axes", {"axis": (0, 2), "keepdims": True}),
+            ("initial-where", {"axis": None, "initial": 0.3, "where": np.arange(4) > 1}),
+        )
+    ),
+    call(sums_of_segments, arr(12), [0, 9, 4, 4, 2], label="overlapping"),
+    call(sums_of_segments, arr(3, 12), [1, 4, 5], 1, label="axis"),
 ]
-
-HOLEY = [[1.0, nan, 3.0, 2.5], [2.0, -1.5, 4.0, 0.3]]
 
 QUANTILE_METHODS = (
     "inverted_cdf averaged_inverted_cdf closest_observation interpolated_inverted_cdf hazen weibull linear "
@@ -627,6 +651,8 @@ MOVES = [
     call(np.dsplit, arr(2, 3, 4), 2),
     *where_known("unstack", ((arr(3, 4),), {}, "")),
     call(np.copy, arr(3, 4)),
+    call(np.fft.fftshift, arr(3, 4)),
+    call(np.fft.ifftshift, arr(3, 5), 1),
     call(np.roll, arr(3, 4), 2, axis=1),
     call(np.roll, arr(3, 4), (1, 2), label="axes", axis=(0, 1)),
     call(np.tile, arr(3, 4), (2, 1, 3)),

@@ -11,7 +11,7 @@ import wengert as wg
 from scenarios import TABLE
 from wengert import api
 from wengert.testing import Check, check_derivatives
-from wengert.transforms.differences import Slopes
+from wengert.transforms.slopes import Slopes
 
 X = np.array([0.3, 1.2, -0.7])
 

@@ -1243,11 +1243,121 @@ def test_out_and_fun():
         J.fun.fun  # noqa: B018
 
 
-def test_inside_of_a_derivative_f_runs_as_it_is():
-    g = wg.compile(lambda u: np.sum(u**2) * scale)
-    assert wg.grad(lambda u: g(u), x).tolist() == (4 * x).tolist()
-    np.testing.assert_array_equal(wg.grad(lambda u: g(u) * u[0], x), wg.grad(lambda u: energy(u) * u[0], x))
-    assert g.paths == 0
+# ---- inside of derivatives
+
+
+def _assembled(u):
+    F = np.zeros(3)
+    for i in range(3):
+        F[i] = u[i] ** 2 * u[i - 1]
+    return F
+
+
+def _parted(u, k):
+    return np.tanh(u) * k, np.sum(u**2), {"t": k + 1.0, "rest": [u[1:], 7]}
+
+
+def _of_parts(g, u):
+    v, s, others = g(u, 2.0)
+    v, s, others = g(v * s, others["t"])
+    assert others["rest"][1] == 7
+    return math.exp(others["t"]) * v + s * others["rest"][0][0]
+
+
+class _Model:
+    def __init__(self):
+        self.rate, self.matrix = 2.0, np.outer(np.arange(3.0), np.ones(3))
+
+    def step(self, u):
+        return self.matrix @ u * self.rate
+
+
+#: a function to be compiled or not, and the function of the two that is differentiated
+INSIDE = {
+    "number": (lambda u: np.sum(u**2) * scale, lambda g, u: g(u) * u),
+    "array": (lambda u: np.sin(u) * u, lambda g, u: g(g(u))),
+    "a scalar of it": (lambda t: np.exp(t), lambda g, u: g(u[0]) * u + g(2.0)),
+    "containers": (_parted, _of_parts),
+    "stores": (_assembled, lambda g, u: g(g(u))),
+    "branches": (lambda u: u * u if u[0] > 0 else np.exp(u), lambda g, u: g(u) * g(-u)),
+    "the argument itself": (lambda u: u, lambda g, u: g(u) * u),
+    "constant": (lambda u: np.array([3.0, 4.0]), lambda g, u: np.sum(g(u)) * u),
+    "discrete": (lambda u: np.argmax(u), lambda g, u: u * (2.0 + g(u))),
+    "integer among the arguments": (lambda u, n: u**n, lambda g, u: g(u, 2) + g(u, 3) + g(u, n=2)),
+    "untraced arguments": (lambda a, u: a @ u, lambda g, u: g(np.eye(3), u) + g(np.ones((3, 3)), np.ones(3)) * u),
+    "stored into a result": (lambda u: np.zeros(3), lambda g, u: _stored(g(np.ones(3)), u)),
+    "traced values of a closure": (None, lambda c, u: c(lambda v: np.sin(v) * u + np.sum(u))(u)),
+    "method": (_Model().step, lambda g, u: g(g(u))),
+    "rows of the registry": (lambda u: np.prod(u) * np.linalg.norm(u) + np.sort(u), lambda g, u: g(u) + g(u * 0.0 + 1)),
+    "views of strides": (lambda u: np.sum(np.outer(u, u), axis=0), lambda g, u: g(u[::-1]) + g(np.repeat(u, 2)[::2])),
+    "float32": (lambda u: u.astype(np.float32) * 2, lambda g, u: g(u).astype(float)),
+    "compiled inside of it": (None, lambda c, u: c(lambda v, h=c(lambda w: w * w): h(v) + h(2 * v))(u)),
+    "a gradient of it": (lambda u: np.sum(np.sin(u)), lambda g, u: wg.grad(g)(u) * g(u)),
+    "checkpoint": (lambda u: np.sin(u) * u, lambda g, u: wg.checkpoint(g)(u) * u),
+}
+
+
+def _stored(array, u):
+    array[1:] = u[1:]
+    return array * 2
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_inside_of_derivatives(name):
+    f, around = INSIDE[name]
+    plain, compiled = (lambda g: g, wg.compile) if f is None else (f, wg.compile(f))
+    for u in (np.array([0.3, -1.2, 0.7]), np.array([-0.3, 1.2, 2.0]), np.array([0.5, 0.0, 2.0])):
+        for operator in (wg.jacfwd, wg.jacrev, lambda h, u: wg.hessian(lambda v: np.sum(h(v)), u)):
+            expected = operator(lambda v: around(plain, v), u)
+            np.testing.assert_allclose(operator(lambda v: around(compiled, v), u), expected, rtol=1e-13, atol=1e-15)
+    assert f is None or compiled.paths
+
+
+def test_inside_of_a_passive_block():
+    g = wg.compile(np.sin)
+
+    def f(u):
+        with wg.passive():
+            s = g(u)
+        return s * u
+
+    assert wg.grad(f, 0.5) == pytest.approx(np.sin(0.5))
+
+
+def test_inside_what_takes_numbers_raises():
+    g = wg.compile(lambda u: u * math.exp(u))
+    for _ in range(2):
+        assert g(1.0) == pytest.approx(math.e)
+        with pytest.raises(wg.TracedValueError, match="Python float"):
+            wg.grad(lambda u: g(u), 1.0)
+    h = wg.compile(lambda u: u * math.exp(scale))
+    assert wg.grad(lambda u: h(u), 1.0) == pytest.approx(math.exp(scale))
+
+
+def test_inside_writes_are_done_once():
+    @wg.compile
+    def g(u):
+        if u[1] > 2:
+            u[0] = 5.0
+        return u * u
+
+    def f(u):
+        v = u * 1.0
+        w = g(v)
+        return np.sum(w * v)
+
+    for u in ([1.0, 2.0], [1.0, 3.0], [1.0, 2.0], [1.0, 3.0]):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "compile.*writes into an array", UserWarning)
+            assert wg.grad(f, u).tolist() == [0.0 if u[1] > 2 else 3.0, 3 * u[1] ** 2]
+
+
+def test_inside_each_path_is_recorded_once():
+    g = wg.compile(lambda u: u * u if u > 0 else -u)
+    slope = wg.grad(lambda u: g(u) * g(u - 1.0))
+    for u in (0.5, 2.0, -1.0, 0.5, 2.0):
+        assert slope(u) == pytest.approx(wg.grad(lambda u: g.f(u) * g.f(u - 1.0), u))
+    assert g.paths == 2
 
 
 def test_compiled_functions_inside_of_compiled_ones(unchanged):

@@ -1,4 +1,4 @@
-"""Complex values in forward mode: every rule against differences in two directions, closed forms and mpmath."""
+"""Complex values: tangents against differences, closed forms and mpmath; pullbacks as adjoints; second derivatives."""
 
 from __future__ import annotations
 
@@ -58,6 +58,51 @@ def check_directions(f, x, seed=0, rtol=1e-8):
         assert np.shape(t) == np.shape(y) and np.iscomplexobj(t) == np.iscomplexobj(y)
         scale = max(1.0, np.max(np.abs(expected)))
         assert np.allclose(t, expected, rtol=rtol, atol=rtol * scale), (t, expected)
+
+
+def pairing(a, b):
+    return np.sum(np.conj(a) * b).real
+
+
+def paired(f, x, seed=5):
+    """The pairing of f with a constant: a real function, by way of all that f does."""
+    y = f(x)
+    w = numbers(*np.shape(y), seed=seed)
+    w = w if np.iscomplexobj(y) else w.real
+    return lambda x: np.sum((np.conj(w) * f(x)).real)
+
+
+def check_adjoint(f, x, rtol=1e-12):
+    """The pullback is the adjoint of the tangents, one cotangent or several at a time, again and again."""
+    y, pullback = wg.vjp(f, x)
+    assert_same_bits(np.asarray(y), np.asarray(f(x)))
+    w = numbers(2, *np.shape(y), seed=7)
+    w = w if np.iscomplexobj(y) else w.real
+    both = pullback(w)
+    for v in (numbers(*np.shape(x), seed=8), 1j * numbers(*np.shape(x), seed=9)):
+        v = v if np.iscomplexobj(x) else (v + 0.5 * np.ones_like(v)).real
+        t = wg.jvp(f, x, v)[1]
+        for one, g in zip(w, both):
+            assert np.shape(g) == np.shape(x) and np.iscomplexobj(g) == np.iscomplexobj(x)
+            scale = np.sum(np.abs(np.conj(one) * t)) + np.sum(np.abs(np.conj(g) * v))
+            assert abs(pairing(one, t) - pairing(g, v)) <= rtol * scale
+    assert np.allclose(pullback(w[0]), both[0], rtol=1e-13, atol=1e-13 * np.max(np.abs(both[0]), initial=1.0))
+    assert_same_bits(np.asarray(y), np.asarray(f(x)))
+
+
+def check_second(f, x, rtol=1e-7):
+    """Second derivatives, forward and reverse over reverse, and of forward, are those of differences."""
+    phi = paired(f, x)
+    v = numbers(*np.shape(x), seed=4)
+    v = v if np.iscomplexobj(x) else v.real
+    expected = by_differences(wg.grad(phi), x, v)
+    tolerance = {"rtol": rtol, "atol": rtol * max(1.0, np.max(np.abs(expected)))}
+    assert np.allclose(wg.hvp(phi, x, v), expected, **tolerance)
+    slope = lambda x: np.sum((np.conj(v) * wg.grad(phi)(x)).real)
+    assert np.allclose(wg.grad(slope, x), expected, **tolerance)
+    along = lambda x: wg.jvp(phi, x, v)[1]
+    assert np.allclose(wg.grad(along, x), expected, **tolerance)
+    assert np.allclose(wg.jvp(along, x, v)[1], pairing(expected, v), **tolerance)
 
 
 # ---- functions that act element by element
@@ -273,30 +318,39 @@ def writes(x):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_tangents_of_complex_arguments_are_those_of_differences(name):
-    check_directions(PROGRAMS[name], numbers(3, seed=11) + 1.5)
+def test_derivatives_of_complex_arguments(name):
+    f, x = PROGRAMS[name], numbers(3, seed=11) + 1.5
+    check_directions(f, x)
+    check_adjoint(f, x)
+    check_second(f, x)
 
 
 @pytest.mark.parametrize("name", OF_REAL)
 def test_complex_results_of_real_arguments_need_no_flag(name):
     f, x = OF_REAL[name], np.array([0.8, -0.6, 1.7])
     check_directions(f, x)
+    check_adjoint(f, x)
+    check_second(f, x)
     J = wg.jacobian(f, x)
     columns = [wg.jvp(f, x, e)[1] for e in np.eye(3)]
     assert J.dtype == np.asarray(f(x)).dtype
     assert_rounding(J, np.stack(columns, axis=-1))
 
 
-def test_jacobians_of_many_variables_go_forward_at_once_and_later():
+@pytest.mark.parametrize("mode", ["auto", "forward", "reverse"])
+def test_jacobians_of_complex_outputs_by_rows_and_by_columns(mode):
     x = np.linspace(0.1, 2, 150)
-    J = wg.jacobian(lambda x: np.exp(1j * x) * x[0])
+    J = wg.jacobian(lambda x: np.exp(1j * x) * x[0], mode=mode)
     expected = np.diag(1j * np.exp(1j * x)) * x[0]
     expected[:, 0] += np.exp(1j * x)
     for _ in range(2):
         assert_rounding(J(x), expected)
-        assert J.plan.mode == "forward"
-    with pytest.raises(ComplexValueError, match=r"forward mode only: use wengert\.jvp"):
-        wg.jacrev(lambda x: np.exp(1j * x), x)
+        assert mode in ("auto", J.plan.mode)
+    both = wg.jacobian(lambda x: {"z": np.sum(np.exp(1j * x)), "r": np.sum(x)}, x, mode=mode)
+    assert_rounding(both["z"], 1j * np.exp(1j * x))
+    assert_rounding(both["r"], np.ones(150))
+    some = wg.jacobian(lambda x: x[:70] * 1j, x, mode="reverse", chunk=20)
+    assert_rounding(some, 1j * np.eye(70, 150))
 
 
 @pytest.mark.parametrize("name", ["det", "singular"])
@@ -323,9 +377,10 @@ HOLOMORPHIC = {
 
 @pytest.mark.parametrize("name", HOLOMORPHIC)
 @pytest.mark.parametrize("chunk", [None, 2])
-def test_jacobian_of_analytic_functions(name, chunk):
+@pytest.mark.parametrize("mode", ["auto", "reverse"])
+def test_jacobian_of_analytic_functions(name, chunk, mode):
     f, exact = HOLOMORPHIC[name]
-    assert_rounding(wg.jacobian(f, Z, holomorphic=True, chunk=chunk), exact(Z))
+    assert_rounding(wg.jacobian(f, Z, holomorphic=True, chunk=chunk, mode=mode), exact(Z))
     assert wg.jacobian(f, Z, holomorphic=True, mode="forward").dtype == complex
 
 
@@ -351,6 +406,97 @@ def test_gradient_of_a_real_function_points_uphill():
     assert value == f(Z) and np.array_equal(g, g1)
     assert_rounding(wg.grad(np.abs, 3 + 4j), 0.6 + 0.8j)
     assert wg.grad(np.abs, np.complex64(3 + 4j)).dtype == np.complex64
+
+
+#: real functions of a real x of shape (3,), by way of complex numbers; and the same in pairs of real numbers
+SPLIT = {
+    "impedance": (
+        lambda x: np.abs(1 / (1 / x[0] + 1j * x[1]) + 2j * x[2]) ** 2,
+        lambda x: (
+            (x[0] / (1 + (x[0] * x[1]) ** 2)) ** 2
+            + (2 * x[2] - x[0] ** 2 * x[1] / (1 + (x[0] * x[1]) ** 2)) ** 2
+        ),
+    ),
+    "phases": (
+        lambda x: np.abs(np.sum(np.exp(1j * x) * x)) ** 2,
+        lambda x: np.sum(np.cos(x) * x) ** 2 + np.sum(np.sin(x) * x) ** 2,
+    ),
+    "scalars": (
+        lambda x: ((x[0] + 1j * x[1]) ** 3 / (x[2] - 1j)).imag,
+        lambda x: (
+            (3 * x[0] ** 2 * x[1] - x[1] ** 3) * x[2] + (x[0] ** 3 - 3 * x[0] * x[1] ** 2)
+        ) / (x[2] ** 2 + 1),
+    ),
+    "written": (
+        lambda x: written(x),
+        lambda x: x[0] ** 2 * (x[1] ** 2 + x[2] ** 2) + x[0] * x[1] - x[2] ** 2,
+    ),
+    "steps": (
+        lambda x: np.sum(np.abs(wg.loop(lambda z: z * z * 1j + x, x * (1 + 1j), 3, checkpoints=1)) ** 2),
+        lambda x: np.sum(steps(x) ** 2),
+    ),
+    "checkpoint": (
+        lambda x: np.abs(wg.checkpoint(lambda z: np.sum(z * z))(x * 1j + 1)) ** 2,
+        lambda x: np.sum(1 - x * x) ** 2 + 4 * np.sum(x) ** 2,
+    ),
+}  # fmt: skip
+
+
+def written(x):
+    z = np.zeros(2, dtype=complex)
+    z[0] = x[0] * 1j
+    z.real[1] = x[1]
+    z.imag[1:] += x[2]
+    w = z * z[::-1]
+    z *= 0
+    return np.abs(w[0]) ** 2 + x[0] * x[1] - x[2] ** 2 + z[0].real
+
+
+def steps(x):
+    a, b = x, x
+    for _ in range(3):
+        a, b = -2 * a * b + x, a * a - b * b
+    return np.stack([a, b])
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_real_functions_by_way_of_complex_numbers_are_those_of_real_pairs(name):
+    f, split = SPLIT[name]
+    x, v = np.array([0.8, -0.6, 1.7]), np.array([0.3, 1.0, -0.4])
+    close = lambda found, expected: np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    close(f(x), split(x))
+    close(wg.grad(f, x), wg.grad(split, x))
+    close(wg.jacobian(lambda x: np.stack([f(x), x[0]]), x, mode="reverse")[0], wg.grad(split, x))
+    H = wg.hessian(split, x)
+    for mode in ("auto", "forward", "reverse"):
+        close(wg.hessian(f, x, mode=mode), H)
+    close(wg.hvp(f, x, v), H @ v)
+    y, J = wg.linearize(lambda x: np.stack([f(x)]), x)
+    close(J @ v, [wg.grad(split, x) @ v])
+    close(J.T @ np.ones(1), wg.grad(split, x))
+    T = wg.jacobian(wg.hessian(split), x)
+    close(wg.jacobian(wg.hessian(f), x), T)
+    with wg.detect_nan():
+        close(wg.grad(f, x), wg.grad(split, x))
+
+
+def test_derivatives_of_any_order_of_complex_functions_of_a_number():
+    for order in (1, 2, 3):
+        found = wg.derivative(lambda x: np.exp(2j * x) + x**3, 0.3, order=order)
+        expected = (2j) ** order * np.exp(0.6j) + [0, 3 * 0.09, 6 * 0.3, 6][order]
+        assert abs(found - expected) < 1e-14
+
+
+def test_derivatives_in_complex_arguments_inside_of_others():
+    inner = lambda a: wg.grad(lambda z: np.abs(z * a) ** 2, 1 + 1j)  # 2 z a^2
+    assert_rounding(wg.jacobian(inner, 3.0), 12 * (1 + 1j))
+    assert_rounding(wg.grad(lambda a: np.abs(inner(a)) ** 2, 3.0), 16 * 2 * 27.0)
+    slope = lambda a: wg.derivative(lambda z: z**2 * a, 2j, holomorphic=True)  # 2 z a
+    assert_rounding(wg.derivative(slope, 0.7), 4j)
+    assert_rounding(wg.grad(lambda a: np.abs(wg.grad(lambda z: z**2 * a, 2j, holomorphic=True)), 0.7), 4.0)
+    pulled = lambda x: np.sum(wg.vjp(lambda x: x * np.exp(1j * x), x)[1](np.exp(2j * x)))
+    x = np.array([0.8, -0.6])  # Re(conj((1 + i x) e^(i x)) e^(2 i x)) = cos x + x sin x
+    assert_rounding(wg.grad(pulled, x), x * np.cos(x))
 
 
 def test_gradient_of_containers_and_of_several_arguments():
@@ -482,7 +628,7 @@ def test_one_row_that_is_not_analytic_is_seen_beside_a_large_one():
         wg.jacobian(lambda z: np.stack([1e12 * z[0], np.conj(z[1])]), Z, holomorphic=True)
 
 
-INPUT = "complex input: wengert.jvp takes it, wengert.grad of a real function"
+INPUT = "complex input: wengert.jvp and wengert.vjp take it, wengert.grad and wengert.hvp of a real function"
 
 
 @pytest.mark.parametrize(
@@ -491,28 +637,25 @@ INPUT = "complex input: wengert.jvp takes it, wengert.grad of a real function"
         (lambda: wg.jacobian(np.sin, Z), TypeError, INPUT),
         (lambda: wg.derivative(np.sin, 1j), TypeError, INPUT),
         (lambda: wg.derivative(np.sin, 1j, order=2), TypeError, INPUT),
-        (lambda: wg.vjp(np.sin, Z), TypeError, INPUT),
         (lambda: wg.hessian(lambda z: np.abs(z), 1j), TypeError, INPUT),
-        (lambda: wg.hvp(lambda z: np.abs(z), 1j, 1j), TypeError, INPUT),
         (lambda: wg.linearize(np.sin, Z), TypeError, INPUT),
         (lambda: wg.jacrev(np.sin, Z), TypeError, INPUT),
-        (lambda: wg.derivative(lambda x: wg.grad(np.abs, 1j) * x, 1.0), TypeError, INPUT),
-        (lambda: wg.derivative(lambda x: wg.jvp(np.sin, x * 1j, 1.0)[1], 1.0), ComplexValueError, "inside of another"),
+        (lambda: wg.derivative(lambda x: wg.derivative(np.sin, x * 1j), 1.0), TypeError, INPUT),
+        (lambda: wg.grad(lambda x: wg.jacobian(np.sin, x * 1j).real, 1.0), TypeError, INPUT),
+        (lambda: wg.hessian(lambda x: 1j * x, 1.0), TypeError, "returned a complex number, which has no gradient"),
+        (lambda: wg.hvp(lambda x: 1j * x, 1.0, 1.0), TypeError, "returned a complex number, which has no gradient"),
+        (lambda: wg.grad(lambda x: 1j * x, 1.0), TypeError, "returned a complex number, which has no gradient"),
+        (lambda: wg.linearize(lambda x: 1j * x, 1.0), ComplexValueError, "complex output: wengert.jvp"),
+        (lambda: wg.vjp(np.abs, Z)[1](Z), ValueError, "cotangent has dtype complex128, expected real numbers"),
+        (lambda: wg.grad(lambda w: wg_pullback(w).real, 1.0), ComplexValueError, "takes no traced cotangents"),
+        (lambda: wg.record(lambda x: abs(1j * x), 1.0), ComplexValueError, "recorded of real values only"),
         (lambda: wg.grad(np.sin, 1j), TypeError, "returned a complex number, which has no gradient: pass holomorphic"),
         (lambda: wg.grad(np.sin, Z), TypeError, "must return a single number"),
         (lambda: wg.grad(np.sin, Z, holomorphic=True), TypeError, "must return a single number"),
         (lambda: wg.jacobian(np.sin, 1.0, holomorphic=True), TypeError, "for complex arguments.*pass x [+] 0j"),
-        (lambda: wg.jacrev(np.sin, 1j, holomorphic=True), ValueError, "goes by columns"),
         (lambda: wg.derivative(np.sin, 1j, order=2, holomorphic=True), ValueError, "first derivative only"),
         (lambda: wg.jvp(np.sin, np.clongdouble(1j), 1.0), TypeError, "array of dtype"),
-        (lambda: wg.vjp(lambda x: np.zeros(2, complex), 1.0), ComplexValueError, "complex output: wengert.jvp"),
-        (lambda: wg.vjp(lambda x: 1j, 1.0), ComplexValueError, "complex output: wengert.jvp"),
-        (lambda: wg.grad(lambda x: abs(1j * x), 1.0), ComplexValueError, "forward mode only: use wengert.jvp"),
-        (lambda: wg.grad(lambda x: x.astype(complex).real, 1.0), ComplexValueError, "forward mode only"),
-        (lambda: wg.grad(lambda x: filled(x).real[0], 1.0), ComplexValueError, "forward mode only"),
-        (lambda: wg.hessian(lambda x: abs(1j * x), 1.0), ComplexValueError, "forward mode only"),
-        (lambda: wg.derivative(lambda x: 1j * x, 1.0, order=2), ComplexValueError, "inside of another derivative"),
-        (lambda: wg.jvp(lambda z: wg.grad(lambda x: x * z, 1.0), 1j, 1.0), ComplexValueError, "inside of another"),
+        (lambda: wg.jvp(lambda z: wg.grad(lambda x: x * z, 1.0), 1j, 1.0), TypeError, "returned a complex number"),
         (lambda: wg.jvp(lambda z: z.astype(float), Z, Z), TracedValueError, "drop the imaginary part"),
         (lambda: wg.jvp(lambda z: complex(z[0]), Z, Z), TracedValueError, "Python float"),
         (lambda: wg.jvp(into_real, Z, Z), TracedValueError, "cannot be stored in an array of float64.*dtype=complex"),
@@ -524,10 +667,11 @@ def test_what_complex_values_cannot_do_is_said(call, error, text):
         call()
 
 
-def filled(x):
-    y = np.zeros(2, complex)
-    y[0] = x
-    return y
+def wg_pullback(w):
+    return PULLBACK(w * (1 + 1j))
+
+
+PULLBACK = wg.vjp(lambda x: 1j * x, 1.0)[1]
 
 
 def into_real(z):

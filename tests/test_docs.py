@@ -79,6 +79,7 @@ def test_a_page_that_announces_an_error_fails_without_it(tmp_path):
 
 DOCUMENTED = [
     "wengert.api",
+    "wengert.containers",
     "wengert.core.levels",
     "wengert.cuda.availability",
     "wengert.cuda.batch",
@@ -107,7 +108,7 @@ def test_examples_of_docstrings_run(name):
 
 
 #: nothing to show: no result, and no way to show it in a line
-WITHOUT_EXAMPLE = {"clear_caches", "MutatedInputWarning"}
+WITHOUT_EXAMPLE = {"clear_caches", "FiniteDifferenceWarning", "MutatedInputWarning"}
 
 
 def sections(docstring):

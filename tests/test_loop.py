@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import threading
+import warnings
 import weakref
 
 import numpy as np
@@ -518,14 +519,51 @@ def test_programs_write_loops_out():
     np.testing.assert_allclose(wg.grad(wg.compile(f))(X), wg.grad(f, X), rtol=1e-13)
 
 
-def test_compiled_steps():
-    step = wg.compile(lambda u, x: u + 0.1 * np.sin(u) * x)
+@pytest.mark.parametrize("program", [name for name in PROGRAMS if name != "in place"])
+def test_compiled_steps(program):
+    step, first, last = PROGRAMS[program]
+    compiled = wg.compile(step)
+    found = []
+    for options in OPTIONS.values():
 
+        def f(x, options=options):
+            return last(wg.loop(compiled, first(x), N, args=(x,), **options))
+
+        found.append(wg.grad(f, X))
+        assert compiled.paths > 0
+    np.testing.assert_allclose(found[0], wg.grad(written_out(program), X), rtol=1e-13)
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
+    np.testing.assert_allclose(wg.jacobian(f, X, mode="forward"), found[0], rtol=1e-13)
+    np.testing.assert_allclose(wg.hessian(f, X), wg.hessian(written_out(program), X), rtol=1e-11, atol=1e-13)
+
+
+def test_compiled_steps_that_read_traced_values():
     def f(x):
-        return np.sum(wg.loop(step, x, N, args=(x,), checkpoints=2))
+        step = wg.compile(lambda u: u + 0.1 * np.sin(u) * x)
+        return np.sum(wg.loop(step, x, N, checkpoints=2))
 
-    np.testing.assert_allclose(f(X), np.sum(wg.loop(step.__wrapped__, X, N, args=(X,))), rtol=1e-14)
-    np.testing.assert_allclose(wg.grad(f, X), wg.jacobian(f, X, mode="forward"), rtol=1e-13)
+    expected = wg.grad(lambda x: np.sum(wg.loop(lambda u: u + 0.1 * np.sin(u) * x, x, N)), X)
+    np.testing.assert_allclose(wg.grad(f, X), expected, rtol=1e-13)
+
+
+def test_compiled_steps_with_more_branches_than_pay():
+    @wg.compile
+    def step(u):
+        r = 0.0
+        for i in range(6):
+            r += u[i] ** 2 if u[i] > 0 else np.sin(u[i])
+        return u * 0.9 + 0.2 * np.roll(u, 1) * np.cos(r)
+
+    rng = np.random.default_rng(3)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "compile.*recordings for", UserWarning)
+        for _ in range(12):
+            u = rng.normal(size=6)
+            found, expected = (
+                wg.grad(lambda u, s=s: np.sum(wg.loop(s, u, 40, checkpoints=3, verify=True)), u) for s in (step, step.f)
+            )
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize(

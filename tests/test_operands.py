@@ -349,10 +349,8 @@ ARRAY_ATTRIBUTES = {
     "plain": "all any argmax argmin argpartition argsort device dtype fill flags imag itemsize nbytes ndim "
     "nonzero round "
     "searchsorted shape size strides",
-    "raises": "base byteswap ctypes data dump dumps getfield item partition resize setfield setflags sort "
-    "to_device "
-    "tobytes tofile",
-    "either": "choose flat put tolist",
+    "raises": "base byteswap choose ctypes data dump dumps getfield item resize setfield setflags tobytes tofile",
+    "either": "flat partition put sort to_device tolist",
 }
 
 ARGUMENTS = {

@@ -60,7 +60,7 @@ def in_ulp(value, exact):
 def test_a_partial_is_accurate_alone(case):
     n = max(len(x) for x in case.at)
     operands = [np.resize(x, n) for x in case.at]
-    with mp.workdps(60):
+    with mp.workdps(34):
         for i, exact in enumerate(case.partials):
             values = np.broadcast_to(partial(case.fun, i, *operands), n).astype(float)
             for k in range(n):
@@ -150,7 +150,7 @@ def test_the_mixed_derivative_of_a_power_at_exponent_zero_is_one_over_the_base()
 @pytest.mark.parametrize("case", ELEMENTWISE, ids=lambda case: case.name)
 def test_a_partial_can_be_differentiated_again(case, order):
     fun = resolve(case.fun)
-    with mp.workdps(40):
+    with mp.workdps(25):
         for at in case.smooth_at:
             for i in range(len(at)):
                 orders = tuple(order * (i == k) for k in range(len(at)))
@@ -532,7 +532,7 @@ def test_every_elementwise_row_is_in_the_table_of_cases():
 def test_every_row_with_a_pullback_is_called_in_some_case():
     called = {c.fun for c in [*CALLS, *SYMMETRIC]}
     for row in registry.rows.values():
-        if row.kind in ("structural", "linear"):
+        if row.kind in ("structural", "linear") and not row.name.startswith("numpy.fft."):  # of complex numbers
             assert row.fun in called, row
 
 
@@ -544,17 +544,18 @@ def test_every_moving_function_is_called_in_some_case():
 def test_methods_of_ufuncs_stand_for_functions_that_have_rows():
     assert registry.ufunc_methods[np.add, "reduce"] is np.sum
     for (ufunc, method), fun in registry.ufunc_methods.items():
-        if method == "at":  # works in place: tests of writes call it
+        if method == "at":  # works in place: tests of methods call it
             continue
         x = np.array([[1.0, 3.0, 2.0], [4.0, 0.5, 1.0]])
-        np.testing.assert_array_equal(getattr(ufunc, method)(x, axis=1), fun(x, axis=1))
+        args = (x, [0, 2, 1, 0]) if method == "reduceat" else (x,)
+        np.testing.assert_array_equal(getattr(ufunc, method)(*args, axis=1), fun(*args, axis=1))
         assert lookup(fun) is not None
 
 
 def test_a_linear_row_is_linear():
     for case in CALLS:
         row = lookup(case.fun)
-        if row.kind == "linear":
+        if row.kind == "linear" and "initial" not in case.kwargs:
             args = case.draw()
             doubled = case(2 * args[0], *args[1:])
             np.testing.assert_allclose(doubled, 2 * case(*args), err_msg=case.name)

@@ -116,7 +116,7 @@ def test_second_derivatives_are_those_of_the_textbook(case):
         for i in range(len(at)):
             for k in range(len(at)):
                 order = tuple(int(j == i) + int(j == k) for j in range(len(at)))
-                with mp.workdps(40):
+                with mp.workdps(25):
                     exact = float(mp.diff(case.f, tuple(map(mp.mpf, at)), order))
                 found = derivative_of_partial(fun, i, k, at)
                 assert abs(found - exact) <= 1e-11 * (1 + abs(exact)), (at, i, k)

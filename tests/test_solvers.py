@@ -300,9 +300,9 @@ def test_solve_ivp_takes_our_jacobian_on_robertsons_reaction(method):
 @pytest.mark.parametrize("method", ["BDF", "Radau"])
 def test_solve_ivp_takes_our_jacobian_on_van_der_pols_oscillator(method):
     exact, differences = counted(van_der_pol), counted(van_der_pol)
-    options = {"method": method, "args": (1e-6,), "rtol": 1e-7, "atol": 1e-9}
+    options = {"method": method, "args": (1e-6,), "rtol": 1e-5, "atol": 1e-7}
     found = solve_ivp(exact, (0, 2), [2.0, 0.0], jac=wg.jacobian(exact, argnums=1), **options)
     solve_ivp(differences, (0, 2), [2.0, 0.0], **options)
     assert found.success
-    np.testing.assert_allclose(found.y[:, -1], VAN_DER_POL_END, rtol=1e-4)
+    np.testing.assert_allclose(found.y[:, -1], VAN_DER_POL_END, rtol=1e-3)
     assert exact.calls < differences.calls

@@ -114,3 +114,9 @@ def test_rows_keep_shapes_and_precision():
         assert by_a.dtype == by_x.dtype == np.float32
     nothing = np.zeros(0)
     assert wg.grad(lambda a: np.sum(scipy.special.elliprd(a, 2.0, nothing)))(nothing).shape == (0,)
+
+
+def test_powers_of_zero_have_derivatives_in_the_exponent():
+    for f, x in ((scipy.special.boxcox, 0.0), (scipy.special.boxcox1p, -1.0)):  # -1 / a
+        np.testing.assert_allclose(wg.grad(f, argnums=1)(x, 3.0), 1 / 9, rtol=1e-15)
+        np.testing.assert_allclose(wg.derivative(lambda a, f=f, x=x: f(x, a), 3.0, order=2), -2 / 27, rtol=1e-15)

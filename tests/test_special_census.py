@@ -152,10 +152,12 @@ def test_python_functions_have_derivatives_in_both_modes_twice_and_as_programs(n
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", sorted(COMPLEX | COMPLEX_UFUNCS))
-def test_functions_of_complex_values_have_tangents(name):
+def test_functions_of_complex_values_have_derivatives_in_both_modes(name):
     fun, call = getattr(scipy.special, name), (COMPLEX | COMPLEX_UFUNCS)[name]
     found = wg.jvp(lambda x: call(fun, x), 0.7, 1.0)[1]
     np.testing.assert_allclose(found, differences(lambda x: call(fun, x), 0.7), rtol=1e-8)
+    parts = [wg.grad(lambda x, turn=turn: np.real(turn * call(fun, x)))(0.7) for turn in (1, -1j)]
+    np.testing.assert_allclose(parts, [found.real, found.imag], rtol=1e-14)
 
 
 def filled(arguments, x):

@@ -124,7 +124,8 @@ def test_a_row_gives_the_tangents_of_all_its_operands_or_of_none():
 
 def test_every_tangent_is_called_in_some_case():
     called = {(case.fun, None if lookup(case.fun).variadic else i) for case in PUSHED for i in case.wrt}
-    given = {(row.fun, i) for row in registry.rows.values() for i in row.jvps}
+    of_real = [row for row in registry.rows.values() if not row.name.startswith("numpy.fft.")]
+    given = {(row.fun, i) for row in of_real for i in row.jvps}
     assert given == called
 
 

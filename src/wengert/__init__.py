@@ -26,13 +26,16 @@ if TYPE_CHECKING:
         stop_gradient,
         value_and_grad,
         vjp,
+        vmap,
     )
     from wengert.checkpointing.run import checkpoint, loop
+    from wengert.containers import register_container
     from wengert.core.levels import passive
     from wengert.debug import detect_nan, probe
     from wengert.errors import (
         ComplexValueError,
         ConvergenceError,
+        FiniteDifferenceWarning,
         GuardError,
         LevelError,
         MutatedInputWarning,
@@ -63,6 +66,7 @@ _HOMES = {
     "jvp": "api",
     "linearize": "api",
     "vjp": "api",
+    "vmap": "api",
     "stop_gradient": "api",
     "primitive": "api",
     "compile": "api",
@@ -72,12 +76,14 @@ _HOMES = {
     "checkpoint": "checkpointing.run",
     "loop": "checkpointing.run",
     "passive": "core.levels",
+    "register_container": "containers",
     "compare": "testing",
     "detect_nan": "debug",
     "probe": "debug",
     "explain": "transforms.explain",
     "ComplexValueError": "errors",
     "ConvergenceError": "errors",
+    "FiniteDifferenceWarning": "errors",
     "GuardError": "errors",
     "LevelError": "errors",
     "MutatedInputWarning": "errors",
@@ -95,6 +101,7 @@ _MODULES = ("checkpointing", "cuda", "errors", "implicit", "numpy", "scipy", "te
 __all__ = [
     "ComplexValueError",
     "ConvergenceError",
+    "FiniteDifferenceWarning",
     "GuardError",
     "LevelError",
     "MutatedInputWarning",
@@ -126,9 +133,11 @@ __all__ = [
     "primitive",
     "probe",
     "record",
+    "register_container",
     "stop_gradient",
     "value_and_grad",
     "vjp",
+    "vmap",
 ]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from wengert.containers import stopped
 from wengert.core import tape
 from wengert.transforms import custom
+from wengert.transforms.batch import Mapped
 from wengert.transforms.dense import JVP, VJP, Elementwise, Gradient, Jacobian
 from wengert.transforms.second import HVP, Hessian, Linearize
 
@@ -100,7 +101,7 @@ def grad(
     Notes
     -----
     Of complex `x` and real `f` the gradient g is the one with ``df = Re(sum(conj(g) * dx))``: it points uphill, and is
-    the conjugate of what Autograd and JAX return. It goes forward, with two tangents for each element.
+    the conjugate of what Autograd and JAX return.
 
     References
     ----------
@@ -377,7 +378,8 @@ def vjp(
     y : ndarray, shape T
     pullback : callable
         Maps a cotangent of shape T to J^T times it, of shape S; callable any number of times, from any thread.
-        Stacked cotangents of shape ``(k, *T)`` give ``(k, *S)``.
+        Stacked cotangents of shape ``(k, *T)`` give ``(k, *S)``. Of complex values it is the adjoint of the derivative
+        in the pairing ``Re(sum(conj(a) * b))``: J^H times the cotangent where `f` is analytic.
     aux
         With `has_aux` only.
 
@@ -575,6 +577,51 @@ def linearize(
     return _apply(_operator(Linearize, f, argnums), x, args, kwargs)
 
 
+def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
+    """A function of one thing as a function of many, stacked along an axis.
+
+    Inside and outside of derivatives: ``vmap(grad(f))`` are the gradients at many points, ``jacobian(vmap(f))`` is
+    the Jacobian of all results.
+
+    Parameters
+    ----------
+    f : callable
+        Maps numbers, arrays and containers to such, in NumPy code.
+    in_axes : int, None, or list, tuple or dict of them
+        Which axis of each positional argument is that of the batch; None: the argument is the same for all elements.
+        One number holds for all arguments, a list has one entry for each; an entry for a container may be a container
+        of the same form. Keyword arguments are the same for all elements.
+    out_axes : int, or list, tuple or dict of them
+        Where the axis of the batch stands in the result, or in each part of a container.
+
+    Returns
+    -------
+    callable
+        With the arguments of `f`; results have one axis more. A tuple gives a tuple, a list of numbers an array.
+
+    Raises
+    ------
+    ValueError
+        If the lengths of the batch differ, an axis does not exist, or results differ in shape or form.
+
+    Notes
+    -----
+    The function is called for each element, with arguments in memory of their own: branches, loops and assignments
+    may differ from element to element. On a GPU use `wengert.cuda.vmap`.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> points = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> wg.vmap(wg.grad(lambda x: np.sum(x**2)))(points)
+    array([[2., 4.],
+           [6., 8.]])
+    >>> wg.vmap(np.dot, in_axes=(0, None))(points, [1.0, 1.0])
+    array([3., 7.])
+    """
+    return Mapped(f, in_axes, out_axes)
+
+
 def stop_gradient(x: Any) -> Any:
     """Plain copy of a traced value: a constant of the derivative.
 
@@ -598,7 +645,11 @@ def stop_gradient(x: Any) -> Any:
 
 
 def primitive(
-    f: Callable | None = None, *, jvp: Callable | None = None, vjp: Callable | None = None
+    f: Callable | None = None,
+    *,
+    jvp: Callable | str | None = None,
+    vjp: Callable | None = None,
+    sparsity: Any = None,
 ) -> Callable:
     """A function with a rule of its own, opaque to the derivative.
 
@@ -608,14 +659,19 @@ def primitive(
     ----------
     f : callable
         Maps numbers and arrays to one number or array of floats. Left out, a decorator is returned.
-    jvp : callable
+    jvp : callable or "fd"
         ``jvp(t, y, *args, **kwargs)`` returns the tangent of the result, of its shape; `t` is a tuple of tangents,
         one a positional argument, of its shape, and 0 for a constant. For a single argument `t` is its tangent.
+        ``"fd"``: by differences, extrapolated to a step of 0; some 30 calls of `f` for each direction, good to about
+        ten digits, first derivatives only.
     vjp : callable
         ``vjp(ybar, y, *args, **kwargs)`` returns the cotangent of each positional argument, of the shape of that
         argument; None for an argument without derivative. For a single argument it may be returned alone.
         One of the two rules is enough for both modes: each is the other's transpose.
         Written in NumPy functions, a rule is differentiated again for second derivatives.
+    sparsity : "elementwise", array_like, sparse array, or tuple of these, one an argument
+        Which elements of the result depend on which of the argument: each on its own alone, or a pattern of shape
+        ``(y.size, x.size)``. Saves directions where the pullback is made of a `jvp` that cannot be traced.
 
     Returns
     -------
@@ -626,6 +682,19 @@ def primitive(
     ------
     TypeError
         If no rule is given, or when traced values arrive as keywords.
+    ValueError
+        If what a rule returns has another shape, or `sparsity` leaves out what `jvp` gives.
+    UnsupportedFunctionError
+        By a second derivative of a function with ``jvp="fd"``.
+
+    Warns
+    -----
+    FiniteDifferenceWarning
+        With ``jvp="fd"``, at the first derivative: the estimated error.
+
+    References
+    ----------
+    Ridders (1982), Accurate computation of F'(x). doi:10.1016/S0141-1195(82)80057-0 (for ``"fd"``)
 
     Examples
     --------
@@ -638,8 +707,8 @@ def primitive(
     np.float64(2.0)
     """
     if f is None:
-        return functools.partial(primitive, jvp=jvp, vjp=vjp)
-    return custom.primitive(f, jvp, vjp)
+        return functools.partial(primitive, jvp=jvp, vjp=vjp, sparsity=sparsity)
+    return custom.primitive(f, jvp, vjp, sparsity)
 
 
 def compile(
@@ -692,7 +761,9 @@ def compile(
     A function that assigns globals or attributes, or appends to lists of others, runs as it is, since a replay would
     not do so; a cache that it fills once does no harm. What it prints, writes to files or draws at random is that of
     the recording.
-    Inside of a derivative, and for arguments of other kinds, such as masked arrays, `f` runs as it is.
+    Inside of a first derivative a call is one entry, whose value and derivative are programs; so a step of
+    `wengert.loop` may be compiled. In other derivatives, and for arguments of other kinds, such as masked arrays, `f`
+    runs as it is.
 
     Objects among the arguments are kept alive, up to 64 of them, until `clear_caches` is called.
 

@@ -1,14 +1,15 @@
 """Containers: what is one array, what holds several, and how to take them apart and put them together again.
 
 A list or tuple whose leaves are all numbers is an array, as SciPy takes it.
-Dicts, named tuples, dataclasses, `types.SimpleNamespace`, and lists or tuples that hold an array or a container,
-are containers: their leaves are differentiated one by one, and results have their form.
+Dicts, named tuples, dataclasses, `types.SimpleNamespace`, registered classes, and lists or tuples that hold an array or
+a container, are containers: their leaves are differentiated one by one, and results have their form.
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any
@@ -19,12 +20,106 @@ from wengert.core import dispatch, var
 from wengert.errors import ComplexValueError
 
 
-class ComplexInputError(TypeError):
-    """A complex argument, where the derivative asked for takes real ones or must be told that f is analytic."""
+_registered: dict[type, _Registered] = {}
+
+
+class _Registered:
+    """How objects of a user's class are taken apart and put together again."""
+
+    def __init__(self, cls, flatten, restore):
+        self.cls = cls
+        self.flatten = flatten
+        self.make = restore
+        self.has_rest = _needs_two(restore)
+
+    def parts(self, x):
+        """Items of an object and what else there is to it."""
+        found, rest = self.flatten(x), ()
+        if self.has_rest:
+            if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], (list, tuple))):
+                raise TypeError(
+                    f"register_container({self.cls.__name__}): restore takes two arguments, so flatten returns "
+                    "(parts, rest) with a list of parts"
+                )
+            found, rest = found
+        if not isinstance(found, (list, tuple)):
+            raise TypeError(f"register_container({self.cls.__name__}): flatten returns a list of parts, not {found!r}")
+        return list(found), rest
+
+    def restore(self, items, rest):
+        return self.make(items, rest) if self.has_rest else self.make(items)
+
+
+def _needs_two(restore):
+    """Does a function need two arguments?"""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(restore).parameters.values()
+    return sum(p.kind in kinds and p.default is p.empty for p in parameters) == 2
+
+
+def register_container(cls: type, flatten: Callable, restore: Callable) -> type:
+    """Make a class of your own a container: argument, result, direction, state of a loop, part of other containers.
+
+    Dataclasses, named tuples and dicts are containers already.
+
+    Parameters
+    ----------
+    cls : type
+        The class; objects of its subclasses are not meant.
+    flatten : callable
+        ``flatten(x)`` gives the parts of an object as a list: arrays, numbers, containers. Of an object that holds
+        more, a pair ``(parts, rest)``; what is in `rest` is constant, and part of the key of compiled functions.
+    restore : callable
+        ``restore(parts)``, or ``restore(parts, rest)``, makes an object of other parts. They may be of any kind:
+        traced arrays, blocks of a Jacobian.
+
+    Returns
+    -------
+    type
+        The class.
+
+    Raises
+    ------
+    TypeError
+        If `cls` is no class, or one that has a form already: of lists, tuples, dicts, numbers or arrays.
+        When it is used, if `flatten` gives no list.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> class Beam:
+    ...     def __init__(self, length, loads):
+    ...         self.length, self.loads = length, loads
+    >>> _ = wg.register_container(Beam, lambda b: [b.length, b.loads], lambda parts: Beam(*parts))
+    >>> slope = wg.grad(lambda b: b.length**3 * np.sum(b.loads), Beam(2.0, np.array([1.0, 3.0])))
+    >>> slope.length, slope.loads
+    (np.float64(48.0), array([8., 8.]))
+    """
+    if not isinstance(cls, type):
+        raise TypeError(f"register_container: expected a class, got {cls!r}")
+    if issubclass(cls, (list, tuple, dict, np.ndarray, np.generic, int, float, complex, str)):
+        raise TypeError(f"register_container: {cls.__name__} has its form already")
+    _registered[cls] = _Registered(cls, flatten, restore)
+    return cls
+
+
+def _row_of(x):
+    """The row of a registered class; objects made inside of a derivative are of a twin of it, and say whose."""
+    return _registered.get(x.__class__) if _registered else None
+
+
+def rest_of(x: Any) -> Any:
+    """What a registered class has beside its parts; () if there is nothing."""
+    row = _row_of(x)
+    return () if row is None else row.parts(x)[1]
 
 
 def children_of(x: Any) -> tuple[list, Callable[[list], Any]] | None:
     """Items of a container and the function that puts others in their place; None if `x` is no container."""
+    row = _row_of(x)
+    if row is not None:
+        parts, rest = row.parts(x)
+        return parts, lambda items: row.restore(list(items), rest)
     if isinstance(x, dict):
         keys = list(x)
 
@@ -115,7 +210,10 @@ def input_leaf(x: Any, name: str, takes_complex: bool = False) -> Any:
     if type(x) is float or (type(x) is int and not isinstance(x, bool)):
         return np.float64(x)
     if dispatch.holds_traced(x):
-        return dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
+        x = dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
+        if not takes_complex and dispatch.holds_complex(x):
+            raise TypeError(complex_input_message(name))
+        return x
     x = dispatch.plain(x)
     kind = type(x)
     if kind.__module__.partition(".")[0] in ("pandas", "xarray", "polars"):
@@ -139,7 +237,7 @@ def input_leaf(x: Any, name: str, takes_complex: bool = False) -> Any:
     if array.dtype.kind in "biu":
         array = array.astype(np.float64)
     if array.dtype.kind == "c" and not takes_complex:
-        raise ComplexInputError(complex_input_message(name))
+        raise TypeError(complex_input_message(name))
     if array.dtype.kind not in "fc" or array.dtype.itemsize > (16 if array.dtype.kind == "c" else 8):
         raise TypeError(
             f"{name}: cannot differentiate with respect to an array of dtype {array.dtype}: pass float64 or float32"
@@ -151,8 +249,8 @@ def input_leaf(x: Any, name: str, takes_complex: bool = False) -> Any:
 
 def complex_input_message(name: str) -> str:
     return (
-        f"{name}: complex input: wengert.jvp takes it, wengert.grad of a real function, and with holomorphic=True "
-        "grad, jacobian and derivative of an analytic one, outside of other derivatives; "
+        f"{name}: complex input: wengert.jvp and wengert.vjp take it, wengert.grad and wengert.hvp of a real function, "
+        "and with holomorphic=True grad, jacobian and derivative of an analytic one; "
         "elsewhere pass real and imaginary parts"
     )
 
@@ -161,7 +259,7 @@ def output_leaf(y: Any, name: str, takes_complex: bool = False) -> Any:
     """A leaf of the output as an operand or a plain float array, or a TypeError."""
     if var.is_var(y):
         if np.dtype(y.dtype).kind == "c" and not takes_complex:
-            raise ComplexValueError(_complex_output_message(name))
+            raise ComplexValueError(complex_output_message(name))
         return y
     if isinstance(y, (list, tuple)):
         try:
@@ -179,7 +277,7 @@ def output_leaf(y: Any, name: str, takes_complex: bool = False) -> Any:
         if array.dtype.kind in "biu":
             array = array.astype(np.float64)
         if array.dtype.kind == "c" and not takes_complex:
-            raise ComplexValueError(_complex_output_message(name))
+            raise ComplexValueError(complex_output_message(name))
         if array.dtype.kind in "fc":
             return array if isinstance(y, np.ndarray) else array[()]
     raise TypeError(
@@ -188,10 +286,10 @@ def output_leaf(y: Any, name: str, takes_complex: bool = False) -> Any:
     )
 
 
-def _complex_output_message(name: str) -> str:
+def complex_output_message(name: str) -> str:
     return (
-        f"{name}: complex output: wengert.jvp, wengert.derivative and wengert.jacobian take it, outside of other "
-        "derivatives; elsewhere return real and imaginary parts"
+        f"{name}: complex output: wengert.jvp, wengert.vjp, wengert.derivative and wengert.jacobian take it; "
+        "elsewhere return real and imaginary parts"
     )
 
 

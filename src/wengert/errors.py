@@ -40,7 +40,7 @@ class TracedValueError(TypeError):
 
 
 class ComplexValueError(TracedValueError):
-    """A complex value reached a derivative that knows real ones only: reverse mode, or one inside of another.
+    """A complex value reached what knows real ones only: programs are recorded of real values, roots are real.
 
     Examples
     --------
@@ -48,9 +48,9 @@ class ComplexValueError(TracedValueError):
     >>> def f(x):
     ...     return np.abs(np.exp(1j * x[0]) + x[1])
     >>> try:
-    ...     wg.grad(f, [0.0, 1.0])
+    ...     wg.record(f, [0.0, 1.0])
     ... except wg.ComplexValueError:
-    ...     print(wg.jacobian(f, [0.0, 1.0]))
+    ...     print(wg.grad(f, [0.0, 1.0]))
     [0. 1.]
     """
 
@@ -199,6 +199,13 @@ class ReplayMismatchError(RuntimeError):
     ... except wg.ReplayMismatchError:
     ...     print("ask isinstance(x, np.floating), not type(x)")
     ask isinstance(x, np.floating), not type(x)
+    """
+
+
+class FiniteDifferenceWarning(UserWarning):
+    """A derivative is taken by differences, as ``primitive(f, jvp="fd")`` asks for; the message estimates its error.
+
+    It is shown when the function is first differentiated, and again when the estimate becomes much worse.
     """
 
 

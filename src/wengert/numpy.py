@@ -82,7 +82,7 @@ _plain_linspace = _creation("linspace")
 
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
     """``numpy.linspace``, with ends that may be traced."""
-    if retstep or dtype is not None or not _dispatch.holds_traced((start, stop)):
+    if not _dispatch.holds_traced((start, stop)):
         return _plain_linspace(start, stop, num, endpoint, retstep, dtype, axis)
     start, stop = (_dispatch.stacked(end) if isinstance(end, (list, tuple)) else end for end in (start, stop))
     num, delta = _operator.index(num), _np.subtract(stop, start)
@@ -93,7 +93,10 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
     y = y / steps * delta + start if _np.any(_np.equal(step, 0)) else y * step + start
     if endpoint and num > 1:
         y[-1, ...] = stop
-    return _np.moveaxis(y, 0, axis) if axis else y
+    y = _np.moveaxis(y, 0, axis) if axis else y
+    if dtype is not None:
+        y = (_np.floor(y) if _np.issubdtype(dtype, _np.integer) else y).astype(dtype, copy=False)
+    return (y, step) if retstep else y
 
 
 def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndmax=0, like=None):
@@ -159,6 +162,101 @@ def asarray_chkfinite(a, dtype=None, order=None):
     return result
 
 
+class ndenumerate(_np.ndenumerate):
+    """``numpy.ndenumerate``, of an array that may be traced."""
+
+    def __init__(self, arr):
+        self.iter = asarray(arr).flat
+
+
+class vectorize(_np.vectorize):
+    """``numpy.vectorize``, called with arrays that may be traced: a loop over their elements."""
+
+    def __call__(self, *args, **kwargs):
+        given = [*((i, x) for i, x in enumerate(args) if i not in self.excluded)]
+        given += [(name, x) for name, x in kwargs.items() if name not in self.excluded]
+        if self.pyfunc is _np._NoValue or not _dispatch.holds_traced([x for _, x in given]):
+            return super().__call__(*args, **kwargs)
+        if self.signature is not None:
+            raise _errors.UnsupportedFunctionError(
+                "numpy.vectorize with a signature has no rule: write a loop over the arrays"
+            )
+        arrays = _np.broadcast_arrays(*(asarray(x) for _, x in given))
+        shape, found = _np.shape(arrays[0]), []
+        for i in _np.ndindex(*shape):
+            now = {key: array[i] for (key, _), array in zip(given, arrays)}
+            positional = (now.get(k, x) for k, x in enumerate(args))
+            found.append(self.pyfunc(*positional, **{name: now.get(name, x) for name, x in kwargs.items()}))
+        if not found:
+            raise _errors.UnsupportedFunctionError("numpy.vectorize of no elements has no rule: return a constant")
+        if not isinstance(found[0], tuple):
+            return self._filled(found, shape, 0)
+        return tuple(self._filled(column, shape, k) for k, column in enumerate(zip(*found)))
+
+    def _filled(self, values, shape, k):
+        """Results as an array, of the type that was asked for or else of the first of them, as NumPy has it."""
+        dtype = _np.dtype(self.otypes[k]) if self.otypes is not None else asarray(values[0]).dtype
+        y = _np.reshape(_dispatch.stacked(list(values)), shape)
+        return y if y.dtype == dtype else y.astype(dtype)
+
+    @staticmethod
+    def _around(original, pyfunc):
+        """A vectorised function made outside, around a copy of its function."""
+        options = {name: getattr(original, name) for name in ("otypes", "excluded", "cache", "signature")}
+        return vectorize(pyfunc, **options)
+
+
+def _joiner(original):
+    """``numpy.r_`` or ``numpy.c_`` by NumPy's own code, with our functions in the place of its."""
+    base = type(original).__base__
+    names = {"array": array, "linspace": linspace, "np": _sys.modules[__name__], "_nx": _sys.modules[__name__]}
+    getitem = base.__getitem__
+    body = {
+        "__slots__": (),
+        "__getitem__": _types.FunctionType(getitem.__code__, {**getitem.__globals__, **names}, getitem.__name__),
+        "concatenate": staticmethod(lambda arrays, axis: _sys.modules[__name__].concatenate(arrays, axis)),
+    }
+    joiner = type(type(original).__name__, (base,), body)
+    return joiner(original.axis, original.matrix, original.ndmin, original.trans1d)
+
+
+_plain_kaiser = _creation("kaiser")
+
+
+def kaiser(M, beta):
+    """``numpy.kaiser``, of a shape that may be traced."""
+    if not _dispatch.holds_traced(beta):
+        return _plain_kaiser(M, beta)
+    if M == 1:
+        return _plain_kaiser(1, 0.0)
+    places = _np.arange(0, _np.float64(M))
+    alpha = (M - 1) / 2.0
+    return _np.i0(beta * _np.sqrt(1 - ((places - alpha) / alpha) ** 2.0)) / _np.i0(beta)
+
+
+def require(a, dtype=None, requirements=None, *, like=None):
+    """``numpy.require``, of an array that may be traced."""
+    if not _dispatch.holds_var(a):
+        return _np.require(a, dtype, requirements)
+    wanted = {str(name).upper()[:1] for name in requirements or ()}  # C, F, A, W, O, E: the latter four always hold
+    result = asarray(a, dtype)
+    for order in sorted(wanted & {"C", "F"}):
+        if not _dispatch.plain(result).flags[f"{order}_CONTIGUOUS"]:
+            result = _np.copy(result, order=order)
+    return result
+
+
+def _frequencies(fun):
+    """``numpy.fft.fftfreq`` or ``rfftfreq``: NumPy computes with a spacing that is traced."""
+
+    @_functools.wraps(fun)
+    def frequencies(n, d=1.0, device=None):
+        result = fun(n, d)
+        return _dispatch.clean(result) if type(result) is _np.ndarray and _dispatch.is_tracing() else result
+
+    return frequencies
+
+
 def _taking_lists(fun):
     """A function of NumPy whose arguments may be lists that hold traced values: NumPy does not ask those."""
 
@@ -201,17 +299,23 @@ def _install() -> None:
     for name in names:
         setattr(module, name, _creation(name))
     names += "full full_like linspace array asarray asanyarray".split()
-    names += "ascontiguousarray asfortranarray asarray_chkfinite".split()
+    names += "ascontiguousarray asfortranarray asarray_chkfinite kaiser require".split()
     for name in names:
         _dispatch.creation[getattr(_np, name)] = getattr(module, name)
+    module.r_, module.c_ = _joiner(_np.r_), _joiner(_np.c_)
+    for name in [*names, "ndenumerate", "vectorize", "r_", "c_"]:
         _rebind.register(getattr(_np, name), getattr(module, name))
+    _rebind.register_wrapper(_np.vectorize, lambda value: value.pyfunc, vectorize._around)
     for name, fun in vars(_np).items():
         if isinstance(fun, _np.ufunc) and fun in _registry.rows:
             made = vars(module).get(fun.__name__) or _proxy(fun)  # `abs` and `absolute` are one
             setattr(module, name, made)
             _rebind.register(fun, made)
-    module.linalg = _Submodule("numpy.linalg")
-    for home, original in ((module, _np), (module.linalg, _np.linalg)):
+    module.fft, module.linalg = _Submodule("numpy.fft"), _Submodule("numpy.linalg")
+    for name in ("fftfreq", "rfftfreq"):
+        setattr(module.fft, name, _frequencies(getattr(_np.fft, name)))
+        _rebind.register(getattr(_np.fft, name), getattr(module.fft, name))
+    for home, original in ((module, _np), (module.fft, _np.fft), (module.linalg, _np.linalg)):
         for name, fun in vars(original).items():
             row = _registry.rows.get(fun) if callable(fun) and not isinstance(fun, type) else None
             if row is None or isinstance(fun, _np.ufunc) or name.startswith("_") or name in vars(home):
@@ -223,6 +327,7 @@ def _install() -> None:
         if name in vars(module) or name.startswith("__"):
             continue
         setattr(module, name, vars(_np)[name] if name in vars(_np) else _Submodule(f"numpy.{name}"))
+    _rebind.register(_np.fft, module.fft)
     _rebind.register(_np.linalg, module.linalg)
     _rebind.register(_np, module)
     _rebind.expect("scipy", "wengert.scipy.standin")

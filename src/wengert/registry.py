@@ -90,6 +90,9 @@ class Primitive:
     on_complex : dict or bool or None
         Complex operands: True if the rules for real ones are right for them too, because they are analytic in each
         operand; functions by position, as in `jvps`, where they are not; None or False if they are refused.
+    adjoints : dict
+        Pullbacks that go with the functions of `on_complex`, by position and with leading axes: adjoint in the pairing
+        Re(sum(conj(a) b)). One that is missing follows from the tangents, by a sweep over them.
     reason : str
         ``refuse`` only: why there is no derivative and what to write instead.
     static : bool
@@ -104,6 +107,7 @@ class Primitive:
     """
 
     __slots__ = (
+        "adjoints",
         "choices",
         "curvature",
         "domain",
@@ -141,6 +145,7 @@ class Primitive:
         self.curvature = columns.get("curvature", "full")
         self.domain = columns.get("domain", ())
         self.on_complex = columns.get("on_complex")
+        self.adjoints = {}
         self.reason = columns.get("reason", "")
         self.keywords, self.most = columns.get("signature", (None, None))
         self.static = columns.get("static", False)
@@ -334,6 +339,13 @@ def record_strong(cotangent, partial):
     return None
 
 
+def sums_by_place(places, z, n):
+    """Sum of the numbers that belong to each of n places: ``bincount``, of complex numbers too."""
+    if z.dtype.kind == "c":
+        return np.bincount(places, z.real, n) + 1j * np.bincount(places, z.imag, n)
+    return np.bincount(places, z, n)  # by position: NumPy 2.0 does not tell the names of its parameters
+
+
 def strong_matmul(a, b):
     """a @ b for matrices, or a vector `b`, in which 0 times inf or NaN is 0.
 
@@ -357,12 +369,15 @@ def analytic(*funs) -> None:
         (_dotted[fun] if isinstance(fun, str) else rows[fun]).on_complex = True
 
 
-def on_complex(fun, *jvp: Callable | None) -> None:
+def on_complex(fun, *jvp: Callable, vjp: tuple = ()) -> None:
     """Declare the tangents of a function of complex operands, by position: ``(t, y, *args, **kwargs)``.
 
     They are linear in `t` over the real numbers.
+    `vjp` holds their adjoints in the pairing Re(sum(conj(a) b)), ``(ybar, y, *args, **kwargs)``: they make reverse mode
+    faster and are never needed for it to be right.
     """
     rows[fun].on_complex = dict(enumerate(jvp))
+    rows[fun].adjoints = dict(enumerate(vjp))
 
 
 def real_only(*funs) -> None:

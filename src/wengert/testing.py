@@ -20,7 +20,8 @@ from wengert.containers import children_of, input_leaf, output_leaf, split
 from wengert.core.rebind import rebound
 from wengert.errors import MutatedInputWarning
 from wengert.transforms.dense import JVP, Gradient, Jacobian
-from wengert.transforms.differences import ComplexSteps, Slopes, Subject, joined, parted
+from wengert.transforms.differences import ComplexSteps, Subject, joined, parted
+from wengert.transforms.slopes import Slopes
 
 
 @dataclasses.dataclass(frozen=True)

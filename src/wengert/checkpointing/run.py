@@ -26,12 +26,13 @@ from wengert.checkpointing.keep import Slots
 from wengert.checkpointing.state import (
     Form,
     are_equal,
+    as_numpy,
     check_same,
     digest,
     generators_of,
     global_generator,
     global_place,
-    is_float,
+    is_inexact,
     is_number,
     own,
     rewind,
@@ -216,7 +217,7 @@ def measure(step: Callable, state: Any, *, args: tuple = ()) -> dict:
     token = running.set((tape,))
     try:
         walk.step = rebound(step)
-        leaves = [independent(tape, own_copy(leaf)) if is_float(leaf) else leaf for leaf in walk.form.leaves(state)]
+        leaves = [independent(tape, own_copy(leaf)) if is_inexact(leaf) else leaf for leaf in walk.form.leaves(state)]
         return _Entry(walk, tape, leaves, None).measured(0)
     finally:
         running.reset(token)
@@ -342,7 +343,7 @@ class _Walk(_Replay):
 
     def owned(self, leaves: list) -> list:
         """Leaves in memory of their own, into which a step may write traced values."""
-        return [var.clean(x) if self.levels and type(x) is np.ndarray and is_float(x) else x for x in map(own, leaves)]
+        return [var.clean(x) if self.levels and type(x) is np.ndarray and is_inexact(x) else x for x in map(own, leaves)]
 
     def goes_on(self, operands: list) -> bool:
         return self.cond is None or bool(self.cond(self.form.restore(operands), *self.args))
@@ -426,10 +427,10 @@ class _Walk(_Replay):
         found = state.leaves if state.is_own else [own_copy(leaf) for leaf in state.leaves]
         traced = [False] * len(found) if k is None else self.traced_at(k)
         return [
-            independent(tail, np.float64(x) if type(x) is float else x, True)
+            independent(tail, as_numpy(x), True)
             if is_traced
             else var.clean(x)
-            if type(x) is np.ndarray and is_float(x)
+            if type(x) is np.ndarray and is_inexact(x)
             else x
             for x, is_traced in zip(found, traced)
         ]
@@ -440,7 +441,7 @@ class _Walk(_Replay):
 
     def note_traced(self, k: int, operands: list) -> None:
         """Remember which leaves are traced at the beginning of step k: it settles after a few steps."""
-        found = [var.is_var(x) and is_float(x) and var.is_traced(x) for x in operands]
+        found = [var.is_var(x) and is_inexact(x) and var.is_traced(x) for x in operands]
         if not self.traced or self.traced[-1][1] != found:
             self.traced.append((k, found))
 
@@ -465,7 +466,7 @@ class _Walk(_Replay):
         self.advance(1)
         row = self.collected(k, operands) if rows is not None else None
         if row is not None:
-            traced = [is_float(x) and _is_of(x, tail) for x in row]
+            traced = [is_inexact(x) and _is_of(x, tail) for x in row]
             rows.append(([own_copy(var.lower(x, tail.level)) for x in row], traced))
         return row
 
@@ -639,7 +640,7 @@ class _Entry:
             columns = walk.columns([row for row, _ in rows], values)
             values += columns
             self.is_traced += [any(column) for column in zip(*[traced for _, traced in rows])] or [False] * len(columns)
-        traced = [np.float64(x) if type(x) is float else x for x, t in zip(values, self.is_traced) if t]
+        traced = [as_numpy(x) for x, t in zip(values, self.is_traced) if t]
         if traced:
             operands = iter(append(traced))
             values = [next(operands) if t else x for x, t in zip(values, self.is_traced)]
@@ -746,7 +747,7 @@ class _Call(_Replay):
         """The result, by an entry of its own."""
         with self.tail(recorder, -1, True) as tail:
             leaves = self._leaves()
-            self.is_traced = [is_float(x) and _is_of(x, tail) for x in leaves]
+            self.is_traced = [is_inexact(x) and _is_of(x, tail) for x in leaves]
             values = [var.lower(x, tail.level) for x in leaves]
             elements = tail.elements + tail.size
             del leaves

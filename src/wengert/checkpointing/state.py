@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.containers import children_of
+from wengert.containers import children_of, rest_of
 from wengert.core import var
+from wengert.program.leaves import contents_key
 
 
 class Form:
@@ -34,7 +35,7 @@ class Form:
             return None, None
         items, restore, keys = found
         parts = [self._taken(item, f"{name}[{key!r}]") for key, item in zip(keys, items)]
-        return (type(x), tuple(keys), tuple(shape for shape, _ in parts)), (restore, [build for _, build in parts])
+        return (x.__class__, tuple(keys), tuple(shape for shape, _ in parts)), (restore, [build for _, build in parts])
 
     def restore(self, leaves: list) -> Any:
         return self._made(self._build, iter(leaves))
@@ -58,7 +59,7 @@ def _collect(x, shape, found):
         return children is None and shape is None
     kind, keys, parts = shape
     items, _, others = children
-    if type(x) is not kind or tuple(others) != keys:
+    if x.__class__ is not kind or tuple(others) != keys:  # of a class, or of what stands for it in a derivative
         return False
     return all(_collect(item, part, found) for item, part in zip(items, parts))
 
@@ -72,7 +73,9 @@ def _children(x) -> tuple[list, Callable, Any] | None:
     if found is None:
         return None
     items, restore = found
-    return items, restore, list(x) if isinstance(x, dict) else range(len(items))
+    rest = rest_of(x)
+    names = list(x) if isinstance(x, dict) else range(len(items))
+    return items, restore, [*names, contents_key(rest, [])] if rest != () else names
 
 
 def is_number(x: Any) -> bool:
@@ -80,9 +83,16 @@ def is_number(x: Any) -> bool:
     return isinstance(x, (np.ndarray, np.generic, bool, int, float, complex))
 
 
-def is_float(x: Any) -> bool:
+def is_inexact(x: Any) -> bool:
     """Can a leaf carry a derivative?"""
-    return isinstance(x, float) or (isinstance(x, (np.ndarray, np.generic)) and np.dtype(x.dtype).kind == "f")
+    if isinstance(x, (np.ndarray, np.generic)):
+        return np.dtype(x.dtype).kind in "fc"
+    return isinstance(x, (float, complex))
+
+
+def as_numpy(x: Any) -> Any:
+    """A Python number as NumPy's."""
+    return np.float64(x) if type(x) is float else np.complex128(x) if type(x) is complex else x
 
 
 def own(x: Any) -> Any:
@@ -108,7 +118,7 @@ def check_same(names: list, before: list, after: list, name: str) -> None:
 def are_equal(one: list, other: list) -> bool:
     """Do the numbers of two states agree?"""
     return all(
-        np.array_equal(var.plain(a), var.plain(b), equal_nan=is_float(a))
+        np.array_equal(var.plain(a), var.plain(b), equal_nan=is_inexact(a))
         for a, b in zip(one, other)
         if is_number(a) and is_number(b)
     )

@@ -16,8 +16,10 @@ cdef ArrayVar wrap(Level level, object y):
         array = <cnp.ndarray>np.asarray(value_of(y))
         scalar_like = not isinstance(y, ndarray)
         below = y
-    if array.dtype.kind != "f":
-        raise dispatch.dtype_error(None, array.dtype, level)
+    if array.dtype.kind == "c":
+        note_complex(level, None)
+    elif array.dtype.kind != "f":
+        raise dispatch.dtype_error(None, array.dtype)
     if not scalar_like and not cnp.PyArray_IS_C_CONTIGUOUS(array) and 0 in (<object>array).strides:
         return wrap(level, np.copy(y))
     buffer = new_buffer(array, level)
@@ -163,8 +165,8 @@ cdef object forward_call(Level level, row, args, kwargs, operands, y, index_map)
         return with_tangents(level, y, None)
     if not isinstance(y, (ndarray, np.generic, float)):
         raise TracedValueError(f"{dispatch.name_of(row)} returned {type(y).__name__} where an array was expected")
-    if y.dtype.kind != "f" and (y.dtype.kind != "c" or level.depth > 0):
-        raise dispatch.dtype_error(row, y.dtype, level)
+    if y.dtype.kind not in "fc":
+        raise dispatch.dtype_error(row, y.dtype)
     sources = [(position, item, tangents_of(x)) for position, item, x in operands]
     t = dispatch.tangents.tangent(row, level.k, args, kwargs, sources, y, index_map)
     if y.dtype.kind == "f" and t.dtype.kind == "c":

@@ -107,7 +107,7 @@ cdef class ScalarDual:
     # ways out, on which the derivative would be lost
 
     def __float__(self):
-        if scalar_has_ended(self):
+        if scalar_has_ended(self) or dispatch.is_asserted():
             return self.v
         raise TracedValueError(dispatch.float_message())
 
@@ -115,7 +115,10 @@ cdef class ScalarDual:
         return complex(float(self))
 
     def __array__(self, dtype=None, copy=None):
-        if scalar_has_ended(self):
+        handed = dispatch.matrices.handed_over(self)
+        if handed is not None:
+            return handed
+        if scalar_has_ended(self) or dispatch.is_asserted():
             return np.array(self.v, dtype=dtype)
         raise TracedValueError(dispatch.array_message())
 
@@ -155,7 +158,7 @@ cdef class ScalarDual:
 
     @property
     def __class__(self):
-        return float64
+        return ScalarDual if is_asked_by_sparse(True) else float64
 
     @property
     def shape(self):

@@ -21,7 +21,8 @@ FOREIGN = {__name__.partition(".")[0]}  # not followed: ourselves and the packag
 
 LRU = type(functools.lru_cache(abs))
 METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property, LRU)
-WRAPPERS = (functools.partial, types.MethodType, *METHODS[1:])
+WRAPPERS = [functools.partial, types.MethodType, *METHODS[1:]]
+MAKERS = {}  # kind of wrapper -> (the function in one, one of our own around another function)
 SPECIAL = {*METHODS, *WRAPPERS, types.ModuleType, types.BuiltinFunctionType, type}  # never inert
 INERT = set()  # types whose instances are neither followed nor registered
 
@@ -98,6 +99,11 @@ def py_func_of(value):
     return f if type(f) is types.FunctionType else None
 
 
+def is_differentiated(value):
+    """Whether `value` is a function that answers for its derivative by itself, as a compiled one of ours."""
+    return hasattr(type(value), "__wengert__")
+
+
 def is_followed(value, home):
     """Whether `value`, met in code of `home` = (place, globals), may be replaced."""
     if is_inert(value):
@@ -155,6 +161,8 @@ def parts_of(value):
         return [value.func]
     if kind is LRU:
         return [value.__wrapped__]
+    if kind in MAKERS:
+        return [MAKERS[kind][0](value)]
     if isinstance(value, type):
         return [*value.__bases__, *(v for v in vars(value).values() if type(v) in METHODS)]
     f = py_func_of(value)

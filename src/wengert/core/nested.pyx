@@ -22,8 +22,9 @@ from wengert.core.var cimport ArrayVar, array_var, last_written, level_of, store
 
 from wengert.core import levels, var, watch
 from wengert.core.pullback import independent, own_copy, pull_back
+from wengert.core.tape import holds_complex
 from wengert.errors import LevelError, ReplayMismatchError
-from wengert.registry import Primitive, strong
+from wengert.registry import Primitive, strong, sums_by_place
 
 cnp.import_array()
 
@@ -59,6 +60,7 @@ cdef class List:
     cdef Py_ssize_t k
     cdef bint watched               # by `wengert.detect_nan`
     cdef readonly bint has_loops
+    cdef public bint has_complex    # a value is complex, or was
     cdef ListTail tail              # the innermost one that is open, or None
 
     def __init__(self, str name, int depth):
@@ -75,6 +77,10 @@ cdef class List:
     @property
     def size(self):
         return len(self.entries)
+
+    @property
+    def is_one_way(self):
+        return self.has_loops or self.has_complex
 
     @property
     def elements(self):
@@ -281,7 +287,7 @@ cdef class List:
     cdef accumulate(self, Buffer buffer, cnp.ndarray view, c):
         """Add a cotangent to the adjoint of a view, summed over the axes that broadcasting made."""
         cdef Py_ssize_t size = max(1, self.k * buffer.span // cnp.PyArray_ITEMSIZE(view))
-        c = summed(c, view)
+        c = summed(c.real if self.has_complex and not cnp.PyArray_ISCOMPLEX(view) else c, view)
         if id(buffer) not in self.adjoints:
             self.adjoints[id(buffer)] = (buffer, var.clean(np.zeros(size, dtype=view.dtype)))
         target = self.adjoint(buffer, view)
@@ -339,8 +345,7 @@ cdef class List:
         if not self.k or not np.size(entry.saved):
             return
         flat_bar = np.reshape(ybar, (self.k, -1))
-        # by position: NumPy 2.0 does not tell the names of its parameters
-        total = np.stack([np.bincount(entry.saved, flat_bar[j], count) for j in range(self.k)])
+        total = np.stack([sums_by_place(entry.saved, flat_bar[j], count) for j in range(self.k)])
         start = 1
         for _, _, buffer, view in entry.sources:
             size = np.size(view)
@@ -351,6 +356,12 @@ cdef class List:
     cdef pull_call(self, Entry entry, ybar):
         row = entry.row
         known = {}
+        if self.has_complex and holds_complex((entry.y, entry.args)):
+            from wengert.core.tangents import Adjoints
+            adjoints = Adjoints(row, ybar, entry.y, entry.args, entry.kwargs)
+            for position, item, buffer, view in entry.sources:
+                self.accumulate(<Buffer>buffer, view, adjoints.of(position, item, np.shape(view)))
+            return
         for position, item, buffer, view in entry.sources:
             if row.kind == "elementwise":
                 partial = row.partials[position]

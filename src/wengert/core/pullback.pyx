@@ -11,11 +11,11 @@ import numpy as np
 
 from wengert.core import levels
 from wengert.core.memory cimport (
-    FORWARD, Buffer, Level, is_double, is_vector, kept, new_buffer, same_layout, same_shape, view_at,
+    Buffer, Level, is_double, is_vector, kept, new_buffer, same_layout, same_shape, view_at,
 )
 from wengert.core.tape cimport LOOP, WG_INPUT, Node, Tape, push, wg_in_groups, wg_range, wg_whole, wg_widen
 from wengert.core.var cimport (
-    ArrayVar, ScalarDual, ScalarVar, array_var, clean, dual_array, is_var, level_of, mixed_message, scalar,
+    ArrayVar, ScalarDual, ScalarVar, array_var, clean, dual_array, is_var, level_of, mixed_message, note_complex, scalar,
     scalar_list, tangents_of, with_tangents,
 )
 
@@ -42,6 +42,8 @@ def independent(recorder, value, bint owned=False):
     buffer = new_buffer(array, tape.level)
     buffer.owner = array
     tape.roots.append(buffer)
+    if cnp.PyArray_ISCOMPLEX(array):
+        note_complex(tape.level, None)
     if tape.recording and array.dtype.kind == "f":
         tape.active.add(buffer)
     x = array_var(buffer, array)
@@ -136,8 +138,6 @@ cpdef bint is_output(Level level, y) except -1:
                 return False
         return True
     if not is_var(y):
-        return False
-    if type(y) is ArrayVar and cnp.PyArray_ISCOMPLEX((<ArrayVar>y).v) and (level.kind != FORWARD or level.depth > 0):
         return False
     own = level_of(y)
     if own is not None and own is not level:
@@ -380,7 +380,8 @@ cdef Py_ssize_t size_of_line(Tape tape, object y) except -2:
     if type(y) is ScalarVar:
         return 0 if (<ScalarVar>y).tape is tape else -1
     if type(y) is ArrayVar:
-        if (<ArrayVar>y).buffer.level is not tape.level or cnp.PyArray_NDIM((<ArrayVar>y).v) != 1:
+        if ((<ArrayVar>y).buffer.level is not tape.level or cnp.PyArray_NDIM((<ArrayVar>y).v) != 1
+                or cnp.PyArray_ISCOMPLEX((<ArrayVar>y).v)):
             return -1
         return cnp.PyArray_SIZE((<ArrayVar>y).v)
     if type(y) is not list and type(y) is not tuple or not y:

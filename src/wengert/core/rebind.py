@@ -39,6 +39,7 @@ from wengert.core.follow import (
     FOREIGN,
     INERT,
     LRU,
+    MAKERS,
     METHODS,
     REGISTERED,
     SPECIAL,
@@ -49,6 +50,7 @@ from wengert.core.follow import (
     content_of,
     contents_of,
     held_by,
+    is_differentiated,
     is_followed,
     is_kin,
     is_module_namespace,
@@ -62,7 +64,7 @@ from wengert.core.follow import (
 )
 from wengert.core.rename import BUILTINS, TooWide, alias_of, chain, forget, private, read, rename
 
-__all__ = ["Plan", "Proxy", "expect", "make_twin", "rebound", "register"]
+__all__ = ["Plan", "Proxy", "expect", "make_twin", "original", "rebound", "register", "register_wrapper"]
 
 _OWN = __name__.partition(".")[0]
 _PINNED = 256  # plans that may keep their own key alive
@@ -178,6 +180,7 @@ class Plan:
                  "is_plain", "kinds", "loose", "methods", "orders", "recipes", "refs", "run", "sizes")  # fmt: skip
 
     twins = _twins
+    enters_differentiated = False  # are functions followed that answer for their derivatives themselves?
 
     def __init__(self, root):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
@@ -223,7 +226,7 @@ class Plan:
                 home = (place_of(value.__module__), value.__globals__)
             elif isinstance(value, type):
                 home = (place_of(value.__module__), None)
-            elif kind is LRU or (kind not in WRAPPERS and py_func_of(value)):
+            elif kind is LRU or kind in MAKERS or (kind not in WRAPPERS and py_func_of(value)):
                 seeds.append(id(value))  # the Python function runs instead, renamed or not
             elif kind not in WRAPPERS:
                 home = (place_of(kind.__module__), None)
@@ -245,7 +248,7 @@ class Plan:
                     seeds.append(key)
                     continue
                 if id(part) not in homes:
-                    if not is_followed(part, home):
+                    if not is_followed(part, home) or (is_differentiated(part) and not self.enters_differentiated):
                         continue
                     enter(part, home)
                 users.setdefault(id(part), []).append(key)
@@ -476,6 +479,9 @@ class Plan:
             return kind(*args, **{name: self.build(arg, memo) for name, arg in value.keywords.items()})
         if kind is property:
             return kind(*(self.build(part, memo) for part in parts_of(value)), value.__doc__)
+        if kind in MAKERS:
+            inner, make = MAKERS[kind]
+            return make(value, self.build(inner(value), memo))
         if kind in WRAPPERS and kind is not LRU:
             return kind(*(self.build(part, memo) for part in parts_of(value)))
         if kind is types.ModuleType:
@@ -567,6 +573,12 @@ def _share(value, cls, new=object.__new__, assign=object.__setattr__):
     return twin
 
 
+def original(value):
+    """What `value` is to code outside: an object of its own class, if it is one of a twin."""
+    cls = getattr(type(value), "_wengert_original", None)
+    return value if cls is None else _share(value, cls)
+
+
 def _leaf(twin, names):
     """The subclass of a twin class for objects whose attributes `names` hold what is replaced."""
     leaf = twin._wengert_leaves.get(names)
@@ -613,6 +625,16 @@ def _meet():
     """Import the modules that wait for one that has been imported meanwhile."""
     for name in [name for name in _expected if name in sys.modules]:
         importlib.import_module(_expected.pop(name))
+
+
+def register_wrapper(kind, inner, make):
+    """Let objects of a class that wrap ``inner(value)``, a function, yield ``make(value, copy of the function)``."""
+    with _lock:
+        MAKERS[kind] = inner, make
+        WRAPPERS.append(kind)
+        SPECIAL.add(kind)
+        INERT.discard(kind)
+        _plans.clear()
 
 
 def rebound(f):
@@ -711,11 +733,14 @@ def _rebound_object(f):
         home = home_of(f)
         args = [_replaced(arg, home) for arg in f.args]
         return kind(rebound(f.func), *args, **{k: _replaced(arg, home) for k, arg in f.keywords.items()})
+    if kind in MAKERS:
+        inner, make = MAKERS[kind]
+        return make(f, rebound(inner(f)))
     if kind is staticmethod:
         return rebound(f.__func__)
     if kind is LRU:
         return rebound(f.__wrapped__)
-    if isinstance(f, type):
+    if isinstance(f, type) or is_differentiated(f):
         return f
     if (func := py_func_of(f)) is not None:
         return rebound(func)
@@ -735,7 +760,7 @@ def _replaced(value, home):
         return REGISTERED[id(value)][1]
     if is_kin(value, home[0]):
         return Proxy(value)
-    if isinstance(value, type) or not is_followed(value, home):
+    if isinstance(value, type) or is_differentiated(value) or not is_followed(value, home):
         return value
     if type(value) in (types.FunctionType, *WRAPPERS):
         return rebound(value)

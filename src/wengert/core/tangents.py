@@ -125,6 +125,8 @@ def transposed(row, operand, t, args, kwargs, y):
         return found if item < 0 else found[item]
 
     values = (y, t, args, tuple(kwargs.values()))
+    if holds_complex((y, args)):  # the pullback is linear: transposed, without conjugates
+        return np.conj(nested.transposed(of_cotangent, row.name, y, np.conj(t), values))
     if row.kind != "custom" or holds_traced(values):
         return nested.transposed(of_cotangent, row.name, y, t, values)
     try:
@@ -143,6 +145,59 @@ def pullback(row, position, ybar, y, args, kwargs):
     if row.variadic is not None:
         return row.variadic(position, ybar, y, *args, **kwargs)
     return row.vjps[position](ybar, y, *args, **kwargs)
+
+
+# ---- complex values
+
+
+class Adjoints:
+    """Cotangents of the operands of a call in which there are complex values; those of directions lead.
+
+    They belong to the pairing Re(sum(conj(a) b)). Where a rule is right for complex operands its derivative is the
+    multiplication by complex partials, and the adjoint of that is the multiplication by their conjugates.
+    """
+
+    def __init__(self, row, ybar, y, args, kwargs):
+        self.row, self.ybar, self.y, self.args, self.kwargs = row, ybar, y, args, kwargs
+        self._conjugate = None
+        self._known: dict = {}  # by position: those of all items of a sequence
+
+    def of(self, position, item, shape):
+        """That of one operand, which has this shape; it may be complex where the operand is real."""
+        row = self.row
+        if type(row.on_complex) is dict:
+            return self._declared(position, shape)
+        if row.kind == "elementwise":
+            p = partial(row, position, self.y, self.args)
+            return times(self.ybar, np.conj(p) if callable(row.partials[position]) else p)
+        if position not in self._known:
+            self._known[position] = self._pulled(position)
+        found = self._known[position]
+        if row.stacked:
+            return np.conj(found if item < 0 else found[item])
+        return np.stack([np.broadcast_to(np.conj(c if item < 0 else c[item]), shape) for c in found])
+
+    def _pulled(self, position):
+        """By the rule for real operands; of a row that takes no directions a list of them."""
+        if self._conjugate is None:
+            self._conjugate = np.conj(self.ybar)
+        rest = (self.y, self.args, self.kwargs)
+        if self.row.stacked:
+            return pullback(self.row, position, self._conjugate, *rest)
+        return [pullback(self.row, position, ybar, *rest) for ybar in self._conjugate]
+
+    def _declared(self, position, shape):
+        """By the row's pullbacks for complex operands, or the transpose of its tangents for them."""
+        row, y, args, kwargs = self.row, self.y, self.args, self.kwargs
+        if position in row.adjoints:
+            return row.adjoints[position](self.ybar, y, *args, **kwargs)
+        x = args[position]
+
+        def of_tangent(t):
+            return row.on_complex[position](t[None], y, *args, **kwargs)[0]
+
+        values = (y, self.ybar, args, tuple(kwargs.values()))
+        return nested.transposed(of_tangent, row.name, x, self.ybar, values)
 
 
 # ---- functions that are linear in each operand alone
@@ -186,7 +241,7 @@ def strong_product(fun, args, kwargs, operand, t):
 def _changed(x, change):
     if isinstance(x, (list, tuple)) and x and isinstance(x[0], np.ndarray):
         return [_changed(item, change) for item in x]
-    return change(x) if isinstance(x, (np.ndarray, np.floating)) else x
+    return change(x) if isinstance(x, (np.ndarray, np.inexact)) else x
 
 
 def _finite(x):

@@ -100,6 +100,7 @@ cdef class Tape:
     cdef object quiet                   # the errstate of a sweep that has called a rule, or None
     cdef Py_ssize_t room                # rows of adjoints that there is memory for
     cdef readonly bint has_loops        # an entry stands for steps that are recorded again to be swept
+    cdef readonly bint has_complex      # a value is complex, or was
     # of tails:
     cdef Tape tail                      # the tape that records in the place of this one, or None
     cdef Tape head                      # of a tail: the tape whose list it carries on; None once it is cut
@@ -124,6 +125,7 @@ cdef class Tape:
     cdef int pull_elementwise(self, Node node, Py_ssize_t i) except -1
     cdef int pull_operand(self, Node node, int side, char *g, Py_ssize_t gspan, bint last) except -1
     cdef int pull_call(self, Node node, Py_ssize_t i) except -1
+    cdef int pull_complex(self, Node node, object ybar, object y) except -1
     cdef bint is_spare(self, Buffer buffer) except -1
     cdef int pull_store(self, Node node) except -1
     cdef int pull_loop(self, Node node, Py_ssize_t i) except -1

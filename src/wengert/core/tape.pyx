@@ -33,7 +33,7 @@ from collections import Counter
 import numpy as np
 
 from wengert.core.memory cimport (
-    POOLED, Block, Buffer, Level, empty_pool, is_vector, kept, owns_memory, same_shape, take, view_at,
+    POOLED, Block, Buffer, Level, empty_pool, is_double, is_vector, kept, owns_memory, same_shape, take, view_at,
 )
 
 from wengert.core import levels
@@ -188,6 +188,11 @@ cdef class Tape:
         self.free()
 
     @property
+    def is_one_way(self):
+        """Is the list swept in reverse only? Loops record their steps again, and complex values go by other rules."""
+        return self.has_loops or self.has_complex
+
+    @property
     def size(self):
         """Number of entries; of a tail, of its own."""
         return self.n - self.mark
@@ -256,6 +261,10 @@ cdef class Tape:
         elif node.y is not None:
             self.elements += cnp.PyArray_SIZE(node.y)
         return slot
+
+    def needs(self, Py_ssize_t elements):
+        """Note that a sweep of the last entry takes memory for so many numbers."""
+        self.elements += elements
 
     def pause(self):
         """Begin a block that is not followed; what to hand to `resume`."""
@@ -475,7 +484,9 @@ cdef class Tape:
         cdef int d, lead = 1 if self.stacked else 0, ndim
         self.hush()
         if buffer is None:
-            total = <cnp.ndarray>np.asarray(cotangent, dtype=np.float64)
+            total = <cnp.ndarray>np.asarray(cotangent)
+            if not is_double(total):
+                total = <cnp.ndarray>(<object>total).real.astype(np.float64)
             if cnp.PyArray_NDIM(total) > lead:
                 total = <cnp.ndarray>np.asarray(total.sum(axis=tuple(range(lead, cnp.PyArray_NDIM(total)))))
             total = <cnp.ndarray>np.ravel(total)
@@ -488,6 +499,8 @@ cdef class Tape:
         if owned and self.adopt(buffer, view, total):
             return 0
         target = self.adjoint_view(buffer, view)
+        if cnp.PyArray_ISCOMPLEX(total) and not cnp.PyArray_ISCOMPLEX(target):
+            total = <cnp.ndarray>(<object>total).real      # a real operand moves along the real line
         if not same_shape(target, total):
             ndim = cnp.PyArray_NDIM(target)
             if cnp.PyArray_NDIM(total) > ndim:
@@ -705,6 +718,8 @@ cdef class Tape:
             return self.pull_rearrangement(node, ybar)
         if y is None:
             y = np.float64(self.entries.v[i])
+        if self.has_complex and holds_complex((y, node.args)):
+            return self.pull_complex(node, ybar, y)
         for source in node.sources:
             position = source[0]
             buffer = source[2]
@@ -731,6 +746,17 @@ cdef class Tape:
             # held here as c, and as `shared` unless the two differ: then it is ours alone
             self.accumulate(buffer, source[3], source[4], c,
                             Py_REFCNT(c) <= (2 if c is shared else 1) and c is not ybar)
+        return 0
+
+    cdef int pull_complex(self, Node node, object ybar, object y) except -1:
+        """Reverse a call in which there are complex values."""
+        from wengert.core.tangents import Adjoints
+        adjoints = Adjoints(node.row, ybar if self.stacked else ybar[None], y, node.args, node.kwargs)
+        for source in node.sources:
+            if not self.is_spare(source[2]):
+                shape = np.shape(source[3]) if source[2] is not None else ()
+                c = adjoints.of(source[0], source[1], shape)
+                self.accumulate(source[2], source[3], source[4], c if self.stacked else c[0])
         return 0
 
     cdef bint is_spare(self, Buffer buffer) except -1:
@@ -1073,6 +1099,14 @@ cdef int times_array(bint add, Py_ssize_t n, const double *g, const double *p, d
 
 cdef bint is_cheap(int op, Py_ssize_t n) noexcept:
     return n <= 256 or opcode_cheap[op]
+
+
+def holds_complex(x):
+    """Is there a complex number, array or operand in `x`, or in the lists and tuples of `x`?"""
+    if isinstance(x, (list, tuple)):
+        return any(map(holds_complex, x))
+    dtype = getattr(x, "dtype", None)
+    return isinstance(x, complex) if dtype is None else getattr(dtype, "kind", "") == "c"
 
 
 cdef object product(object cotangent, object partial):

@@ -57,6 +57,8 @@ cdef extern from "dual.h" nogil:
 cdef extern from "Python.h":
     double PyLong_AsDouble(object o) except? -1.0
     object PySeqIter_New(object o)
+    PyObject *PyEval_GetGlobals()
+    PyObject *PyDict_GetItem(object mapping, object key)
 
 cdef object float64 = np.float64, ndarray = np.ndarray, true = np.True_, false = np.False_
 cdef object np_sum = np.sum, add_reduce = np.add.reduce
@@ -67,6 +69,22 @@ cdef object dispatch = None         # wengert.core.dispatch, which puts itself h
 def set_dispatch(module):
     global dispatch
     dispatch = module
+
+
+cdef frozenset ASKING = frozenset(("scipy.sparse._base", "scipy.sparse._coo", "scipy.sparse._sputils"))
+cdef frozenset ISSCALAR = frozenset(("numpy._core.numeric", "numpy.core.numeric", "abc"))     # called by these
+
+
+cdef bint is_asked_by_sparse(bint scalar) except -1:
+    """Does an operator of SciPy's sparse arrays ask for the class of its operand?
+
+    An array it would hand to compiled code; to what it does not know it leaves the operation.
+    """
+    cdef PyObject *space = PyEval_GetGlobals()
+    cdef PyObject *name = NULL if space == NULL else PyDict_GetItem(<object>space, "__name__")
+    if name == NULL or not (<object>name in ASKING or (scalar and <object>name in ISSCALAR)):
+        return False
+    return dispatch.matrices.is_asking()
 
 
 # ---------------------------------------------------------------------------------------------- scalars
@@ -134,7 +152,7 @@ cdef object binary_operator(int op, object left, object right):
             if is_scalar_var(left) or is_scalar_var(right):
                 return apply_operator(op, float(x), right) if is_left else apply_operator(op, left, float(x))
         elif not isinstance(x, (ndarray, list, tuple, np.generic, int, float, complex)):
-            return NotImplemented
+            return dispatch.matrices.operate((<Kernel>by_opcode[op]).ufunc, left, right)
     if op == WG_POW:
         return power(left, right)
     return binary_any(<Kernel>by_opcode[op], left, right, True)
@@ -298,7 +316,7 @@ cdef class ScalarVar:
     def __float__(self):
         if scalar_has_ended(self):
             return self.v
-        if is_passive(self):
+        if is_passive(self) or dispatch.is_asserted():
             return float(observed(self))
         raise TracedValueError(dispatch.float_message())
 
@@ -306,9 +324,12 @@ cdef class ScalarVar:
         return complex(float(self))
 
     def __array__(self, dtype=None, copy=None):
+        handed = dispatch.matrices.handed_over(self)
+        if handed is not None:
+            return handed
         if scalar_has_ended(self):
             return np.array(self.v, dtype=dtype)
-        if is_passive(self):
+        if is_passive(self) or dispatch.is_asserted():
             return np.array(observed(self), dtype=dtype)
         raise TracedValueError(dispatch.array_message())
 
@@ -350,7 +371,7 @@ cdef class ScalarVar:
 
     @property
     def __class__(self):
-        return float64
+        return ScalarVar if is_asked_by_sparse(True) else float64
 
     @property
     def shape(self):
@@ -502,8 +523,10 @@ cdef object result(Tape tape, Node node, object y):
         return scalar(tape, tape.add_node(node, y), y)
     if not isinstance(y, (ndarray, np.generic)):
         raise TracedValueError(f"{dispatch.name_of(node.row)} returned {type(y).__name__} where an array was expected")
-    if y.dtype.kind != "f" and not (tape.recording and is_constant_there(tape, node, y.dtype)):
-        raise dispatch.dtype_error(node.row, y.dtype, tape.level)
+    if y.dtype.kind == "c":
+        note_complex(tape.level, node.row)
+    elif y.dtype.kind != "f" and not (tape.recording and is_constant_there(tape, node, y.dtype)):
+        raise dispatch.dtype_error(node.row, y.dtype)
     scalar_like = not isinstance(y, ndarray)
     array = <cnp.ndarray>np.asarray(y)
     if not cnp.PyArray_IS_C_CONTIGUOUS(array) and 0 in y.strides:
@@ -516,6 +539,17 @@ cdef object result(Tape tape, Node node, object y):
     x = array_var(buffer, array)
     x.scalar = scalar_like
     return x
+
+
+cpdef int note_complex(Level level, row) except -1:
+    """A value of this level is complex, or of one that uses it."""
+    if level.recording:
+        raise dispatch.dtype_error(row, np.dtype(complex))
+    if level.kind == REVERSE and level.tape != NULL:
+        (<Tape>level.tape).has_complex = True
+    elif level.kind == NESTED:
+        level.recorder.has_complex = True
+    return 0
 
 
 cdef ScalarVar entered_elsewhere(Tape tape, int op, int32_t a, int32_t b, double y):
@@ -859,6 +893,8 @@ cdef class ArrayVar:
         return unary(<Kernel>by_opcode[WG_POSITIVE], self)
 
     def __abs__(self):
+        if self.scalar and cnp.PyArray_ISCOMPLEX(self.v):       # rounds otherwise than the ufunc
+            return dispatch.ufunc(np.absolute, "__call__", (self,), {}, operator.abs)
         return unary(<Kernel>by_opcode[WG_ABSOLUTE], self)
 
     def __matmul__(self, other):
@@ -1021,7 +1057,8 @@ cdef class ArrayVar:
     # -- ways out, on which the derivative would be lost
 
     def __array__(self, dtype=None, copy=None):
-        return hand_out(self, dtype, copy)
+        handed = dispatch.matrices.handed_over(self)
+        return hand_out(self, dtype, copy) if handed is None else handed
 
     def __dlpack__(self, **kwargs):
         return hand_out(self, None, None).__dlpack__(**kwargs)
@@ -1032,7 +1069,7 @@ cdef class ArrayVar:
     def __float__(self):
         if not is_live(self.buffer):
             return float(self.v)
-        if is_passive(self):
+        if is_passive(self) or dispatch.is_asserted():
             return float(observed(self))
         raise TracedValueError(dispatch.float_message())
 
@@ -1118,6 +1155,8 @@ cdef class ArrayVar:
 
     @property
     def __class__(self):
+        if is_asked_by_sparse(self.scalar):
+            return ArrayVar
         return type(self.v[()]) if self.scalar else ndarray
 
     @property
@@ -1141,6 +1180,14 @@ cdef class ArrayVar:
     @property
     def dtype(self):
         return (<object>self.v).dtype
+
+    @property
+    def flat(self):
+        return dispatch.flat.Flat(self)
+
+    @flat.setter
+    def flat(self, value):
+        self.flat[:] = value
 
     @property
     def T(self):
@@ -1167,11 +1214,16 @@ cdef class ArrayVar:
 
 cdef object part(ArrayVar x, str name):
     """Real or imaginary part of complex numbers: of an array a view, whose tangents are the parts of its tangents."""
-    value = getattr(value_of(x), name)
+    cdef Level level = level_of(x)
+    cdef ArrayVar view = array_var(x.buffer, <cnp.ndarray>getattr(x.v, name))
     if not x.scalar:
-        return array_var(x.buffer, <cnp.ndarray>value)
-    level = level_of(x)
-    return value if level is None else with_tangents(level, value, getattr(tangents_of(x), name).copy())
+        return view
+    if level is None or level.depth == 0:
+        return get_item(view, ())
+    value = getattr(lower(x, level), name)
+    if level.kind == NESTED:
+        return level.recorder.gather(x.buffer, view.v, (), value)
+    return with_tangents(level, value, getattr(tangents_of(x), name).copy())
 
 
 def matmul(a, b):
@@ -1193,7 +1245,7 @@ cdef inline Py_ssize_t element(cnp.ndarray v, Py_ssize_t i) except -1:
 cdef object array_operator(int op, object left, object right):
     other = right if type(left) is ArrayVar else left
     if not isinstance(other, (ndarray, list, tuple, np.generic, int, float, complex)):
-        return NotImplemented
+        return dispatch.matrices.operate((<Kernel>by_opcode[op]).ufunc, left, right)
     if op == WG_POW:
         return power(left, right)
     return binary_any(<Kernel>by_opcode[op], left, right, True)
@@ -1266,8 +1318,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
     tape = tape_of(buffer)
     level = inner(standing(buffer.level), level_of(value))
     if level is not None and (cnp.PyArray_ISCOMPLEX(view) or (type(value) is ArrayVar and is_complex(value))):
-        if level.kind != FORWARD or level.depth > 0:
-            raise dispatch.dtype_error(None, np.dtype(complex), level)
+        note_complex(level, None)
         if not cnp.PyArray_ISCOMPLEX(view):
             raise TracedValueError(dispatch.complex_store_message(view.dtype))
     if level is not None and level.kind != REVERSE:
@@ -1401,7 +1452,7 @@ cdef object hand_out(ArrayVar x, object dtype, object copy):
     """The ndarray of a clean array, which is then marked: NumPy or C code may keep it."""
     if is_live(x.buffer):
         settle(x.buffer)            # its own error if it has ended
-        if is_passive(x):
+        if is_passive(x) or dispatch.is_asserted():
             return np.array(observed(x), dtype=dtype)
         raise TracedValueError(dispatch.array_message())
     if copy or (dtype is not None and dtype != x.v.dtype):

@@ -103,7 +103,7 @@ def check_inputs(name: str, level, inputs) -> None:
 def _nan(x):
     """Index of the first NaN in an operand or array, or None."""
     x = np.asarray(var.plain(x)) if not isinstance(x, (list, tuple)) else np.asarray(0)
-    if x.dtype.kind != "f" or not np.isnan(x).any():
+    if x.dtype.kind not in "fc" or not np.isnan(x).any():
         return None
     return tuple(int(i) for i in np.argwhere(np.isnan(x))[0])
 

@@ -24,7 +24,8 @@ import types
 import numpy as np
 
 from wengert.core.levels import running
-from wengert.program.leaves import key_of
+from wengert.core.var import plain
+from wengert.program.leaves import key_of, lowered
 
 cnp.import_array()
 
@@ -143,9 +144,12 @@ cdef class Template:
     cdef cnp.npy_intp[MOST_AXES] shape, strides
     cdef list parts
 
-    cdef bint take(self, object x, list leaves) except -1:
-        """Does a value fit?  Its leaves are appended."""
+    cdef bint take(self, object x, list leaves, list operands) except -1:
+        """Does a value fit?  Its leaves are appended; `operands`, if a list, takes them as they are, traced or not."""
         cdef Py_ssize_t i
+        given = x
+        if operands is not None and self.form <= ARRAY:
+            x = plain(x)
         if self.form == ARRAY:
             if not cnp.PyArray_CheckExact(x) or cnp.PyArray_TYPE(x) != self.typenum or cnp.PyArray_NDIM(x) != self.ndim:
                 return False
@@ -155,14 +159,12 @@ cdef class Template:
                 return False
             if cnp.PyArray_ISBYTESWAPPED(x):
                 return False
-            leaves.append(x)
-            return True
+            return append(leaves, operands, x, given)
         kind = type(x)
         if self.form == NUMBER:
             if kind is not float and kind is not float64:
                 return False
-            leaves.append(x)
-            return True
+            return append(leaves, operands, x, given)
         if self.form == IDENTITY:
             return x is self.value
         if self.form == CONSTANT:
@@ -170,8 +172,7 @@ cdef class Template:
         if self.form == SCALAR:
             if kind is not self.value:
                 return False
-            leaves.append(x)
-            return True
+            return append(leaves, operands, x, given)
         if self.form == MAPPING:
             if kind is not dict or list(x) != self.value:
                 return False
@@ -179,9 +180,16 @@ cdef class Template:
         elif kind is not self.value or len(x) != len(self.parts):
             return False
         for i, item in enumerate(x):
-            if not (<Template>self.parts[i]).take(item, leaves):
+            if not (<Template>self.parts[i]).take(item, leaves, operands):
                 return False
         return True
+
+
+cdef bint append(list leaves, list operands, x, given) except -1:
+    leaves.append(x)
+    if operands is not None:
+        operands.append(given)
+    return True
 
 
 cdef Template template_of(x):
@@ -233,20 +241,20 @@ cdef class Arguments:
         found.templates = [template_of(x) for x in (*args, *kwargs.values())]
         return None if None in found.templates else found
 
-    cdef bint take(self, tuple args, dict kwargs, list leaves) except -1:
-        """Do arguments fit?  Their leaves are appended."""
+    cdef bint take(self, tuple args, dict kwargs, list leaves, list operands) except -1:
+        """Do arguments fit?  Their leaves are appended; see `Template`."""
         cdef Py_ssize_t i = 0
         if PyTuple_GET_SIZE(args) + len(kwargs) != len(self.templates) or len(kwargs) != len(self.names):
             return False
         if kwargs and tuple(kwargs) != self.names:
             return False
         for x in args:
-            if not (<Template>self.templates[i]).take(x, leaves):
+            if not (<Template>self.templates[i]).take(x, leaves, operands):
                 return False
             i += 1
         if kwargs:
             for x in kwargs.values():
-                if not (<Template>self.templates[i]).take(x, leaves):
+                if not (<Template>self.templates[i]).take(x, leaves, operands):
                     return False
                 i += 1
         return True
@@ -278,7 +286,7 @@ cdef class Runner:
         cdef Arguments arguments = self._arguments
         cdef list leaves = []
         if (arguments is not None and (out is None or self._restore is None and is_array_of(out, self._shape))
-                and arguments.take(args, kwargs, leaves)):
+                and arguments.take(args, kwargs, leaves, None)):
             y = self._run(leaves) if out is None else self._run(leaves, [out])
             return y[0] if self._restore is None else self._restore(y)
         return self._call(args, kwargs, out)
@@ -318,18 +326,18 @@ cdef class Route:
         route.attempt, route.restore = path.program.attempt, path.program.restore
         route.shape = None if route.restore is not None else path.program.shape
         route.arguments = Arguments.of(args, kwargs)
-        route.places, route.live = live, [template_of((<Place>place).read()) for place in live]
+        route.places, route.live = live, [template_of(lowered((<Place>place).read())) for place in live]
         route.fixed, route.static = static, [(<Place>place).read() for place in static]
         route.pinned = pinned
         is_plain = numbers.issuperset(map(type, [*route.static, *[leaf for _, leaf in pinned]]))
         return None if route.arguments is None or None in route.live or not is_plain else route
 
-    cdef bint fits(self, tuple args, dict kwargs, list leaves) except -1:
+    cdef bint fits(self, tuple args, dict kwargs, list leaves, list operands) except -1:
         cdef Py_ssize_t i
-        if not self.around.hold() or not self.arguments.take(args, kwargs, leaves):
+        if not self.around.hold() or not self.arguments.take(args, kwargs, leaves, operands):
             return False
         for i in range(len(self.places)):
-            if not (<Template>self.live[i]).take((<Place>self.places[i]).read(), leaves):
+            if not (<Template>self.live[i]).take((<Place>self.places[i]).read(), leaves, operands):
                 return False
         for i in range(len(self.fixed)):
             if not is_same((<Place>self.fixed[i]).read(), self.static[i]):
@@ -368,7 +376,7 @@ cdef class Caller:
                 out = kwargs.pop("out")
             if (route.path.calls + 2 < route.path.due
                     and (out is None or route.shape is not None and is_array_of(out, route.shape))
-                    and route.fits(args, kwargs, leaves)):
+                    and route.fits(args, kwargs, leaves, None)):
                 y = route.attempt(leaves) if out is None else route.attempt(leaves, [out])
                 if type(y) is list:
                     route.path.calls += 1
@@ -378,6 +386,19 @@ cdef class Caller:
             if out is not None:
                 kwargs["out"] = out
         return self._call(args, kwargs, failed)
+
+    def follow(self, tuple args, dict kwargs):
+        """Take the route of the last call inside of a derivative: leaves, operands and outputs, or None."""
+        cdef Route route = self._route
+        cdef list leaves = [], operands = []
+        if route is None or route.path.calls + 2 >= route.path.due or not route.fits(args, kwargs, leaves, operands):
+            return None
+        outputs = route.attempt(leaves)
+        if type(outputs) is not list:
+            return None
+        route.path.calls += 1
+        self._replays += 1
+        return route.path.program, leaves, operands, outputs
 
 
 cdef bint is_running() except -1:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import collections
 import copy
 import functools
+import operator
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -28,7 +29,18 @@ from wengert.core.follow import WRAPPERS, is_kin, parts_of, place_of, py_func_of
 from wengert.core.rebind import Plan, Proxy, make_twin, rebound
 from wengert.core.rename import BUILTINS, Alias, TooWide, private, read, rename
 from wengert.program.callpath import ABSENT, Place, Surroundings
-from wengert.program.leaves import SMALL, Same, UnsupportedValue, contents_key, fill, form_of, is_data, key_of, mapped
+from wengert.program.leaves import (
+    SMALL,
+    Same,
+    UnsupportedValue,
+    contents_key,
+    fill,
+    form_of,
+    is_data,
+    key_of,
+    lowered,
+    mapped,
+)
 from wengert.transforms.dense import Operator
 
 __all__ = ["Captures", "NotReplayable", "Reading", "capture"]
@@ -72,11 +84,16 @@ def _places_of(value):
         yield from ((id(space), name) for name in space)
 
 
+def _same(value):
+    return value
+
+
 class _Scan:
     """What is reached from a function by names, cells, attributes: places with data, and what is compared."""
 
-    def __init__(self, root, nodes):
+    def __init__(self, root, nodes, in_derivative):
         self.followed = {*map(id, nodes)}
+        self.lowered = lowered if in_derivative else _same  # operands are data there
         self.mentioned, self.effect = set(), None
         while True:  # each attribute that code mentions may be a method, with code of its own
             known = len(self.mentioned)
@@ -113,7 +130,7 @@ class _Scan:
         """Note what a place holds."""
         place = Place(holder, name, **more)
         value = place.read()
-        if value is not ABSENT and id(value) not in self.followed and is_data(value):
+        if value is not ABSENT and id(value) not in self.followed and is_data(self.lowered(value)):
             self.places[place.key] = place
         else:
             self.watched[place.key] = place, value
@@ -198,7 +215,7 @@ class _Scan:
     def look_through(self, value):
         """Note what is in a container of another type than a list or a dict, if it is small."""
         content = functools.partial(dict if isinstance(value, dict) else list, value)
-        if len(value) <= SMALL and is_data(content()):
+        if len(value) <= SMALL and is_data(self.lowered(content())):
             self.look(value, _CONTENT, get=content)
 
 
@@ -241,6 +258,8 @@ _swaps = _Module._wengert_swaps
 
 class _Copies(Plan):
     """A plan by which the places in `operands` yield these, used once and kept nowhere."""
+
+    enters_differentiated = True
 
     def __init__(self, root, operands):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
@@ -367,7 +386,7 @@ class Captures:
         Why f cannot be replayed, where its code tells.
     """
 
-    def __init__(self, f: Callable, others: Iterable = ()):
+    def __init__(self, f: Callable, others: Iterable = (), in_derivative: bool = False):
         self.f = f
         self.others = tuple(others)
         self.root = root = _root_of(f, self.others)
@@ -375,14 +394,14 @@ class Captures:
         self.live, self.static, self.around = [], [], Surroundings([], [], [], [])
         self.shelves: list = []  # places of containers that are no data, with these
         try:
-            self.look(root)
+            self.look(root, in_derivative)
         except NotReplayable as reason:
             self.effect = str(reason)
         except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
             self.effect = f"what it reads cannot be made out ({type(error).__name__}: {error})"
 
-    def look(self, root):
-        scan = _Scan(root, _Copies(root, {}).nodes)
+    def look(self, root, in_derivative):
+        scan = _Scan(root, _Copies(root, {}).nodes, in_derivative)
         self.effect = scan.effect
         self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
         used = _Copies(root, {key: place.read() for key, place in scan.places.items()}).used
@@ -390,13 +409,14 @@ class Captures:
         self.static = [place for key, place in scan.places.items() if key not in used]
         self.around = Surroundings([*scan.watched.values()], scan.functions, [*scan.sizes.values()], scan.objects)
 
-    def read(self) -> Reading | None:
-        """What the places hold now; None if `f` is to be looked at anew."""
+    def read(self, in_derivative: bool = False) -> Reading | None:
+        """What the places hold now, which may be operands in a derivative; None if `f` is to be looked at anew."""
         if not self.around.hold():
             return None
         leaves: list = []
         others: list = []
-        values = [place.read() for place in self.live]
+        held = [place.read() for place in self.live]
+        values = [*map(lowered, held)] if in_derivative else held
         fixed = [place.read() for place in self.static]
         try:
             key = tuple([key_of(value, leaves, others) for value in values])
@@ -405,7 +425,7 @@ class Captures:
             return None
         if others and not all(map(is_data, (*values, *fixed))):
             return None
-        return Reading(self, values, leaves, (key, static))
+        return Reading(self, held, values, leaves, (key, static), in_derivative)
 
 
 class Reading:
@@ -417,16 +437,24 @@ class Reading:
         Floats, complex numbers and arrays of them: inputs of a program.
     key : tuple
         All else.
+    held : list
+        What the places hold, in which leaves may be operands of a derivative.
     frozen : frozenset of int
         Numbers of the leaves, those of the arguments first, whose values f needs as they are, for ``math.exp`` or
         a function in C: they are part of the key too.
     """
 
-    __slots__ = ("captures", "frozen", "key", "leaves", "values")
+    __slots__ = ("captures", "frozen", "held", "in_derivative", "key", "leaves", "values")
 
-    def __init__(self, captures, values, leaves, key):
-        self.captures, self.values, self.leaves, self.key = captures, values, leaves, key
+    def __init__(self, captures, held, values, leaves, key, in_derivative):
+        self.captures, self.held, self.values, self.leaves, self.key = captures, held, values, leaves, key
+        self.in_derivative = in_derivative
         self.frozen: frozenset = frozenset()
+
+    @property
+    def is_plain(self) -> bool:
+        """Does f read no operands?"""
+        return all(map(operator.is_, self.held, self.values))
 
     def operands(self, inputs: Iterable, leaves: Iterable) -> list:
         """What f is given for all leaves, those of the arguments first: inputs, or the values as they are."""
@@ -521,7 +549,7 @@ def _around(f, run):
     return cls(_around(inner, run), *options)
 
 
-def capture(f: Callable, others: Iterable = ()) -> Captures:
+def capture(f: Callable, others: Iterable = (), in_derivative: bool = False) -> Captures:
     """Look at what a function reads from outside: see `Captures`.
 
     Parameters
@@ -529,5 +557,7 @@ def capture(f: Callable, others: Iterable = ()) -> Captures:
     f : callable
     others : iterable
         Functions and objects that it is called with: what they read counts too.
+    in_derivative : bool
+        Whether it may read operands of a derivative.
     """
-    return Captures(f, others)
+    return Captures(f, others, in_derivative)

@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.levels import running
+from wengert.core.levels import outside, running
 from wengert.core.rebind import rebound
+from wengert.core.var import is_traced
 from wengert.errors import (
     ComplexValueError,
     GuardError,
@@ -32,11 +33,11 @@ from wengert.errors import (
     TracedValueError,
     UnsupportedFunctionError,
 )
-from wengert.program import record
+from wengert.program import record, within
 from wengert.program.agreement import difference
 from wengert.program.callpath import Caller, Path, Route
 from wengert.program.capture import NotReplayable, capture
-from wengert.program.leaves import Same, UnsupportedValue, fill, key_of
+from wengert.program.leaves import Same, UnsupportedValue, fill, key_of, lowered, operands_of
 from wengert.program.program import as_floats
 from wengert.transforms.dense import JVP, VJP, Derivative, Operator
 from wengert.transforms.second import HVP, Linearize
@@ -100,6 +101,7 @@ class Compiled(Caller):
         self._methods: dict[int, Compiled] = {}
         self._recordings = self._refusals = 0
         self._eager: str | None = None  # why f runs as it is from now on
+        self._is_closed = False  # are there no new recordings in derivatives?
         self._warned = False
         functools.update_wrapper(self, f, updated=())
         alive.add(self)
@@ -162,12 +164,13 @@ class Compiled(Caller):
         """Forget all recordings."""
         with self._lock:
             self._tables, self._methods, self._route = {}, {}, None
+            self._is_closed = False
 
     # -- calls
 
     def _call(self, args, kwargs, failed):
         if running.get():
-            return rebound(self.f)(*args, **kwargs)
+            return self._in_derivative(args, kwargs)
         if self._eager:
             return self.f(*args, **kwargs)
         out = kwargs.pop("out", None) if isinstance(self.f, Derivative) else None
@@ -181,14 +184,59 @@ class Compiled(Caller):
             table, reading = self._read(others)
         except (UnsupportedValue, RecursionError):
             table = None
-        if table is None:
+        found = None
+        if table is not None:
+            found = self._run(table, (key, reading.key), reading, args, kwargs, leaves, failed)
+        if found is None:
             y = self.f(*args, **kwargs)
         else:
-            y = self._run(table, (key, reading.key), reading, args, kwargs, leaves, failed)
+            path, y = found
+            y = _restored(path.program, y)
+            self._take_route(path, table, reading, args, kwargs, leaves)
         if out is None:
             return y
         out[...] = y
         return out
+
+    def _in_derivative(self, args, kwargs):
+        """The call as one entry of the derivative around, where that asks for first derivatives alone."""
+        f = self.f
+        is_python = type(f) in (types.FunctionType, types.MethodType)
+        if is_python and not self._eager and within.takes_programs(running.get()):
+            found = self.follow(args, kwargs)
+            if found is None:
+                with outside():
+                    found = self._find(args, kwargs)
+            outputs = None if found is None else within.entered(*found)
+            if outputs is not None:
+                return _restored(found[0], outputs)
+        return rebound(f)(*args, **kwargs)
+
+    def _find(self, args, kwargs):
+        """A program for a call, its leaves as numbers and as they are, and its outputs; None: f is to run as it is."""
+        given, keywords = lowered(args), lowered(kwargs)
+        leaves: list = []
+        others: list = []
+        try:
+            key = key_of(given, leaves, others), key_of(keywords, leaves, others)
+            table, reading = self._read(others, True)
+        except (UnsupportedValue, RecursionError):
+            return None
+        found = table and self._run(table, (key, reading.key), reading, given, keywords, leaves, None)
+        if not found:
+            return None
+        path, outputs = found
+        operands = [operand for part in (args, kwargs, *reading.held) for operand in operands_of(part)]
+        if any(is_traced(operands[i]) for i in reading.frozen):  # f takes them as numbers: it has an error to raise
+            return None
+        if not reading.frozen:
+            self._take_route(path, table, reading, given, keywords, leaves)
+        return path.program, leaves, operands, outputs
+
+    def _take_route(self, path, table, reading, args, kwargs, leaves):
+        """Let the next call that is like this one take its path at once."""
+        captures, pinned = table.captures, [(i, leaves[i]) for i in reading.frozen]
+        self._route = Route.of(path, captures.around, args, kwargs, captures.live, captures.static, pinned)
 
     def _as_floats(self, args):
         """The arguments, differentiated ones as arrays and floats: no key is made of integers among them."""
@@ -208,27 +256,27 @@ class Compiled(Caller):
             return args
         return tuple(given)
 
-    def _read(self, others):
+    def _read(self, others, in_derivative=False):
         """The table for the functions and objects among the arguments, and what f reads now."""
         key = tuple(map(Same, others))
         table = known = self._tables.get(key)
-        reading = table.captures.read() if table else None
+        reading = table.captures.read(in_derivative) if table else None
         if reading is None:
-            if self._is_spent():
+            if self._is_spent(in_derivative):
                 return None, None
-            table = _Table(capture(self.f, others))
+            table = _Table(capture(self.f, others, in_derivative))
             with self._lock:
                 if self._tables.get(key) is known:
                     _put(self._tables, key, table, _TABLES)
                 else:  # another thread has looked meanwhile
                     table = self._tables.setdefault(key, table)
-            reading = table.captures.read()
+            reading = table.captures.read(in_derivative)
             if table.captures.effect:
                 self._give_up(table.captures.effect)
         return None if self._eager or reading is None else table, reading
 
     def _run(self, table, key, reading, args, kwargs, leaves, failed):
-        """The result of the first path whose guards hold, or of a new one."""
+        """The first path whose guards hold, or a new one, and the outputs; None where f is to run as it is."""
         n = len(leaves)
         leaves += reading.leaves
         while True:
@@ -245,15 +293,12 @@ class Compiled(Caller):
                 path.calls += 1
                 if path is not paths[0]:
                     self._prefer(table, full, path)
-                y = _restored(path.program, y)
                 number = path.calls + 1  # the recording was the first
                 if number >= path.due:
                     path.due = self._next_due(number)
-                    return self._checked(y, reading, args, kwargs, leaves)
-                pinned = [(i, leaves[i]) for i in frozen]
-                captures = table.captures
-                self._route = Route.of(path, captures.around, args, kwargs, captures.live, captures.static, pinned)
-                return y
+                    is_right = self._is_right(_restored(path.program, y), reading, args, kwargs, leaves)
+                    return (path, y) if is_right else None
+                return path, y
             with self._lock:
                 if table.frozen.get(key, _NONE) is not frozen or table.paths.get(full, ()) is not paths:
                     continue  # another thread has recorded meanwhile
@@ -267,17 +312,19 @@ class Compiled(Caller):
                         except ReplayMismatchError:
                             if not isinstance(self.f, Operator):
                                 raise
-                            return self.f(*args, **kwargs)  # a rule goes another way here, as where values are NaN
+                            return None  # a rule goes another way here, as where values are NaN
                         if reading.frozen is not frozen:
                             _put(table.frozen, key, reading.frozen, _KEYS)
                             full, paths = (key, *[np.asarray(leaves[i]).tobytes() for i in reading.frozen]), ()
-                        _put(table.paths, full, (Path(found, self._next_due(1)), *paths[: _PATHS - 1]), _KEYS)
-                        return y
-            return self.f(*args, **kwargs)
+                        path = Path(found, self._next_due(1))
+                        kept = paths if reading.in_derivative else paths[: _PATHS - 1]
+                        _put(table.paths, full, (path, *kept), _KEYS)
+                        return path, y
+            return None
 
     def _trace(self, reading, args, kwargs, leaves, n):
         """A new program; None where f is to run as it is, `_COMPLEX` if for this key always."""
-        if self._is_spent():
+        if self._is_spent(reading.in_derivative):
             return None
         self._recordings += 1
         known, errors = reading.frozen, []
@@ -306,10 +353,14 @@ class Compiled(Caller):
             choices.append(read.union(i for i in range(n) if is_number[i]))
         return [choice for i, choice in enumerate(choices) if choice and choice not in choices[:i]]
 
-    def _is_spent(self):
-        """Have there been so many recordings for so few replays that another does not pay?"""
-        if self._recordings < _CREDIT + self._replays // _WORTH:
+    def _is_spent(self, in_derivative):
+        """Have there been so many recordings for so few replays that another does not pay?
+
+        In derivatives that stays so, and no path is forgotten: a step that is run again must go the same way again.
+        """
+        if not (in_derivative and self._is_closed) and self._recordings < _CREDIT + self._replays // _WORTH:
             return False
+        self._is_closed |= in_derivative
         if not self._warned:
             self._warned = True
             self._warn(
@@ -321,9 +372,9 @@ class Compiled(Caller):
         return True
 
     def _first(self, program, leaves):
-        """The result of a program at the point at which it was recorded."""
+        """The outputs of a program at the point at which it was recorded."""
         try:
-            return _restored(program, program.run(leaves))
+            return program.run(leaves)
         except GuardError as error:
             raise ReplayMismatchError(
                 f"{self!r}: replayed at the point of its recording, {self._name} takes another branch: it does not "
@@ -353,20 +404,22 @@ class Compiled(Caller):
 
     # -- comparison with f
 
-    def _checked(self, y, reading, args, kwargs, leaves):
-        """The result, compared with that of f."""
+    def _is_right(self, y, reading, args, kwargs, leaves):
+        """Compare a result with that of f: False where f is to run as it is."""
         arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
         before = [leaf.copy() for leaf in arrays]
-        expected = self._plain(args, kwargs, leaves)
+        expected = self._plain(args, kwargs, reading, leaves)
         if any(map(difference, arrays, before)):
             self._give_up("it writes into an array that it was given; copy it first")
-            return expected
+            for leaf, old in zip(arrays, before):
+                leaf[...] = old
+            return False
         is_exact = self.exact and not isinstance(self.f, Operator)
         if difference(y, expected) <= (0 if is_exact else _ULPS):
-            return y
+            return True
         # Something has changed, or f amplifies rounding: a program recorded now differs from the old one, or not.
         with self._lock:
-            again = self._first(record.trace(self.f, args, kwargs, reading, self.exact), leaves)
+            again = self._anew(args, kwargs, reading, self.exact, leaves)
             if difference(again, y):
                 self._tables, self._route = {}, None
                 raise StaleProgramError(
@@ -376,18 +429,24 @@ class Compiled(Caller):
                     "an attribute; recheck=1 compares at each call. The recordings have been dropped, the next call is "
                     "right"
                 )
-            exact = again if is_exact else self._first(record.trace(self.f, args, kwargs, reading, True), leaves)
+            exact = again if is_exact else self._anew(args, kwargs, reading, True, leaves)
         if difference(exact, expected) > max(0 if is_exact else _ULPS, 1000 * difference(exact, y)):
             raise ReplayMismatchError(
                 f"{self!r}: {self._name}, run as it is, gives another value than a recording made at the same point. "
                 "Does it ask for the type of a value, or is it not a function of its arguments alone?"
             )
-        return y
+        return True
 
-    def _plain(self, args, kwargs, leaves):
-        """f itself; its numbers are NumPy's, as in a recording."""
-        args, kwargs = fill((args, kwargs), iter([_as_numpy(leaf) for leaf in leaves]))
-        return self.f(*args, **kwargs)
+    def _anew(self, args, kwargs, reading, exact, leaves):
+        """The result of a new recording."""
+        program = record.trace(self.f, args, kwargs, reading, exact)
+        return _restored(program, self._first(program, leaves))
+
+    def _plain(self, args, kwargs, reading, leaves):
+        """f itself, with numbers in the place of operands that it reads; its numbers are NumPy's, as in a recording."""
+        numbers = iter([_as_numpy(leaf) for leaf in leaves])
+        args, kwargs = fill((args, kwargs), numbers)
+        return (self.f if reading.is_plain else reading.bound(numbers))(*args, **kwargs)
 
 
 def _restored(program, y):

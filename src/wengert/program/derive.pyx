@@ -528,6 +528,14 @@ cdef int read_by(int op, int side) except -1:
     return reads[op][side]
 
 
+def depends(Listing code, list inputs):
+    """Which values depend on some inputs, by number."""
+    cdef Sweep sweep = Sweep(code, [])
+    cdef Py_ssize_t i
+    sweep.mark(inputs)
+    return [sweep.active[i] != 0 for i in range(sweep.size)]
+
+
 def pulled_back(Listing code, list seeds, list wrt, example, bint exact=False):
     """The list that gives the adjoints of some inputs.
 

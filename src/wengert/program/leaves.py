@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.containers import children_of
+from wengert.containers import children_of, rest_of
+from wengert.core.rebind import original
+from wengert.core.var import plain
 
 #: what one captured container may hold, so that it is looked through at each call
 SMALL = 64
@@ -97,7 +99,8 @@ def _key_of_other(value, leaves, others):
     if found is None:
         others.append(value)
         return Same(value)
-    return kind, *getattr(value, "__dict__", ()), *[key_of(item, leaves, others) for item in found[0]]
+    rest = contents_key(rest_of(value), others)
+    return kind, rest, *getattr(value, "__dict__", ()), *[key_of(item, leaves, others) for item in found[0]]
 
 
 _KEYS: dict[type, Callable] = {
@@ -148,18 +151,33 @@ def contents_key(value: Any, others: list) -> Any:
     return key, *[np.asarray(leaf).tobytes() for leaf in leaves]
 
 
+def lowered(value: Any) -> Any:
+    """The same value with numbers in the place of operands, containers copied; itself where it holds none."""
+    if type(value) not in _KEYS or type(value) in _CONTAINERS:
+        return mapped(value, plain)
+    return value
+
+
+def operands_of(value: Any) -> list:
+    """The leaves of a value in the order of `key_of`: operands where it holds some."""
+    found: list = []
+    mapped(value, lambda x: found.append(x) if _is_leaf(plain(x)) else None)
+    return found
+
+
 def fill(value: Any, operands: Iterator) -> Any:
     """The same value, containers copied, with its leaves, in the order of `key_of`, replaced by operands."""
 
-    def leaf(x):
-        is_leaf = type(x) in _SCALARS or (type(x) is np.ndarray and x.dtype.char in "dfDF" and x.dtype.isnative)
-        return next(operands) if is_leaf else x
+    return mapped(value, lambda x: next(operands) if _is_leaf(x) else x)
 
-    return mapped(value, leaf)
+
+def _is_leaf(x):
+    return type(x) in _SCALARS or (type(x) is np.ndarray and x.dtype.char in "dfDF" and x.dtype.isnative)
 
 
 def mapped(value: Any, change: Callable) -> Any:
     """The same value, containers copied, with all that is in them replaced by what a function gives for it."""
+    value = original(value)
     kind = type(value)
     if kind in (list, tuple):
         return kind([mapped(item, change) for item in value])

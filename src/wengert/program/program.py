@@ -20,7 +20,7 @@ from wengert.program import derive, passes
 from wengert.program.callpath import Arguments, Runner
 from wengert.program.evaluate import example_of
 from wengert.program.leaves import fill, key_of, mapped
-from wengert.program.listing import kind_of, operands, printed, stacked
+from wengert.program.listing import Listing, kind_of, operands, printed, stacked
 from wengert.program.opcodes import Op
 from wengert.program.vm import Machine
 from wengert.transforms.costs import is_forward
@@ -201,6 +201,11 @@ class Program(Runner):
         return self._machine
 
     @property
+    def exact(self) -> bool:
+        """Are its values those of the function to the last bit?"""
+        return self._exact
+
+    @property
     def shape(self) -> tuple:
         """Of the first output."""
         return kind_of(self._listing, self._listing.outputs[0])[1] if self._listing.outputs else ()
@@ -314,10 +319,17 @@ class Program(Runner):
 
     def _made(self, word, argnums):
         """A derivative, made once."""
-        key = word, argnums
+        return self.kept((word, argnums), lambda: getattr(self, f"_{word}")(argnums))
+
+    def kept(self, key: Any, make: Callable) -> Any:
+        """What belongs to the program, made once."""
         if key not in self._derived:
-            self._derived[key] = getattr(self, f"_{word}")(argnums)
+            self._derived[key] = make()
         return self._derived[key]
+
+    def with_list(self, listing: Listing) -> Program:
+        """A program that has another list, made of this one's."""
+        return self._like(self._name, listing, _ONE)
 
     def _differentiable(self, word):
         """The list in which all is differentiable, and its one output."""
@@ -326,9 +338,16 @@ class Program(Runner):
             dtype = kind_of(code, code.outputs[0])[0]
             if dtype.kind != "f":
                 raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return floats")
-            expanded = derive.expanded(code)
-            self._expanded = code if expanded is self._listing else self._passed(expanded)
+            self._expanded = self._expand(code)
         return self._expanded, self._expanded.outputs[0]
+
+    def differentiable(self) -> Listing:
+        """The list with all its outputs, in which all is differentiable."""
+        return self._expand(self._listing)
+
+    def _expand(self, code):
+        expanded = derive.expanded(code)
+        return code if expanded is self._listing else self._passed(expanded)
 
     def _one_array(self, word):
         """The list that gives the result as one array or number."""

@@ -75,7 +75,7 @@ def _is_alike(x, v):
 
 def _inner(bound):
     """The function under derivatives."""
-    while isinstance(bound, Operator):
+    while isinstance(bound, Operator) and bound.is_derivative:
         bound = bound.f
     return bound
 
@@ -89,7 +89,7 @@ def _derivation(f):
     make = _PROGRAMS.get(type(f))
     if make is None or (type(f) in (JVP, HVP) and f.argnums):
         return None
-    if not isinstance(f.f, Operator):
+    if not isinstance(f.f, Operator) or not f.f.is_derivative:
         return lambda program: make(program, f.argnums)
     below = _derivation(f.f)
     if below is None or type(f.f) in (JVP, HVP):

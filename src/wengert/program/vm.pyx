@@ -285,6 +285,11 @@ cdef class Machine:
 
     # ------------------------------------------------------------------------------------------ workspaces
 
+    @property
+    def bytes(self):
+        """Of the arrays in a workspace."""
+        return self.memory
+
     cdef Workspace new_space(self):
         cdef Workspace w = Workspace.__new__(Workspace)
         cdef Root root

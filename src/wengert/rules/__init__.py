@@ -2,8 +2,8 @@
 
 Importing this package declares the rows.
 Each module is a chapter: functions that act element by element, special functions, reductions, functions that only
-move elements, products, linear algebra (equations, factors, spectra, norms), tables, polynomials, those whose
-derivative is zero or does not exist, and what holds for complex operands.
+move elements, products, linear algebra (equations, factors, spectra, norms), Fourier transforms, tables, polynomials,
+methods of ufuncs, those whose derivative is zero or does not exist, and what holds for complex operands.
 A row is mathematics and nothing else, so nothing here knows of tapes, levels or programs.
 """
 
@@ -14,6 +14,7 @@ from wengert.rules import (  # noqa: F401
     distributions,
     elementwise,
     factors,
+    fft,
     integrals,
     linalg,
     norms,
@@ -28,6 +29,7 @@ from wengert.rules import (  # noqa: F401
     spectra,
     tables,
     transcendental,
+    ufuncs,
     waves,
     zeta,
 )

@@ -11,6 +11,8 @@ import math
 
 import numpy as np
 
+from wengert.registry import sums_by_place
+
 
 def leading(ybar, y) -> int:
     """Number of extra leading axes of the cotangent (or tangent) `ybar` of `y`."""
@@ -60,6 +62,16 @@ def is_kept(keepdims) -> bool:
     return keepdims is not np._NoValue and bool(keepdims)
 
 
+def given(option) -> bool:
+    """Whether an option was given; NumPy's "no value" marker and None are none."""
+    return option is not np._NoValue and option is not None
+
+
+def taken(z, where, other=0):
+    """`z` where a reduction takes its elements, else another number; True and no value take all."""
+    return np.where(where, z, other) if given(where) and where is not True else z
+
+
 def restore(z, x, axis=None, keepdims=False):
     """`z` with the axes that a reduction of `x` removed, as axes of length 1."""
     if is_kept(keepdims) or np.ndim(x) == 0:
@@ -92,7 +104,7 @@ def gathered(z, places, n):
     lead = front(z, places)
     k = math.prod(lead)
     place = np.arange(k)[:, None] * n + np.ravel(places)
-    total = np.bincount(np.ravel(place), np.ravel(z), k * n)
+    total = sums_by_place(np.ravel(place), np.ravel(z), k * n)
     return np.reshape(total.astype(z.dtype, copy=False), (*lead, n))
 
 

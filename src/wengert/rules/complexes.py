@@ -3,7 +3,8 @@
 A rule for real operands holds where the function is analytic in each operand and the rule uses no order, sign or
 size of numbers, and is accurate off the real axis.
 Where the function is not analytic its tangents are linear over the real numbers: the function of the tangent for
-parts and conjugates, and for sizes and angles what the chain rule gives.
+parts and conjugates, and for sizes and angles what the chain rule gives; their adjoints, in the pairing
+Re(sum(conj(a) b)), stand beside them.
 On a branch cut a derivative belongs to the side that the value is on, which the sign of a zero tells.
 """
 
@@ -17,8 +18,8 @@ from wengert.rules import polynomials, shaping  # noqa: F401  (declares rows tha
 from wengert.rules.broadcasting import aligned
 from wengert.rules.composed import as_array
 from wengert.rules.elementwise import power_wrt_base, power_wrt_exponent
-from wengert.rules.linalg import as_scalars
-from wengert.rules.products import push_vdot, push_vecdot, transposed
+from wengert.rules.linalg import as_scalars, solution
+from wengert.rules.products import push_vdot, push_vecdot, transposed, vdot_wrt, vecdot_wrt
 from wengert.rules.reductions import products_of_others
 
 # ---- rules that hold as they are
@@ -29,7 +30,7 @@ analytic(np.sin, np.cos, np.sinh, np.cosh)
 analytic(np.sum, np.mean, np.prod, np.cumsum, np.cumprod, np.diff, np.trace, np.linalg.trace)
 analytic(np.matmul, np.dot, np.inner, np.outer, np.linalg.outer, np.tensordot, np.einsum, np.kron)
 analytic(np.concatenate, np.stack, np.append, np.insert, np.compress, np.extract, np.pad)
-analytic(np.linalg.matrix_power, np.linalg.multi_dot, np.linalg.solve, np.linalg.inv)
+analytic(np.linalg.matrix_power, np.linalg.multi_dot, np.linalg.solve, solution, np.linalg.inv)
 analytic(np.linalg.tensorsolve, np.linalg.tensorinv)
 analytic(np.block, np.copyto, np.fill_diagonal, np.meshgrid, np.broadcast_arrays, np.select, np.polyval)
 analytic(np.atleast_1d, np.atleast_2d, np.atleast_3d)
@@ -45,9 +46,16 @@ if np.linalg.matmul is not np.matmul:
 # ---- analytic functions, whose partials need care off the real axis
 
 
-def of_partial(partial):
-    """Tangents of a function of one operand, from its derivative."""
-    return lambda t, y, x: strong(t, partial(y, x))
+def on_complex_by_partials(fun, *partials):
+    """Declare the partials of an analytic function, one an operand."""
+
+    def push(i, partial):
+        return lambda t, y, *args: strong(aligned(t, args[i], np.ndim(y)), partial(y, *args))
+
+    def pull(partial):
+        return lambda ybar, y, *args: strong(ybar, np.conj(partial(y, *args)))
+
+    on_complex(fun, *[push(i, partial) for i, partial in enumerate(partials)], vjp=tuple(map(pull, partials)))
 
 
 def inverse_square(z):
@@ -72,31 +80,27 @@ def turned(z):
     return w
 
 
-on_complex(np.tan, of_partial(lambda y, x: inverse_square(np.cos(x))))
-on_complex(np.tanh, of_partial(lambda y, x: inverse_square(np.cosh(x))))
-on_complex(np.arcsin, of_partial(lambda y, x: arcsin_slope(x)))
-on_complex(np.arccos, of_partial(lambda y, x: -arcsin_slope(x)))
-on_complex(np.arctan, of_partial(lambda y, x: 1 / ((x - 1j) * (x + 1j))))
-on_complex(np.arcsinh, of_partial(lambda y, x: arcsin_slope(turned(x))))
-on_complex(np.arccosh, of_partial(lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(less_one(-x)))))
-on_complex(np.arctanh, of_partial(lambda y, x: 1 / (less_one(x) * less_one(-x))))
+on_complex_by_partials(np.tan, lambda y, x: inverse_square(np.cos(x)))
+on_complex_by_partials(np.tanh, lambda y, x: inverse_square(np.cosh(x)))
+on_complex_by_partials(np.arcsin, lambda y, x: arcsin_slope(x))
+on_complex_by_partials(np.arccos, lambda y, x: -arcsin_slope(x))
+on_complex_by_partials(np.arctan, lambda y, x: 1 / ((x - 1j) * (x + 1j)))
+on_complex_by_partials(np.arcsinh, lambda y, x: arcsin_slope(turned(x)))
+on_complex_by_partials(np.arccosh, lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(less_one(-x))))
+on_complex_by_partials(np.arctanh, lambda y, x: 1 / (less_one(x) * less_one(-x)))
 
 
 def as_complex(y, *operands):
     """Operands of the type of the result: a real negative base has a complex logarithm."""
-    return [np.asarray(x, dtype=y.dtype) for x in operands]
+    return [as_array(x).astype(y.dtype) for x in operands]
 
 
-def push_base(t, y, a, b):
-    return strong(aligned(t, a, np.ndim(y)), power_wrt_base(y, *as_complex(y, a, b)))
-
-
-def push_exponent(t, y, a, b):
-    return strong(aligned(t, b, np.ndim(y)), power_wrt_exponent(y, *as_complex(y, a, b)))
-
-
-on_complex(np.power, push_base, push_exponent)
-on_complex(np.float_power, push_base, push_exponent)
+for fun in (np.power, np.float_power):
+    on_complex_by_partials(
+        fun,
+        lambda y, a, b: power_wrt_base(y, *as_complex(y, a, b)),
+        lambda y, a, b: power_wrt_exponent(y, *as_complex(y, a, b)),
+    )
 
 
 def det_slope(y, a):
@@ -110,22 +114,40 @@ def det_slope(y, a):
     return np.where(is_finite, slope, np.nan)
 
 
-on_complex(np.linalg.det, lambda t, y, a: np.sum(strong(t, det_slope(y, a)), axis=(-2, -1)))
+on_complex(
+    np.linalg.det,
+    lambda t, y, a: np.sum(strong(t, det_slope(y, a)), axis=(-2, -1)),
+    vjp=(lambda ybar, y, a: strong(as_scalars(ybar), np.conj(det_slope(y, a))),),
+)
 
 # ---- functions that are linear over the real numbers only
 
-on_complex(np.conjugate, lambda t, y, x: np.conj(t))
-on_complex(np.absolute, lambda t, y, x: strong(t, np.where(y == 0, 0, np.conj(x / y))).real)
+def direction(y, x):
+    """The number of size 1 with the angle of x, whose size is y; 0 at the origin."""
+    return np.where(y == 0, 0, x / y)
+
+
+on_complex(np.conjugate, lambda t, y, x: np.conj(t), vjp=(lambda ybar, y, x: np.conj(ybar),))
+on_complex(
+    np.absolute,
+    lambda t, y, x: strong(t, np.conj(direction(y, x))).real,
+    vjp=(lambda ybar, y, x: strong(ybar, direction(y, x)),),
+)
 on_complex(
     np.vdot,
     lambda t, y, a, b: push_vdot(np.conj(t), a, b),
     lambda t, y, a, b: push_vdot(t, b, np.conj(a)),
+    vjp=(lambda ybar, y, a, b: vdot_wrt(np.conj(ybar), a, b), lambda ybar, y, a, b: vdot_wrt(ybar, b, a)),
 )
 for fun in {np.vecdot, np.linalg.vecdot}:
     on_complex(
         fun,
         lambda t, y, x1, x2, *, axis=-1: push_vecdot(np.conj(t), y, x1, x2, axis),
         lambda t, y, x1, x2, *, axis=-1: push_vecdot(t, y, x2, np.conj(x1), axis),
+        vjp=(
+            lambda ybar, y, x1, x2, *, axis=-1: vecdot_wrt(np.conj(ybar), y, x1, x2, axis),
+            lambda ybar, y, x1, x2, *, axis=-1: vecdot_wrt(ybar, y, x2, x1, axis),
+        ),
     )
 
 

@@ -4,10 +4,8 @@ import functools
 
 import numpy as np
 
-from wengert import registry
-from wengert.errors import UnsupportedFunctionError
-from wengert.registry import composed, constant, structural
-from wengert.rules.broadcasting import aligned, elements, from_end, front, gathered, is_kept, numbers
+from wengert.registry import composed, constant
+from wengert.rules.broadcasting import elements
 
 
 def _block(arrays):
@@ -57,6 +55,8 @@ def store(a, places, values):
 
 def _put(a, ind, v, mode="raise"):
     n, places = np.size(a), np.ravel(ind)
+    if places.dtype.kind not in "biu":
+        raise TypeError("numpy.put takes integers for places")
     if mode == "raise":
         places = elements(np.arange(n), places)
     else:
@@ -295,98 +295,3 @@ def _frexp(x):
 
 
 composed(np.frexp, _frexp)
-
-# ------------------------------------------------------------------------------------------ ufunc.at
-
-
-@offered
-def scatter_add(a, indices, b):
-    """A copy of `a` to which `b` was added at `indices`, repeated ones included."""
-    y = np.array(a)
-    np.add.at(y, indices, b)
-    return y
-
-
-def places_of(indices, y):
-    """Number of each element that is picked, in the flattened array."""
-    return numbers(y)[indices] - 1
-
-
-def picked(ybar, y, a, indices, b):
-    """What was added at each place."""
-    return np.take(np.reshape(ybar, (*front(ybar, y), np.size(y))), places_of(indices, y), axis=-1)
-
-
-def push_added(t, y, a, indices, b):
-    places = places_of(indices, y)
-    spread = np.broadcast_to(aligned(t, b, np.ndim(places)), front(t, b) + np.shape(places))
-    return np.reshape(gathered(spread, places, np.size(y)), front(t, b) + np.shape(y))
-
-
-structural(
-    scatter_add,
-    lambda ybar, y, a, indices, b: ybar,
-    None,
-    picked,
-    jvp=(lambda t, y, a, indices, b: t, None, push_added),
-    stacked=True,
-    curvature="none",
-)
-
-
-def _add_at(a, indices, b):
-    a[...] = scatter_add(a, indices, b)
-
-
-def _subtract_at(a, indices, b):
-    a[...] = scatter_add(a, indices, np.negative(b))
-
-
-for ufunc, body in ((np.add, _add_at), (np.subtract, _subtract_at)):
-    registry.ufunc_methods[(ufunc, "at")] = body
-    composed(body, body)
-
-
-# ------------------------------------------------------------------------------------------ other methods of ufuncs
-
-
-def running(ufunc):
-    """``ufunc.accumulate``, in its order."""
-
-    def accumulate(a, axis=0):
-        a = as_array(a)
-        y = np.empty_like(a)
-        found, lines = np.moveaxis(y, axis, 0), np.moveaxis(a, axis, 0)
-        found[:1] = lines[:1]
-        for i in range(1, len(lines)):
-            found[i] = ufunc(found[i - 1], lines[i])
-        return y
-
-    return accumulate
-
-
-def folded(ufunc):
-    """``ufunc.reduce`` along one axis, in its order."""
-
-    def reduce(a, axis=0, keepdims=False):
-        a = as_array(a)
-        axes = from_end(axis, np.ndim(a))
-        if len(axes) != 1 or np.shape(a)[axes[0]] == 0:
-            raise UnsupportedFunctionError(
-                f"numpy.{ufunc.__name__}.reduce has a rule along one axis that is not empty: reduce one at a time"
-            )
-        y = functools.reduce(ufunc, np.moveaxis(a, axes[0], 0))
-        return np.expand_dims(y, axes) if is_kept(keepdims) else y
-
-    return reduce
-
-
-for ufunc in (np.subtract, np.divide, np.logaddexp, np.logaddexp2, np.hypot):
-    body = registry.ufunc_methods[(ufunc, "reduce")] = folded(ufunc)
-    composed(body, body)
-for ufunc in (
-    *(np.subtract, np.divide, np.logaddexp, np.logaddexp2, np.hypot),
-    *(np.maximum, np.minimum, np.fmax, np.fmin),
-):
-    body = registry.ufunc_methods[(ufunc, "accumulate")] = running(ufunc)
-    composed(body, body)

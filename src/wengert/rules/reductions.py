@@ -10,7 +10,18 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.registry import linear, strong, structural, ufunc_methods
-from wengert.rules.broadcasting import from_end, front, leading, length, restore, summed
+from wengert.rules.broadcasting import (
+    aligned,
+    from_end,
+    front,
+    given,
+    leading,
+    length,
+    restore,
+    summed,
+    taken,
+    unbroadcast,
+)
 
 # ufunc.reduce reduces axis 0 where the function, without an axis, reduces them all: the engine fills it in
 ufunc_methods.update(
@@ -31,45 +42,55 @@ ufunc_methods.update(
 # ---- sums and means
 
 
-def sum_transpose(ybar, a, axis=None, dtype=None, out=None, keepdims=False):
-    return restore(ybar, a, axis, keepdims)
+def sum_transpose(ybar, a, axis=None, dtype=None, out=None, keepdims=False, initial=0, where=True):
+    return taken(restore(ybar, a, axis, keepdims), where)
 
 
-def mean_transpose(ybar, a, axis=None, dtype=None, out=None, keepdims=False):
-    return restore(ybar, a, axis, keepdims) / length(a, axis)
+def push_sum(t, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=0, where=True):
+    return summed(taken(t, where), a, axis, keepdims)
 
 
-def push_sum(t, y, a, axis=None, dtype=None, out=None, keepdims=False):
-    return summed(t, a, axis, keepdims)
+def count_of(a, axis, where=True):
+    """How many elements a mean is taken of: a number, or that of each mean, with the axes kept."""
+    if where is True or not given(where):
+        return length(a, axis)
+    return np.sum(np.broadcast_to(where, np.shape(a)), axis=axis, keepdims=True, dtype=a.dtype)
 
 
-def push_mean(t, y, a, axis=None, dtype=None, out=None, keepdims=False):
-    return summed(t, a, axis, keepdims) / length(a, axis)
+def mean_transpose(ybar, a, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
+    return taken(restore(ybar, a, axis, keepdims) / count_of(a, axis, where), where)
+
+
+def push_mean(t, y, a, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
+    return summed(taken(t / count_of(a, axis, where), where), a, axis, keepdims)
 
 
 linear(np.sum, sum_transpose, jvp=push_sum, stacked=True)
 linear(np.mean, mean_transpose, jvp=push_mean, stacked=True)
 
 
-def nansum_wrt_array(ybar, y, a, axis=None, dtype=None, out=None, keepdims=False):
-    return np.where(np.isnan(a), 0, restore(ybar, a, axis, keepdims))
+def is_number(a, where):
+    """Where there is a number that is taken."""
+    return taken(~np.isnan(a), where, False)
 
 
-def push_nansum(t, y, a, axis=None, dtype=None, out=None, keepdims=False):
-    return summed(np.where(np.isnan(a), 0, t), a, axis, keepdims)
+def nansum_wrt_array(ybar, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=0, where=True):
+    return np.where(is_number(a, where), restore(ybar, a, axis, keepdims), 0)
 
 
-def count_of_numbers(y, a, axis):
-    return np.sum(~np.isnan(a), axis=axis, keepdims=True, dtype=y.dtype)
+def push_nansum(t, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=0, where=True):
+    return summed(np.where(is_number(a, where), t, 0), a, axis, keepdims)
 
 
-def nanmean_wrt_array(ybar, y, a, axis=None, dtype=None, out=None, keepdims=False):
+def nanmean_wrt_array(ybar, y, a, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
     """1 / (number of numbers) where there is one."""
-    return np.where(np.isnan(a), 0, restore(ybar, a, axis, keepdims) / count_of_numbers(y, a, axis))
+    mask = is_number(a, where)
+    return np.where(mask, restore(ybar, a, axis, keepdims) / count_of(a, axis, mask), 0)
 
 
-def push_nanmean(t, y, a, axis=None, dtype=None, out=None, keepdims=False):
-    return summed(np.where(np.isnan(a), 0, t / count_of_numbers(y, a, axis)), a, axis, keepdims)
+def push_nanmean(t, y, a, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
+    mask = is_number(a, where)
+    return summed(np.where(mask, t / count_of(a, axis, mask), 0), a, axis, keepdims)
 
 
 structural(np.nansum, nansum_wrt_array, jvp=(push_nansum,), stacked=True, curvature="none")
@@ -101,17 +122,18 @@ def reduced_last(a, axis):
     return np.reshape(moved, (*kept, length(a, axis))), undo
 
 
-def prod_slope(a, axis):
-    flat, undo = reduced_last(a, axis)
-    return undo(products_of_others(flat))
+def prod_slope(a, axis, initial, where):
+    flat, undo = reduced_last(taken(a, where, 1), axis)
+    slope = taken(undo(products_of_others(flat)), where)
+    return slope * initial if given(initial) else slope
 
 
-def prod_wrt_array(ybar, y, a, axis=None, dtype=None, out=None, keepdims=False):
-    return strong(restore(ybar, a, axis, keepdims), prod_slope(a, axis))
+def prod_wrt_array(ybar, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=1, where=True):
+    return strong(restore(ybar, a, axis, keepdims), prod_slope(a, axis, initial, where))
 
 
-def push_prod(t, y, a, axis=None, dtype=None, out=None, keepdims=False):
-    return summed(strong(t, prod_slope(a, axis)), a, axis, keepdims)
+def push_prod(t, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=1, where=True):
+    return summed(strong(t, prod_slope(a, axis, initial, where)), a, axis, keepdims)
 
 
 structural(np.prod, prod_wrt_array, jvp=(push_prod,), stacked=True)
@@ -119,20 +141,22 @@ structural(np.prod, prod_wrt_array, jvp=(push_prod,), stacked=True)
 # ---- extremes: what ties, shares
 
 
-def extreme_share(a, extreme, axis):
-    """1/k for each of the k elements that equal the extreme; NaN where the extreme is NaN."""
-    is_extreme = np.equal(a, extreme)
+def extreme_share(a, extreme, axis, initial=None, where=True):
+    """1/k for each of the k elements that equal the extreme, `initial` counted; NaN where the extreme is NaN."""
+    is_extreme = taken(np.equal(a, extreme), where, False)
     count = np.sum(is_extreme, axis=axis, keepdims=True, dtype=extreme.dtype)
+    if given(initial):
+        count = count + np.equal(extreme, initial)
     return np.where(np.isnan(extreme), extreme, is_extreme / count)
 
 
-def extreme_wrt_array(ybar, y, a, axis=None, out=None, keepdims=False):
-    share = extreme_share(a, restore(y, a, axis, keepdims), axis)
+def extreme_wrt_array(ybar, y, a, axis=None, out=None, keepdims=False, initial=None, where=True):
+    share = extreme_share(a, restore(y, a, axis, keepdims), axis, initial, where)
     return strong(restore(ybar, a, axis, keepdims), share)
 
 
-def push_extreme(t, y, a, axis=None, out=None, keepdims=False):
-    share = extreme_share(a, restore(y, a, axis, keepdims), axis)
+def push_extreme(t, y, a, axis=None, out=None, keepdims=False, initial=None, where=True):
+    share = extreme_share(a, restore(y, a, axis, keepdims), axis, initial, where)
     return summed(strong(t, share), a, axis, keepdims)
 
 
@@ -158,39 +182,45 @@ structural(np.ptp, ptp_wrt_array, jvp=(push_ptp,), stacked=True, curvature="none
 # ---- moments
 
 
-def deviations(a, axis, ddof, correction):
+def deviations(a, axis, ddof, correction, where):
     """Deviations from the mean, and what the sum of their squares is divided by."""
     ddof = ddof if correction is np._NoValue else correction
-    return a - np.mean(a, axis=axis, keepdims=True), max(length(a, axis) - ddof, 0)
+    mean = np.mean(a, axis=axis, keepdims=True, **({} if where is True else {"where": where}))
+    count = count_of(a, axis, where) - ddof
+    return taken(a - mean, where), np.maximum(count, 0) if np.ndim(count) else max(count, 0)
 
 
 def var_wrt_array(
-    ybar, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=np._NoValue
+    ybar, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=np._NoValue
 ):
-    deviation, count = deviations(a, axis, ddof, correction)
+    deviation, count = deviations(a, axis, ddof, correction, where)
     return strong(2 * restore(ybar, a, axis, keepdims), np.divide(deviation, count))
 
 
-def push_var(t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=np._NoValue):
-    deviation, count = deviations(a, axis, ddof, correction)
+def push_var(
+    t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=np._NoValue
+):
+    deviation, count = deviations(a, axis, ddof, correction, where)
     return 2 * summed(strong(t, np.divide(deviation, count)), a, axis, keepdims)
 
 
 def std_wrt_array(
-    ybar, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=np._NoValue
+    ybar, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=np._NoValue
 ):
-    slope = std_slope(restore(y, a, axis, keepdims), a, axis, ddof, correction)
+    slope = std_slope(restore(y, a, axis, keepdims), a, axis, ddof, correction, where)
     return strong(restore(ybar, a, axis, keepdims), slope)
 
 
-def push_std(t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=np._NoValue):
-    slope = std_slope(restore(y, a, axis, keepdims), a, axis, ddof, correction)
+def push_std(
+    t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=np._NoValue
+):
+    slope = std_slope(restore(y, a, axis, keepdims), a, axis, ddof, correction, where)
     return summed(strong(t, slope), a, axis, keepdims)
 
 
-def std_slope(spread, a, axis, ddof, correction):
+def std_slope(spread, a, axis, ddof, correction, where):
     """Deviation over (count y); like a norm it has a kink where all deviations are 0, and 0 there."""
-    deviation, count = deviations(a, axis, ddof, correction)
+    deviation, count = deviations(a, axis, ddof, correction, where)
     return np.where(spread == 0, 0, np.divide(deviation / spread, count))
 
 
@@ -340,7 +370,7 @@ def with_initial(t, x, axis, include_initial):
     if not include_initial:
         return t
     _, axis = flat_if_none(x, axis)
-    return np.concatenate([np.zeros(one_slice(t, axis), dtype=t.dtype), t], axis=axis)
+    return np.concatenate([np.zeros(with_length(t, 1, axis), dtype=t.dtype), t], axis=axis)
 
 
 def push_cumulative_sum(t, y, x, axis=None, dtype=None, out=None, include_initial=False):
@@ -358,24 +388,55 @@ if hasattr(np, "cumulative_sum"):  # NumPy 2.1
     )
 
 
-def diff_transpose(ybar, a, n=1, axis=-1):
-    """n times the negative difference, with a zero put at both ends."""
-    (axis,) = from_end(axis, np.ndim(a))
-    for _ in range(n):
-        edge = np.zeros(one_slice(ybar, axis), dtype=ybar.dtype)
-        ybar = -np.diff(np.concatenate([edge, ybar, edge], axis=axis), axis=axis)
-    return ybar
-
-
-def one_slice(z, axis):
-    """Shape of `z` with length 1 along `axis`."""
+def with_length(z, n, axis):
+    """Shape of `z` with length `n` along `axis`."""
     shape = list(np.shape(z))
-    shape[axis] = 1
+    shape[axis] = n
     return tuple(shape)
 
 
-def push_diff(t, y, a, n=1, axis=-1):
-    return np.diff(t, n, *from_end(axis, np.ndim(a))) if n else t
+def diff_places(a, axis, prepend, append):
+    """For what is put before an array, for the array, and for what is put behind: where it begins, and the rest."""
+    before, middle, behind = (
+        0 if x is np._NoValue else np.shape(x)[axis] if np.ndim(x) else 1 for x in (prepend, a, append)
+    )
+    return (0, middle + behind), (before, behind), (before + middle, 0)
 
 
-linear(np.diff, diff_transpose, jvp=push_diff, stacked=True)
+def diff_rules(which):
+    """Pullback and tangent of differences of three parts joined, in one of them: 0 before, 1 the array, 2 behind."""
+
+    def pull(ybar, y, a, n=1, axis=-1, prepend=np._NoValue, append=np._NoValue):
+        """n times the negative difference, with a zero put at both ends."""
+        (axis,) = from_end(axis, np.ndim(a))
+        begin, rest = diff_places(a, axis, prepend, append)[which]
+        for _ in range(n):
+            edge = np.zeros(with_length(ybar, 1, axis), dtype=ybar.dtype)
+            ybar = -np.diff(np.concatenate([edge, ybar, edge], axis=axis), axis=axis)
+        if begin or rest:
+            ybar = np.take(ybar, np.arange(begin, np.shape(ybar)[axis] - rest), axis=axis)
+        return unbroadcast(ybar, (prepend, a, append)[which], leading(ybar, y))
+
+    def push(t, y, a, n=1, axis=-1, prepend=np._NoValue, append=np._NoValue):
+        (axis,) = from_end(axis, np.ndim(a))
+        begin, rest = diff_places(a, axis, prepend, append)[which]
+        if which != 1:  # a number is one slice
+            x = (prepend, a, append)[which]
+            shape = front(t, x) + (np.shape(x) or with_length(a, 1, axis))
+            t = np.broadcast_to(aligned(t, x, np.ndim(a)), shape)
+        if begin or rest:
+            zeros = [np.zeros(with_length(t, m, axis), dtype=t.dtype) for m in (begin, rest)]
+            t = np.concatenate([zeros[0], t, zeros[1]], axis=axis)
+        return np.diff(t, n, axis) if n else t
+
+    return pull, push
+
+
+(pull_before, push_before), (pull_diff, push_diff), (pull_behind, push_behind) = map(diff_rules, range(3))
+structural(
+    np.diff,
+    *(pull_diff, None, None, pull_before, pull_behind),
+    jvp=(push_diff, None, None, push_before, push_behind),
+    stacked=True,
+    curvature="none",
+)

@@ -11,7 +11,7 @@ from math import log, pi, sqrt
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import constant, elementwise
+from wengert.registry import constant, elementwise, strong
 
 ANY = (-3.0, 3.0)
 POSITIVE = (0.1, 4.0)
@@ -311,17 +311,25 @@ def root_slope(u):
     return np.where(small, series(inner, _ROOT), (outer / (1 + outer) - np.log1p(outer)) / (outer * outer))
 
 
+def box_by_power(y, log, a):
+    """Derivative of (exp(a log) - 1) / a in `a`, in which log may be infinite."""
+    small, inner, _ = near(a * log, 1.0)
+    low, far, divisor = np.where(small, log, 0.0), np.where(small, 0.0, log), np.where(small, 1.0, a)
+    beyond = (strong(np.exp(divisor * far), far) - np.where(small, 0.0, y)) / divisor
+    return np.where(small, low * low * series(inner, _EXPREL), beyond)
+
+
 elementwise("scipy.special.exprel", lambda y, x: exprel_slope(x), domain=(ANY,))
 elementwise(
     "scipy.special.boxcox",
     lambda y, x, a: np.power(x, a - 1),
-    lambda y, x, a: np.log(x) ** 2 * exprel_slope(a * np.log(x)),
+    lambda y, x, a: box_by_power(y, np.log(x), a),
     domain=(POSITIVE, ANY),
 )
 elementwise(
     "scipy.special.boxcox1p",
     lambda y, x, a: np.exp((a - 1) * np.log1p(x)),
-    lambda y, x, a: np.log1p(x) ** 2 * exprel_slope(a * np.log1p(x)),
+    lambda y, x, a: box_by_power(y, np.log1p(x), a),
     domain=(POSITIVE, ANY),
 )
 elementwise(

@@ -1,7 +1,7 @@
 """Derivatives in complex arguments: two tangents for each element, along 1 and along i.
 
-A function is analytic where the second is i times the first (Cauchy and Riemann); of a real function they are the
-parts of its gradient.
+A function is analytic where the second is i times the first (Cauchy and Riemann).
+In reverse it is two cotangents for each element, and their Jacobian has the conjugates of the rows.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import math
 
 import numpy as np
 
-from wengert.core.pullback import carried, columns
-from wengert.transforms.products import Recording, push, size_of_inputs
+from wengert.core.dispatch import holds_complex
+from wengert.core.pullback import carried, columns, pull_back
+from wengert.core.var import plain
+from wengert.transforms.products import Recording, push, shape_of, size_of_inputs
 
 #: most elements whose tangents are carried at once
 WIDEST_COMPLEX = 32
@@ -81,29 +83,33 @@ def check_analytic(name: str, along, across) -> None:
 def slopes_of(run: Recording) -> list:
     """The complex Jacobian of each output of an analytic function, as a matrix."""
     for along, across in run.matrices:
-        check_analytic(run.name, along, across)
+        check_analytic(run.name, plain(along), plain(across))
     return [along for along, _ in run.matrices]
 
 
-def gradient_of(run: Recording) -> list:
-    """The g of each real output with df = Re(sum(conj(g) dx)), as a row."""
-    found = []
-    for along, across in run.matrices:
-        if along.dtype.kind == "c":
-            raise TypeError(
-                f"{run.name}: the function returned a complex number, which has no gradient: pass holomorphic=True "
-                "for the derivative of an analytic function, or take its real part or its size"
-            )
-        found.append(along + 1j * across)
-    return found
+def both_rows(run: Recording, first: int, last: int, consume: bool) -> tuple[list, list]:
+    """Cotangents of the inputs by elements `first` to `last` of the outputs: along 1, and along i where complex."""
+    k = last - first
+    along = pull_back(run.tape, run.inputs, run.outputs, (first, last), k, True, False)
+    seeds, offset = [], 0
+    for y in run.outputs:
+        size = math.prod(shape_of(y))
+        rows = 1j * np.eye(k, size, first - offset)
+        seeds.append(np.reshape(rows, (k, *shape_of(y))) if holds_complex(y) else None)
+        offset += size
+    return along, pull_back(run.tape, run.inputs, run.outputs, seeds, k, True, consume)
 
 
-def parted(run: Recording, matrix) -> list:
-    """A row over all inputs, in the shapes and types of the inputs."""
-    leaves, first = [], 0
+def complex_rows(run: Recording, first: int, last: int, consume: bool) -> list:
+    """Rows of the Jacobian of complex outputs in real inputs, an array for each input."""
+    return [real + 1j * imag for real, imag in zip(*both_rows(run, first, last, consume))]
+
+
+def slopes_by_rows(run: Recording, first: int, last: int, consume: bool) -> list:
+    """Rows of the complex Jacobian of an analytic function, an array for each input."""
     for x in run.inputs:
-        last = first + math.prod(x.shape)
-        part = np.reshape(matrix[..., first:last], x.shape)
-        leaves.append((part if x.dtype.kind == "c" else part.real)[()])
-        first = last
-    return leaves
+        check_complex_leaf(run.name, x)
+    along, across = both_rows(run, first, last, consume)
+    flat = [np.concatenate([np.reshape(plain(x), (last - first, -1)) for x in side], axis=1) for side in (along, across)]
+    check_analytic(run.name, *flat)
+    return [np.conj(x) for x in along]

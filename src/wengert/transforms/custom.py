@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from wengert import registry
 from wengert.containers import plain_copy
 from wengert.core import dispatch, nested, var
+from wengert.transforms.fallback import Slope
+from wengert.transforms.structure import Structure
 
 
-def primitive(f: Callable, jvp: Callable | None, vjp: Callable | None) -> Callable:
+def primitive(f: Callable, jvp: Callable | str | None, vjp: Callable | None, sparsity: Any = None) -> Callable:
     """`f` as an opaque function with the given rules, of which one is enough."""
     if vjp is None and jvp is None:
-        raise TypeError(f"primitive({getattr(f, '__name__', f)}): give its rule as vjp= or jvp=")
+        raise TypeError(
+            f"primitive({getattr(f, '__name__', f)}): give its rule as vjp= or jvp=, or jvp='fd' for differences"
+        )
+    structure = Structure(registry.dotted_name(f), sparsity)
+    is_opaque = sparsity is not None or isinstance(jvp, str)
+    if isinstance(jvp, str):
+        jvp = _by_differences(f, jvp)
     pushes = {0: _by_direction(f, jvp)} if jvp is not None else {}
-    pullback = _joint(f, vjp if vjp is not None else _transpose_of(f, jvp))
+    pullback = _joint(f, vjp if vjp is not None else _transpose_of(f, jvp, structure, is_opaque))
     row = registry.Primitive(f, "custom", vjps={0: pullback}, jvps=pushes, sequence=True)
 
     @functools.wraps(f)
@@ -98,16 +107,29 @@ def _tangent(f, jvp, t, y, args, kwargs):
     return dy
 
 
-def _transpose_of(f, jvp):
+def _by_differences(f, jvp):
+    """A rule for tangents by differences: a primitive itself, so that it can be recorded."""
+    if jvp != "fd":
+        raise ValueError(f"primitive({getattr(f, '__name__', f)}): jvp is a function or 'fd', not {jvp!r}")
+    rule = Slope(f)
+    slope = primitive(rule, rule.refuse, rule.refuse)
+
+    def push(t, y, *args, **kwargs):
+        return slope(*(t if len(args) > 1 else (t,)), *args, **kwargs)
+
+    return push
+
+
+def _transpose_of(f, jvp, structure, is_opaque):
     """The pullback, from a rule for tangents, which is linear in them."""
 
     def vjp(ybar, y, *args, **kwargs):
-        return [_one_cotangent(f, jvp, i, ybar, y, args, kwargs) for i in range(len(args))]
+        return [_one_cotangent(f, jvp, structure, is_opaque, i, ybar, y, args, kwargs) for i in range(len(args))]
 
     return vjp
 
 
-def _one_cotangent(f, jvp, i, ybar, y, args, kwargs):
+def _one_cotangent(f, jvp, structure, is_opaque, i, ybar, y, args, kwargs):
     if getattr(args[i], "dtype", np.dtype(object)).kind != "f":
         return None
 
@@ -115,9 +137,15 @@ def _one_cotangent(f, jvp, i, ybar, y, args, kwargs):
         given = tuple(t if j == i else np.zeros(np.shape(x)) for j, x in enumerate(args))
         return _tangent(f, jvp, given, y, args, kwargs)
 
-    ybar = np.reshape(ybar, (1, *np.shape(ybar)))
-    values = (ybar, y, args, tuple(kwargs.values()))
-    return nested.transposed(tangent, registry.dotted_name(f), args[i], ybar, values)[0]
+    if not is_opaque:
+        row = np.reshape(ybar, (1, *np.shape(ybar)))
+        values = (row, y, args, tuple(kwargs.values()))
+        try:
+            return nested.transposed(tangent, registry.dotted_name(f), args[i], row, values)[0]
+        except TypeError:  # a rule that calls compiled code
+            if dispatch.holds_traced(values):
+                raise
+    return structure.cotangent(tangent, i, ybar, y, args[i])
 
 
 class _missing:

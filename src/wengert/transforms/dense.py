@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from wengert.containers import ComplexInputError, plain_copy
-from wengert.core.dispatch import check_defined
+from wengert.containers import plain_copy
+from wengert.core.dispatch import check_defined, holds_complex
 from wengert.core.levels import running
 from wengert.core.pullback import carried, carried_identity, columns, pull_back, quick, quick_push
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced, plain
-from wengert.errors import ComplexValueError, NonSmoothError
+from wengert.errors import NonSmoothError
 from wengert.transforms.analytic import (
     WIDEST_COMPLEX,
     check_analytic,
     check_complex_leaf,
-    gradient_of,
-    parted,
+    complex_rows,
     push_complex,
+    slopes_by_rows,
     slopes_of,
 )
 from wengert.transforms.costs import WIDEST, Plan, is_forward, is_forward_at_once
@@ -57,6 +57,8 @@ class Operator:
 
     word = "operator"
     sweeps = 1  # order of the derivatives that one recording is swept for
+    takes_complex = False  # arguments
+    is_derivative = True  # of `f`, and made of the program of `f` where that can be
 
     def __init__(self, f: Callable, argnums: Any = 0, has_aux: bool = False):
         if not callable(f):
@@ -105,7 +107,8 @@ class Operator:
         return positions
 
     def _record(self, args, kwargs):
-        return record(self.f, args, kwargs, self.positions(args), self.has_aux, self.name, self.sweeps)
+        positions = self.positions(args)
+        return record(self.f, args, kwargs, positions, self.has_aux, self.name, self.sweeps, self.takes_complex)
 
 
 class Derivative(Operator):
@@ -139,16 +142,13 @@ class Derivative(Operator):
         if out is None and self._bare and self._shared is None:  # the usual call, kept short
             run = None
             if self._single and (self._size >= 0 or self._goes_quick(args)):
-                try:
-                    found = quick(
-                        rebound(self.f), self.name, args, kwargs, self.argnums, self._n, self._size, self._accept
-                    )
-                    if type(found) is tuple:
-                        run = self._settled(resumed(self.f, *found, self.name), args, kwargs)
-                    elif found is not None:
-                        return found
-                except ComplexValueError:
-                    run = self._after_complex(args, kwargs)
+                found = quick(
+                    rebound(self.f), self.name, args, kwargs, self.argnums, self._n, self._size, self._accept
+                )
+                if type(found) is tuple:
+                    run = self._settled(resumed(self.f, *found, self.name), args, kwargs)
+                elif found is not None:
+                    return found
             if run is None:
                 run = self._record(args, kwargs)
             try:
@@ -170,10 +170,6 @@ class Derivative(Operator):
     def _goes_quick(self, args):
         """May a call be tried in one go? See `wengert.core.pullback.quick`."""
         return False
-
-    def _after_complex(self, args, kwargs):
-        """What takes the place of a recording that met a complex value; here nothing."""
-        raise  # what is being handled
 
     def _accept(self, n, m, size):
         """Are m rows to be swept at once over a list of this size?"""
@@ -322,6 +318,7 @@ class Gradient(Derivative):
     """Gradient of a function with one scalar output."""
 
     word = "grad"
+    takes_complex = True
 
     def __init__(self, f, argnums=0, value=False, has_aux=False, holomorphic=False):
         super().__init__(f, argnums, value, has_aux)
@@ -331,21 +328,16 @@ class Gradient(Derivative):
     def __reduce__(self):
         return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.holomorphic)
 
-    def _record(self, args, kwargs):
-        """Recorded; with complex arguments two tangents an element are carried along."""
-        if not self.holomorphic:
-            try:
-                return super()._record(args, kwargs)
-            except ComplexInputError:
-                if running.get():
-                    raise
-        return push_complex(self, args, kwargs)
-
     def of(self, run):
         check_single_number(run, "wengert.jacobian(f), or wengert.vjp(f, x) with a seed")
-        if run.matrices is not None:
-            matrix = slopes_of(run) if self.holomorphic else gradient_of(run)
-            return assemble_inputs(run, parted(run, matrix[0][0]), self._single)
+        if self.holomorphic:
+            rows = [row[0] for row in slopes_by_rows(run, 0, 1, True)]
+            return assemble_inputs(run, rows, self._single)
+        if holds_complex(run.outputs[0]):
+            raise TypeError(
+                f"{run.name}: the function returned a complex number, which has no gradient: pass holomorphic=True "
+                "for the derivative of an analytic function, or take its real part or its size"
+            )
         found = pull_back(run.tape, run.inputs, run.outputs, [1.0], 1, False, True)
         return found[0] if run.restore_inputs is None and self._single else assemble_inputs(run, found, self._single)
 
@@ -360,16 +352,13 @@ class Jacobian(Derivative):
 
     def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None, mode="auto", holomorphic=False):
         super().__init__(f, argnums, value, has_aux)
-        if holomorphic and mode == "reverse":
-            raise ValueError("jacobian: holomorphic=True goes by columns: mode='reverse' has no complex values")
-        self.holomorphic = holomorphic
+        self.holomorphic = self.takes_complex = holomorphic
         if mode not in MODES:
             raise ValueError(f"jacobian: mode is one of {', '.join(map(repr, MODES))}, not {mode!r}")
         self.chunk = checked_chunk(self.word, chunk)
         self.mode = mode
         self.plan: Plan | None = None  # of the last call
         self._m = 0  # elements of the output, as the last call found
-        self._has_complex = False  # f, as some call found
 
     def __repr__(self):
         made = super().__repr__()
@@ -381,31 +370,20 @@ class Jacobian(Derivative):
 
     def _record(self, args, kwargs):
         """Run f: recorded, or with tangents where that is chosen; what the last call found decides beforehand."""
-        if self.holomorphic:
+        if self.holomorphic and self.mode != "reverse":
             return self._push_complex(args, kwargs)
         positions = self.positions(args)
         if self.mode != "reverse":
             n = size_of_inputs(args, positions)
             if self._is_forward(n, self._m, False):
                 return self._push(args, kwargs, positions, n)
-        try:
-            run = record(self.f, args, kwargs, positions, self.has_aux, self.name)
-        except ComplexValueError:
-            return self._after_complex(args, kwargs)
+        run = record(self.f, args, kwargs, positions, self.has_aux, self.name, 1, self.takes_complex)
         return self._settled(run, args, kwargs)
-
-    def _after_complex(self, args, kwargs):
-        """A run with tangents, in place of a recording that met a complex value; from now on at once."""
-        if self.mode == "reverse" or running.get():
-            raise  # what is being handled
-        self._has_complex = True
-        positions = self.positions(args)
-        return self._push(args, kwargs, positions, size_of_inputs(args, positions))
 
     def _settled(self, run, args, kwargs):
         if self.mode == "auto":
             n = sum([x.size for x in run.inputs])
-            self._m = sum([math.prod(shape_of(y)) for y in run.outputs])
+            self._m = sum([(1 + holds_complex(y)) * math.prod(shape_of(y)) for y in run.outputs])  # sweeps
             if self._is_forward(n, self._m, True):
                 run.close()
                 positions = self.positions(args)
@@ -413,7 +391,7 @@ class Jacobian(Derivative):
         return run
 
     def _goes_quick(self, args):
-        if self.mode == "forward" or self.chunk is not None or self.holomorphic or self._has_complex:
+        if self.mode == "forward" or self.chunk is not None or self.holomorphic:
             return False
         if self.mode == "reverse":
             return True
@@ -430,7 +408,7 @@ class Jacobian(Derivative):
         return True
 
     def _is_forward(self, n, m, recorded):
-        if self.mode == "forward" or self._has_complex:
+        if self.mode == "forward":
             return True
         width = self.chunk or WIDEST
         return is_forward_at_once(n, width) if m == 0 else is_forward(n, m, width, recorded)
@@ -481,15 +459,13 @@ class Jacobian(Derivative):
         return run
 
     def _reason(self, mode):
-        if self._has_complex:
-            return "f has complex values"
         return f"mode={mode!r} was asked for" if self.mode != "auto" else "the cheaper by the table of costs"
 
     def of(self, run):
         shapes = [shape_of(y) for y in run.outputs]
-        if self.holomorphic:
-            run.matrices = slopes_of(run)
         if run.matrices is not None:
+            if self.holomorphic:
+                run.matrices = slopes_of(run)
             return self._from_columns(run, shapes)
         if len(run.outputs) == 1:
             shape = shapes[0]
@@ -501,9 +477,12 @@ class Jacobian(Derivative):
         rows = self._rows(run, sum([math.prod(shape) for shape in shapes]))
         blocks = []
         first = 0
-        for shape in shapes:
+        for y, shape in zip(run.outputs, shapes):
             last = first + math.prod(shape)
-            blocks.append(self._block(run, [row[first:last] for row in rows], shape))
+            part = [row[first:last] for row in rows]
+            if not (self.holomorphic or holds_complex(y)):
+                part = [row.real for row in part]
+            blocks.append(self._block(run, part, shape))
             first = last
         return run.restore_output(blocks)
 
@@ -534,12 +513,13 @@ class Jacobian(Derivative):
         recorded = self.mode == "auto" and self._is_forward(n, m, False)
         reason = self._reason("reverse") + ("; f is recorded now, the next call goes forward" if recorded else "")
         self.plan = Plan("reverse", n, m, 1, -(-m // k) if k else 0, k, reason)
+        sweep = slopes_by_rows if self.holomorphic else complex_rows if any(map(holds_complex, run.outputs)) else rows
         if 0 < m <= k:
-            return pull_back(run.tape, run.inputs, run.outputs, (0, m), m, True, True)
+            return sweep(run, 0, m, True)
         parts = []
         for first in range(0, m, k or 1):
             last = min(first + k, m)
-            parts.append(pull_back(run.tape, run.inputs, run.outputs, (first, last), last - first, True, last == m))
+            parts.append(sweep(run, first, last, last == m))
         if not parts:
             return [np.empty((0, *x.shape), dtype=x.dtype) for x in run.inputs]
         return [np.concatenate(found) for found in zip(*parts)]
@@ -550,6 +530,11 @@ class Jacobian(Derivative):
             rows = [np.reshape(row, shape + row.shape[1:]) for row in rows]
         rows = [row if row.ndim else row[()] for row in rows]      # as a function of numbers would give
         return assemble_inputs(run, rows, self._single)
+
+
+def rows(run, first, last, consume):
+    """Rows of the Jacobian, from elements `first` to `last` of the outputs, an array for each input."""
+    return pull_back(run.tape, run.inputs, run.outputs, (first, last), last - first, True, consume)
 
 
 def _of_type(matrix, dtype):
@@ -563,6 +548,7 @@ class VJP(Operator):
     """``vjp(f)``: a callable that gives the value and the pullback at a point."""
 
     word = "vjp"
+    takes_complex = True
 
     def __init__(self, f: Callable, argnums: Any = 0, has_aux: bool = False):
         super().__init__(f, argnums, has_aux)
@@ -691,7 +677,8 @@ class Elementwise(Derivative):
         check_defined(run.level.doubtful, t)
         (x,) = run.inputs
         if self.holomorphic:
-            check_analytic(self.name, np.reshape(t[0], (-1, 1)), np.reshape(t[-1], (-1, 1)))
+            along, across = plain(t[0]), plain(t[-1])
+            check_analytic(self.name, np.reshape(along, (-1, 1)), np.reshape(across, (-1, 1)))
         if np.ndim(x) == 0:
             return t[0]
         found, weights = plain(t), plain(tangents(run, x))[1]

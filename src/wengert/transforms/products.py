@@ -27,7 +27,7 @@ from wengert.core.second import push_forward
 from wengert.core.tape import Tape
 from wengert.core.var import holds_traced, level_of, tangents_of
 from wengert.core.watch import check_inputs
-from wengert.errors import MutatedInputWarning
+from wengert.errors import ComplexValueError, MutatedInputWarning
 from wengert.transforms.custom import LinearMap
 
 _warned: weakref.WeakSet = weakref.WeakSet()
@@ -59,11 +59,12 @@ class Recording:
 
 
 def record(
-    f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str, order: int = 1
+    f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str, order: int = 1,
+    takes_complex: bool = False,
 ) -> Recording:
     """Run `f` with the arguments at `positions` traced, so that its outputs can be pulled back.
 
-    `order` is that of the derivatives for which the list is to be swept.
+    `order` is that of the derivatives for which the list is to be swept; `takes_complex`: arguments may be complex.
     An exception in `f` surfaces unchanged, with the tape closed.
     """
     run = Recording()
@@ -78,7 +79,7 @@ def record(
         traced[positions[0]] = x = independent(tape, x)
         run.inputs = [x]
     else:
-        _trace_leaves(run, traced, positions, lambda leaf, _: independent(tape, leaf), False)
+        _trace_leaves(run, traced, positions, lambda leaf, _: independent(tape, leaf), takes_complex)
     _run(run, f, traced, kwargs, has_aux, around)
     if has_stores(tape) and any(was_written(x) for x in run.inputs):
         _warn_once(f, name)
@@ -100,7 +101,6 @@ def push(
         traced[positions[0]] = x = trace(run.level, x, 0)
         run.inputs = [x]
     else:
-        takes_complex = takes_complex and not around
         _trace_leaves(run, traced, positions, lambda leaf, i: trace(run.level, leaf, i), takes_complex)
     _run(run, f, traced, kwargs, has_aux, around)
     if any(was_written(x) for x in run.inputs):
@@ -150,8 +150,7 @@ def _take_apart(run: Recording, y) -> None:
         return
     leaves, run.restore_output = split(y)
     run.template = y
-    takes_complex = run.level.is_forward and run.level.depth == 0
-    run.outputs = [output_leaf(leaf, run.name, takes_complex) for leaf in leaves]
+    run.outputs = [output_leaf(leaf, run.name, True) for leaf in leaves]
     for leaf in run.outputs:
         is_output(run.level, leaf)
 
@@ -220,10 +219,19 @@ class Pullback:
     def __call__(self, cotangent):
         run = self._run
         seeds = [cotangent] if run.restore_output is None else leaves_like(run.template, cotangent, run.name)
-        seeds, k, stacked = as_directions(seeds, self._shapes, run.name, "cotangent", "the output's shape")
+        kinds = "biufc" if any(map(holds_complex, run.outputs)) else "biuf"
+        seeds, k, stacked = as_directions(seeds, self._shapes, run.name, "cotangent", "the output's shape", kinds)
+        for y, seed in zip(run.outputs, seeds):
+            if holds_complex(seed) and not holds_complex(y):
+                raise ValueError(f"{run.name}: the cotangent has dtype {seed.dtype}, expected real numbers for real ones")
         if k == 0:
             return assemble_inputs(run, [np.empty((0, *x.shape), dtype=x.dtype) for x in run.inputs], self._single)
         if run.level.depth == 0 and holds_traced(seeds):
+            if run.tape.has_complex:
+                raise ComplexValueError(
+                    f"{run.name}: of complex values a pullback takes no traced cotangents: call wengert.vjp inside of "
+                    "the derivative"
+                )
             found = self._as_function(seeds, k, stacked)
         else:
             with self._lock:

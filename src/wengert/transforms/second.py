@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from wengert.containers import leaves_like, plain_copy
+from wengert.containers import complex_output_message, leaves_like, plain_copy
+from wengert.core.dispatch import holds_complex
 from wengert.core.levels import outside, running
 from wengert.core.pullback import carried, pull_back
 from wengert.core.rebind import rebound
 from wengert.core.second import hessian_products, push_forward, symmetrise
 from wengert.core.var import holds_traced
-from wengert.errors import LevelError
+from wengert.errors import ComplexValueError, LevelError
 from wengert.transforms.dense import JVP, Derivative, Gradient, Jacobian, Operator, check_single_number, checked_chunk
 from wengert.transforms.products import (
     Recording,
@@ -57,7 +58,7 @@ class Hessian(Derivative):
         if mode not in _MODES:
             raise ValueError(f"hessian: mode is one of {', '.join(map(repr, _MODES))}, not {mode!r}")
         self.mode = mode
-        self._has_loops = False  # f, as some call found
+        self._is_one_way = False  # what f does, as some call found
 
     def __repr__(self):
         made = super().__repr__()
@@ -68,11 +69,11 @@ class Hessian(Derivative):
 
     def _record(self, args, kwargs):
         """Recorded to be swept; inside of another derivative, and in other modes, a derivative of a derivative."""
-        if self.mode in ("auto", "mixed") and not running.get() and not self._has_loops:
+        if self.mode in ("auto", "mixed") and not running.get() and not self._is_one_way:
             run = super()._record(args, kwargs)
-            if not run.tape.has_loops:
+            if not run.tape.is_one_way:
                 return run
-            self._has_loops = True  # their steps are swept in one direction only
+            self._is_one_way = True
             run.close()
         return self._composed(args, kwargs)
 
@@ -173,6 +174,7 @@ class HVP(Operator):
 
     word = "hvp"
     sweeps = 2
+    takes_complex = True
 
     def __call__(self, x, v, *args, **kwargs):
         args = (x, *args)
@@ -180,7 +182,7 @@ class HVP(Operator):
             return self._composed(args, v, kwargs)
         run = self._record(args, kwargs)
         try:
-            if run.tape.has_loops:  # their steps are swept in one direction only
+            if run.tape.is_one_way:
                 return self._composed(args, v, kwargs)
             check_single_number(run, "wengert.linearize(f, x)")
             single = self._single
@@ -239,6 +241,8 @@ class Products(HVP):
             self._close()
             self._run, self._at = self._record((x, *args), kwargs), np.copy(x)
             check_single_number(self._run, "wengert.linearize(f, x)")
+        if self._run.tape.is_one_way:
+            return self._composed((x, *args), v, kwargs)
         return self._products(self._run, [np.asarray(v, dtype=float)[None]], 1)[0][0]
 
     def _close(self):
@@ -268,8 +272,11 @@ class Linearize(Operator):
             )
         with outside():
             run = self._record(args, kwargs)
+        if any(map(holds_complex, run.outputs)):
+            run.close()
+            raise ComplexValueError(complex_output_message(run.name))
         again = None
-        if run.tape.has_loops:  # their steps are swept in one direction only: for columns f is run with tangents
+        if run.tape.is_one_way:  # for columns f is run with tangents
             args, kwargs = plain_copy(args), plain_copy(kwargs)
 
             def again(tangents, k):

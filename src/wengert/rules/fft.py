@@ -1,0 +1,172 @@
+"""Discrete Fourier transforms: linear maps, so that each row is a transpose.
+
+The matrix of a transform of complex numbers is symmetric: it is its own transpose, but for elements that ``n=`` cut
+off or added.
+Transforms between real and complex numbers are linear over the real numbers.
+A complex sequence of which one half is stored stands for its mirror image too, so that all but the first bin (and the
+last one of an even length) count twice.
+Those of several axes are NumPy's own sequence of transforms along one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wengert.errors import UnsupportedFunctionError
+from wengert.registry import analytic, composed, linear, on_complex, rearrangement
+from wengert.rules.broadcasting import from_end
+from wengert.rules.composed import as_array
+
+
+def inverse(norm):
+    """The normalisation with which the inverse transform divides by what the transform divides by."""
+    return {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
+
+
+def fitted(z, length, axis):
+    """`z` cut off, or continued by zeros, to a length: the transpose of what ``n=`` does."""
+    shape = list(np.shape(z))
+    missing = length - shape[axis]
+    if missing > 0:
+        shape[axis] = missing
+        return np.concatenate([z, np.zeros(shape, dtype=z.dtype)], axis=axis)
+    return np.take(z, np.arange(length), axis=axis) if missing < 0 else z
+
+
+def times_stored(n, axis, dtype):
+    """How often each bin of half a sequence of length `n` counts, shaped to multiply along an axis from the end."""
+    counts = np.full(n // 2 + 1, 2, dtype=dtype)
+    counts[0] = 1
+    if n % 2 == 0:
+        counts[-1] = 1
+    return np.reshape(counts, (-1,) + (1,) * (-axis - 1))
+
+
+def transform_rules(fun):
+    """Transpose and tangent of a transform of complex numbers."""
+
+    def transpose(ybar, a, n=None, axis=-1, norm=None, out=None):
+        (axis,) = from_end(axis, np.ndim(a))
+        return fitted(fun(ybar, axis=axis, norm=norm), np.shape(a)[axis], axis)
+
+    def push(t, y, a, n=None, axis=-1, norm=None, out=None):
+        return fun(t, n, *from_end(axis, np.ndim(a)), norm)
+
+    return transpose, push
+
+
+def rfft_adjoint(ybar, a, n=None, axis=-1, norm=None, out=None):
+    """Real cotangents: those of the half that is stored count once, where the inverse transform counts them twice."""
+    (axis,) = from_end(axis, np.ndim(a))
+    n = np.shape(a)[axis] if n is None else n
+    half = ybar / times_stored(n, axis, ybar.real.dtype)
+    return fitted(np.fft.irfft(half, n, axis, inverse(norm)), np.shape(a)[axis], axis)
+
+
+def irfft_adjoint(ybar, a, n=None, axis=-1, norm=None, out=None):
+    (axis,) = from_end(axis, np.ndim(a))
+    z = np.fft.rfft(ybar, axis=axis, norm=inverse(norm))
+    z = z * times_stored(np.shape(ybar)[axis], axis, ybar.dtype)
+    return fitted(z, np.shape(a)[axis], axis)
+
+
+def push_irfft(t, y, a, n=None, axis=-1, norm=None, out=None):
+    return np.fft.irfft(t, n, *from_end(axis, np.ndim(a)), norm)
+
+
+for fun in (np.fft.fft, np.fft.ifft):
+    transpose, push = transform_rules(fun)
+    linear(fun, transpose, jvp=push, stacked=True)
+    analytic(fun)
+
+
+def push_rfft(t, y, a, n=None, axis=-1, norm=None, out=None):
+    return np.fft.rfft(t, n, *from_end(axis, np.ndim(a)), norm)
+
+
+linear(np.fft.rfft, rfft_adjoint, jvp=push_rfft, stacked=True)
+on_complex(np.fft.rfft, push_rfft)
+linear(np.fft.irfft, irfft_adjoint, jvp=push_irfft, stacked=True)
+on_complex(np.fft.irfft, push_irfft)
+
+# ---- conjugate symmetric sequences
+
+
+def _hfft(a, n=None, axis=-1, norm=None, out=None):
+    a = as_array(a)
+    n = 2 * (np.shape(a)[axis] - 1) if n is None else n
+    return np.fft.irfft(np.conjugate(a), n, axis, inverse(norm))
+
+
+def _ihfft(a, n=None, axis=-1, norm=None, out=None):
+    return np.conjugate(np.fft.rfft(as_array(a), n, axis, inverse(norm)))
+
+
+# ---- several axes
+
+
+def lengths_and_axes(a, s, axes, is_half=False):
+    """The length to transform along each axis; half a sequence stands for a whole one."""
+    if axes is None:
+        axes = range(-(np.ndim(a) if s is None else len(s)), 0)
+    shape = np.shape(a)
+    if s is None:
+        s = [shape[axis] for axis in axes]
+        if is_half:
+            s[-1] = 2 * (s[-1] - 1)
+    if len(s) != len(axes):
+        raise ValueError("Shape and axes have different lengths.")
+    return [(shape[axis] if n == -1 else n, axis) for n, axis in zip(s, axes, strict=True)]
+
+
+def along_axes(fun):
+    def transform(a, s=None, axes=None, norm=None, out=None):
+        a = as_array(a)
+        given = lengths_and_axes(a, s, axes)
+        if not given:  # NumPy returns the operand itself, and writes nothing into out=
+            raise UnsupportedFunctionError("a Fourier transform along no axes has no rule: leave it out")
+        for n, axis in reversed(given):
+            a = fun(a, n, axis, norm)
+        return a
+
+    return transform
+
+
+def _rfftn(a, s=None, axes=None, norm=None, out=None):
+    a = as_array(a)
+    *others, last = lengths_and_axes(a, s, axes)
+    a = np.fft.rfft(a, *last, norm)
+    for n, axis in reversed(others):
+        a = np.fft.fft(a, n, axis, norm)
+    return a
+
+
+def _irfftn(a, s=None, axes=None, norm=None, out=None):
+    a = as_array(a)
+    *others, last = lengths_and_axes(a, s, axes, is_half=True)
+    for n, axis in others:
+        a = np.fft.ifft(a, n, axis, norm)
+    return np.fft.irfft(a, *last, norm)
+
+
+def of_plane(transform):
+    """The same, along the last two axes unless others are given."""
+    return lambda a, s=None, axes=(-2, -1), norm=None, out=None: transform(a, s, axes, norm)
+
+
+SEVERAL = {
+    (np.fft.fftn, np.fft.fft2): along_axes(np.fft.fft),
+    (np.fft.ifftn, np.fft.ifft2): along_axes(np.fft.ifft),
+    (np.fft.rfftn, np.fft.rfft2): _rfftn,
+    (np.fft.irfftn, np.fft.irfft2): _irfftn,
+}
+
+composed(np.fft.hfft, _hfft)
+composed(np.fft.ihfft, _ihfft)
+analytic(np.fft.hfft, np.fft.ihfft)
+for (of_all, of_two), body in SEVERAL.items():
+    composed(of_all, body)
+    composed(of_two, of_plane(body))
+    analytic(of_all, of_two)
+
+rearrangement(np.fft.fftshift, np.fft.ifftshift)

@@ -1,0 +1,270 @@
+"""Methods of ufuncs: ``reduce``, ``accumulate``, ``reduceat`` and ``at`` where no other function does the same.
+
+A fold or a running result is written with the ufunc itself, in NumPy's order, so that every ufunc with partials has
+them; where a formula is shorter, or NumPy adds in an order of its own, there is a row.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from wengert.errors import UnsupportedFunctionError
+from wengert.registry import composed, rows, strong, structural, ufunc_methods
+from wengert.rules import elementwise  # noqa: F401  (declares the rows that are spoken of here)
+from wengert.rules.broadcasting import (
+    aligned,
+    from_end,
+    front,
+    gathered,
+    given,
+    is_kept,
+    numbers,
+    restore,
+    summed,
+    taken,
+)
+from wengert.rules.composed import as_array, offered
+
+#: ufuncs that have partials, of one operand and of two of one type
+UNARY, BINARY = (
+    [fun for fun in rows if isinstance(fun, np.ufunc) and rows[fun].kind == "elementwise" and loop in fun.types]
+    for loop in ("d->d", "dd->d")
+)
+
+
+def declare(ufunc, method, body):
+    """A body in other functions for a method of a ufunc."""
+    ufunc_methods[ufunc, method] = body
+    composed(body, body)
+
+
+# ---- adding at places
+
+
+@offered
+def scatter_add(a, indices, b):
+    """A copy of `a` to which `b` was added at `indices`, repeated ones included."""
+    y = np.array(a)
+    np.add.at(y, indices, b)
+    return y
+
+
+def places_of(indices, y):
+    """Number of each element that is picked, in the flattened array."""
+    return numbers(y)[indices] - 1
+
+
+def picked(ybar, y, a, indices, b):
+    """What was added at each place."""
+    return np.take(np.reshape(ybar, (*front(ybar, y), np.size(y))), places_of(indices, y), axis=-1)
+
+
+def push_added(t, y, a, indices, b):
+    places = places_of(indices, y)
+    spread = np.broadcast_to(aligned(t, b, np.ndim(places)), front(t, b) + np.shape(places))
+    return np.reshape(gathered(spread, places, np.size(y)), front(t, b) + np.shape(y))
+
+
+structural(
+    scatter_add,
+    lambda ybar, y, a, indices, b: ybar,
+    None,
+    picked,
+    jvp=(lambda t, y, a, indices, b: t, None, push_added),
+    stacked=True,
+    curvature="none",
+)
+
+
+def _add_at(a, indices, b):
+    a[...] = scatter_add(a, indices, b)
+
+
+def _subtract_at(a, indices, b):
+    a[...] = scatter_add(a, indices, np.negative(b))
+
+
+def rounds(places):
+    """Which items are the first at their place, which the second, and so on."""
+    order = np.argsort(places, kind="stable")
+    line = places[order]
+    starts = np.flatnonzero(np.append(True, line[1:] != line[:-1]))
+    turn = np.empty(len(places), dtype=np.intp)
+    turn[order] = np.arange(len(places)) - np.repeat(starts, np.diff(np.append(starts, len(places))))
+    for k in range(turn.max(initial=-1) + 1):
+        yield np.flatnonzero(turn == k)
+
+
+def applied_at(ufunc):
+    """``ufunc.at``: the items of a place one after the other, those of all places at once."""
+
+    def at(a, indices, *b):
+        places = numbers(a)[indices] - 1
+        b = [np.ravel(np.broadcast_to(x, np.shape(places))) for x in b]
+        places = np.ravel(places)
+        for chosen in rounds(places):
+            where = np.unravel_index(places[chosen], np.shape(a))
+            a[where] = ufunc(a[where], *[x[chosen] for x in b])
+
+    return at
+
+
+for ufunc in (*BINARY, *UNARY):
+    declare(ufunc, "at", {np.add: _add_at, np.subtract: _subtract_at}.get(ufunc) or applied_at(ufunc))
+
+# ---- running results
+
+
+def running(ufunc):
+    """``ufunc.accumulate``, in its order."""
+
+    def accumulate(a, axis=0):
+        a = as_array(a)
+        y = np.empty_like(a)
+        found, lines = np.moveaxis(y, axis, 0), np.moveaxis(a, axis, 0)
+        found[:1] = lines[:1]
+        for i in range(1, len(lines)):
+            found[i] = ufunc(found[i - 1], lines[i])
+        return y
+
+    return accumulate
+
+
+#: ufuncs whose folds are those of calls: loops of the others round in a way that depends on strides
+FOLDING = [fun for fun in BINARY if fun not in (np.arctan2, np.power, np.float_power)]
+
+for ufunc in FOLDING:
+    if (ufunc, "accumulate") not in ufunc_methods:
+        declare(ufunc, "accumulate", running(ufunc))
+
+# ---- folds
+
+
+def folded(ufunc):
+    """``ufunc.reduce`` along one axis, in its order."""
+
+    def reduce(a, axis=0, keepdims=False, initial=np._NoValue, where=True):
+        a = as_array(a)
+        axes = from_end(axis, np.ndim(a))
+        lines = np.moveaxis(a, axes, range(len(axes)))
+        if len(axes) != 1 or (not given(initial) and not (len(lines) and where is True)):
+            ufunc.reduce(np.ones(np.shape(a)), axis, where=where)  # NumPy's own error
+            raise UnsupportedFunctionError(f"numpy.{ufunc.__name__}.reduce has a rule along one axis")
+        if given(initial):
+            y = np.zeros(np.shape(lines)[1:], a.dtype) + initial
+        else:
+            y, lines = lines[0], lines[1:]
+        masks = np.moveaxis(np.broadcast_to(where, np.shape(a)), axes, [0]) if where is not True else None
+        for i, line in enumerate(lines):
+            y = ufunc(y, line) if masks is None else np.where(masks[i], ufunc(y, line), y)
+        return np.expand_dims(y, axes) if is_kept(keepdims) else y
+
+    return reduce
+
+
+def segments(indices, n):
+    """First and last of each slice that ``reduceat`` reduces; one element where the next index is not greater."""
+    stops = [*indices[1:], n]
+    return [(i, max(i + 1, stop)) for i, stop in zip(indices, stops)]
+
+
+#: folds that have a row, or are calls of a function that has
+SHORT = (np.multiply, np.maximum, np.minimum, np.fmax, np.fmin)
+
+
+def folded_segments(ufunc):
+    """``ufunc.reduceat``: each slice by itself."""
+
+    def reduceat(a, indices, axis=0):
+        lines = np.moveaxis(as_array(a), axis, 0)
+        parts = [lines[first:last] for first, last in segments(np.asarray(indices).tolist(), len(lines))]
+        y = np.stack([ufunc.reduce(p) if ufunc in SHORT else functools.reduce(ufunc, p) for p in parts])
+        return np.moveaxis(y, 0, axis)
+
+    return reduceat
+
+
+for ufunc in FOLDING:
+    if (ufunc, "reduce") not in ufunc_methods and ufunc.identity is None:
+        declare(ufunc, "reduce", folded(ufunc))
+    if ufunc is not np.add:
+        declare(ufunc, "reduceat", folded_segments(ufunc))
+
+
+@offered
+def sums_of_segments(a, indices, axis=0):
+    """``numpy.add.reduceat``."""
+    return np.add.reduceat(a, indices, axis)
+
+
+def sums_of_segments_wrt_array(ybar, y, a, indices, axis=0):
+    """Each element gets the cotangents of the sums that it is in."""
+    (axis,) = from_end(axis, np.ndim(a))
+    bounds = segments(np.asarray(indices).tolist(), np.shape(a)[axis])
+    places = np.concatenate([np.arange(*pair) for pair in bounds])
+    owners = np.repeat(np.arange(len(bounds)), [last - first for first, last in bounds])
+    sent = np.take(np.moveaxis(ybar, axis, -1), owners, axis=-1)
+    return np.moveaxis(gathered(sent, places, np.shape(a)[axis]), -1, axis)
+
+
+structural(
+    sums_of_segments,
+    sums_of_segments_wrt_array,
+    jvp=(lambda t, y, a, indices, axis=0: np.add.reduceat(t, indices, *from_end(axis, np.ndim(a))),),
+    stacked=True,
+    curvature="none",
+)
+ufunc_methods[np.add, "reduceat"] = sums_of_segments
+
+# ---- folds with a formula
+
+
+def fold(ufunc, name, share):
+    """``ufunc.reduce`` by the derivative in each element, of ``(y, a, axis, initial, where)``."""
+
+    def reduce(a, axis=0, dtype=None, out=None, keepdims=False, initial=np._NoValue, where=True):
+        return ufunc.reduce(a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
+
+    reduce.__name__ = reduce.__qualname__ = name
+    reduce = offered(reduce)
+
+    def pull(ybar, y, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._NoValue, where=True):
+        slope = share(restore(y, a, axis, keepdims), a, axis, initial, where)
+        return strong(restore(ybar, a, axis, keepdims), slope)
+
+    def push(t, y, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._NoValue, where=True):
+        slope = share(restore(y, a, axis, keepdims), a, axis, initial, where)
+        return summed(strong(t, slope), a, axis, keepdims)
+
+    structural(reduce, pull, jvp=(push,), stacked=True)
+    ufunc_methods[ufunc, "reduce"] = reduce
+    return reduce
+
+
+def softmax_by(exp):
+    """Shares of exponentials in their sum: not from y, of which an ulp may be large."""
+
+    def share(y, a, axis, initial, where):
+        a = taken(a, where, -np.inf)
+        start = {"initial": initial} if given(initial) else {}
+        top = np.max(a, axis=axis, keepdims=True, **start)
+
+        def weight(z):
+            return exp(np.where(np.isinf(top) & (z == top), 0, z - top))
+
+        weights = taken(weight(a), where)
+        total = np.sum(weights, axis=axis, keepdims=True)
+        return weights / (total + weight(initial) if given(initial) else total)
+
+    return share
+
+
+def leg_over_hypotenuse(y, a, axis, initial, where):
+    return np.where(y == 0, 0, taken(a, where) / y)
+
+
+logaddexp_reduce = fold(np.logaddexp, "logaddexp_reduce", softmax_by(np.exp))
+logaddexp2_reduce = fold(np.logaddexp2, "logaddexp2_reduce", softmax_by(np.exp2))
+hypot_reduce = fold(np.hypot, "hypot_reduce", leg_over_hypotenuse)

@@ -1,0 +1,156 @@
+"""`wengert.vmap`: a function of one thing as a function of many, stacked along an axis."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wengert.containers import children_of, split
+from wengert.core import dispatch, var
+from wengert.core.levels import running
+from wengert.core.rebind import rebound
+from wengert.transforms.dense import Operator
+
+
+class Mapped(Operator):
+    """`f` for each element of a batch, results stacked."""
+
+    word = "vmap"
+    is_derivative = False
+
+    def __init__(self, f: Callable, in_axes: Any = 0, out_axes: Any = 0):
+        super().__init__(f)
+        for word, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
+            if axes is None or isinstance(axes, bool) or not isinstance(axes, (int, np.integer, list, tuple, dict)):
+                raise TypeError(f"{self.name}: {word} is an int, or a list, tuple or dict of them, not {axes!r}")
+        self.in_axes = in_axes
+        self.out_axes = out_axes
+        self.__wrapped__ = f
+        self.__doc__ = f"{self.name}\n\n{getattr(f, '__doc__', None) or ''}".rstrip()
+        self.__name__ = self.__qualname__ = f"vmap_{getattr(f, '__name__', type(f).__name__)}"
+
+    @property
+    def __signature__(self):
+        return inspect.signature(self.f)
+
+    def __repr__(self):
+        options = [f", {word}={axes!r}" for word, axes in self._options().items() if axes != 0]
+        return f"{super().__repr__()[:-1]}{''.join(options)})"
+
+    def __reduce__(self):
+        return type(self), (self.f, self.in_axes, self.out_axes)
+
+    def _options(self):
+        return {"in_axes": self.in_axes, "out_axes": self.out_axes}
+
+    def __call__(self, *args, **kwargs):
+        batch = _Batch(self, args)
+        f = rebound(self.f) if running.get() else self.f
+        return self._stacked([f(*batch.element(i), **kwargs) for i in range(batch.size)], self.out_axes)
+
+    def _stacked(self, results, axes):
+        """Results of the elements as one, in the form of the first; a tuple is a tuple, also one of numbers."""
+        if all(type(y) is tuple for y in results) and len({len(y) for y in results}) == 1:
+            axes = axes if isinstance(axes, (list, tuple)) else [axes] * len(results[0])
+            if len(axes) != len(results[0]):
+                raise ValueError(f"{self.name}: out_axes has {len(axes)} entries, a result has {len(results[0])}")
+            return tuple(self._stacked(list(column), axis) for column, axis in zip(zip(*results), axes))
+        parts = [split(y) for y in results]
+        counts = {len(leaves) for leaves, _ in parts}
+        kinds = {y.__class__ for y in results} if children_of(results[0]) is not None else set()
+        if len(counts) > 1 or len(kinds) > 1:
+            raise ValueError(f"{self.name}: the function returned containers of different forms")
+        axes = spread(axes, results[0], f"{self.name}: out_axes")
+        leaves = [self._joined(list(items), axis) for items, axis in zip(zip(*(p for p, _ in parts)), axes)]
+        return parts[0][1](leaves)
+
+    def _joined(self, items, axis):
+        if axis is None:
+            raise ValueError(f"{self.name}: out_axes is None: every result has the axis of the batch")
+        items = [_as_array(item) for item in items]
+        for item in items:
+            if not var.is_var(item) and item.dtype.kind not in "biufc":
+                raise TypeError(f"{self.name}: the function returned {item[()]!r}, which is no number and no array")
+        shapes = {np.shape(item) for item in items}
+        if len(shapes) > 1:
+            raise ValueError(f"{self.name}: the function returned arrays of different shapes: {sorted(shapes)}")
+        return np.stack(items, normal(axis, len(shapes.pop()) + 1, f"{self.name}: out_axes"))
+
+
+class _Batch:
+    """The arguments of a call, from which those of each element are taken."""
+
+    def __init__(self, mapped: Mapped, args: tuple):
+        name = mapped.name
+        axes = mapped.in_axes
+        if not isinstance(axes, (list, tuple)):
+            axes = [axes] * len(args)
+        if len(axes) != len(args):
+            raise ValueError(f"{name}: in_axes has {len(axes)} entries, and there are {len(args)} arguments")
+        self.parts = []
+        sizes = {}
+        for number, (spec, x) in enumerate(zip(axes, args)):
+            leaves, restore = split(x)
+            found = spread(spec, x, f"{name}: in_axes of argument {number}")
+            settled = []
+            for leaf, axis in zip(leaves, found):
+                if axis is None:
+                    settled.append((leaf, None))
+                    continue
+                leaf = _as_array(leaf)
+                axis = normal(axis, np.ndim(leaf), f"{name}: in_axes of argument {number}")
+                sizes.setdefault(np.shape(leaf)[axis], number)
+                settled.append((leaf, axis))
+            self.parts.append((settled, restore))
+        if not sizes:
+            raise ValueError(f"{name}: no argument has an axis of the batch: in_axes is None for all of them")
+        if len(sizes) > 1:
+            told = ", ".join(f"{size} in argument {number}" for size, number in sizes.items())
+            raise ValueError(f"{name}: the axes of the batch have different lengths: {told}")
+        (self.size,) = sizes
+        if not self.size:
+            raise ValueError(f"{name}: the batch is empty, and what the function returns is not known")
+
+    def element(self, i):
+        """Arguments of the i-th call, in memory of their own."""
+        return [restore([_element(leaf, axis, i) for leaf, axis in leaves]) for leaves, restore in self.parts]
+
+
+def _element(leaf, axis, i):
+    if axis is None:
+        return leaf
+    found = leaf[(slice(None),) * axis + (i,)]
+    return np.copy(found) if np.ndim(found) else found
+
+
+def _as_array(x):
+    if isinstance(x, (list, tuple)) and dispatch.holds_var(x):
+        return dispatch.stacked(x)
+    return x if var.is_var(x) or isinstance(x, np.ndarray) else np.asarray(x)
+
+
+def normal(axis: int, ndim: int, name: str) -> int:
+    """An axis counted from the front."""
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"{name}: axis {axis} of an array with {ndim} axes")
+    return axis % ndim
+
+
+def spread(axes: Any, x: Any, name: str) -> list:
+    """The axis of each leaf of a container: one number for all of them, or a container of the same form."""
+    if axes is None or isinstance(axes, (int, np.integer)):
+        return [axes] * len(split(x)[0])
+    found = children_of(x)
+    if found is None:
+        raise ValueError(f"{name} is {axes!r}, and there is a single array")
+    items = found[0]
+    if isinstance(axes, dict) and isinstance(x, dict) and set(axes) == set(x):
+        specs = [axes[key] for key in x]
+    else:
+        specs = list(axes) if isinstance(axes, (list, tuple)) else (children_of(axes) or [None])[0]
+        if isinstance(axes, dict) or specs is None or len(specs) != len(items):
+            raise ValueError(f"{name}: {axes!r} has not the form of the {type(x).__name__} with {len(items)} items")
+    return [axis for spec, item in zip(specs, items) for axis in spread(spec, item, name)]

@@ -1,0 +1,80 @@
+"""Tangents by differences, for a function that is opaque and has no rule: asked for by ``primitive(f, jvp="fd")``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from wengert import registry
+from wengert.core import dispatch
+from wengert.errors import FiniteDifferenceWarning, UnsupportedFunctionError
+from wengert.transforms.slopes import Slopes
+
+#: arguments smaller than the first are moved as if they were of this size; where that goes wrong, as it does beside a
+#: singularity, by their own size
+_SMALL = (0.01, 1e-300)
+
+#: relative error from which that is tried
+_ROUGH = 1e-4
+
+
+class Slope:
+    """The tangent of `f` as a function of tangents and arguments: ``(*t, *args, **kwargs)``."""
+
+    def __init__(self, f: Callable):
+        self.f = f
+        self.name = self.__name__ = registry.dotted_name(f)
+        self._told = 0.0  # the largest error that a warning spoke of
+
+    def __call__(self, *given, **kwargs):
+        tangents, args = given[: len(given) // 2], list(given[len(given) // 2 :])
+        moving = [i for i, t in enumerate(tangents) if np.any(t)]
+        if not moving:
+            return np.zeros(np.shape(self.f(*args, **kwargs)))
+        ends = np.cumsum([0, *[np.size(args[i]) for i in moving]])
+
+        def function(point):
+            for i, a, b in zip(moving, ends, ends[1:]):
+                args[i] = np.reshape(point[a:b], shapes[i]).astype(dtypes[i])[()]
+            return np.ravel(np.asarray(self.f(*args, **kwargs), dtype=float))
+
+        shapes = {i: np.shape(args[i]) for i in moving}
+        dtypes = {i: np.asarray(args[i]).dtype for i in moving}
+        point, direction = (np.concatenate([np.ravel(x[i]) for i in moving]).astype(float) for x in (args, tangents))
+        y = np.asarray(self.f(*args, **kwargs))
+        eps = max(np.finfo(x).eps for x in (*dtypes.values(), y.dtype if y.dtype.kind == "f" else np.dtype(float)))
+        values, errors = np.full(y.size, np.nan), np.full(y.size, np.inf)
+        for small in _SMALL:
+            scale = np.max(np.abs(direction) / np.maximum(np.abs(point), small))
+            found = Slopes(function, point, [direction / scale], eps)
+            better = ~(found.errors[0] * scale >= errors)
+            values = np.where(better, found.values[0] * scale, values)
+            errors = np.where(better, found.errors[0] * scale, errors)
+            if np.all(errors <= _ROUGH * np.max(np.abs(values), initial=0.0)):
+                break
+        self._tell(values, errors)
+        return np.reshape(values, y.shape)
+
+    def _tell(self, values, errors):
+        """Warn, once and when it becomes much worse."""
+        size = np.max(np.abs(values), initial=0.0)
+        error = np.max(errors, initial=0.0) / (size if size > 0 else 1.0)
+        if self._told and not error > 100 * self._told:
+            return
+        self._told = max(error, 1e-16)
+        file, line = dispatch.file_and_line(dispatch.caller() or (self.__call__.__code__, 0))
+        warnings.warn_explicit(
+            f"the derivative of {self.name} is taken by differences, with an error of about {error:.0e} of its size",
+            FiniteDifferenceWarning,
+            file,
+            line,
+        )
+
+    def refuse(self, *args, **kwargs):
+        """In the place of its own rules."""
+        raise UnsupportedFunctionError(
+            f"{self.name} has first derivatives only, since they are taken by differences: write its rule, as jvp= or "
+            "vjp= of wengert.primitive, for derivatives of these"
+        )

@@ -1,0 +1,152 @@
+"""Discrete Fourier transforms: linear maps, so that tangents are transforms of directions and pullbacks adjoints."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.registry import lookup
+
+NORMS = (None, "backward", "ortho", "forward")
+OF_REAL = ("rfft", "rfftn", "rfft2", "ihfft")
+ALONG_ONE = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+
+#: shape and options of transforms along one axis: cut off, continued by zeros, of even and odd lengths, of one
+ONE = [
+    ((5,), {}),
+    ((6,), {"norm": "ortho"}),
+    ((1,), {"n": 1}),
+    ((5,), {"n": 3, "norm": "forward"}),
+    ((5,), {"n": 8}),
+    ((5,), {"n": 9, "norm": "backward"}),
+    ((3, 4), {"axis": 0}),
+    ((2, 3, 4), {"axis": 1, "n": 5}),
+    ((2, 3, 4), {"axis": -2, "n": 2, "norm": "forward"}),
+]
+
+#: of several axes: all, some, in another order, twice the same, with lengths
+SEVERAL = [
+    ((3, 4), {}),
+    ((2, 3, 4), {"norm": "ortho"}),
+    ((2, 3, 4), {"axes": (0, 2)}),
+    ((2, 3, 4), {"axes": (-1, 0), "norm": "forward"}),
+    ((3, 4), {"axes": (1, 1)}),
+    ((2, 3, 4), {"s": (2, 5), "axes": (2, 0)}),
+    ((2, 3, 4), {"s": (-1, 6), "axes": (1, 2)}),
+]
+
+CASES = [
+    *((name, shape, kwargs) for name in ALONG_ONE for shape, kwargs in ONE),
+    *(
+        (name, shape, kwargs)
+        for name in ("fftn", "ifftn", "rfftn", "irfftn", "fft2", "ifft2", "rfft2", "irfft2")
+        for shape, kwargs in SEVERAL
+    ),
+    *(
+        (name, shape, {"axes": axes})
+        for name in ("fftshift", "ifftshift")
+        for shape, axes in (((5,), None), ((3, 4), 1))
+    ),
+]
+every = pytest.mark.parametrize(("name", "shape", "kwargs"), CASES, ids=str)
+
+
+def drawn(shape, is_complex, rng):
+    x = rng.normal(size=shape)
+    return x + 1j * rng.normal(size=shape) if is_complex else x
+
+
+def operands(name, shape, rng):
+    """An operand and a direction: real numbers where a transform takes no others, else both kinds."""
+    for is_complex in (False,) if name in OF_REAL else (False, True):
+        yield drawn(shape, is_complex, rng), drawn(shape, is_complex, rng)
+
+
+def close(found, expected, dtype=float):
+    rtol = 1e-13 if np.dtype(dtype) == float else 1e-5
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * np.abs(expected).max(initial=1.0))
+
+
+@every
+def test_the_tangent_of_a_transform_is_the_transform_of_the_direction(name, shape, kwargs):
+    fun = getattr(np.fft, name)
+    for x, v in operands(name, shape, np.random.default_rng(1)):
+        y, t = wg.jvp(lambda x: fun(x, **kwargs), x, v)
+        assert np.array_equal(y, fun(x, **kwargs)) and y.dtype == fun(x, **kwargs).dtype
+        close(t, fun(v, **kwargs))
+        stack = np.stack([v, 2 * v, x])
+        _, t = wg.jvp(lambda x: fun(x, **kwargs), x, stack)
+        close(t, np.stack([fun(w, **kwargs) for w in stack]))
+        single = x.astype(np.complex64 if np.iscomplexobj(x) else np.float32)
+        y, t = wg.jvp(lambda x: fun(x, **kwargs), single, single)
+        assert y.dtype == t.dtype == fun(single, **kwargs).dtype
+        assert y.dtype in (np.float32, np.complex64)
+
+
+def paired(a, b):
+    return np.sum(np.conj(a) * b).real
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
+def test_a_pullback_is_the_adjoint(name, norm):
+    """In the pairing Re(sum(conj(a) b)); of transforms of complex numbers the rule is the transpose, without conj."""
+    fun, rule = getattr(np.fft, name), lookup(getattr(np.fft, name)).vjps[0]
+    rng = np.random.default_rng(2)
+    for shape, kwargs in ONE:
+        kwargs = {**kwargs, "norm": norm}
+        for x, v in operands(name, shape, rng):
+            y = fun(x, **kwargs)
+            ybar = drawn((3, *np.shape(y)), np.iscomplexobj(y), rng)
+            is_analytic = lookup(fun).on_complex is True
+            xbar = np.conj(rule(np.conj(ybar), y, x, **kwargs)) if is_analytic else rule(ybar, y, x, **kwargs)
+            assert xbar.shape == (3, *shape)
+            for row, g in zip(xbar, ybar):
+                close(paired(row, v), paired(g, fun(v, **kwargs)))
+
+
+def test_stored_halves_count_twice_but_for_the_ends():
+    for n in (1, 2, 5, 6):
+        x = np.random.default_rng(3).normal(size=n)
+        half = np.fft.rfft(x)
+        counts = 2.0 * np.ones(n // 2 + 1)
+        counts[0] = 1
+        if n % 2 == 0:
+            counts[-1] = 1
+        t = wg.jvp(lambda x: np.sum(counts * np.abs(np.fft.rfft(x)) ** 2) / n, x, np.eye(n))[1]  # Parseval
+        close(t, 2 * x)
+        close(np.fft.irfft(half, n), x)
+
+
+def test_frequencies_are_constants_and_vary_with_their_spacing():
+    def spectral_slope(x, d):
+        k = np.fft.fftfreq(len(x), d)
+        k[0] = 0.0 * x[0]  # they may receive traced values
+        return np.fft.ifft(2j * np.pi * k * np.fft.fft(x)).real
+
+    x = np.cos(2 * np.pi * np.arange(8) / 8)
+    slope = -2 * np.pi * np.sin(2 * np.pi * np.arange(8) / 8)
+    y, t = wg.jvp(lambda x: spectral_slope(x, 1 / 8), x, x)
+    close(y, slope)
+    close(t, slope)
+    close(wg.derivative(lambda d: np.fft.fftfreq(5, d), 0.5), -np.fft.fftfreq(5, 0.5) / 0.5)
+    close(wg.derivative(lambda d: np.fft.rfftfreq(5, d=d), 0.5), -np.fft.rfftfreq(5, 0.5) / 0.5)
+
+
+def test_forms_in_which_transforms_are_called():
+    x = np.random.default_rng(4).normal(size=4)
+
+    def f(x):
+        out = np.zeros(3, dtype=complex)
+        np.fft.rfft(x, out=out)
+        return out * np.fft.fft([x[0], x[1], 2.0])
+
+    y, t = wg.jvp(f, x, x)
+    assert np.array_equal(y, f(x))
+    close(t, np.fft.rfft(x) * (np.fft.fft([x[0], x[1], 2.0]) + np.fft.fft([x[0], x[1], 0.0])))
+    for name in ("fft", "hfft"):
+        with pytest.raises(ValueError, match="Invalid norm"):
+            wg.jvp(lambda x, name=name: getattr(np.fft, name)(x, norm="unit"), x, x)
+    with pytest.raises(TypeError):
+        wg.jvp(lambda x: np.fft.rfft(x + 1j), x, x)

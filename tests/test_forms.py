@@ -1,0 +1,300 @@
+"""Ufuncs and methods in every form in which NumPy lets one call them: values, both modes, second order, a Program.
+
+Each form is a function of one array; its value is NumPy's bit for bit, and whatever it cannot do it says.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from helpers import assert_same_bits
+from wengert.errors import GuardError, TracedValueError, UnsupportedFunctionError
+
+X = np.random.default_rng(10).uniform(0.2, 2, (3, 4)) * np.array([1, -1, 1, -1.0])
+MASK = X > 0.5
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def check(f, x=X):
+    """The value is NumPy's; derivatives of both modes and of second order are those of differences, replayed too."""
+    y = f(x)
+    value, J = wg.jacobian(f, x, value=True, mode="reverse")
+    assert_same_bits(value, y)
+    h = 1e-5
+    steps = np.eye(x.size).reshape(x.size, *x.shape) * h
+    expected = np.stack([(f(x + e) - f(x - e)) / (2 * h) for e in steps], axis=-1).reshape(np.shape(J))
+    np.testing.assert_allclose(J, expected, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(wg.jacobian(f, x, mode="forward"), J, rtol=1e-12, atol=1e-13)
+    weights = np.cos(np.arange(np.size(y))).reshape(np.shape(y))
+
+    def loss(x):
+        return np.sum(f(x) ** 2 * weights)
+
+    v = np.sin(np.arange(x.size)).reshape(x.shape)
+    gradient = wg.grad(loss)
+    expected = (gradient(x + h * v) - gradient(x - h * v)) / (2 * h)
+    for Hv in (wg.hvp(loss, x, v), wg.jvp(gradient, x, v)[1]):
+        np.testing.assert_allclose(Hv, expected, rtol=2e-6, atol=1e-6 * np.abs(expected).max(initial=1.0))
+    program = wg.record(loss, x)
+    moved = x * 1.001
+    try:
+        np.testing.assert_allclose(program(moved), loss(moved), rtol=1e-12)
+    except GuardError:  # Python code has seen the numbers
+        assert f in (METHODS["printing"], METHODS["numpy printing"], METHODS["numpy.testing"])
+        return
+    np.testing.assert_allclose(program.grad()(moved), gradient(moved), rtol=1e-11, atol=1e-12)
+
+
+def changed(x, store, *args, **kwargs):
+    """A copy of `x` into which something was stored."""
+    y = np.copy(x)
+    store(y, *args, **kwargs)
+    return y
+
+
+def into(shape, call, dtype=float):
+    """What a call writes into its ``out=``."""
+    out = np.zeros(shape, dtype)
+    result = call(out)
+    assert result is out
+    return out
+
+
+def both(pair):
+    return np.stack([part * 1.0 for part in pair])
+
+
+def outs(x, call):
+    """What a call writes into two arrays."""
+    first, second = np.zeros(x.shape), np.zeros(x.shape)
+    assert call((first, second))[0] is first
+    return first + 2 * second
+
+
+FOLDS = [np.add, np.subtract, np.multiply, np.divide, np.hypot, np.logaddexp, np.logaddexp2]
+FOLDS += [np.maximum, np.minimum, np.fmax, np.fmin, np.remainder, np.fmod, np.copysign, np.heaviside]
+
+OPTIONS = {
+    "dtype": lambda x: np.exp(x, dtype=np.float64) * np.add(x, 1, dtype=float) * np.sin(x[0, 0], dtype="f8"),
+    "dtype of integers": lambda x: np.multiply(x, np.arange(4), dtype=np.float64),
+    "casting": lambda x: np.add(x, [1, 2, 3, 4], casting="safe"),
+    "signature": lambda x: np.multiply(x, x, signature="dd->d") + np.add(x, 1, signature=(None, None, float)),
+    "subok and order": lambda x: np.multiply(x, x[::-1], subok=False, order="F").ravel(order="K"),
+    "C order": lambda x: np.exp(x.T, order="C").ravel(order="K"),
+    "where and out": lambda x: into((3, 4), lambda out: np.log(np.abs(x), out=out, where=MASK)) * x,
+    "where and a tuple": lambda x: into((3, 4), lambda out: np.divide(1, x, out=(out,), where=MASK)),
+    "out of a larger shape": lambda x: into((3, 4), lambda out: np.multiply(x[0], x[1], out=out)),
+    "out at its position": lambda x: into((3, 4), lambda out: np.multiply(x, x, out)),
+    "out is an operand": lambda x: changed(x, lambda y: np.multiply(y, y[::-1], out=y)),
+    "outs of divmod": lambda x: outs(x, lambda out: np.divmod(x, 0.7, out=out)),
+    "outs of divmod at their positions": lambda x: outs(x, lambda out: np.divmod(x, 0.7, *out)),
+    "outs of modf": lambda x: outs(x, lambda out: np.modf(x, out=out)),
+    "one out of modf": lambda x: into((3, 4), lambda out: np.modf(x, out=(out, None))[0]),
+    "frexp and ldexp": lambda x: np.frexp(x)[0] * np.ldexp(x, np.frexp(x)[1]),
+    "axes of matmul": lambda x: np.matmul(x, x, axes=[(1, 0), (0, 1), (1, 0)]),
+    "axes of vecdot": lambda x: np.vecdot(x, x[:, ::-1], axes=[0, 0]) * np.vecdot(x, x, axis=0),
+    "keepdims of vecdot": lambda x: np.vecdot(x, x * x, keepdims=True) + np.vecdot(x, x, axis=0, keepdims=True),
+    "dtype of matmul": lambda x: np.matmul(x, x.T, dtype=np.float64),
+    "batched matvec": lambda x: np.matvec(x.reshape(3, 2, 2), x[:, :2]) + np.vecmat(x[:, 2:], x.reshape(3, 2, 2)),
+    "outer": lambda x: np.hypot.outer(x[0], x[1]) + np.multiply.outer(x[0], x[2], dtype=float),
+    "outer of arrays": lambda x: np.power.outer(np.abs(x), x[0, :2]),
+    "outer into": lambda x: into((4, 4), lambda out: np.subtract.outer(x[0], x[1], out=out)),
+    "reduce over axes": lambda x: np.add.reduce(x * x, (0, 1)) * np.multiply.reduce(x, axis=None, keepdims=True),
+    "reduce with start": lambda x: np.add.reduce(x, 0, None, None, False, 2.5) * np.multiply.reduce(x, initial=0.5),
+    "reduce of some": lambda x: np.add.reduce(x, where=MASK) * np.maximum.reduce(x, where=MASK, initial=0.1),
+    "reduce with dtype": lambda x: np.maximum.reduce(x, dtype=float) * np.add.reduce(x, 1, float)[0],
+    "reduce into": lambda x: into(4, lambda out: np.multiply.reduce(x, out=out)),
+    "fold with start": lambda x: np.subtract.reduce(x, initial=2.0) * np.divide.reduce(x, 0, initial=3.0, where=MASK),
+    "logaddexp over axes": lambda x: np.logaddexp.reduce(x, axis=None) * np.logaddexp2.reduce(x, (0, 1), keepdims=True),
+    "logaddexp of some": lambda x: np.logaddexp.reduce(x, 1, where=MASK, initial=0.1),
+    "hypot over axes": lambda x: np.hypot.reduce(x, axis=(1, 0)) * np.hypot.reduce(x[1, 1:2]),
+    "accumulate along": lambda x: np.add.accumulate(x, 1) * np.hypot.accumulate(x, axis=1) + np.multiply.accumulate(x),
+    "accumulate into": lambda x: into((3, 4), lambda out: np.add.accumulate(x, out=out)),
+    "reduceat along": lambda x: np.add.reduceat(x, [0, 3, 1], axis=1) * np.multiply.reduceat(x, [0, 2, 1], 1),
+    "reduceat into": lambda x: into((2, 4), lambda out: np.add.reduceat(x, [0, 1], out=out)),
+    "at of one operand": lambda x: changed(x, lambda y: np.negative.at(y, (0, [1, 1, 2]))),
+    "at with repeats": lambda x: changed(x, lambda y: np.multiply.at(y, [0, 2, 0], x[:, ::-1])),
+    "at a mask": lambda x: changed(x, lambda y: np.divide.at(y, MASK, x[0, 0])),
+    "at elements": lambda x: changed(x, lambda y: np.maximum.at(y, ([0, 1, 0], [1, 1, 1]), x[2, :3])),
+    "power at": lambda x: changed(np.abs(x), lambda y: np.power.at(y, ([0, 0], slice(1, 3)), 2.5)),
+    **{
+        f"{u.__name__}.{method}": lambda x, u=u, method=method: getattr(u, method)(
+            x, *([[0, 2, 1]] if method == "reduceat" else [])
+        )
+        for u in FOLDS
+        for method in ("reduce", "accumulate", "reduceat")
+    },
+}
+
+
+METHODS = {
+    "sort": lambda x: changed(x, lambda y: y.sort()) * np.arange(4.0) + changed(x, lambda y: y.sort(0, kind="stable")),
+    "partition": lambda x: changed(x, lambda y: y.partition(2, axis=1)),
+    "put": lambda x: changed(x, lambda y: y.put([0, 5, -1], x[0, :3] ** 2)),
+    "put wrapped": lambda x: changed(x, lambda y: y.put([40, 5], x[0, 1], mode="wrap")),
+    "choose": lambda x: np.choose((x > 0.5) * 1, [x, x[::-1] ** 2]),
+    "compress into": lambda x: into((2, 4), lambda out: x.compress([True, False, True], 0, out)),
+    "take into": lambda x: into((3, 2), lambda out: x.take([3, 0], 1, out)),
+    "dot into": lambda x: into((3, 3), lambda out: x.dot(x.T, out)),
+    "mean of some": lambda x: x.mean(axis=1, where=MASK) * x.sum(axis=1, initial=2.0),
+    "max with start": lambda x: x.max(axis=0, initial=0.3, where=MASK) * x.min(1, keepdims=True),
+    "std of some": lambda x: x.std(where=MASK) + x.var(axis=0, ddof=0.5),
+    "cumsum into": lambda x: into((3, 4), lambda out: x.cumsum(1, None, out)),
+    "trace with options": lambda x: x.trace(1, 0, 1, float) * x,
+    "casting": lambda x: x.astype(float, casting="safe", copy=False) ** 2,
+    "to_device": lambda x: x.to_device("cpu") ** 2,
+    "device": lambda x: x * (x.device == "cpu") * x.itemsize * x.strides[0] * x.flags.c_contiguous + x.nbytes,
+    "flat": lambda x: np.stack([v * v for v in x.flat]) * x.flat[5] + x.flat[1] * len(x.flat),
+    "flat slice": lambda x: x.flat[2:7] * x.flat[[0, 0, 1, 2, 5]] + x.T.flat[3],
+    "flat mask": lambda x: x.flat[MASK.ravel()] * np.sum(x.flat) + np.add(x.flat, 1)[0] + (x.flat > 0.3).sum(),
+    "flat copy": lambda x: x.flat.copy() * x.flat.base.ravel() + x.flat.index + x.flat.coords[0],
+    "flat written": lambda x: changed(x, flat_written),
+    "flat assigned": lambda x: changed(x, lambda y: setattr(y, "flat", x[0, :3] ** 2)),
+    "shape assigned": lambda x: changed(x, lambda y: setattr(y, "shape", (4, 3))).reshape(12) ** 2,
+    "iteration": lambda x: np.stack([a * b for a, b, *rest in x]) + sum(x[0]) + max(x[1]) - min(x[2]),
+    "unpacking": lambda x: unpacked(*x),
+    "reversed": lambda x: np.stack(list(reversed(x))) * x,
+    "zip and enumerate": lambda x: np.stack([i * row @ other for i, (row, other) in enumerate(zip(x, x[::-1]))]),
+    "ndindex": lambda x: sum(x[i] ** 2 * sum(i) for i in np.ndindex(x.shape)) * np.ones(1),
+    "ndenumerate": lambda x: sum(v**2 * sum(i) for i, v in np.ndenumerate(x)) * np.ones(1),
+    "copies": lambda x: copy.copy(x) * copy.deepcopy(x) + copy.deepcopy([x[0]])[0] + copy.copy(x[0, 0]),
+    "comparisons": lambda x: x * (x > 0.5) + x * (0.5 <= x) + (x == x) * x + (x != 0) + (x[0] < x[1]) * 2.0 * x,
+    "membership": lambda x: x * (7.0 in x) + x[0] * (x.any() and not (x > 5).all()),
+    "printing": lambda x: x * len(f"{x}{x[0, 0]:.3f}{x!r}{x[0, 0]!s}") / len(str(x)),
+    "numpy printing": lambda x: x * (len(np.array2string(x)) + len(np.array_repr(x)) + len(np.array_str(x))),
+    "numpy.testing": lambda x: asserted(x),
+    "abs and round": lambda x: abs(x) * round(x[0, 0], 1) + x.round(1) * x + round(x[0, 1]),
+    "divmod": lambda x: divmod(x, 0.7)[1] + divmod(3.0, x)[1] + x % 0.3 + 2 % x + (x // 0.3) * x,
+}
+
+
+@np.vectorize
+def smoothed(v, width=1.0):
+    return v * v / width if v > 0 else v
+
+
+@np.vectorize(otypes=[float, float], excluded={1, "k"})
+def powers(v, n, k=2):
+    return v**n, v * k
+
+
+class Model:
+    def __init__(self):
+        self.apply = np.vectorize(self.one)
+
+    def one(self, v):
+        F = np.zeros(2)
+        F[1] = v
+        return F[1] ** 2
+
+
+MODEL = Model()
+
+#: what NumPy's Python code computes from arrays that it does not ask
+AROUND = {
+    "vectorize": lambda x: np.vectorize(lambda v: np.sin(v) * v)(x),
+    "vectorize outside": lambda x: smoothed(x, 2.0) + smoothed(x, x[0] ** 2) + smoothed(v=x, width=x),
+    "vectorize several": lambda x: powers(x, 3)[0] + powers(x, 2, k=x[0, 0])[1] + np.vectorize(divmod)(x, 0.7)[1],
+    "vectorize by the first": lambda x: x * np.vectorize(lambda v: 1 if v > 0 else v)(x),
+    "vectorize of a number": lambda x: np.vectorize(math_like)(x[0, 0]) * x,
+    "vectorize in an object": lambda x: MODEL.apply(x),
+    "r_": lambda x: np.r_[x[0], 1.0, x[1, 1:3], 0:2, x[0, 0], 0:1:3j] ** 2,
+    "r_ along": lambda x: np.r_["1", x, x] + np.r_["0,2", x[0], x[1]][:1, :1] + np.r_["0,2,0", x[0]][1],
+    "r_ slices": lambda x: np.r_[x[0, 0] : 3.0 : 4j] * x[0],
+    "c_": lambda x: np.c_[x[0], [x[0, 0], 2, 3, 4.0], x[1] ** 2],
+    "c_ of matrices": lambda x: np.c_[x, x[:, :1], np.ones(3)],
+    "s_ and index_exp": lambda x: x[np.s_[1:, ::2]] * x[np.index_exp[0, :2]],
+    "ix_": lambda x: x[np.ix_([0, 2], [1, 3])] ** 2,
+    "mgrid and ogrid": lambda x: x[0, 0] * np.mgrid[0:2, 0:3][1] + np.ogrid[0:1:3j] * x[1, :3],
+    "kaiser": lambda x: np.kaiser(5, x[0, 0]) * np.kaiser(5, 2.0) + np.kaiser(1, x[0, 1]),
+    "require": lambda x: np.require(x.T, None, ["C", "W"]).ravel(order="K") * np.require(x, float, "F").ravel(),
+    "windows": lambda x: x[0] * np.hanning(4) + np.hamming(4) * np.blackman(4) * x[1] + np.bartlett(4),
+    "block": lambda x: np.block([[x, x[:, :1]], [np.ones((1, 5))]]),
+    "einsum": lambda x: np.einsum("ij,kj,kl", x, x, x, optimize="greedy"),
+    "einsum by a path": lambda x: np.einsum("ij,kj->ik", x, x, optimize=["einsum_path", (0, 1)]),
+    "apply_over_axes": lambda x: np.apply_over_axes(np.sum, x, [0, 1]) * np.apply_over_axes(np.max, x, 0),
+    "apply_along_axis": lambda x: np.apply_along_axis(lambda row: row[:2] * row.sum(), 1, x),
+    "unwrap": lambda x: np.unwrap(5 * x, axis=1),
+    "interp": lambda x: np.interp(x[0, :2], np.sort(x[1]), x[2], left=x[0, 0], right=x[1, 0]),
+    "fromfunction": lambda x: np.fromfunction(lambda i, j: x * i + j, (3, 4)),
+    "indices": lambda x: x * np.indices((3, 4))[0],
+    "random draws": lambda x: x * np.random.default_rng(0).normal(size=4) + np.random.default_rng(1).random(),
+}
+
+
+def math_like(v):
+    return np.exp(v)
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_what_numpy_writes_in_python_is_differentiated(name):
+    check(AROUND[name])
+
+
+def flat_written(y):
+    y.flat[0] = y[1, 1] ** 2
+    y.flat[3:9:2] = y[0, :3]
+    y.flat[[10, 11]] = y[0, 1]
+    y.flat[9:] = [y[0, 0], 2.0]
+
+
+def unpacked(a, b, c):
+    (p, *q), (r, s, t, u) = a, b
+    return p * c + r * np.stack(q)[0] + s * t * u
+
+
+def asserted(x):
+    np.testing.assert_allclose(x, x * 1.0)
+    np.testing.assert_array_less(x, x + 1)
+    np.testing.assert_equal(x[0, 0], wg.stop_gradient(x[0, 0]))
+    np.testing.assert_approx_equal(x[0, 0], x[0, 0] * 1.0)
+    np.testing.assert_almost_equal(x[0], x[0])
+    with pytest.raises(AssertionError):
+        np.testing.assert_array_equal(x, x + 1)
+    return x**2
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_array_as_an_object_is_differentiated(name):
+    check(METHODS[name])
+
+
+REFUSED = {
+    "resize": (lambda x: x.resize(6), r"ndarray\.resize .*numpy\.zeros"),
+    "byteswap": (lambda x: x.byteswap(), r"ndarray\.byteswap .*stop_gradient"),
+    "getfield": (lambda x: x.getfield(float), r"ndarray\.getfield .*slice"),
+    "setflags": (lambda x: x.setflags(write=False), r"ndarray\.setflags .*leave it out"),
+    "tobytes": (lambda x: x.tobytes(), r"ndarray\.tobytes would lose .*stop_gradient"),
+    "tofile": (lambda x: x.tofile("nowhere"), r"ndarray\.tofile would lose"),
+    "data": (lambda x: x.data, r"ndarray\.data would lose"),
+    "view": (lambda x: x.view(np.int64), r"ndarray\.view with another dtype .*astype"),
+    "item": (lambda x: x.item(0), r"item\(\) of a traced value .*x\[index\]"),
+    "where": (lambda x: np.exp(x, where=MASK), r"numpy\.exp with where= and without out=.*numpy\.where"),
+    "outs that overlap": (lambda x: outs(x, lambda out: np.divmod(x, 2, out=(x, x))), "share memory"),
+    "out of another shape": (lambda x: into((2, 3, 4), lambda out: np.sum(x, 0, out=out)), "out= has shape"),
+    "nextafter": (lambda x: np.nextafter(x, 1.0), r"numpy\.nextafter has no derivative.*numpy\.spacing|np\.spacing"),
+    "percent": (lambda x: "%f" % x[0, 0], "cannot become a Python float"),  # noqa: UP031
+    "choose": (lambda x: np.arange(3).choose(x), "cannot become a plain NumPy array"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_says_what_to_write(name):
+    f, text = REFUSED[name]
+    for mode in (wg.vjp, lambda f, x: wg.jvp(f, x, x)):
+        with pytest.raises((UnsupportedFunctionError, TracedValueError, ValueError), match=text):
+            mode(f, X)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_or_method_of_a_ufunc_is_differentiated(name):
+    check(OPTIONS[name])

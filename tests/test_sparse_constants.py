@@ -1,0 +1,216 @@
+"""Sparse arrays of SciPy as constants: the derivatives are those of the same program with dense ones, in every mode."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import scipy.sparse.linalg
+
+import wengert as wg
+from helpers import assert_rounding, assert_same_bits
+
+RNG = np.random.default_rng(61)
+DENSE = RNG.standard_normal((6, 4)) * (RNG.random((6, 4)) < 0.6)
+FORMATS = [f"{fmt}_{kind}" for fmt in ("csr", "csc", "coo", "bsr", "dia", "dok", "lil") for kind in ("array", "matrix")]
+FOUR, SIX = RNG.standard_normal(4), RNG.standard_normal(6)
+FOURS, SIXES, WHOLE = (RNG.standard_normal(shape) for shape in ((4, 3), (3, 6), (6, 4)))
+
+
+def dense(made):
+    """A sparse result as an array; dense ones as they are."""
+    return made.toarray() if hasattr(made, "toarray") else made
+
+
+#: program of (A, x), the same with a dense A, and a point
+PROGRAMS = {
+    "A @ x": (lambda A, x: A @ x, lambda A, x: A @ x, FOUR),
+    "A @ X": (lambda A, x: A @ x, lambda A, x: A @ x, FOURS),
+    "x @ A": (lambda A, x: x @ A, lambda A, x: x @ A, SIX),
+    "X @ A": (lambda A, x: x @ A, lambda A, x: x @ A, SIXES),
+    "A.dot(x)": (lambda A, x: A.dot(x), lambda A, x: A @ x, FOUR),
+    "A.T @ x": (lambda A, x: A.T @ x, lambda A, x: A.T @ x, SIX),
+    "A.multiply(x)": (lambda A, x: dense(A.multiply(x)), lambda A, x: A * x, FOUR),
+    "A.multiply(column)": (lambda A, x: dense(A.multiply(x[:, None])), lambda A, x: A * x[:, None], SIX),
+    "A.multiply(X)": (lambda A, x: dense(A.multiply(x)), lambda A, x: A * x, WHOLE),
+    "A.multiply(number)": (lambda A, x: dense(A.multiply(x[0])), lambda A, x: A * x[0], FOUR),
+    "A * number": (lambda A, x: dense(A * x[0]), lambda A, x: A * x[0], FOUR),
+    "number * A @ x": (lambda A, x: (x[0] * A) @ x, lambda A, x: (x[0] * A) @ x, FOUR),
+    "A.multiply(x) @ x": (lambda A, x: A.multiply(x) @ x, lambda A, x: (A * x) @ x, FOUR),
+    "x @ A.multiply(x).T": (lambda A, x: x @ A.multiply(x).T, lambda A, x: x @ (A * x).T, FOUR),
+    "A.multiply(x).sum()": (lambda A, x: A.multiply(x).sum(), lambda A, x: np.sum(A * x), FOUR),
+    "A / number": (lambda A, x: dense(A / x[0]), lambda A, x: A / x[0], FOUR),
+    "normal equations": (lambda A, x: A.T @ (A @ np.exp(x)) + x, lambda A, x: A.T @ (A @ np.exp(x)) + x, FOUR),
+}
+#: with sparse arrays only: of matrices these are products, or numpy.matrix comes out
+ELEMENTWISE = {
+    "A * x": (lambda A, x: (A * x).toarray(), lambda A, x: A * x, FOUR),
+    "x * A": (lambda A, x: (x * A).toarray(), lambda A, x: x * A, FOUR),
+    "A / x": (lambda A, x: (A / x).toarray(), lambda A, x: A / x, FOUR),
+    "A.maximum(X)": (lambda A, x: A.maximum(x), lambda A, x: np.maximum(A, x), WHOLE),
+    "A + X": (lambda A, x: A + x, lambda A, x: A + x, WHOLE),
+    "X - A": (lambda A, x: x - A, lambda A, x: x - A, WHOLE),
+    "sums of entries": (lambda A, x: (A * x - 2 * A).sum(axis=1), lambda A, x: np.sum(A * x - 2 * A, axis=1), FOUR),
+    "sums of columns": (lambda A, x: (-(A * x) + A).sum(axis=0), lambda A, x: np.sum(A - A * x, axis=0), FOUR),
+    "diagonal": (lambda A, x: (A * x).diagonal(), lambda A, x: np.diagonal(A * x), FOUR),
+}
+OF_MATRICES = {
+    "A * x": (lambda A, x: A * x, lambda A, x: A @ x, FOUR),
+    "x * A": (lambda A, x: x * A, lambda A, x: x @ A, SIX),
+}
+
+
+#: the programs of formats that SciPy converts to these, or whose methods are those of these
+FEW = ("A @ x", "A @ X", "x @ A", "X @ A", "A.dot(x)", "A.multiply(x)", "A.multiply(X)", "A * number", "A / number")
+
+
+def cases():
+    for fmt in FORMATS:
+        table = PROGRAMS | (ELEMENTWISE if fmt.endswith("array") else OF_MATRICES)
+        for name, case in table.items():
+            if not fmt.startswith(("csr", "coo")) and name in PROGRAMS and name not in FEW:
+                continue
+            yield pytest.param(fmt, *case, id=f"{fmt}-{name}")
+
+
+def sparse(fmt, values=DENSE):
+    return getattr(sp, fmt)(values)
+
+
+@pytest.mark.parametrize(("fmt", "program", "same", "x"), [*cases()])
+def test_derivatives_are_those_of_the_dense_program(fmt, program, same, x):
+    A = sparse(fmt)
+
+    def f(x):
+        return program(A, x)
+
+    def g(x):
+        return same(DENSE, x)
+
+    expected = wg.jacobian(g, x)
+    assert_rounding(wg.vjp(f, x)[0], g(x))
+    assert_rounding(wg.jacfwd(f, x), expected)
+    assert_rounding(wg.jacrev(f, x), expected)
+
+
+@pytest.mark.parametrize("fmt", ["csr_array", "dia_matrix"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_second_derivatives_nested_ones_and_programs(fmt, name):
+    program, same, x = PROGRAMS[name]
+    A = sparse(fmt)
+
+    def f(x):
+        return np.sum(np.sin(program(A, x)))
+
+    def g(x):
+        return np.sum(np.sin(same(DENSE, x)))
+
+    expected = wg.hessian(g, x)
+    for mode in ("mixed", "forward", "reverse"):
+        assert_rounding(wg.hessian(f, x, mode=mode), expected)
+    recorded = wg.record(f, x)
+    other = 0.7 * x
+    assert_rounding(recorded(other), g(other))
+    assert_rounding(recorded.grad()(other), wg.grad(g, other))
+    assert_rounding(recorded.hessian()(other), wg.hessian(g, other))
+    assert_rounding(wg.compile(wg.grad(f))(other), wg.grad(g, other))
+    assert_rounding(pickle.loads(pickle.dumps(recorded))(other), g(other))
+
+
+def test_values_have_the_bits_of_scipy():
+    for fmt in FORMATS:
+        A = sparse(fmt)
+        for x in (FOUR, FOURS):
+            assert_same_bits(wg.vjp(lambda x: A @ x, x)[0], A @ x)
+        assert_same_bits(wg.vjp(lambda x: x @ A, SIX)[0], SIX @ A)
+
+
+@pytest.mark.parametrize("program", [lambda a, x: a @ x, lambda a, x: x @ a[:4]], ids=["a @ X", "X @ a"])
+def test_a_sparse_vector_is_a_constant_too(program):
+    a = sp.coo_array(np.array([1.0, 0.0, 2.0, 3.0]))
+    if program(np.ones(4), np.eye(4)).shape != (4,):
+        pytest.fail("shapes")
+    x = RNG.standard_normal((4, 4))
+    dense_one = a.toarray()
+    assert_rounding(wg.jacobian(lambda x: a @ x, x), wg.jacobian(lambda x: dense_one @ x, x))
+    assert_rounding(wg.jacobian(lambda x: x @ a, x), wg.jacobian(lambda x: x @ dense_one, x))
+    assert_rounding(wg.grad(lambda x: a @ x, FOUR), dense_one)
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_one_row_and_one_column(fmt):
+    A = sparse(fmt, DENSE[:1])
+    for derivative in (wg.jacfwd, wg.jacrev):
+        assert_rounding(derivative(lambda x: np.reshape(A @ x, -1), FOUR), DENSE[:1])
+        assert_rounding(derivative(lambda x: A.T @ x, np.ones(1)), DENSE[:1].T)
+
+
+def test_a_pullback_has_the_matrix_as_it_was():
+    A = sp.csr_array(DENSE)
+    pullback = wg.vjp(lambda x: A @ x, FOUR)[1]
+    A.data[:] = 0
+    assert_rounding(pullback(np.ones(6)), DENSE.sum(axis=0))
+
+
+def test_an_array_made_inside_is_written_to_afterwards():
+    A = sp.csr_array(DENSE)
+
+    def f(x):
+        u = np.zeros(4)
+        start = A @ u  # a constant still, and no memory is handed out
+        u[1] = x
+        return start + A @ u
+
+    assert_rounding(wg.jacobian(f, 2.0), DENSE[:, 1])
+
+
+def test_a_factor_zero_is_strong():
+    A = sp.csr_array(np.array([[np.inf, 1.0], [0.0, 2.0]]))
+    assert np.array_equal(wg.jacfwd(lambda x: A @ (x * np.array([0.0, 1.0])), np.ones(2))[:, 1], [1, 2])
+    _, pullback = wg.vjp(lambda x: A @ x, np.ones(2))
+    assert np.array_equal(pullback(np.array([0.0, 1.0])), [0, 2])
+    B = sp.csr_array(([0.0, 1.0], ([0, 0], [0, 1])), shape=(1, 2))  # a zero that is stored
+    with np.errstate(divide="ignore"):
+        assert wg.jacobian(lambda x: B @ np.sqrt(x), np.array([0.0, 4.0])).tolist() == [[0, 0.25]]
+
+
+def test_complex_and_single_precision():
+    C = sp.csr_array(DENSE + 1j * DENSE[::-1])
+    expected = wg.jacobian(lambda x: np.abs(C.toarray() @ x) ** 2, FOUR)
+    assert_rounding(wg.jacobian(lambda x: np.abs(C @ x) ** 2, FOUR), expected)
+    A = sp.csr_array(DENSE.astype(np.float32))
+    J = wg.jacobian(lambda x: A @ x, FOUR.astype(np.float32))
+    assert J.dtype == np.float32
+    assert np.array_equal(J, DENSE.astype(np.float32))
+
+
+REFUSED = {
+    "two of them": (lambda A, x: (A * x[0]) @ A.T, "A @ \\(B @ x\\)"),
+    "an attribute": (lambda A, x: (A * x[0]).data, "toarray"),
+    "a power": (lambda A, x: A ** x[0], "plain NumPy array"),
+    "matrix plus dense": (lambda A, x: sp.csr_matrix(A) + np.outer(A @ x, x), "toarray"),
+    "too many axes": (lambda A, x: A @ np.reshape(x, (1, 4, 1)), "toarray"),
+    "broadcasts beyond": (lambda A, x: A[[0]].multiply(x[:, None]), "toarray"),
+    "spsolve": (lambda A, x: scipy.sparse.linalg.spsolve(sp.csc_array(np.eye(4)), x), "spsolve.*primitive"),
+    "a sparse array of traced entries": (lambda A, x: sp.diags_array(x), "stop_gradient"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_rule_is_refused(name):
+    program, message = REFUSED[name]
+    A = sp.csr_array(DENSE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for derivative in (wg.jacfwd, wg.jacrev):
+            with pytest.raises((TypeError, NotImplementedError), match=message):
+                derivative(lambda x: program(A, x), FOUR)
+
+
+def test_large_ones_need_no_dense_array():
+    A = sp.diags_array(np.arange(1.0, 100001.0))
+    x = np.ones(100000)
+    assert np.array_equal(wg.grad(lambda x: (A * x).sum(), x), np.arange(1.0, 100001.0))
+    with pytest.raises(wg.UnsupportedFunctionError, match=r"csr_array\(A\) \* x"):
+        wg.grad(lambda x: A.multiply(x).sum(), x)

@@ -1,0 +1,212 @@
+"""vmap: a loop over the batch by definition; axes, containers, derivatives inside and outside, errors."""
+
+import pickle
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from helpers import assert_rounding, assert_same_bits
+
+RNG = np.random.default_rng(62)
+P = RNG.uniform(0.5, 1.5, (4, 3))
+A = RNG.standard_normal((4, 3, 3)) + 4 * np.eye(3)
+C = RNG.standard_normal((3, 3))
+
+
+def branching(x):
+    return np.sum(x**2) if x[0] > 1 else np.prod(x)
+
+
+def writing(x):
+    x[0] = 2 * x[1]
+    out = np.zeros(3)
+    for i in range(3):
+        out[i] = x[i] * x[i - 1]
+    return out
+
+
+#: function, arguments, in_axes: each is compared with a loop in plain NumPy
+CASES = {
+    "elementwise": (lambda x: np.sin(x) * x, (P,), 0),
+    "a number": (lambda x: np.sum(np.exp(x)), (P,), 0),
+    "of numbers": (lambda x: x * x + 1, (P[:, 0],), 0),
+    "a branch": (branching, (P,), 0),
+    "writes": (writing, (P,), 0),
+    "product": (lambda a, x: a @ x, (A, P), 0),
+    "one matrix": (lambda a, x: a @ x, (C, P), (None, 0)),
+    "solve": (lambda a, x: np.linalg.solve(a, x), (A, P), 0),
+    "factors": (lambda a: np.linalg.eigvalsh(a + a.T), (A,), 0),
+    "reductions": (lambda a: np.stack([a.max(), a.mean(), np.median(a)]), (A,), 0),
+    "along axes": (lambda a: np.cumsum(a.sum(axis=0)) - a.max(axis=-1), (A,), 0),
+    "shapes": (lambda a: np.concatenate([a.T.reshape(-1)[:4], np.ravel(a[1:, :2])]), (A,), 0),
+    "other axes": (lambda a, x: a @ x, (np.moveaxis(A, 0, 2), P.T), (2, -1)),
+    "broadcasting": (lambda x, c: x + c, (P, C), (0, None)),
+    "outer": (lambda x, y: np.outer(x, y), (P, P[::-1]), 0),
+    "einsum": (lambda a, x: np.einsum("ij,j->i", a, x), (A, P), 0),
+    "where": (lambda x: np.where(x > 1, x, -(x**3)), (P,), 0),
+    "indices": (lambda x, i: x[i] * x[0], (P, np.array([2, 0, 1, 1])), 0),
+    "a list of numbers": (lambda x: [x[0], x[1] * x[2]], (P,), 0),
+    "a power of the axis": (lambda x: np.reshape(np.transpose(x[:, None] * x), 9), (P,), 0),
+    "float32": (lambda x: np.exp(x), (P.astype(np.float32),), 0),
+}
+
+
+def looped(f, args, in_axes):
+    """The definition."""
+    axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
+    n = next(np.shape(x)[axis] for x, axis in zip(args, axes) if axis is not None)
+    rows = []
+    for i in range(n):
+        row = [x if axis is None else np.take(x, i, axis) for x, axis in zip(args, axes)]
+        rows.append(np.asarray(f(*[r.copy() if isinstance(r, np.ndarray) else r for r in row])))
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_derivatives_are_those_of_a_loop(name):
+    f, args, in_axes = CASES[name]
+    mapped = wg.vmap(f, in_axes)
+    expected = looped(f, args, in_axes)
+    found = mapped(*args)
+    assert found.dtype == expected.dtype
+    assert_rounding(found, expected, found.dtype)
+    if name == "factors":  # of one matrix at a time
+        return
+
+    def loop(*args):
+        axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
+        n = next(np.shape(x)[axis] for x, axis in zip(args, axes) if axis is not None)
+        found = []
+        for i in range(n):
+            row = [x if axis is None else np.moveaxis(x, axis, 0)[i] for x, axis in zip(args, axes)]
+            y = f(*[np.copy(r) if np.ndim(r) else r for r in row])
+            found.append(np.stack(y) if isinstance(y, list) else y)
+        return np.stack(found)
+
+    expected = wg.jacobian(loop, args[0], args=args[1:])
+    for mode in ("forward", "reverse"):
+        got = wg.jacobian(mapped, args[0], args=args[1:], mode=mode)
+        assert_rounding(got, expected, found.dtype)
+
+
+def test_derivatives_inside():
+    def f(x, k):
+        return k * np.sum(np.sin(x) * x[::-1])
+
+    ks = np.array([1.0, 2.0, 3.0, 4.0])
+    assert_rounding(wg.vmap(wg.grad(f))(P, ks), np.stack([wg.grad(f)(x, k) for x, k in zip(P, ks)]))
+    assert_rounding(wg.vmap(wg.hessian(f), (0, None))(P, 2.0), np.stack([wg.hessian(f)(x, 2.0) for x in P]))
+    y, dy = wg.vmap(wg.jvp(f))(P, P, ks)
+    assert_rounding(y, [f(x, k) for x, k in zip(P, ks)])
+    assert_rounding(dy, [wg.jvp(f, x, x, args=(k,))[1] for x, k in zip(P, ks)])
+    nested = wg.jacobian(lambda P: wg.vmap(wg.grad(f), (0, None))(P, 1.0), P)
+    for i in range(4):
+        assert_rounding(nested[i, :, i], wg.hessian(f, P[i], args=(1.0,)))
+    second = wg.hessian(lambda x: np.sum(wg.vmap(f, (None, 0))(x, ks)), P[0])
+    assert_rounding(second, 10 * wg.hessian(f, P[0], args=(1.0,)))
+
+
+def test_of_itself_and_of_compiled_functions():
+    def f(x, y):
+        return np.exp(x) * y
+
+    table = wg.vmap(wg.vmap(f, (None, 0)), (0, None))
+    assert_rounding(table(P[0], P[1]), np.exp(P[0])[:, None] * P[1])
+    assert_rounding(wg.jacobian(table, P[0], args=(P[1],)), np.einsum("ij,j,k->ikj", np.eye(3), np.exp(P[0]), P[1]))
+    program = wg.record(table, P[0], args=(P[1],))
+    assert_rounding(program(P[2], P[1]), table(P[2], P[1]))
+    assert_rounding(wg.vmap(wg.compile(np.sin))(P), np.sin(P))
+
+
+rate = 2.0
+
+
+def scaled(x):
+    return rate * np.sum(x**2)
+
+
+def test_compiled_it_reads_what_the_function_reads():
+    global rate
+    f = wg.compile(wg.grad(lambda P: np.sum(wg.vmap(scaled)(P))))
+    g = wg.compile(wg.vmap(scaled))
+    for rate in (2.0, 3.0):
+        assert_rounding(g(P), rate * np.sum(P**2, axis=1))
+        assert_rounding(wg.jacobian(g)(P)[0, 0], 2 * rate * P[0])
+        if rate == 2.0:
+            assert_rounding(f(P), 2 * rate * P)
+
+
+@dataclass
+class Ball:
+    place: np.ndarray
+    mass: float
+
+
+def test_containers_have_axes_of_their_own():
+    def f(ball, shift):
+        return {"moved": Ball(ball.place + shift["by"], ball.mass), "energy": ball.mass * np.sum(ball.place**2)}
+
+    balls = Ball(P, np.arange(1.0, 5.0))
+    out = wg.vmap(f, (0, None))(balls, {"by": np.ones(3)})
+    assert_rounding(out["moved"].place, P + 1)
+    assert_rounding(out["energy"], balls.mass * np.sum(P**2, axis=1))
+    out = wg.vmap(f, in_axes=(Ball(1, None), {"by": 0}), out_axes={"moved": Ball(1, 0), "energy": 0})(
+        Ball(P.T, 2.0), {"by": P}
+    )
+    assert_rounding(out["moved"].place, 2 * P.T)
+    assert_same_bits(out["moved"].mass, np.full(4, 2.0))
+    found = wg.grad(lambda b: np.sum(wg.vmap(lambda b: b.mass * np.sum(b.place**2))(b)), balls)
+    assert_rounding(found.place, 2 * balls.mass[:, None] * P)
+    assert_rounding(found.mass, np.sum(P**2, axis=1))
+
+
+def test_where_the_axis_stands_in_results():
+    for axis in (0, 1, -1, 2):
+        y = wg.vmap(lambda x: np.outer(x, x), out_axes=axis)(P)
+        assert_rounding(y, np.stack([np.outer(x, x) for x in P], axis))
+    first, second = wg.vmap(lambda x: (x, np.outer(x, x)), out_axes=(1, -1))(P)
+    assert first.shape == (3, 4) and second.shape == (3, 3, 4)
+
+
+def test_the_callers_arrays_are_left_and_results_may_be_integers():
+    x = P.copy()
+    wg.vmap(writing)(x)
+    assert_same_bits(x, P)
+    assert_same_bits(wg.vmap(lambda x: np.argmax(x))(P), np.argmax(P, axis=1))
+    assert_same_bits(wg.vmap(lambda x: x > 1)(P), P > 1)
+    assert np.array_equal(wg.vmap(lambda x: x * 1j)(P), P * 1j)
+    assert np.array_equal(wg.vmap(lambda x, n=1: n * x)([1.0, 2.0], n=3), [3, 6])
+
+
+def test_it_is_named_and_can_be_pickled():
+    mapped = wg.vmap(np.dot, in_axes=(0, None))
+    assert repr(mapped) == "vmap(dot, in_axes=(0, None))"
+    assert_rounding(pickle.loads(pickle.dumps(mapped))(P, P[0]), P @ P[0])
+
+
+WRONG = {
+    "lengths": (lambda: wg.vmap(np.dot)(P, P[:3]), ValueError, "4 in argument 0, 3 in argument 1"),
+    "a number": (lambda: wg.vmap(np.dot)(P, 2.0), ValueError, "in_axes of argument 1: axis 0 of an array with 0 axes"),
+    "an axis": (lambda: wg.vmap(np.sum, 2)(P), ValueError, "axis 2 of an array with 2 axes"),
+    "none at all": (lambda: wg.vmap(np.sum, (None,))(P), ValueError, "None for all"),
+    "entries": (lambda: wg.vmap(np.dot, (0,))(P, P), ValueError, "1 entries, and there are 2"),
+    "form": (lambda: wg.vmap(len, ({"a": 0},))({"b": P}), ValueError, "has not the form of the dict"),
+    "form of an array": (lambda: wg.vmap(np.sum, ((0, 1),))(P), ValueError, "a single array"),
+    "empty": (lambda: wg.vmap(np.sum)(P[:0]), ValueError, "empty"),
+    "shapes of results": (lambda: wg.vmap(lambda x: x[x > 1])(P), ValueError, "different shapes"),
+    "forms of results": (lambda: wg.vmap(lambda x: {"a": x} if x[0] > 1 else [x])(P), ValueError, "different forms"),
+    "no number": (lambda: wg.vmap(lambda x: None)(P), TypeError, "no number"),
+    "a tuple": (lambda: wg.vmap(lambda x: (x, x), out_axes=(0, 0, 0))(P), ValueError, "3 entries, a result has 2"),
+    "out_axes": (lambda: wg.vmap(np.sum, out_axes=1)(P), ValueError, "out_axes: axis 1"),
+    "no axes": (lambda: wg.vmap(np.sum, in_axes="0"), TypeError, "in_axes is an int"),
+    "no function": (lambda: wg.vmap(3.0), TypeError, "expected a function"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_does_not_fit_is_named(name):
+    call, error, message = WRONG[name]
+    with pytest.raises(error, match=message):
+        call()
