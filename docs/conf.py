@@ -13,7 +13,8 @@ author = "the wengert developers"
 copyright = "the wengert developers"
 version = release = wengert.__version__
 
-extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "_coverage", "_figures"]
+extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.mathjax"]
+extensions += ["_coverage", "_figures", "_special"]
 exclude_patterns = ["_build"]
 nitpick_ignore = [("py:class", "numpy.linalg.LinAlgError")]  # NumPy's pages are not at hand
 

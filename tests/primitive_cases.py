@@ -19,6 +19,7 @@ from wengert.rules.factors import cholesky_adjoint, packed_qr
 from wengert.rules.histograms import weighted_counts
 from wengert.rules.linalg import packed_slogdet, solution
 from wengert.rules.shaping import quantile_places
+from wengert.rules.special_python import log_shares, log_sum, shares
 from wengert.rules.spectra import packed_eig, packed_eigh, packed_lstsq, packed_svd, pseudo_inverse
 from wengert.rules.ufuncs import hypot_reduce, logaddexp2_reduce, logaddexp_reduce, scatter_add, sums_of_segments
 
@@ -937,7 +938,15 @@ TABLES = [
 ]
 
 #: calls whose rows have a pullback
-CALLS = [*REDUCTIONS, *PIECES, *JOINS, *LINALG, *TABLES]
+EXPONENTIALS = [
+    call(log_sum, arr(3, 4), arr(3, 4, low=0.5, high=2.0), (-1,)),
+    call(log_sum, arr(3, 4), arr(3, 4, low=0.5, high=2.0), (-2, -1), label="all"),
+    call(log_sum, val([1.0, 2.0, -3.0]), val([1.0, 0.0, -20.0]), (-1,), label="negative"),
+    call(shares, arr(3, 4), (-2,)),
+    call(log_shares, arr(3, 4), (-2, -1)),
+]
+
+CALLS = [*REDUCTIONS, *PIECES, *JOINS, *LINALG, *TABLES, *EXPONENTIALS]
 
 #: calls of functions of symmetric matrices, of which NumPy reads one triangle
 SYMMETRIC = [

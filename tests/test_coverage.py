@@ -376,8 +376,12 @@ def special_functions():
 SPECIAL_POINTS = {name: POINTS[name] for name in ("number", "vector")}
 
 
+#: SciPy's values are good to six digits, so differences of them are to none: `test_special.py` asks mpmath
+NOISY = {"itairy"}
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", sorted(special_functions()))
+@pytest.mark.parametrize("name", sorted(special_functions().keys() - NOISY))
 def test_no_special_function_loses_a_derivative(name):
     fun = special_functions()[name]
     forms = {

@@ -869,12 +869,14 @@ def test_a_malformed_list_is_found(what):
 
 @pytest.fixture
 def dilogarithm():
-    """A ufunc that wengert has not heard of, declared by one line."""
+    """A ufunc as if wengert had not heard of it, declared by one line."""
     fun = scipy.special.spence
-    assert registry.lookup(fun) is None
+    known = registry.lookup(fun)
+    del registry.rows[fun]
     row = registry.elementwise(fun, lambda y, x: np.log(x) / (1 - x))
     yield fun
-    assert registry.rows.pop(fun) is row
+    assert registry.rows[fun] is row
+    registry.rows[fun] = known
 
 
 def test_a_row_declared_by_one_line_is_in_all_engines(dilogarithm):

@@ -496,6 +496,8 @@ def _install() -> None:
     _rebind.register(_np.fft, module.fft)
     _rebind.register(_np.linalg, module.linalg)
     _rebind.register(_np, module)
+    _rebind.expect("scipy", "wengert.scipy.standin")
+    _rebind.expect("scipy.special", "wengert.scipy.special")
 
 
 _install()

@@ -369,7 +369,7 @@ def strong_matmul(a, b):
 def analytic(*funs) -> None:
     """Declare that the rules of these functions are right for complex operands too."""
     for fun in funs:
-        rows[fun].on_complex = True
+        (_dotted[fun] if isinstance(fun, str) else rows[fun]).on_complex = True
 
 
 def on_complex(fun, *jvp: Callable, vjp: tuple = ()) -> None:

@@ -29,6 +29,7 @@ call is seen at the next call, but for attributes of objects and modules.
 import abc
 import collections
 import functools
+import importlib
 import sys
 import threading
 import types
@@ -63,7 +64,17 @@ from wengert.core.follow import (
 )
 from wengert.core.rename import BUILTINS, TooWide, alias_of, chain, forget, private, read, rename
 
-__all__ = ["Plan", "Proxy", "make_twin", "original", "rebound", "register", "register_later", "register_wrapper"]
+__all__ = [
+    "Plan",
+    "Proxy",
+    "expect",
+    "make_twin",
+    "original",
+    "rebound",
+    "register",
+    "register_later",
+    "register_wrapper",
+]
 
 _OWN = __name__.partition(".")[0]
 _PINNED = 256  # plans that may keep their own key alive
@@ -74,6 +85,7 @@ _twins = weakref.WeakValueDictionary()  # id(class) -> its twin
 _pinned = collections.deque()
 _lock = threading.RLock()
 _later = {}  # package of NumPy's -> what registers its functions
+_expected = {}  # name of a module -> that of the module of ours that registers what is in it
 
 # Twins ------------------------------------------------------------------------------------------------------
 
@@ -617,6 +629,17 @@ def register(original, replacement):
         _plans.clear()
 
 
+def expect(original, home):
+    """Import the module `home`, which registers what it has, when the module `original` has been imported."""
+    _expected[original] = home
+
+
+def _meet():
+    """Import the modules that wait for one that has been imported meanwhile."""
+    for name in [name for name in _expected if name in sys.modules]:
+        importlib.import_module(_expected.pop(name))
+
+
 def register_wrapper(kind, inner, make):
     """Let objects of a class that wrap ``inner(value)``, a function, yield ``make(value, copy of the function)``."""
     with _lock:
@@ -660,7 +683,7 @@ def rebound(f):
     if plan is None or f.__code__ is not plan.code or not plan.holds(f):
         plan = _bind(f)
     if plan is None or plan.run is None:
-        return f
+        return REGISTERED[id(f)][1] if id(f) in REGISTERED else f
     copy = plan.copy
     if copy is not None and copy.__defaults__ is f.__defaults__ and copy.__kwdefaults__ is f.__kwdefaults__:
         return copy
@@ -675,7 +698,10 @@ def home_of(f):
 
 def _import_alias(dotted, form):
     """Private name of the module that an import of `dotted` in this form should give, or None."""
-    # A submodule not loaded yet is loaded by the statement itself, so that must stay.
+    if dotted in _expected:
+        importlib.import_module(dotted)  # as the statement will
+        _meet()
+    # Any other submodule not loaded yet is loaded by the statement itself, so that must stay.
     if dotted not in sys.modules:
         return None
     known = REGISTERED.get(id(sys.modules.get(top_package(dotted) if form == "bare" else dotted)))
@@ -687,6 +713,7 @@ def _import_alias(dotted, form):
 def _bind(root):
     """A new plan for `root`, or None where something surprises us."""
     with _lock:
+        _meet()
         try:
             plan = _plans[id(root)] = Plan(root)
         except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):

@@ -1,21 +1,32 @@
 """Functions of ``scipy.special``, by dotted name: bound when SciPy first comes by, so never imported here.
 
-A body that needs another function of ``scipy.special`` imports it there: by then it has been imported.
-Functions whose derivative is known only up to cancellation (erfcx, dawsn) have no row.
+A body reads other functions of ``scipy.special`` from `sp`: by then it has been imported.
 """
 
 from __future__ import annotations
 
+import importlib
 from math import log, pi, sqrt
 
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import constant, elementwise
+from wengert.registry import constant, elementwise, strong
 
 ANY = (-3.0, 3.0)
 POSITIVE = (0.1, 4.0)
 UNIT = (0.05, 0.95)
+
+
+class Special:
+    """``scipy.special``, imported when one of its functions is first read."""
+
+    def __getattr__(self, name):
+        found = self.__dict__[name] = getattr(importlib.import_module("scipy.special"), name)
+        return found
+
+
+sp = Special()
 
 
 def exp_minus_square(x, rate):
@@ -39,6 +50,7 @@ def unknown(name, operand):
             "or wengert.stop_gradient(x) where it is meant to be a constant"
         )
 
+    partial.operand = operand
     return partial
 
 
@@ -85,6 +97,32 @@ elementwise(
     "scipy.special.erfcinv", lambda y, x: -sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((0.1, 1.9),)
 )
 elementwise("scipy.special.ndtri", lambda y, x: sqrt(2 * pi) / exp_minus_square(y, 0.5), domain=(UNIT,))
+
+elementwise("scipy.special.ndtri_exp", lambda y, x: 1 / log_ndtr_partial(x, y), domain=((-4.0, -0.1),))
+elementwise("scipy.special.erfi", lambda y, x: 2 / sqrt(pi) * exp_minus_square(x, -1.0), domain=(ANY,))
+
+
+def erfcx_partial(y, x, terms=60):
+    """2 x y - 2 / sqrt(pi); on the right, where the two agree, -2 y times a continued fraction."""
+    far = np.where(np.less(x, 2.0), 2.0, x)
+    fraction = 0.0
+    for k in range(terms, 0, -1):
+        fraction = 1 / (2 * far + 2 * (k + 1) * fraction)
+    return np.where(np.less(x, 2.0), 2 * x * y - 2 / sqrt(pi), -2 * y * fraction)
+
+
+def dawsn_partial(y, x, terms=40):
+    """1 - 2 x y; far out, where the two agree, the asymptotic series."""
+    is_far = np.greater(np.abs(x), 7.0)
+    square = 2 * np.where(is_far, x, 7.0) ** 2
+    series = 0.0
+    for k in range(terms, 0, -1):
+        series = (2 * k - 1) / square * (1 + series)
+    return np.where(is_far, -series, 1 - 2 * x * y)
+
+
+elementwise("scipy.special.erfcx", erfcx_partial, domain=(ANY,))
+elementwise("scipy.special.dawsn", dawsn_partial, domain=(ANY,))
 
 # ---- the logistic function
 
@@ -168,12 +206,6 @@ elementwise("scipy.special.loggamma", lambda y, x: digamma(x), domain=(POSITIVE,
 elementwise("scipy.special.gamma", lambda y, x: y * digamma(x), domain=(POSITIVE,))
 elementwise("scipy.special.digamma", lambda y, x: hurwitz(2.0, x), domain=(POSITIVE,))
 elementwise(
-    "scipy.special._ufuncs._zeta",  # which zeta calls when it is given two operands
-    unknown("zeta", "exponent"),
-    lambda y, s, q: -s * hurwitz(s + 1, q),
-    domain=((1.5, 4.0), POSITIVE),
-).name = "scipy.special.zeta"
-elementwise(
     "scipy.special.betaln",
     lambda y, a, b: digamma(a) - digamma(a + b),
     lambda y, a, b: digamma(b) - digamma(a + b),
@@ -224,10 +256,184 @@ elementwise("scipy.special.i0", lambda y, x: order_01("i1", x), domain=(ANY,))
 elementwise("scipy.special.i1", lambda y, x: (order_01("i0", x) + bessel("iv", 2, x)) / 2, domain=(ANY,))
 elementwise("scipy.special.k0", lambda y, x: -order_01("k1", x), domain=(POSITIVE,))
 elementwise("scipy.special.k1", lambda y, x: -(order_01("k0", x) + y / x), domain=(POSITIVE,))
-for name, below, above in (("jv", 1, -1), ("yv", 1, -1), ("iv", 1, 1), ("kv", -1, -1)):
+for name, below, above in (("jv", 1, -1), ("yv", 1, -1), ("iv", 1, 1)):
     elementwise(
         f"scipy.special.{name}",
         unknown(name, "order"),
         between_neighbours(name, below, above),
         domain=((0.0, 3.0), POSITIVE),
     )
+
+
+# ---- powers that are logarithms in a limit, and their inverses
+
+
+def near(u, size):
+    """Is `u` small? And `u` where it is, 0 elsewhere; and where it is not, 1 elsewhere."""
+    small = np.less(np.abs(u), size)
+    return small, np.where(small, u, 0.0), np.where(small, 1.0, u)
+
+
+def series(u, coefficients):
+    total = 0.0
+    for c in reversed(coefficients):
+        total = total * u + c
+    return total
+
+
+def factorials(n):
+    found = [1.0]
+    for k in range(1, n):
+        found.append(found[-1] * k)
+    return found
+
+
+_EXPREL = [1 / (f * (k + 2)) for k, f in enumerate(factorials(20))]
+_LOGREL = [(-1) ** k / (k + 1) for k in range(36)]
+_ROOT = [(-1) ** (k + 1) * (k + 1) / (k + 2) for k in range(36)]
+
+
+def exprel_slope(u):
+    """Derivative of (exp(u) - 1) / u."""
+    small, inner, outer = near(u, 1.0)
+    return np.where(small, series(inner, _EXPREL), (np.exp(outer) - sp.exprel(outer)) / outer)
+
+
+def log1prel(u):
+    """log(1 + u) / u."""
+    small, inner, outer = near(u, 0.3)
+    return np.where(small, series(inner, _LOGREL), np.log1p(outer) / outer)
+
+
+def root_slope(u):
+    """(u / (1 + u) - log(1 + u)) / u^2: the derivative of log(1 + l z) / l in l is z^2 times it, at u = l z."""
+    small, inner, outer = near(u, 0.3)
+    return np.where(small, series(inner, _ROOT), (outer / (1 + outer) - np.log1p(outer)) / (outer * outer))
+
+
+def box_by_power(y, log, a):
+    """Derivative of (exp(a log) - 1) / a in `a`, in which log may be infinite."""
+    small, inner, _ = near(a * log, 1.0)
+    low, far, divisor = np.where(small, log, 0.0), np.where(small, 0.0, log), np.where(small, 1.0, a)
+    beyond = (strong(np.exp(divisor * far), far) - np.where(small, 0.0, y)) / divisor
+    return np.where(small, low * low * series(inner, _EXPREL), beyond)
+
+
+elementwise("scipy.special.exprel", lambda y, x: exprel_slope(x), domain=(ANY,))
+elementwise(
+    "scipy.special.boxcox",
+    lambda y, x, a: np.power(x, a - 1),
+    lambda y, x, a: box_by_power(y, np.log(x), a),
+    domain=(POSITIVE, ANY),
+)
+elementwise(
+    "scipy.special.boxcox1p",
+    lambda y, x, a: np.exp((a - 1) * np.log1p(x)),
+    lambda y, x, a: box_by_power(y, np.log1p(x), a),
+    domain=(POSITIVE, ANY),
+)
+elementwise(
+    "scipy.special.inv_boxcox",
+    lambda y, z, a: y / (1 + a * z),
+    lambda y, z, a: y * z * z * root_slope(a * z),
+    domain=(UNIT, UNIT),
+)
+elementwise(
+    "scipy.special.inv_boxcox1p",
+    lambda y, z, a: (1 + y) / (1 + a * z),
+    lambda y, z, a: (1 + y) * z * z * root_slope(a * z),
+    domain=(UNIT, UNIT),
+)
+elementwise(
+    "scipy.special.powm1",
+    lambda y, x, a: a * np.power(x, a - 1),
+    lambda y, x, a: np.power(x, a) * np.log(x),
+    domain=(POSITIVE, ANY),
+)
+elementwise(
+    "scipy.special.spence",
+    lambda y, x: -np.where(np.less(x, 0.7), np.log(x) / (x - 1), log1prel(np.where(np.less(x, 0.7), 0.0, x - 1))),
+    domain=(POSITIVE,),
+)
+elementwise("scipy.special.wrightomega", lambda y, x: y / (1 + y), domain=(ANY,))
+
+# ---- losses
+
+
+def pseudo_huber_partial(y, delta, r):
+    u = r / delta
+    s = np.sqrt(1 + u * u)
+    return delta * (u * u / (1 + s)) ** 2 / s
+
+
+elementwise(
+    "scipy.special.huber",
+    lambda y, delta, r: np.maximum(np.abs(r) - delta, 0.0),
+    lambda y, delta, r: np.clip(r, -delta, delta),
+    domain=(POSITIVE, ANY),
+)
+elementwise(
+    "scipy.special.pseudo_huber",
+    pseudo_huber_partial,
+    lambda y, delta, r: r / np.sqrt(1 + (r / delta) ** 2),
+    domain=(POSITIVE, ANY),
+)
+
+# ---- quotients of gamma functions
+
+#: B_2k / 2k of the asymptotic series of digamma, in powers of 1 / z^2
+_DIGAMMA = [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160]
+
+
+def digamma_rise(a, m, steps=10):
+    """digamma(a + m) - digamma(a), also where `m` is small: by recurrence beyond 10, and there from the series."""
+    mirrored = (a < 0) & (a + m < 0)  # digamma(x) = digamma(1 - x) - pi cot(pi x)
+    both = mirrored | ((a > 0) & (a + m > 0))
+    low = np.where(both, np.where(mirrored, 1 - a, a), 1.0)
+    step = np.where(both, np.where(mirrored, -m, m), 0.0)
+    total = 0.0
+    for k in range(steps):
+        total = total + step / ((low + k) * (low + step + k))
+    low = low + steps
+    high = low + step
+    u, v = 1 / (low * low), 1 / (high * high)
+    rise, value = 0.0, 0.0
+    for c in reversed(_DIGAMMA):  # divided differences by Horner's rule
+        rise, value = rise * v + value, value * u + c
+    apart = -step / (low * high) * (1 / low + 1 / high)  # v - u
+    total = total + np.log1p(step / low) + step / (2 * low * high) - apart * (value + v * rise)
+    turns = np.where(mirrored, pi * sine(m) / (sine(a) * sine(a + m)), 0.0)
+    return np.where(both, total + turns, sp.digamma(a + m) - sp.digamma(a))
+
+
+def sine(x):
+    """sin(pi x)."""
+    near = np.rint(x)
+    return np.where(np.equal(np.remainder(near, 2), 0), 1.0, -1.0) * np.sin(pi * (x - near))
+
+
+def rgamma_partial(y, x):
+    """sin(pi x) / pi gamma(1 - x) differentiated, left of 1/2: there are zeros where digamma has its poles."""
+    left = np.less(x, 0.5)
+    mirror = 1 - np.where(left, x, 0.0)
+    near = np.rint(x)
+    angle = pi * (x - near)
+    sign = np.where(np.equal(np.remainder(near, 2), 0), 1.0, -1.0)
+    slope = sign * sp.gamma(mirror) * (np.cos(angle) - np.sin(angle) / pi * sp.digamma(mirror))
+    right = np.where(left, 1.0, x)
+    return np.where(left, slope, -sp.rgamma(right) * sp.digamma(right))
+
+
+elementwise("scipy.special.rgamma", rgamma_partial, domain=(POSITIVE,))
+elementwise(
+    "scipy.special.poch",
+    lambda y, a, m: y * digamma_rise(a, m),
+    lambda y, a, m: y * sp.digamma(a + m),
+    domain=(POSITIVE, POSITIVE),
+)
+elementwise(
+    "scipy.special.binom",
+    lambda y, n, k: y * digamma_rise(n - k + 1, k),
+    lambda y, n, k: y * digamma_rise(k + 1, n - 2 * k),
+    domain=((4.0, 6.0), POSITIVE),
+)

@@ -7,9 +7,9 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wengert.scipy import optimize
+    from wengert.scipy import optimize, special
 
-__all__ = ["optimize"]
+__all__ = ["optimize", "special"]
 
 
 def __getattr__(name):

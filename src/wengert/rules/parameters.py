@@ -1,0 +1,286 @@
+"""Derivatives of the incomplete gamma and beta functions in their parameters, of any order.
+
+The derivative of the density in a parameter is the density times a polynomial in logarithms, and that of the
+distribution function is its integral: over the side of the argument on which the first derivative has one sign, so
+that no digits cancel.
+The integrals are taken over the logarithm or the logit of the argument, where the density is smooth and falls off like
+an exponential, by the trapezoidal rule in a variable in which they fall off doubly exponentially.
+So the derivatives are as exact as the density.
+"""
+
+from __future__ import annotations
+
+from math import comb, pi
+
+import numpy as np
+
+from wengert.registry import elementwise
+from wengert.rules.composed import offered
+from wengert.rules.special import digamma_rise, hurwitz, series, sp
+
+#: nodes and weights over (0, inf) in units of the scale of the integrand
+_STEP = 1 / 16
+_TIMES = np.arange(-60, 76) * _STEP
+_NODES = np.exp(_TIMES - np.exp(-_TIMES))
+_WEIGHTS = _STEP * _NODES * (1 + np.exp(-_TIMES))
+
+#: coefficients of log(a) - digamma(a) - 1 / (2 a), in powers of 1 / a^2
+_LOG_DIGAMMA = [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160]
+
+
+# ---- densities
+
+#: Stirling's series in powers of 1 / a^2
+_STIRLING = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156]
+
+
+def deviance(x, a):
+    """t - log(1 + t) at t = x / a - 1, which is nearly t^2 / 2 where x is near a."""
+    t = (x - a) / a
+    small = np.less(np.abs(t), 0.3)
+    inner, quotient = np.where(small, t, 0.0), np.where(small, 2.0, x / a)
+    r = inner / (2 + inner)
+    near = r * inner - 2 * r**3 * series(r * r, [1 / (2 * k + 3) for k in range(12)])
+    return np.where(small, near, quotient - 1 - np.log(quotient))
+
+
+def gamma_density(a, x):
+    """x^(a - 1) exp(-x) / gamma(a)."""
+    large = np.greater_equal(a, 10.0)
+    big, low = np.where(large, a, 10.0), np.where(large, 1.0, a)
+    at = np.where(large, x, 10.0)
+    stirling = series(1 / (big * big), _STIRLING) / big
+    far = np.exp(-stirling - big * deviance(at, big)) * np.sqrt(big / (2 * pi)) / np.where(np.equal(at, 0), 1.0, at)
+    return np.where(large, far, np.power(x, low - 1) * np.exp(-x) * sp.rgamma(low))
+
+
+def beta_density(a, b, x, rest):
+    """x^(a - 1) (1 - x)^(b - 1) / beta(a, b), where `rest` is 1 - x: of gamma densities at their common scale."""
+    n = a + b
+    return n * gamma_density(a, n * x) * gamma_density(b, n * rest) / gamma_density(n, n)
+
+
+# ---- the polynomials by which they change
+
+
+def polygamma(n, x):
+    """Derivative n > 0 of digamma."""
+    return (-1) ** (n + 1) * sp.gamma(n + 1.0) * hurwitz(n + 1.0, x)
+
+
+def bell(n, cumulants):
+    """Derivative n of exp(f) over exp(f), from the derivatives 1, ..., n of f: the complete Bell polynomial."""
+    found = [1.0]
+    for k in range(n):
+        found.append(sum(comb(k, i) * found[k - i] * cumulants[i] for i in range(k + 1)))
+    return found[n]
+
+
+def log_over_digamma(x, a):
+    """log(x) - digamma(a), also where `a` is large and both are close."""
+    large = np.greater(a, 10.0)
+    big = np.where(large, a, 10.0)
+    gap = series(1 / (big * big), _LOG_DIGAMMA) / (big * big) + 1 / (2 * big)
+    near = large & np.less(np.abs(x - a), 0.5 * a)
+    ratio = np.where(near, np.log1p(np.where(near, (x - a) / big, 0.0)), np.log(x) - np.log(big))
+    return np.where(large, ratio + gap, np.log(x) - sp.digamma(np.where(large, 1.0, a)))
+
+
+def columns(*operands):
+    """Operands as arrays with an axis for the nodes behind, and the shape of the result."""
+    operands = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in operands))
+    return [np.reshape(x, (-1, 1)) for x in operands], operands[0].shape
+
+
+# ---- the gamma distribution
+
+
+def gamma_density_slope(order, a, x):
+    """Derivative of x^(a - 1) exp(-x) / gamma(a) in `a`."""
+    return gamma_density(a, x) * bell(order, [log_over_digamma(x, a), *(-polygamma(n, a) for n in range(1, order))])
+
+
+def gamma_factor(order, a, logs, slopes):
+    """Derivative in `a` of t^(a - 1) / gamma(a) over t^(a - 1) / gamma(a + 1), where `logs` is log(t) - digamma(a + 1).
+
+    There gamma(a + 1) is regular where `a` is small.
+    """
+    parts = [logs, *slopes]
+    return a * bell(order, parts) + (order * bell(order - 1, parts) if order else 0.0)
+
+
+@offered
+def gammainc_by_parameter(order, a, x):
+    """Derivative of ``gammainc`` in its parameter, of an order of at least 1."""
+    (a, x), shape = columns(a, x)
+    with np.errstate(all="ignore"):
+        is_lower = np.less(log_over_digamma(x, a + 1), 0)
+        up = is_lower & np.less(a, 1.0)  # P(a, x) = P(a + 1, x) + x^a exp(-x) / gamma(a + 1)
+        here = np.where(up, a + 1, a)
+        step = np.where(up, x * gamma_density_over(order, a, x), 0.0)
+        lower, upper = np.where(is_lower, x, here / 2), np.where(is_lower, here + 1, x)
+        slopes = [-polygamma(n, here + 1) for n in range(1, order)]
+        logs = np.where(is_lower, log_over_digamma(lower, here + 1), log_over_digamma(upper, here + 1))
+        scale = 1 / np.where(
+            is_lower, np.maximum(here - lower, 0) + np.sqrt(lower), np.maximum(upper - here, 0) + np.sqrt(upper)
+        )
+        u = scale * _NODES
+        size = np.where(
+            is_lower,
+            np.exp(-(here - lower) * u - lower * exponential_rest(-u)),
+            np.exp(-(upper - here) * u - upper * exponential_rest(u)),
+        )
+        factor = gamma_factor(order, here, np.where(is_lower, logs - u, logs + u), slopes)
+        total = scale * np.sum(_WEIGHTS * np.where(size > 0, size * factor, 0.0), axis=1, keepdims=True)
+        found = step + np.where(is_lower, 1, -1) * total * x * gamma_density(here, x) / here
+        found = np.where((x == 0) & (a > 0), 0.0, np.where((x > 0) & (a > 0), found, np.nan))
+    return np.reshape(np.where(np.isposinf(x), 0.0, found), shape)[()]
+
+
+def gamma_density_over(order, a, x):
+    """Derivative in `a` of x^(a - 1) exp(-x) / gamma(a + 1)."""
+    return (
+        gamma_density(a + 1, x)
+        / x
+        * bell(order, [log_over_digamma(x, a + 1), *(-polygamma(n, a + 1) for n in range(1, order))])
+    )
+
+
+def exponential_rest(u):
+    """exp(u) - 1 - u."""
+    small = np.less(np.abs(u), 0.5)
+    inner = np.where(small, u, 0.0)
+    near = inner * inner * series(inner, _REST)
+    return np.where(small, near, np.expm1(u) - u)
+
+
+def _rest_coefficients(n=16):
+    found = [0.5]
+    for k in range(3, n + 2):
+        found.append(found[-1] / k)
+    return found
+
+
+_REST = _rest_coefficients()
+
+elementwise(
+    gammainc_by_parameter,
+    None,
+    lambda y, order, a, x: gammainc_by_parameter(order + 1, a, x),
+    lambda y, order, a, x: gamma_density_slope(order, a, x),
+)
+
+# ---- the beta distribution
+
+
+def beta_terms(i, j, a, b, logs, logs_rest, first=None):
+    """Derivative (i, j) of t^a (1 - t)^b / beta(a, b) in (a, b), over itself.
+
+    `logs` is log(t) - digamma(a) + digamma(a + b), and `logs_rest` the same of the rest.
+    Where the factor 1 / gamma(a) is 1 / gamma(a + 1), `first` is a + 1.
+    """
+    found = {(0, 0): 1.0}
+    first = a if first is None else first
+
+    def cumulant(p, q):
+        if p + q == 1:
+            return logs if p else logs_rest
+        both = polygamma(p + q - 1, a + b)
+        return both - polygamma(p - 1, first) if q == 0 else both - polygamma(q - 1, b) if p == 0 else both
+
+    def moment(p, q):
+        if (p, q) not in found:
+            if p:  # one derivative in a more than (p - 1, q)
+                terms = [
+                    comb(p - 1, r) * comb(q, s) * moment(p - 1 - r, q - s) * cumulant(r + 1, s)
+                    for r in range(p)
+                    for s in range(q + 1)
+                ]
+            else:
+                terms = [comb(q - 1, s) * moment(0, q - 1 - s) * cumulant(0, s + 1) for s in range(q)]
+            found[p, q] = sum(terms)
+        return found[p, q]
+
+    return moment(i, j)
+
+
+def beta_density_slope(i, j, a, b, x, rest):
+    """Derivative (i, j) of the density in (a, b)."""
+    logs, logs_rest = log_of(x, rest) + digamma_rise(a, b), log_of(rest, x) + digamma_rise(b, a)
+    return beta_density(a, b, x, rest) * beta_terms(i, j, a, b, logs, logs_rest)
+
+
+def log_of(x, rest):
+    """log(x), where `rest` is 1 - x."""
+    return np.where(np.less(x, 0.5), np.log(x), np.log1p(-rest))
+
+
+def beta_slope(i, j, a, b, x, rest):
+    """Derivative (i, j), with i > 0, of ``betainc`` in (a, b), where `rest` is 1 - x, to all its digits."""
+    (a, b, x, rest), shape = columns(a, b, x, rest)
+    found = np.empty_like(x)
+    with np.errstate(all="ignore"):
+        is_wide = np.less(b, 0.5)[:, 0]
+        for some in (is_wide, ~is_wide):
+            if some.any():
+                found[some] = _beta_slope(i, j, *(z[some] for z in (a, b, x, rest)))
+    found = np.where((x == 0) | (rest == 0), 0.0, found)
+    found = np.where((a > 0) & (b > 0) & (x >= 0) & (rest >= 0), found, np.nan)
+    return np.reshape(found, shape)[()]
+
+
+def _beta_slope(i, j, a, b, x, rest):
+    # the sign of the integrand changes at log(t) = digamma(a) - digamma(a + b)
+    logs = log_of(x, rest)
+    up = np.less(a, 1.0) & np.less(logs + digamma_rise(a + 1, b), 0)
+    step = np.where(up, beta_step(i, j, a, b, x, rest), 0.0) if up.any() else 0.0
+    a = np.where(up, a + 1, a)  # I(a, b) = I(a + 1, b) + x^a (1 - x)^b / (a beta(a, b))
+    is_lower = np.less(logs + digamma_rise(a, b), 0)
+    near, far = np.where(is_lower, x, rest), np.where(is_lower, rest, x)
+    power, other = np.where(is_lower, a, b), np.where(is_lower, b, a) - 1
+    # near falls to 0 as exp(-u), and its power with it
+    if b[0, 0] < 0.5:
+        u, weights = _wide_nodes(power, far)
+    else:
+        scale = 1 / (np.maximum(power - other * near / far, 0) + np.sqrt(np.maximum(other, 0) * near) / far)
+        u, weights = scale * _NODES, scale * _WEIGHTS
+    size = np.exp(-power * u + other * np.log1p(-near * np.expm1(-u) / far))
+    fallen, risen = log_of(near, far) - u, np.log1p(-near * np.exp(-u))
+    logs = np.where(is_lower, fallen, risen) + digamma_rise(a, b)
+    logs_rest = np.where(is_lower, risen, fallen) + digamma_rise(b, a)
+    factor = np.where(size > 0, beta_terms(i, j, a, b, logs, logs_rest), 0.0)
+    total = np.sum(weights * size * factor, axis=1, keepdims=True)
+    return step + np.where(is_lower, 1, -1) * total * beta_density(a, b, x, rest) * near
+
+
+def _wide_nodes(power, far, count=400):
+    """Nodes even in the logarithm, where the integrand has features of any size down to `far`."""
+    low, high = np.log(1e-17 * np.minimum(far, 1) / np.maximum(power, 1)), np.log(60 / power)
+    step = (high - low) / count
+    u = np.exp(low + step * np.arange(count))
+    return u, step * u
+
+
+def beta_step(i, j, a, b, x, rest):
+    """Derivative (i, j) of x^a (1 - x)^b gamma(a + b) / (gamma(a + 1) gamma(b)) in (a, b)."""
+    logs = log_of(x, rest) + digamma_rise(a + 1, b) - 1 / (a + b)
+    logs_rest = log_of(rest, x) + digamma_rise(b, a)
+    size = beta_density(a + 1, b, x, rest) * rest / (a + b)
+    return size * beta_terms(i, j, a, b, logs, logs_rest, a + 1)
+
+
+@offered
+def betainc_by_parameters(i, j, a, b, x, rest):
+    """Derivative (i, j) of ``betainc`` in its parameters, of an order of at least 1; `rest` is 1 - x."""
+    return beta_slope(i, j, a, b, x, rest) if i else -beta_slope(j, 0, b, a, rest, x)
+
+
+elementwise(
+    betainc_by_parameters,
+    None,
+    None,
+    lambda y, i, j, a, b, x, rest: betainc_by_parameters(i + 1, j, a, b, x, rest),
+    lambda y, i, j, a, b, x, rest: betainc_by_parameters(i, j + 1, a, b, x, rest),
+    lambda y, i, j, a, b, x, rest: beta_density_slope(i, j, a, b, x, rest),
+    0.0,  # what changes with `rest` changes with x
+)

@@ -1,0 +1,378 @@
+"""Functions of ``scipy.special`` that are written in Python: they do not ask their operands, so a name of theirs in
+user code is bound to a call that does (`wengert.scipy.special`).
+
+Their values are SciPy's own; what is not elementary stands here as functions that are offered to their operands.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wengert.errors import UnsupportedFunctionError
+from wengert.registry import analytic, composed, constant, elementwise, refuse, strong, structural
+from wengert.rules.broadcasting import from_end
+from wengert.rules.composed import as_array, offered
+from wengert.rules.special import hurwitz, sp
+from wengert.rules.transcendental import lower
+
+# ---- logarithms of sums of exponentials
+
+
+@offered
+def peak(a, axis):
+    """The greatest element, by which exponentials are scaled: that changes no quotient of them."""
+    top = np.max(a, axis=axis, keepdims=True)
+    return np.where(np.isfinite(top), top, 0.0)
+
+
+constant(peak)
+
+
+@offered
+def log_sum(a, b, axis):
+    """The logarithm of ``abs(sum(b * exp(a)))``."""
+    return sp.logsumexp(a, axis=axis, b=b, return_sign=True)[0]
+
+
+@offered
+def sign_of_sum(a, b, axis):
+    return sp.logsumexp(a, axis=axis, b=b, return_sign=True)[1]
+
+
+constant(sign_of_sum)
+
+
+def exponentials(a, b, axis):
+    """exp(a) and the sum of b exp(a) along the axes, at a common scale; elements with a factor of 0 do not count."""
+    e = np.exp(a - peak(np.where(np.equal(b, 0), -np.inf, a), axis))
+    return e, np.sum(strong(b, e), axis=axis, keepdims=True)
+
+
+def share(a, b, axis):
+    e, total = exponentials(a, b, axis)
+    return strong(b, e) / total
+
+
+def share_by_factor(a, b, axis):
+    e, total = exponentials(a, b, axis)
+    return e / total
+
+
+def restored(ybar, axis):
+    return np.expand_dims(ybar, axis)
+
+
+structural(
+    log_sum,
+    lambda ybar, y, a, b, axis: strong(restored(ybar, axis), share(a, b, axis)),
+    lambda ybar, y, a, b, axis: strong(restored(ybar, axis), share_by_factor(a, b, axis)),
+    jvp=(
+        lambda t, y, a, b, axis: np.sum(strong(t, share(a, b, axis)), axis=axis),
+        lambda t, y, a, b, axis: np.sum(strong(t, share_by_factor(a, b, axis)), axis=axis),
+    ),
+    stacked=True,
+)
+
+
+def _logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
+    a = as_array(a)
+    a, b = np.broadcast_arrays(a, np.ones_like(a) if b is None else as_array(b))
+    axes = from_end(axis, np.ndim(a))
+    y, sign = log_sum(a, b, axes), sign_of_sum(a, b, axes)
+    if not return_sign:
+        y = np.where(np.less(sign, 0), np.nan, y)
+    if keepdims:
+        y, sign = np.expand_dims(y, axes), np.expand_dims(sign, axes)
+    return (y, sign) if return_sign else y[()]
+
+
+composed("scipy.special.logsumexp", _logsumexp)
+
+
+@offered
+def shares(x, axis):
+    return sp.softmax(x, axis=axis)
+
+
+@offered
+def log_shares(x, axis):
+    return sp.log_softmax(x, axis=axis)
+
+
+def centred(t, y, axis):
+    """y (t - the mean of t by the weights y): the Jacobian, which is symmetric."""
+    return strong(t - np.sum(strong(t, y), axis=axis, keepdims=True), y)
+
+
+structural(
+    shares,
+    lambda ybar, y, x, axis: centred(ybar, y, axis),
+    jvp=(lambda t, y, x, axis: centred(t, y, axis),),
+    stacked=True,
+)
+structural(
+    log_shares,
+    lambda ybar, y, x, axis: ybar - strong(np.sum(ybar, axis=axis, keepdims=True), shares(x, axis)),
+    jvp=(lambda t, y, x, axis: t - np.sum(strong(t, shares(x, axis)), axis=axis, keepdims=True),),
+    stacked=True,
+)
+
+
+def along(part):
+    def body(x, axis=None):
+        x = as_array(x)
+        return part(x, from_end(axis, np.ndim(x)))
+
+    return body
+
+
+composed("scipy.special.softmax", along(shares))
+composed("scipy.special.log_softmax", along(log_shares))
+
+# ---- gamma functions, and numbers of choices
+
+
+@offered
+def polygamma(n, x):
+    return sp.polygamma(n, x)
+
+
+elementwise(
+    polygamma,
+    None,
+    lambda y, n, x: np.where(np.equal(n % 2, 0), 1.0, -1.0) * sp.gamma(n + 2.0) * hurwitz(n + 2.0, x),
+)
+composed("scipy.special.polygamma", lambda n, x: polygamma(n, as_array(x)))
+
+
+def _multigammaln(a, d):
+    a, d = as_array(a), np.asarray(d)[()]
+    if np.ndim(d) or np.floor(d) != d:
+        raise ValueError("d should be a positive integer (dimension)")
+    if np.any(a <= 0.5 * (d - 1)):
+        raise ValueError(f"condition a > 0.5 * (d-1) = {0.5 * (d - 1)} not met")
+    terms = np.stack([sp.gammaln(a - (j - 1.0) / 2) for j in range(1, int(d) + 1)])
+    return (d * (d - 1) * 0.25) * np.log(np.pi) + np.sum(terms, axis=0)
+
+
+composed("scipy.special.multigammaln", _multigammaln)
+
+EXACT = "counts of exact=True are integers; leave it out, or pass wengert.stop_gradient(x)"
+
+
+def choices(body, n, k, exact):
+    """A number of choices of k of n by gamma functions: 0 where there is none."""
+    if exact:
+        raise UnsupportedFunctionError(EXACT)
+    inside = np.less_equal(k, n) & np.greater_equal(n, 0) & np.greater_equal(k, 0)
+    return np.where(inside, body(n, k), 0.0)[()]
+
+
+def _comb(N, k, *, exact=False, repetition=False):
+    n, k = as_array(N), as_array(k)
+    return choices(sp.binom, n + k - 1 if repetition else n, k, exact)
+
+
+def _perm(N, k, exact=False):
+    return choices(lambda n, k: sp.poch(n - k + 1, k), as_array(N), as_array(k), exact)
+
+
+def _factorial(n, exact=False, extend="zero"):
+    if exact:
+        raise UnsupportedFunctionError(EXACT)
+    n = as_array(n)
+    y = sp.gamma(n + 1)
+    return np.where(np.less(n, 0), 0.0, y)[()] if extend == "zero" else y
+
+
+composed("scipy.special.comb", _comb)
+composed("scipy.special.perm", _perm)
+composed("scipy.special.factorial", _factorial)
+
+# ---- the periodic sinc function
+
+
+@offered
+def dirichlet(x, n, order):
+    """Derivatives in x of ``diric(x, n)``, the mean of cos(m x) over m = -(n - 1) / 2, ..., (n - 1) / 2."""
+    if order == 0:
+        return sp.diric(x, n)
+    total = 0.0
+    for k in range(int(np.max(n, initial=0)) // 2):
+        m = np.maximum((n - 1) / 2 - k, 0.0)
+        total = total + m**order * np.cos(m * x + order * np.pi / 2)
+    return 2 * total / n
+
+
+elementwise(dirichlet, lambda y, x, n, order: dirichlet(x, n, order + 1), None, None)
+composed("scipy.special.diric", lambda x, n: dirichlet(as_array(x), n, 0))
+
+# ---- spherical Bessel functions: a neighbour's share in the derivative is its order over their sum
+
+
+def spherical(name, below, above):
+    """Declare a function of integer order n, of derivative (below n f(n - 1) + above (n + 1) f(n + 1)) / (2 n + 1)."""
+
+    @offered
+    def value(n, z):
+        return getattr(sp, name)(n, z)
+
+    @offered
+    def slope(n, z):
+        return getattr(sp, name)(n, z, True)
+
+    def between(f):
+        def partial(y, n, z):
+            return (lower(n, below * n, f(np.maximum(n - 1, 0), z)) + above * (n + 1) * f(n + 1, z)) / (2 * n + 1)
+
+        return partial
+
+    for f, kind in ((value, "value"), (slope, "slope")):
+        f.__name__ = f.__qualname__ = f"{name}_{kind}"
+        globals()[f.__name__] = f
+        elementwise(f, None, between(f))
+    composed(f"scipy.special.{name}", lambda n, z, derivative=False: (slope if derivative else value)(n, as_array(z)))
+
+
+spherical("spherical_jn", 1, -1)
+spherical("spherical_yn", 1, -1)
+spherical("spherical_in", 1, 1)
+spherical("spherical_kn", -1, -1)
+
+# ---- Legendre functions: calls of SciPy's that give a value and its derivatives stacked along a new first axis
+
+
+@offered
+def legendre(n, z, order):
+    """A derivative of a Legendre polynomial: beyond those that SciPy gives, of a neighbouring family."""
+    if order <= 2:
+        return sp.legendre_p(n, z, diff_n=order)[order]
+    factor = np.prod(np.arange(1.0, 2 * order, 2))
+    return np.where(np.less(n, order), 0.0, factor * sp.eval_gegenbauer(np.maximum(n - order, 0), order + 0.5, z))
+
+
+elementwise(legendre, None, lambda y, n, z, order: legendre(n, z, order + 1), None)
+
+
+@offered
+def associated(n, m, z, branch_cut, norm, order):
+    """A derivative of order 0, 1 or 2 of an associated Legendre function."""
+    return sp.assoc_legendre_p(n, m, z, branch_cut=branch_cut, norm=norm, diff_n=order)[order]
+
+
+def associated_partial(y, n, m, z, branch_cut, norm, order):
+    """The next derivative: the third by the equation of second order that the function solves."""
+    if order < 2:
+        return associated(n, m, z, branch_cut, norm, order + 1)
+    p, slope = (associated(n, m, z, branch_cut, norm, k) for k in (0, 1))
+    rest = 1 - z * z
+    return (4 * z * y + (2 - n * (n + 1) + m * m / rest) * slope + 2 * z * (m / rest) ** 2 * p) / rest
+
+
+elementwise(associated, None, None, associated_partial, None, None, None)
+
+
+def ladder(up, down, n, m, theta):
+    """Half the difference of the neighbours in order of a normalised function, which is its derivative in theta.
+
+    Where sin(theta) is negative SciPy takes its absolute value: then that of the neighbours has the other sign.
+    """
+    side = np.where(np.less(np.sin(theta), 0), -0.5, 0.5)
+    return side * (np.sqrt((n - m) * (n + m + 1.0)) * up - np.sqrt((n + m) * (n - m + 1.0)) * down)
+
+
+def neighbours(f, n, m):
+    """The function of the orders m + 1 and m - 1; beyond n there is none."""
+    up, down = np.where(np.less(m, n), m + 1, m), np.where(np.greater(m, -n), m - 1, m)
+    return f(up), f(down)
+
+
+@offered
+def spherical_legendre(n, m, theta):
+    return sp.sph_legendre_p(n, m, theta)[0]
+
+
+elementwise(
+    spherical_legendre,
+    None,
+    None,
+    lambda y, n, m, theta: ladder(*neighbours(lambda k: spherical_legendre(n, k, theta), n, m), n, m, theta),
+)
+
+
+@offered
+def harmonic(n, m, theta, phi):
+    return sp.sph_harm_y(n, m, theta, phi)
+
+
+def harmonic_by_theta(y, n, m, theta, phi):
+    up, down = neighbours(lambda k: harmonic(n, k, theta, phi), n, m)
+    return ladder(np.exp(-1j * phi) * up, np.exp(1j * phi) * down, n, m, theta)
+
+
+elementwise(harmonic, None, None, harmonic_by_theta, lambda y, n, m, theta, phi: 1j * m * y)
+analytic(harmonic)
+
+
+def orders(f, diff_n):
+    return np.stack([f(order) for order in range(diff_n + 1)])
+
+
+def _sph_legendre_p(n, m, theta, *, diff_n=0):
+    if diff_n:
+        raise UnsupportedFunctionError("scipy.special.sph_legendre_p with diff_n: differentiate the function itself")
+    return np.expand_dims(spherical_legendre(n, m, as_array(theta)), 0)
+
+
+def _sph_harm_y(n, m, theta, phi, *, diff_n=0):
+    if diff_n:
+        raise UnsupportedFunctionError("scipy.special.sph_harm_y with diff_n: differentiate the function itself")
+    return harmonic(n, m, as_array(theta), as_array(phi))
+
+
+composed(
+    "scipy.special.legendre_p",
+    lambda n, z, *, diff_n=0: orders(lambda order: legendre(n, as_array(z), order), diff_n),
+)
+composed(
+    "scipy.special.assoc_legendre_p",
+    lambda n, m, z, *, branch_cut=2, norm=False, diff_n=0: orders(
+        lambda order: associated(n, m, as_array(z), branch_cut, norm, order), diff_n
+    ),
+)
+composed("scipy.special.sph_legendre_p", _sph_legendre_p)
+composed("scipy.special.sph_harm_y", _sph_harm_y)
+
+# ---- refused
+
+TABLE = "it fills a table in compiled code; "
+LIST = "the number of nodes is an integer and the nodes are roots: find them with plain parameters, or "
+
+for name, reason in {
+    "assoc_legendre_p_all": TABLE + "write assoc_legendre_p for each degree and order",
+    "ellip_harm": "no formula for ellipsoidal harmonics; declare a rule of your own with wengert.primitive",
+    "ellip_harm_2": "no formula for ellipsoidal harmonics; declare a rule of your own with wengert.primitive",
+    "ellip_normal": "no formula for ellipsoidal harmonics; declare a rule of your own with wengert.primitive",
+    "factorial2": "it takes integers; write 2**(n / 2) * scipy.special.gamma(n / 2 + 1)",
+    "factorialk": "it takes integers; write it with scipy.special.gamma",
+    "legendre_p_all": TABLE + "write scipy.special.eval_legendre for each degree",
+    "lmbda": TABLE + "write scipy.special.gamma(v + 1) * (2 / x)**v * scipy.special.jv(v, x)",
+    "lqmn": TABLE + "no formula for Legendre functions of the second kind; declare a rule with wengert.primitive",
+    "lqn": TABLE + "no formula for Legendre functions of the second kind; declare a rule with wengert.primitive",
+    "mathieu_even_coef": "Fourier coefficients of Mathieu functions have no derivative here",
+    "mathieu_odd_coef": "Fourier coefficients of Mathieu functions have no derivative here",
+    "obl_cv_seq": TABLE + "write scipy.special.obl_cv for each degree",
+    "pbdn_seq": "its argument is complex; write scipy.special.pbdv for real ones",
+    "pbdv_seq": TABLE + "write scipy.special.pbdv for each order",
+    "pbvv_seq": TABLE + "write scipy.special.pbvv for each order",
+    "pro_cv_seq": TABLE + "write scipy.special.pro_cv for each degree",
+    "riccati_jn": TABLE + "write x * scipy.special.spherical_jn(n, x)",
+    "riccati_yn": TABLE + "write x * scipy.special.spherical_yn(n, x)",
+    "roots_gegenbauer": LIST + "use implicit.root with eval_gegenbauer",
+    "roots_genlaguerre": LIST + "use implicit.root with eval_genlaguerre",
+    "roots_jacobi": LIST + "use implicit.root with eval_jacobi",
+    "roots_sh_jacobi": LIST + "use implicit.root with eval_sh_jacobi",
+    "sph_harm_y_all": TABLE + "write scipy.special.sph_harm_y for each degree and order",
+    "sph_legendre_p_all": TABLE + "write scipy.special.sph_legendre_p for each degree and order",
+}.items():
+    refuse(f"scipy.special.{name}", reason)

@@ -1,0 +1,424 @@
+"""More of ``scipy.special``: Bessel, Airy, Kelvin and Struve functions, elliptic integrals, hypergeometric functions,
+orthogonal polynomials, and the integrals that are known by their integrand.
+
+Orders, degrees and parameters have no derivative in closed form: rows refuse them one by one, with `unknown`.
+"""
+
+from __future__ import annotations
+
+from math import pi, sqrt
+
+import numpy as np
+
+from wengert.registry import analytic, composed, elementwise, refuse
+from wengert.rules.composed import offered
+from wengert.rules.special import sp, unknown
+
+
+def row(name, *partials):
+    """One row: partials by operand; a string says what an operand is that has none."""
+    known = [unknown(name, p) if isinstance(p, str) else p for p in partials]
+    elementwise(f"scipy.special.{name}", *known)
+
+
+def several(name, *results):
+    """A function of several results: the partials of each, by operand."""
+    parts = []
+    for j, partials in enumerate(results):
+        part = component(name, j)
+        elementwise(part, *[unknown(name, p) if isinstance(p, str) else p for p in partials])
+        parts.append(part)
+    composed(f"scipy.special.{name}", lambda *operands: tuple(part(*operands) for part in parts))
+
+
+def component(name, j):
+    """The result j of a function of several, as a function that a row can speak of and a pickle can find."""
+
+    def part(*operands):
+        return getattr(sp, name)(*operands)[j]
+
+    part.__name__ = part.__qualname__ = f"{name}_{j}"
+    globals()[part.__name__] = made = offered(part)
+    return made
+
+
+# ---- degrees
+
+for name, slope in (
+    ("sindg", lambda y, x: pi / 180 * sp.cosdg(x)),
+    ("cosdg", lambda y, x: -pi / 180 * sp.sindg(x)),
+    ("tandg", lambda y, x: pi / 180 * (1 + y * y)),
+    ("cotdg", lambda y, x: -pi / 180 * (1 + y * y)),
+):
+    row(name, slope)
+row("radian", pi / 180, pi / 10800, pi / 648000)
+
+# ---- integrals, known by their integrand
+
+
+def sinhc(x):
+    """sinh(x) / x, without a division by a small number."""
+    return (sp.exprel(x) + sp.exprel(-x)) / 2
+
+
+def quarter_turns(x):
+    """pi/2 x^2 without whole turns: x = h + r with an h so short that h^2 is exact."""
+    head = np.rint(256 * x) / 256
+    return pi / 2 * (np.remainder(head * head, 4.0) + (x - head) * (x + head))
+
+
+several("sici", (lambda y, x: np.sinc(x / pi),), (lambda y, x: np.cos(x) / x,))
+several("shichi", (lambda y, x: sinhc(x),), (lambda y, x: np.cosh(x) / x,))
+several("fresnel", (lambda y, x: np.sin(quarter_turns(x)),), (lambda y, x: np.cos(quarter_turns(x)),))
+several("iti0k0", (lambda y, x: sp.i0(x),), (lambda y, x: sp.k0(x),))
+several("itj0y0", (lambda y, x: sp.j0(x),), (lambda y, x: sp.y0(x),))
+row("itstruve0", lambda y, x: sp.struve(0.0, x))
+row("it2struve0", lambda y, x: -sp.struve(0.0, x) / x)
+row("itmodstruve0", lambda y, x: sp.modstruve(0.0, x))
+
+
+def expn_partial(y, n, x):
+    """Minus the integral of one order less, which is elementary below 0."""
+    return np.where(n >= 1, -sp.expn(np.maximum(n - 1, 0), x), -np.exp(-x) * (1 + 1 / x) / x)
+
+
+row("expn", "order", expn_partial)
+row(
+    "owens_t",
+    lambda y, h, a: -np.exp(-h * h / 2) * sp.erf(a * h / sqrt(2)) / sqrt(8 * pi),
+    lambda y, h, a: np.exp(-h * h / 2 * (1 + a * a)) / (2 * pi * (1 + a * a)),
+)
+
+# ---- solutions of equations of second order, which give their first derivatives too
+
+several(
+    "airy",
+    (lambda y, x: airy_1(x),),  # noqa: F821
+    (lambda y, x: x * airy_0(x),),  # noqa: F821
+    (lambda y, x: airy_3(x),),  # noqa: F821
+    (lambda y, x: x * airy_2(x),),  # noqa: F821
+)
+several(
+    "pbdv",
+    ("order", lambda y, v, x: pbdv_1(v, x)),  # noqa: F821
+    ("order", lambda y, v, x: (x * x / 4 - v - 0.5) * pbdv_0(v, x)),  # noqa: F821
+)
+several(
+    "pbvv",
+    ("order", lambda y, v, x: pbvv_1(v, x)),  # noqa: F821
+    ("order", lambda y, v, x: (x * x / 4 - v - 0.5) * pbvv_0(v, x)),  # noqa: F821
+)
+several(
+    "pbwa",
+    ("parameter", lambda y, a, x: pbwa_1(a, x)),  # noqa: F821
+    ("parameter", lambda y, a, x: (a - x * x / 4) * pbwa_0(a, x)),  # noqa: F821
+)
+
+
+def over(y, x, limit):
+    """y / x, and its limit at 0."""
+    return np.where(np.equal(x, 0), limit, y / x)
+
+
+row("ber", lambda y, x: sp.berp(x))
+row("bei", lambda y, x: sp.beip(x))
+row("ker", lambda y, x: sp.kerp(x))
+row("kei", lambda y, x: sp.keip(x))
+row("berp", lambda y, x: -sp.bei(x) - over(y, x, 0.0))
+row("beip", lambda y, x: sp.ber(x) - over(y, x, 0.5))
+row("kerp", lambda y, x: -sp.kei(x) - y / x)
+row("keip", lambda y, x: sp.ker(x) - y / x)
+
+# ---- Bessel functions: those of integer order by name, and the scaled ones
+
+
+def between(name, below, above):
+    """Half a sum of the neighbours in order."""
+
+    def partial(y, v, x):
+        function = getattr(sp, name)
+        return (below * function(v - 1, x) + above * function(v + 1, x)) / 2
+
+    return partial
+
+
+for name, below, above in (("jve", 1, -1), ("yve", 1, -1), ("kn", -1, -1), ("yn", 1, -1)):
+    row(name, "order", between(name, below, above))
+
+
+def scaled_slope(v, x, sign, terms=24):
+    """Derivative of exp(-sign x) times the growing (1) or decaying (-1) function, where x is large.
+
+    There the function and its neighbours in order agree in their leading digits; so by the terms of Hankel's expansion
+    over sqrt(2 pi x).
+    """
+    total, term = 0.0, 1.0
+    for k in range(terms):
+        total = total - (k + 0.5) * term
+        term = term * -sign * (4 * v * v - (2 * k + 1) ** 2) / (8 * (k + 1) * x)
+    return total / (x * np.sqrt(2 * pi * x))
+
+
+def is_far(v, x):
+    return np.greater(np.abs(x), np.maximum(40.0, v * v))
+
+
+def ive_partial(y, v, x):
+    size = np.where(is_far(v, x), np.abs(x), 40.0)
+    # an odd function of integer order, else undefined left of 0
+    far = np.where(x < 0, -1.0, 1.0) * np.cos(pi * np.where(x < 0, v, 0.0)) * scaled_slope(v, size, 1)
+    near = (sp.ive(v - 1, x) + sp.ive(v + 1, x)) / 2 - np.sign(x) * y
+    return np.where(is_far(v, x), far, near)
+
+
+def kve_partial(y, v, x):
+    size = np.where(is_far(v, x), x, 40.0)
+    near = y - (sp.kve(v - 1, x) + sp.kve(v + 1, x)) / 2
+    return np.where(is_far(v, x), pi * scaled_slope(v, size, -1), near)
+
+
+row("ive", "order", ive_partial)
+row("i0e", lambda y, x: ive_partial(y, 0.0, x))
+row("i1e", lambda y, x: ive_partial(y, 1.0, x))
+row("k0e", lambda y, x: kve_partial(y, 0.0, x))
+row("k1e", lambda y, x: kve_partial(y, 1.0, x))
+
+
+def struve_term(v, x):
+    return np.power(x / 2, v) * sp.rgamma(v + 1.5) / sqrt(pi)
+
+
+row(
+    "struve",
+    "order",
+    lambda y, v, x: (sp.struve(v - 1, x) - sp.struve(v + 1, x) + struve_term(v, x)) / 2,
+)
+row(
+    "modstruve",
+    "order",
+    lambda y, v, x: (sp.modstruve(v - 1, x) + sp.modstruve(v + 1, x) + struve_term(v, x)) / 2,
+)
+row("wright_bessel", "parameter", "parameter", lambda y, a, b, x: sp.wright_bessel(a, a + b, x))
+row(
+    "log_wright_bessel",
+    "parameter",
+    "parameter",
+    lambda y, a, b, x: np.exp(sp.log_wright_bessel(a, a + b, x) - y),
+)
+
+# ---- elliptic integrals: near modulus 0 by series, as the closed forms are differences there
+
+
+def is_small(m):
+    return np.less(np.abs(m), 0.4)
+
+
+def modulus(m):
+    """The parameter where it is small, to be kept out of trouble elsewhere."""
+    return np.where(is_small(m), m, 0.0)
+
+
+def closed(m):
+    return np.where(is_small(m), 0.5, m)
+
+
+def ellipk_partial(y, m):
+    c = closed(m)
+    form = (sp.ellipe(c) - (1 - c) * sp.ellipk(c)) / (2 * c * (1 - c))
+    return np.where(is_small(m), pi / 8 * sp.hyp2f1(1.5, 1.5, 2.0, modulus(m)), form)
+
+
+def ellipe_partial(y, m):
+    c = closed(m)
+    form = (sp.ellipe(c) - sp.ellipk(c)) / (2 * c)
+    return np.where(is_small(m), -pi / 8 * sp.hyp2f1(0.5, 1.5, 2.0, modulus(m)), form)
+
+
+@offered
+def ellipe_of_rest(p):
+    """ellipe(1 - p), whose derivatives at small p need p itself."""
+    return sp.ellipe(1 - p)
+
+
+elementwise(
+    ellipe_of_rest,
+    lambda y, p: np.where(is_small(1 - p), -ellipe_partial(y, 1 - p), (sp.ellipkm1(p) - y) / (2 * closed(1 - p))),
+)
+
+
+def ellipkm1_partial(y, p):
+    c = np.where(is_small(1 - p), 0.5, p)
+    form = (c * sp.ellipkm1(c) - ellipe_of_rest(c)) / (2 * c * (1 - c))
+    return np.where(is_small(1 - p), -pi / 8 * sp.hyp2f1(1.5, 1.5, 2.0, modulus(1 - p)), form)
+
+
+row("ellipk", ellipk_partial)
+row("ellipe", ellipe_partial)
+row("ellipkm1", ellipkm1_partial)
+
+
+def half_turns(phi):
+    """Number of whole half turns nearest to an amplitude."""
+    return np.rint(phi / pi)
+
+
+def ellipkinc_by_parameter(phi, m):
+    n = half_turns(phi)
+    s, c = np.sin(phi - n * pi), np.cos(phi - n * pi)
+    return s**3 / 6 * sp.elliprd(c * c, 1.0, 1 - m * s * s) + whole(n, ellipk_partial(None, m))
+
+
+def ellipeinc_by_parameter(phi, m):
+    n = half_turns(phi)
+    s, c = np.sin(phi - n * pi), np.cos(phi - n * pi)
+    return -(s**3) / 6 * sp.elliprd(c * c, 1 - m * s * s, 1.0) + whole(n, ellipe_partial(None, m))
+
+
+def whole(n, slope):
+    """What n half turns add, where there are any: a whole one may be infinite."""
+    return np.where(np.equal(n, 0), 0.0, 2 * n * slope)
+
+
+row(
+    "ellipkinc",
+    lambda y, phi, m: 1 / np.sqrt(1 - m * np.sin(phi) ** 2),
+    lambda y, phi, m: ellipkinc_by_parameter(phi, m),
+)
+row(
+    "ellipeinc",
+    lambda y, phi, m: np.sqrt(1 - m * np.sin(phi) ** 2),
+    lambda y, phi, m: ellipeinc_by_parameter(phi, m),
+)
+
+
+def jacobi(u, m):
+    """sn, cn, dn and the derivative of the amplitude in m."""
+    sn, cn, dn, phi = (part(u, m) for part in (ellipj_0, ellipj_1, ellipj_2, ellipj_3))  # noqa: F821
+    return sn, cn, dn, -dn * ellipkinc_by_parameter(phi, m)
+
+
+def by_parameter(combine):
+    return lambda y, u, m: combine(m, *jacobi(u, m))
+
+
+several(
+    "ellipj",
+    (
+        lambda y, u, m: ellipj_1(u, m) * ellipj_2(u, m),  # noqa: F821
+        by_parameter(lambda m, sn, cn, dn, turn: cn * turn),
+    ),
+    (
+        lambda y, u, m: -ellipj_0(u, m) * ellipj_2(u, m),  # noqa: F821
+        by_parameter(lambda m, sn, cn, dn, turn: -sn * turn),
+    ),
+    (
+        lambda y, u, m: -m * ellipj_0(u, m) * ellipj_1(u, m),  # noqa: F821
+        by_parameter(lambda m, sn, cn, dn, turn: -sn * (sn + 2 * m * cn * turn) / (2 * dn)),
+    ),
+    (lambda y, u, m: ellipj_2(u, m), by_parameter(lambda m, sn, cn, dn, turn: turn)),  # noqa: F821
+)
+row(
+    "elliprf",
+    lambda y, a, b, c: -sp.elliprd(b, c, a) / 6,
+    lambda y, a, b, c: -sp.elliprd(c, a, b) / 6,
+    lambda y, a, b, c: -sp.elliprd(a, b, c) / 6,
+)
+
+
+def elliprc_partials(a, b):
+    """At b < 0, a principal value: of sqrt(a / (a - b)) elliprc(a - b, -b)."""
+    is_principal = np.less(b, 0)
+    x, y = np.where(is_principal, a - b, a), np.where(is_principal, -b, b)
+    by_x, by_y = -sp.elliprd(y, y, x) / 6, -sp.elliprd(x, y, y) / 3
+    root, value = np.sqrt(a / x), sp.elliprc(x, y)
+    principal_by_a = root * (by_x - b / (2 * np.where(is_principal, a, 1.0) * x) * value)
+    principal_by_b = root * (value / (2 * x) - by_x - by_y)
+    return np.where(is_principal, principal_by_a, by_x), np.where(is_principal, principal_by_b, by_y)
+
+
+row("elliprc", lambda y, a, b: elliprc_partials(a, b)[0], lambda y, a, b: elliprc_partials(a, b)[1])
+
+
+def agm_partial(y, a, b, towards_a):
+    """The iteration with its tangent: sums of positive numbers all through."""
+    ta, tb = towards_a, 1.0 - towards_a
+    for _ in range(14):
+        root = np.sqrt(a) * np.sqrt(b)
+        a, b, ta, tb = (a + b) / 2, root, (ta + tb) / 2, (ta * root / a + tb * root / b) / 2
+    return ta
+
+
+row("agm", lambda y, a, b: agm_partial(y, a, b, 1.0), lambda y, a, b: agm_partial(y, a, b, 0.0))
+
+# ---- hypergeometric functions
+
+row("hyp0f1", "parameter", lambda y, b, z: sp.hyp0f1(b + 1, z) / b)
+row("hyp1f1", "parameter", "parameter", lambda y, a, b, z: a / b * sp.hyp1f1(a + 1, b + 1, z))
+row(
+    "hyp2f1",
+    "parameter",
+    "parameter",
+    "parameter",
+    lambda y, a, b, c, z: a * b / c * sp.hyp2f1(a + 1, b + 1, c + 1, z),
+)
+row("hyperu", "parameter", "parameter", lambda y, a, b, x: -a * sp.hyperu(a + 1, b + 1, x))
+
+# ---- orthogonal polynomials: the derivative is one of a neighbouring family, a degree lower
+
+
+def lower(n, factor, value):
+    """A multiple of a polynomial of one degree less; of degree 0 nothing is left."""
+    return np.where(np.equal(n, 0), 0.0, factor * value)
+
+
+row("eval_legendre", "degree", lambda y, n, x: lower(n, 1.0, sp.eval_gegenbauer(n - 1, 1.5, x)))
+row("eval_chebyt", "degree", lambda y, n, x: lower(n, n, sp.eval_chebyu(n - 1, x)))
+row("eval_chebyu", "degree", lambda y, n, x: lower(n, 2.0, sp.eval_gegenbauer(n - 1, 2.0, x)))
+row("eval_chebyc", "degree", lambda y, n, x: lower(n, n, sp.eval_chebys(n - 1, x)))
+row("eval_chebys", "degree", lambda y, n, x: lower(n, 1.0, sp.eval_gegenbauer(n - 1, 2.0, x / 2)))
+row("eval_sh_legendre", "degree", lambda y, n, x: lower(n, 2.0, sp.eval_gegenbauer(n - 1, 1.5, 2 * x - 1)))
+row("eval_sh_chebyt", "degree", lambda y, n, x: lower(n, 2.0 * n, sp.eval_chebyu(n - 1, 2 * x - 1)))
+row("eval_sh_chebyu", "degree", lambda y, n, x: lower(n, 4.0, sp.eval_gegenbauer(n - 1, 2.0, 2 * x - 1)))
+row("eval_laguerre", "degree", lambda y, n, x: lower(n, -1.0, sp.eval_genlaguerre(n - 1, 1.0, x)))
+row(
+    "eval_genlaguerre",
+    "degree",
+    "parameter",
+    lambda y, n, a, x: lower(n, -1.0, sp.eval_genlaguerre(n - 1, a + 1, x)),
+)
+row(
+    "eval_gegenbauer",
+    "degree",
+    "parameter",
+    lambda y, n, a, x: lower(n, 2 * a, sp.eval_gegenbauer(n - 1, a + 1, x)),
+)
+row(
+    "eval_jacobi",
+    "degree",
+    "parameter",
+    "parameter",
+    lambda y, n, a, b, x: lower(n, (n + a + b + 1) / 2, sp.eval_jacobi(n - 1, a + 1, b + 1, x)),
+)
+row(
+    "eval_sh_jacobi",
+    "degree",
+    "parameter",
+    "parameter",
+    lambda y, n, p, q, x: lower(n, n, sp.eval_sh_jacobi(n - 1, p + 2, q + 1, x)),
+)
+row("eval_hermite", None, lambda y, n, x: lower(n, 2.0 * n, sp.eval_hermite(np.maximum(n - 1, 0), x)))
+row("eval_hermitenorm", None, lambda y, n, x: lower(n, 1.0 * n, sp.eval_hermitenorm(np.maximum(n - 1, 0), x)))
+
+# ---- functions of complex values: of real arguments too
+
+elementwise("scipy.special._ufuncs._lambertw", lambda y, z, k, tol: 1 / (z + np.exp(y)), None, None).name = (
+    "scipy.special.lambertw"
+)
+analytic("scipy.special._ufuncs._lambertw")
+
+# ---- without a derivative in any argument
+
+CHARACTERISTIC = "its derivative in the parameter is not known here; declare a rule with wengert.primitive"
+
+for name in ("mathieu_a", "mathieu_b", "obl_cv", "pro_cv"):
+    refuse(f"scipy.special.{name}", CHARACTERISTIC)

@@ -1,0 +1,58 @@
+"""``scipy.special``, with functions that traced values may be handed to.
+
+The ufuncs are SciPy's own: they ask their operands.
+The functions written in Python do not, so here they are asked for.
+A function that is differentiated is run with these versions wherever its names are SciPy's.
+"""
+
+from __future__ import annotations
+
+import functools as _functools
+import sys as _sys
+
+import numpy as _np
+import scipy.special as _special
+
+import wengert.numpy as _numpy  # noqa: F401  (declares the rows)
+from wengert import registry as _registry
+from wengert.core import dispatch as _dispatch
+from wengert.core import rebind as _rebind
+
+
+def _asking(name, fun):
+    """A function of SciPy that does not ask its operands."""
+
+    @_functools.wraps(fun, updated=())
+    def call(*args, **kwargs):
+        if _dispatch.holds_var(args) or _dispatch.holds_var(tuple(kwargs.values())):
+            return _dispatch.function(fun, args, kwargs)
+        return fun(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+def __getattr__(name):
+    return getattr(_special, name)
+
+
+def __dir__():
+    return dir(_special)
+
+
+def _install() -> None:
+    module = _sys.modules[__name__]
+    _registry.lookup(_special.erf)  # binds the rows
+    for name in dir(_special):
+        fun = getattr(_special, name)
+        if name.startswith("_") or not callable(fun):
+            continue
+        if not isinstance(fun, _np.ufunc) and fun in _registry.rows:
+            asking = _asking(name, fun)
+            _rebind.register(fun, asking)
+            fun = asking
+        setattr(module, name, fun)
+    _rebind.register(_special, module)
+
+
+_install()

@@ -1,0 +1,24 @@
+"""What stands for the package ``scipy`` in functions that are differentiated: ``scipy.special`` is ours in it."""
+
+from importlib import import_module
+from types import ModuleType
+
+import scipy
+
+from wengert.core import rebind
+
+
+class Package(ModuleType):
+    """``scipy``, but for the modules that we have."""
+
+    def __getattr__(self, name):
+        return import_module("wengert.scipy.special") if name == "special" else getattr(scipy, name)
+
+    def __setattr__(self, name, value):
+        setattr(scipy, name, value)
+
+    def __dir__(self):
+        return dir(scipy)
+
+
+rebind.register(scipy, Package("scipy"))

@@ -1,0 +1,122 @@
+"""Rows of ``scipy.special``: against mpmath, in both modes, twice, and as Programs.
+
+The calls stand in ``special_cases.py``, their derivatives in ``data/special.json``.
+Functions of one and two operands whose partials are known to a few ulp are in ``primitive_cases.py``.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import scipy.special
+
+import wengert as wg
+from special_cases import CASES, DATA, WAVES
+
+REFERENCES = json.loads(DATA.read_text())
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+
+
+def test_the_file_of_references_is_that_of_the_table():
+    assert list(REFERENCES) == [case.key for case in CASES]
+
+
+@pytest.mark.parametrize("case", CASES[::53], ids=lambda case: case.label)
+def test_references_are_what_mpmath_gives(case):
+    first = case.references()["first"]
+    np.testing.assert_allclose(REFERENCES[case.key]["first"], first, rtol=1e-15)
+
+
+@every_case
+def test_both_modes_give_the_derivative(case):
+    x = case.points
+    exact = np.array(REFERENCES[case.key]["first"])
+    reverse = wg.grad(lambda x: np.sum(case.call(x)))(x)
+    for found, expected in zip(reverse, exact, strict=True):
+        # near a zero of the derivative the error is that of its terms
+        scale = min(np.abs(expected).max() * 1e-3, 1e-3)
+        np.testing.assert_allclose(found, expected, rtol=case.rtol, atol=case.rtol * scale)
+    for row in range(len(x)):
+        v = np.zeros_like(x)
+        v[row] = 1
+        np.testing.assert_allclose(wg.jvp(case.call, x, v)[1], reverse[row], rtol=1e-15)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.second], ids=lambda case: case.label)
+def test_the_second_derivative_follows_from_the_row(case):
+    x = case.points
+    exact = np.array(REFERENCES[case.key]["second"])
+    for row in range(len(x)):
+        v = np.zeros_like(x)
+        v[row] = 1
+        found = wg.jvp(wg.grad(lambda x: np.sum(case.call(x))), x, v)[1]
+        np.testing.assert_allclose(found, exact[row], rtol=case.second, atol=case.second)
+
+
+#: one of each function and result
+FIRST = {case.label: case for case in reversed(CASES)}
+
+
+@pytest.mark.parametrize("label", FIRST)
+def test_a_program_gives_what_eager_gives(label):
+    case = FIRST[label]
+    x = case.points
+    program = wg.record(lambda x: np.sum(case.call(x)), x)
+    at = x * (1 - 1e-3)
+    np.testing.assert_allclose(program(at), np.sum(case.call(at)), rtol=1e-13)
+    np.testing.assert_allclose(program.grad()(at), wg.grad(lambda x: np.sum(case.call(x)))(at), rtol=1e-13)
+
+
+@pytest.mark.parametrize(("name", "operands", "results"), WAVES, ids=[name for name, *_ in WAVES])
+def test_functions_that_solve_an_equation_have_the_derivatives_that_scipy_returns(name, operands, results):
+    *fixed, x = operands
+
+    def f(x, part):
+        return getattr(scipy.special, name)(*fixed, x)[part]
+
+    for part in range(results):
+        h = 1e-3 * x
+        first = (8 * (f(x + h, part) - f(x - h, part)) - (f(x + 2 * h, part) - f(x - 2 * h, part))) / (12 * h)
+        slope = wg.grad(f)
+        np.testing.assert_allclose(slope(x, part), first, rtol=1e-5)
+        assert wg.jvp(f, x, 1.0, args=(part,))[1] == slope(x, part)
+        second = (slope(x + h, part) - slope(x - h, part)) / (2 * h)
+        np.testing.assert_allclose(wg.derivative(f, x, args=(part,), order=2), second, rtol=1e-4)
+        program = wg.record(lambda x, part=part: f(x, part), x)
+        np.testing.assert_allclose(program.grad()(x), slope(x, part), rtol=1e-14)
+
+
+def test_outside_of_its_support_a_distribution_function_is_constant():
+    for f, at in ((scipy.special.kolmogorov, (-1.0, 0.0, 1e3, np.inf)), (scipy.special.tklmbda, (-9.0, 9.0))):
+        operands = () if f is scipy.special.kolmogorov else (0.5,)
+        np.testing.assert_array_equal([wg.grad(f)(x, *operands) for x in at], 0)
+    np.testing.assert_array_equal(wg.jacobian(lambda p: scipy.special.pdtrik(p[0], p[1]))(np.array([0.01, 0.5])), 0)
+    assert wg.grad(scipy.special.chndtrinc, argnums=2)(1.5, 1.5, 0.9) == 0  # more than without noncentrality
+    for x in (0.0, 1.0):
+        np.testing.assert_array_equal(wg.grad(scipy.special.betainc, argnums=(0, 1, 2))(2.0, 3.0, x), 0)
+
+
+def test_rows_keep_shapes_and_precision():
+    a, x = np.array([[0.5], [2.0], [11.0]], dtype=np.float32), np.array([0.3, 1.0, 4.0], dtype=np.float32)
+    for f in (scipy.special.gammainc, scipy.special.kv, lambda a, x: scipy.special.betainc(a, a, x / 5)):
+        by_a, by_x = wg.grad(lambda a, x: np.sum(f(a, x)), argnums=(0, 1))(a, x)
+        assert by_a.shape == a.shape and by_x.shape == x.shape
+        assert by_a.dtype == by_x.dtype == np.float32
+    nothing = np.zeros(0)
+    assert wg.grad(lambda a: np.sum(scipy.special.elliprd(a, 2.0, nothing)))(nothing).shape == (0,)
+
+
+def test_powers_of_zero_have_derivatives_in_the_exponent():
+    for f, x in ((scipy.special.boxcox, 0.0), (scipy.special.boxcox1p, -1.0)):  # -1 / a
+        np.testing.assert_allclose(wg.grad(f, argnums=1)(x, 3.0), 1 / 9, rtol=1e-15)
+        np.testing.assert_allclose(wg.derivative(lambda a, f=f, x=x: f(x, a), 3.0, order=2), -2 / 27, rtol=1e-15)

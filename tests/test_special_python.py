@@ -1,0 +1,162 @@
+"""Python functions of ``scipy.special``: in every form in which they are called, with every option."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy
+import scipy.special
+import scipy.special as sc
+from scipy import special
+from scipy.special import log_softmax, logsumexp, softmax
+
+import wengert as wg
+import wengert.scipy.special
+from wengert.errors import UnsupportedFunctionError
+
+X = np.random.default_rng(0).uniform(-2, 2, (2, 3, 4))
+B = np.random.default_rng(1).uniform(0.5, 2, (3, 4))
+
+
+def imported_inside(x):
+    from scipy.special import logsumexp
+
+    return logsumexp(x)
+
+
+def module_inside(x):
+    import scipy.special as functions
+
+    return functions.logsumexp(x)
+
+
+def package_inside(x):
+    import scipy
+
+    return scipy.special.logsumexp(x)
+
+
+FORMS = {
+    "package": lambda x: scipy.special.logsumexp(x),
+    "alias": lambda x: sc.logsumexp(x),
+    "from package": lambda x: special.logsumexp(x),
+    "name": lambda x: logsumexp(x),
+    "function": scipy.special.logsumexp,
+    "partial": functools.partial(logsumexp, axis=None),
+    "import inside": imported_inside,
+    "module inside": module_inside,
+    "package inside": package_inside,
+    "ours": lambda x: wengert.scipy.special.logsumexp(x),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_call_is_differentiated_in_every_form(form):
+    x = np.array([0.3, 1.2, -0.7])
+    np.testing.assert_allclose(wg.grad(FORMS[form])(x), softmax(x), rtol=1e-15)
+
+
+def test_a_module_that_is_imported_by_the_function_itself_is_known_at_its_first_call():
+    code = (
+        "import sys, numpy as np, wengert as wg\n"
+        "def f(x):\n"
+        "    from scipy.special import logsumexp\n"
+        "    return logsumexp(x)\n"
+        "assert 'scipy' not in sys.modules\n"
+        "print(wg.grad(f)(np.zeros(2)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[0.5 0.5]"
+
+
+def naive_sum(x, axis=None, b=1.0, keepdims=False):
+    return np.log(np.sum(b * np.exp(x), axis=axis, keepdims=keepdims))
+
+
+def naive_shares(x, axis=None):
+    return np.exp(x) / np.sum(np.exp(x), axis=axis, keepdims=True)
+
+
+OPTIONS = [
+    (logsumexp, naive_sum, {}),
+    (logsumexp, naive_sum, {"axis": 1}),
+    (logsumexp, naive_sum, {"axis": (0, -1), "keepdims": True}),
+    (logsumexp, naive_sum, {"axis": -1, "b": B}),
+    (logsumexp, naive_sum, {"b": 2.0}),
+    (softmax, naive_shares, {}),
+    (softmax, naive_shares, {"axis": 1}),
+    (softmax, naive_shares, {"axis": (0, 2)}),
+    (log_softmax, lambda x, axis=None: np.log(naive_shares(x, axis)), {"axis": -1}),
+    (log_softmax, lambda x, axis=None: np.log(naive_shares(x, axis)), {}),
+]
+
+
+@pytest.mark.parametrize(("f", "naive", "options"), OPTIONS)
+def test_options_are_those_of_scipy(f, naive, options):
+    y, _ = wg.vjp(lambda x: f(x, **options), X)
+    np.testing.assert_array_equal(y, f(X, **options))
+    w = np.random.default_rng(2).uniform(-1, 1, np.shape(y))
+
+    def pair(g):
+        return lambda x: np.sum(w * g(x, **options))
+
+    np.testing.assert_allclose(wg.grad(pair(f))(X), wg.grad(pair(naive))(X), rtol=1e-12, atol=1e-15)
+    v = np.cos(X)
+    np.testing.assert_allclose(wg.hvp(pair(f), X, v), wg.hvp(pair(naive), X, v), rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(
+        wg.jvp(lambda x: f(x, **options), X, v)[1],
+        wg.jvp(lambda x: naive(x, **options), X, v)[1],
+        rtol=1e-12,
+        atol=1e-15,
+    )
+    program = wg.record(pair(f), X)
+    np.testing.assert_allclose(program.grad()(0.9 * X), wg.grad(pair(f))(0.9 * X), rtol=1e-13)
+
+
+def test_factors_are_differentiated_too_and_a_sum_has_a_sign():
+    x, b = np.array([0.2, 1.0, -0.5]), np.array([1.0, -2.0, 0.0])
+
+    def f(x, b):
+        y, sign = logsumexp(x, b=b, return_sign=True)
+        assert sign == -1
+        return y
+
+    def naive(x, b):
+        return np.log(-np.sum(b * np.exp(x)))
+
+    for i in (0, 1):
+        np.testing.assert_allclose(wg.grad(f, argnums=i)(x, b), wg.grad(naive, argnums=i)(x, b), rtol=1e-14)
+    np.testing.assert_allclose(wg.hessian(f, argnums=1)(x, b), wg.hessian(naive, argnums=1)(x, b), rtol=1e-13)
+    assert np.isnan(wg.value_and_grad(logsumexp)(x, b=b)[0])
+
+
+def test_far_apart_elements_lose_no_digits():
+    np.testing.assert_array_equal(wg.grad(logsumexp)(np.array([-np.inf, 0.0])), [0, 1])
+    np.testing.assert_array_equal(wg.grad(logsumexp)(np.array([1e4, -1e4])), [1, 0])
+    x = np.array([1000.0, 999.0, 990.3])
+    np.testing.assert_allclose(wg.grad(logsumexp)(x), wg.grad(logsumexp)(x - 1000), rtol=1e-15)
+    np.testing.assert_array_equal(wg.jacobian(log_softmax)(np.array([0.0, -1e3])), [[0, 0], [-1, 1]])
+
+
+def test_single_precision_stays_single():
+    x = X.astype(np.float32)
+
+    def f(x):
+        return np.sum(logsumexp(x, axis=1)) + np.sum(softmax(x)[0]) + np.sum(log_softmax(x, axis=-1)[0])
+
+    assert wg.grad(f)(x).dtype == np.float32
+
+
+def test_counts_of_exact_integers_are_refused():
+    for f in (lambda x: sc.comb(x, 2, exact=True), lambda x: sc.factorial(x, exact=True)):
+        with pytest.raises(UnsupportedFunctionError, match="exact=True"):
+            wg.grad(f)(3.0)
+
+
+def test_a_function_outside_of_a_derivative_is_scipys():
+    assert wengert.scipy.special.logsumexp([0.0, 0.0]) == np.log(2)
+    assert wengert.scipy.special.erf is scipy.special.erf
