@@ -336,10 +336,10 @@ SCALAR_ATTRIBUTES = {
     "std sum take transpose var astype",
     "plain": "all any argmax argmin argsort device dtype flags imag is_integer itemsize nbytes ndim round "
     "shape size strides",
-    "raises": "as_integer_ratio base byteswap choose compress data diagonal dump dumps fill flat fromhex "
+    "raises": "as_integer_ratio base byteswap choose compress data diagonal dump dumps fill fromhex "
     "getfield hex item "
     "nonzero put resize searchsorted setfield setflags sort swapaxes to_device tobytes tofile trace",
-    "either": "tolist view",
+    "either": "flat tolist view",
 }
 
 ARRAY_ATTRIBUTES = {

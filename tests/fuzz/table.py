@@ -31,7 +31,14 @@ NOT_DRAWN = {
     "numpy.copyto": "as a form of a write",
     "numpy.fill_diagonal": "as a form of a write",
     "numpy.linalg.eigh": "the signs of its vectors are LAPACK's: through eigvalsh",
+    "numpy.histogramdd": "as histogram2d",
+    "numpy.unique": "the number of its results jumps",
+    "numpy.union1d": "the number of its results jumps",
+    "numpy.lib.stride_tricks.sliding_window_view": "a view with overlaps",
 }
+
+#: beginnings of names whose rows have tests of their own
+NOT_DRAWN_HERE = ("numpy.fft.", "numpy.lib.scimath.")
 
 # ---------------------------------------------------------------------------- element by element
 
@@ -734,5 +741,8 @@ def rows_to_draw():
     return {
         row.name
         for row in registry.rows.values()
-        if row.kind in kinds and row.name.startswith(("numpy", "scipy")) and row.name not in NOT_DRAWN
+        if row.kind in kinds
+        and row.name.startswith("numpy" if row.kind != "elementwise" else ("numpy", "scipy"))
+        and row.name not in NOT_DRAWN
+        and not row.name.startswith(NOT_DRAWN_HERE)
     }

@@ -38,7 +38,7 @@ def of(frame) -> str:
     """A sentence for the call that a frame is at, or nothing."""
     fun = called(frame)
     name = getattr(fun, "__name__", "")
-    if getattr(fun, "__module__", "").startswith("scipy.fft") and hasattr(np.fft, name):
+    if (getattr(fun, "__module__", None) or "").startswith("scipy.fft") and hasattr(np.fft, name):
         return f"Use numpy.fft.{name}. "
     random = sys.modules.get("numpy.random")
     owner = getattr(fun, "__self__", None)
