@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 from wengert.containers import stopped
 from wengert.core import tape
 from wengert.transforms import custom
-from wengert.transforms.batch import Mapped
 from wengert.transforms.dense import JVP, VJP, Elementwise, Gradient, Jacobian
 from wengert.transforms.second import HVP, Hessian, Linearize
-from wengert.transforms.taylor import Taylor
 
 if TYPE_CHECKING:
     from wengert.program.program import Program
@@ -637,6 +635,8 @@ def taylor(
     >>> wg.taylor(lambda x: x[0] * x[1], [1.0, 2.0], [1.0, 1.0], 2)
     array([2., 3., 1.])
     """
+    from wengert.transforms.taylor import Taylor  # only here, as below
+
     expansion = Taylor(f, argnums)
     if x is _NOT_GIVEN:
         return _apply(expansion, x, args, kwargs)
@@ -689,6 +689,8 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
     >>> wg.vmap(np.dot, in_axes=(0, None))(points, [1.0, 1.0])
     array([3., 7.])
     """
+    from wengert.transforms.batch import Mapped  # only here, so that derivatives load no table of recurrences
+
     return Mapped(f, in_axes, out_axes)
 
 
