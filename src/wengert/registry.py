@@ -49,6 +49,9 @@ positions: dict[Any, dict[str, int]] = {}
 #: rows of modules that are not imported yet, by dotted name
 _dotted: dict[str, Primitive] = {}
 
+#: modules of ours that declare the rows of a module, to be imported when that has been
+_chapters: dict[str, tuple[str, ...]] = {}
+
 #: functions that do what a method of a ufunc does: ``(np.add, "reduce")`` is ``np.sum``
 ufunc_methods: dict[tuple[Any, str], Any] = {}
 
@@ -403,22 +406,32 @@ def real_only(*funs) -> None:
 def lookup(fun) -> Primitive | None:
     """Row of a function, or None. Dotted names are resolved when their function first comes by."""
     row = rows.get(fun)
-    if row is None and _dotted:
+    if row is None and (_dotted or _chapters):
         _resolve_dotted()
         row = rows.get(fun)
     return row
 
 
+def declare_later(module: str, *chapters: str) -> None:
+    """Import these modules of ours, which declare rows, when a function is looked up and `module` has been imported."""
+    _chapters[module] = chapters
+
+
 def _resolve_dotted() -> None:
-    """Bind the rows of every module that has been imported meanwhile; never import one."""
+    """Bind the rows of every module that has been imported meanwhile; never import one of others."""
+    for module in [module for module in _chapters if module in sys.modules]:
+        for chapter in _chapters.get(module, ()):  # another thread that comes by waits for the import
+            importlib.import_module(chapter)
+        _chapters.pop(module, None)
     for name in list(_dotted):
         module, _, attribute = name.rpartition(".")
         if module in sys.modules:
-            row = _dotted.pop(name)
+            row = _dotted.get(name)
             fun = getattr(sys.modules[module], attribute, None)
-            if fun is not None:
+            if row is not None and fun is not None:
                 row.fun = fun
                 rows[fun] = row
+            _dotted.pop(name, None)
 
 
 def nearest(fun) -> str | None:
