@@ -721,19 +721,19 @@ def many_calls(count):
 
 
 def test_nothing_grows_over_two_thousand_calls():
+    found = []  # bytes and objects
     tracemalloc.start()
     try:
         many_calls(300)  # fills the caches, which are bounded, where it is seen what they take
-        gc.collect()
-        objects = len(gc.get_objects())
-        before = tracemalloc.get_traced_memory()[0]
-        many_calls(300)
-        gc.collect()
-        grown = tracemalloc.get_traced_memory()[0] - before
+        for calls in (0, 100, 100, 100):
+            many_calls(calls)
+            gc.collect()
+            found.append((tracemalloc.get_traced_memory()[0], len(gc.get_objects())))
     finally:
         tracemalloc.stop()
-    assert grown < 20_000
-    assert len(gc.get_objects()) - objects < 200
+    grown, objects = np.diff(found, axis=0).min(axis=0)  # a large dict of the interpreter's may be moved once
+    assert grown < 6_000
+    assert objects < 70
 
 
 def test_arguments_and_constants_are_not_kept_alive():
