@@ -1326,12 +1326,36 @@ def test_inside_of_a_passive_block():
 
 def test_inside_what_takes_numbers_raises():
     g = wg.compile(lambda u: u * math.exp(u))
-    for _ in range(2):
+    for _ in range(12):
         assert g(1.0) == pytest.approx(math.e)
         with pytest.raises(wg.TracedValueError, match="Python float"):
             wg.grad(lambda u: g(u), 1.0)
     h = wg.compile(lambda u: u * math.exp(scale))
     assert wg.grad(lambda u: h(u), 1.0) == pytest.approx(math.exp(scale))
+
+
+def test_inside_traced_values_of_large_containers_are_followed():
+    def f(u, compiled):
+        many = [u[0] * i for i in range(100)]
+        g = (wg.compile if compiled else lambda g: g)(lambda v: v * many[3])
+        return np.sum(g(u) + g(2 * u))
+
+    u = np.array([0.3, -1.2])
+    np.testing.assert_array_equal(wg.grad(f, u, args=(True,)), wg.grad(f, u, args=(False,)))
+
+
+def test_inside_containers_that_come_to_hold_traced_values_are_followed():
+    held = {i: np.ones(2) for i in range(100)}
+    g = wg.compile(lambda v: v * held[3])
+    u = np.array([0.3, -1.2])
+    for _ in range(12):
+        g(u)
+
+    def f(u):
+        held[3] = u * u
+        return np.sum(g(u))
+
+    np.testing.assert_allclose(wg.grad(f, u), 3 * u**2)
 
 
 def test_inside_writes_are_done_once():

@@ -1047,3 +1047,16 @@ def test_zero_is_strong_within_a_row():
 
     found = wg.jacobian(f, mode="reverse")(np.array([0.0, 1.0, 0.0]))
     assert found.tolist() == [[np.inf, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+
+
+@pytest.mark.parametrize("function", [np.atleast_1d, np.atleast_2d])
+def test_a_constant_that_is_handed_on_beside_a_traced_value_is_not_written_in_silence(function):
+    outside = np.ones(3)
+
+    def f(x):
+        handed, _ = function(outside, x)
+        handed[..., 0] = x[0]
+        return np.sum(outside)
+
+    with pytest.raises(wg.TracedValueError):
+        wg.grad(f, np.ones(3))

@@ -174,7 +174,7 @@ def function(fun, args, kwargs, compute=None):
             raise UnsupportedFunctionError(_not_understood(row, sorted(set(kwargs) - row.keywords)))
         if not row.on_complex and holds_complex(args):
             raise no_complex_rule(row)
-        return clean(row.variadic(*args, **kwargs))  # edges of a histogram may receive traced values
+        return row.variadic(*args, **kwargs)
     if row.kind == "constant":
         if row.on_complex is False and holds_complex(args):
             raise no_complex_rule(row)

@@ -317,12 +317,14 @@ cdef class Route:
     cdef tuple shape
     cdef Arguments arguments
     cdef list live, static, places, fixed, pinned
+    cdef bint is_whole
 
     @staticmethod
-    def of(Path path, Surroundings around, tuple args, dict kwargs, list live, list static, list pinned):
+    def of(Path path, Surroundings around, tuple args, dict kwargs, list live, list static, list pinned,
+           bint is_whole):
         """The route of a call that took `path`, or None where one has no template."""
         cdef Route route = Route.__new__(Route)
-        route.path, route.around = path, around
+        route.path, route.around, route.is_whole = path, around, is_whole
         route.attempt, route.restore = path.program.attempt, path.program.restore
         route.shape = None if route.restore is not None else path.program.shape
         route.arguments = Arguments.of(args, kwargs)
@@ -391,7 +393,10 @@ cdef class Caller:
         """Take the route of the last call inside of a derivative: leaves, operands and outputs, or None."""
         cdef Route route = self._route
         cdef list leaves = [], operands = []
-        if route is None or route.path.calls + 2 >= route.path.due or not route.fits(args, kwargs, leaves, operands):
+        # Of what is pinned, or not looked at, a derivative would be lost.
+        if route is None or route.pinned or not route.is_whole or route.path.calls + 2 >= route.path.due:
+            return None
+        if not route.fits(args, kwargs, leaves, operands):
             return None
         outputs = route.attempt(leaves)
         if type(outputs) is not list:

@@ -25,6 +25,8 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from wengert.core.follow import WRAPPERS, is_kin, parts_of, place_of, py_func_of, steps_of
 from wengert.core.rebind import Plan, Proxy, make_twin, rebound
 from wengert.core.rename import BUILTINS, Alias, TooWide, private, read, rename
@@ -49,6 +51,7 @@ _MAKING = {"__init__", "__new__", "__post_init__"}
 _REACH = 100  # objects looked into
 _CONTENT = "content of"  # in the place of a name
 _SHELVES = (dict, list, set, frozenset, collections.deque)
+_HOLDERS = (dict, list, tuple, collections.deque, np.ndarray)  # sets cannot hold what is traced
 _DYNAMIC = {"getattr", "vars", "__dict__", "attrgetter", "__getattribute__", "eval", "exec"}
 
 
@@ -384,6 +387,8 @@ class Captures:
     ----------
     effect : str or None
         Why f cannot be replayed, where its code tells.
+    is_whole : bool
+        Whether there is no container whose items are not looked at: they could be operands of a derivative.
     """
 
     def __init__(self, f: Callable, others: Iterable = (), in_derivative: bool = False):
@@ -393,6 +398,7 @@ class Captures:
         self.effect = None
         self.live, self.static, self.around = [], [], Surroundings([], [], [], [])
         self.shelves: list = []  # places of containers that are no data, with these
+        self.is_whole = True
         try:
             self.look(root, in_derivative)
         except NotReplayable as reason:
@@ -404,6 +410,8 @@ class Captures:
         scan = _Scan(root, _Copies(root, {}).nodes, in_derivative)
         self.effect = scan.effect
         self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
+        held = [value for (_, name), (_, value) in scan.watched.items() if not str(name).startswith("__")]
+        self.is_whole = not any(isinstance(value, _HOLDERS) for value in held)  # classes have some of their own
         used = _Copies(root, {key: place.read() for key, place in scan.places.items()}).used
         self.live = [place for key, place in scan.places.items() if key in used]
         self.static = [place for key, place in scan.places.items() if key not in used]

@@ -28,6 +28,7 @@ from wengert.core.var import is_traced
 from wengert.errors import (
     ComplexValueError,
     GuardError,
+    LevelError,
     ReplayMismatchError,
     StaleProgramError,
     TracedValueError,
@@ -222,7 +223,12 @@ class Compiled(Caller):
             table, reading = self._read(others, True)
         except (UnsupportedValue, RecursionError):
             return None
-        found = table and self._run(table, (key, reading.key), reading, given, keywords, leaves, None)
+        if table is None or not table.captures.is_whole:
+            return None
+        try:
+            found = self._run(table, (key, reading.key), reading, given, keywords, leaves, None)
+        except LevelError:  # f reads traced values where they are not looked for, as in a large container
+            return None
         if not found:
             return None
         path, outputs = found
@@ -236,7 +242,8 @@ class Compiled(Caller):
     def _take_route(self, path, table, reading, args, kwargs, leaves):
         """Let the next call that is like this one take its path at once."""
         captures, pinned = table.captures, [(i, leaves[i]) for i in reading.frozen]
-        self._route = Route.of(path, captures.around, args, kwargs, captures.live, captures.static, pinned)
+        live, static = captures.live, captures.static
+        self._route = Route.of(path, captures.around, args, kwargs, live, static, pinned, captures.is_whole)
 
     def _as_floats(self, args):
         """The arguments, differentiated ones as arrays and floats: no key is made of integers among them."""
