@@ -15,6 +15,7 @@ import gc
 import importlib
 import importlib.util
 import inspect
+import itertools
 import os
 import subprocess
 import sys
@@ -46,6 +47,7 @@ def load(name):
 
 
 rename = load("rename")
+rename._number = itertools.count(1_000_000)  # private names that are none of wengert's own: those are kept in builtins
 with pytest.MonkeyPatch.context() as context:
     context.setitem(sys.modules, "wengert.core.rename", rename)
     follow = load("follow")
@@ -69,7 +71,7 @@ fake_linalg.marked = Marked()
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
     """NumPy, its `linalg`, `zeros` and the ufunc `sin` stand registered during a test."""
-    before = {name for name in vars(builtins) if name.startswith("_wengert_")}
+    before = {name: value for name, value in vars(builtins).items() if name.startswith("_wengert_")}
     for table, empty in (("REGISTERED", {}), ("_plans", {}), ("FOREIGN", {"wengert"})):
         for module in (rebind, follow):
             if hasattr(module, table):
@@ -83,6 +85,7 @@ def registered(monkeypatch):
     for namespace in (vars(builtins), sys.modules):
         for name in [name for name in namespace if name.startswith("_wengert_") and name not in before]:
             del namespace[name]
+    assert all(vars(builtins)[name] is value for name, value in before.items()), "names of wengert's own were taken"
 
 
 def private_names():
