@@ -1228,5 +1228,6 @@ def test_a_constant_of_a_function_that_copies_is_an_array_for_everybody():
     text, loaded, item, total, view = seen[0]
     assert text == repr(STATE) and type(loaded) is np.ndarray and item == STATE[1]
     assert type(total) is np.float64 and isinstance(view, np.ndarray)
+    assert type(wg.grad(lambda x: (x * STATE.copy()[0], STATE), has_aux=True)(2.0)[1]) is np.ndarray
     assert_same_bits(state[3:], STATE[3:] + 1)
     assert type(view.copy()) is type(view + 1) is np.ndarray  # nothing of it is left when no derivative runs

@@ -182,6 +182,8 @@ def _called_ndarray(shape, dtype=float, buffer=None, offset=0, strides=None, ord
 class _Constant(_np.ndarray):
     """A plain array as a function that copies sees it: new arrays that are made of it may hold traced values."""
 
+    _wengert_original = _np.ndarray
+
     def copy(self, order="C"):
         return array(self, order=order)
 
@@ -542,7 +544,7 @@ def _install() -> None:
     _rebind.register(_np.fft, module.fft)
     _rebind.register(_np.linalg, module.linalg)
     _rebind.register(_np, module)
-    _rebind.see_constants(_is_copied, _seen)
+    _rebind.see_constants(_np.ndarray, _is_copied, _seen)
     _rebind.expect("scipy", "wengert.scipy.standin")
     _rebind.expect("scipy.special", "wengert.scipy.special")
 

@@ -86,6 +86,7 @@ _twins = weakref.WeakValueDictionary()  # id(class) -> its twin
 _pinned = collections.deque()
 _lock = threading.RLock()
 _constants = []  # (is it an array that may be copied, how it is seen), once there is NumPy
+_seen_as = set()  # classes of arrays that are seen as views of another class, which names them `_wengert_original`
 _later = {}  # package of NumPy's -> what registers its functions
 _expected = {}  # name of a module -> that of the module of ours that registers what is in it
 
@@ -261,7 +262,7 @@ class Plan:
             if len(objects) > _REACH and key in objects:
                 del parts[1:]
             for part in parts:
-                if _later and (package := _package_of(part)) in _later:
+                if id(part) not in REGISTERED and _later and (package := _package_of(part)) in _later:
                     _later.pop(package)()
                 if id(part) in REGISTERED:
                     seeds.append(key)
@@ -617,9 +618,11 @@ def _share(value, cls, new=object.__new__, assign=object.__setattr__):
 
 
 def original(value):
-    """What `value` is to code outside: an object of its own class, if it is one of a twin."""
+    """What `value` is to code outside: an object of its own class, if it is one of a twin; an array that is plain."""
     cls = getattr(type(value), "_wengert_original", None)
-    return value if cls is None else _share(value, cls)
+    if cls is None:
+        return value
+    return value.view(cls) if cls in _seen_as else _share(value, cls)
 
 
 def _leaf(twin, names):
@@ -695,10 +698,11 @@ def _package_of(value):
     return ".".join(name.split(".")[:2]) if isinstance(name, str) else None
 
 
-def see_constants(is_copied, seen):
-    """Let functions that copy see an array for which ``is_copied(array)`` holds as ``seen(array)``."""
+def see_constants(kind, is_copied, seen):
+    """Let functions that copy see an array of class `kind` for which ``is_copied(array)`` holds as ``seen(array)``."""
     with _lock:
         _constants[:] = [(is_copied, seen)]
+        _seen_as.add(kind)
         _plans.clear()
 
 
@@ -743,7 +747,14 @@ def rebound(f):
     copy = plan.copy
     if copy is None or copy.__defaults__ is not f.__defaults__ or copy.__kwdefaults__ is not f.__kwdefaults__:
         copy = plan.copy_function(f, plan.run, {})
-    return plan.dressed(f, copy)
+    if not plan.is_copying:
+        return copy
+    run = plan.copies.get(id(f)) if copy is plan.copy else None
+    if run is None:
+        run = plan.dressed(f, copy)
+        if copy is plan.copy:
+            plan.copies[id(f)] = run
+    return run
 
 
 def home_of(f):
