@@ -393,3 +393,7 @@ def test_no_special_function_loses_a_derivative(name):
     row = registry.lookup(fun)
     if row is None and fun.types[0].partition("->")[0].strip("fd") == "":
         assert not passed
+
+
+def test_code_that_asks_for_the_version_of_numpy_gets_it():
+    assert wengert.numpy.__version__ == np.__version__

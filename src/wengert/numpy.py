@@ -538,7 +538,7 @@ def _install() -> None:
             _rebind.register(fun, getattr(home, name))
     # all the rest is NumPy's; a module-level __getattr__ would make every np.name slower
     for name in dir(_np):
-        if name in vars(module) or name.startswith("__"):
+        if name in vars(module) or (name.startswith("__") and name != "__version__"):
             continue
         setattr(module, name, vars(_np)[name] if name in vars(_np) else _Submodule(f"numpy.{name}"))
     _rebind.register(_np.fft, module.fft)
