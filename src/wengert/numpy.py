@@ -116,7 +116,9 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
     return (y, step) if retstep else y
 
 
-_plain_arange, _plain_logspace, _plain_fromiter = map(_creation, ("arange", "logspace", "fromiter"))
+_plain_arange, _plain_logspace, _plain_geomspace, _plain_fromiter = map(
+    _creation, ("arange", "logspace", "geomspace", "fromiter")
+)
 
 
 def arange(*args, **kwargs):
@@ -233,6 +235,13 @@ class ndenumerate(_np.ndenumerate, metaclass=_StandIn):
         self.iter = asarray(arr).flat
 
 
+class poly1d(_np.poly1d, metaclass=_StandIn):
+    """``numpy.poly1d``, of coefficients or roots in a list that may hold traced values."""
+
+    def __init__(self, c_or_r, r=False, variable=None):
+        super().__init__(asarray(c_or_r) if type(c_or_r) in (list, tuple) else c_or_r, r, variable)
+
+
 class vectorize(_np.vectorize, metaclass=_StandIn):
     """``numpy.vectorize``, called with arrays that may be traced: a loop over their elements."""
 
@@ -242,9 +251,7 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
         if self.pyfunc is _np._NoValue or not _dispatch.holds_traced([x for _, x in given]):
             return super().__call__(*args, **kwargs)
         if self.signature is not None:
-            raise _errors.UnsupportedFunctionError(
-                "numpy.vectorize with a signature has no rule: write a loop over the arrays"
-            )
+            return super().__call__(*args, **kwargs)
         arrays = _np.broadcast_arrays(*(asarray(x) for _, x in given))
         shape, found = _np.shape(arrays[0]), []
         for i in _np.ndindex(*shape):
@@ -256,6 +263,10 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
         if not isinstance(found[0], tuple):
             return self._filled(found, shape, 0)
         return tuple(self._filled(column, shape, k) for k, column in enumerate(zip(*found)))
+
+    def _vectorize_call_with_signature(self, func, args):
+        """NumPy's loop, which fills arrays that may receive traced values."""
+        return _loop_of_vectorize()(self, func, args)
 
     def _filled(self, values, shape, k):
         """Results as an array, of the type that was asked for or else of the first of them, as NumPy has it."""
@@ -286,6 +297,23 @@ def _with_ours(fun, **names):
             space[name] = copy(value)
     space.update(names)
     return copy(fun)
+
+
+@_functools.cache
+def _loop_of_vectorize():
+    return _with_ours(_np.vectorize._vectorize_call_with_signature, asanyarray=asanyarray)
+
+
+def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
+    """``numpy.geomspace``, with ends that may be traced."""
+    if not _dispatch.holds_traced((start, stop)):
+        return _plain_geomspace(start, stop, num, endpoint, dtype, axis)
+    return _geomspace_by_parts()(asarray(start), asarray(stop), num, endpoint, dtype, axis)
+
+
+@_functools.cache
+def _geomspace_by_parts():
+    return _with_ours(_np.geomspace.__wrapped__, asanyarray=asanyarray, logspace=logspace)
 
 
 def _once_more(original, *names, **body):
@@ -338,7 +366,7 @@ def _taking_lists(fun):
 
     @_functools.wraps(fun)
     def call(*args, **kwargs):
-        for argument in args:
+        for argument in (*args, *kwargs.values()) if kwargs else args:
             is_list = type(argument) in (list, tuple)
             if _dispatch.holds_traced(argument) if is_list else chooses and _var.is_var(argument):
                 return _dispatch.function(fun, args, kwargs)
@@ -433,6 +461,8 @@ def _polynomials():
     for part in [key.rpartition(".")[2] for key in list(_sys.modules) if key.startswith(name + ".")]:
         ours, theirs = _sys.modules[f"{name}.{part}"], _sys.modules[f"numpy.polynomial.{part}"]
         ours.np, ours.la = _sys.modules[__name__], _sys.modules[__name__].linalg
+        for key, value in list(vars(ours).items()):  # some ask their operands first
+            setattr(ours, key, getattr(value, "__wrapped__", value))
         _rebind.register(theirs, ours)
         for key, value in vars(theirs).items():
             if getattr(value, "__module__", "").startswith("numpy.polynomial") and callable(value):
@@ -452,12 +482,12 @@ def _install() -> None:
     """Make every function above known to the dispatch and to the rebinding of code."""
     module = _sys.modules[__name__]
     names = (
-        "zeros ones empty eye identity geomspace tri fromfunction frombuffer indices "
+        "zeros ones empty eye identity tri fromfunction frombuffer indices "
         "zeros_like ones_like empty_like loadtxt genfromtxt hanning hamming bartlett blackman"
     ).split()
     for name in names:
         setattr(module, name, _creation(name))
-    names += "arange logspace fromiter full full_like linspace array asarray asanyarray".split()
+    names += "arange logspace geomspace fromiter full full_like linspace array asarray asanyarray".split()
     names += "ascontiguousarray asfortranarray asarray_chkfinite kaiser require".split()
     for name in names:
         _dispatch.creation[getattr(_np, name)] = getattr(module, name)
@@ -467,7 +497,7 @@ def _install() -> None:
         setattr(module, name, _once_more(getattr(_np, name), *options, concatenate=joined))
     for name in ("mgrid", "ogrid"):
         setattr(module, name, _once_more(getattr(_np, name), "sparse"))
-    for name in [*names, *"average interp ndenumerate pad vectorize r_ c_ mgrid ogrid".split()]:
+    for name in [*names, *"average interp ndenumerate pad poly1d vectorize r_ c_ mgrid ogrid".split()]:
         _rebind.register(getattr(_np, name), getattr(module, name))
     _rebind.register_wrapper(_np.vectorize, lambda value: value.pyfunc, vectorize._around)
     for name, fun in vars(_np).items():
