@@ -220,8 +220,13 @@ def push_std(
 
 
 def std_slope(spread, a, axis, ddof, correction, where):
-    """Deviation over (count y); like a norm it has a kink where all deviations are 0, and 0 there."""
+    """Deviation over (count y); like a norm it has a kink where all deviations are 0, and 0 there.
+
+    Equal numbers may all deviate from their rounded mean, and y is then as small: without their own mean they do not.
+    """
     deviation, count = deviations(a, axis, ddof, correction, where)
+    options = {} if where is True else {"where": where}
+    deviation = taken(deviation - np.mean(deviation, axis=axis, keepdims=True, **options), where)
     return np.where(spread == 0, 0, np.divide(deviation / spread, count))
 
 
