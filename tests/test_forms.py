@@ -329,10 +329,23 @@ AROUND = {
     "pad by odd reflections": lambda x: np.pad(x, 2, "reflect", reflect_type="odd") + np.pad(x, 2, "symmetric"),
     "pad with traced constants": lambda x: np.pad(x, 1, constant_values=x[1, 1] ** 2),
     "pad by a function": lambda x: np.pad(x, 1, squares_at_ends),
+    "nditer": lambda x: sum(v * v * k for k, v in enumerate(np.nditer(x, order="F"))) + by_iterator(x),
     "fromfunction": lambda x: np.fromfunction(lambda i, j: x * i + j, (3, 4)),
     "indices": lambda x: x * np.indices((3, 4))[0],
     "random draws": lambda x: x * np.random.default_rng(0).normal(size=4) + np.random.default_rng(1).random(),
 }
+
+
+def by_iterator(x):
+    y, z = x * 1, np.zeros(x.shape)
+    with np.nditer(y, ["multi_index"], [["readwrite"]]) as it:
+        while not it.finished:
+            it[0] = it[0] ** 2
+            z[it.multi_index] = x[it.multi_index] * it.value
+            it.iternext()
+    for v in np.nditer(z, op_flags=["readwrite"]):
+        v[...] *= 2
+    return y + z
 
 
 def squares_at_ends(line, width, axis, options):
@@ -393,6 +406,8 @@ REFUSED = {
     "uniform": (lambda x: OLD.uniform(0, x[0, 0], 3), r"write low \+ \(high - low\) \* rng\.random\(size\) for"),
     "poisson": (lambda x: RNG.poisson(abs(x)), r"Draws of poisson have no derivative: pass wengert\.stop_gradient"),
     "choice": (lambda x: RNG.choice(x[0]), r"write x\[rng\.integers\(len\(x\), size=size\)\] for choice"),
+    "a type called": (lambda x: np.float64(x[0, 0]), r"Write x\.astype\(numpy\.float64\) for numpy\.float64\(x\)"),
+    "nditer of two": (lambda x: list(np.nditer([x, x])), r"numpy\.nditer of traced values takes one array"),
     "samples": (lambda x: np.histogram(X, weights=x, bins=[0, x[0, 0]]), r"numpy\.histogram has no derivative in its"),
     "resize": (lambda x: x.resize(6), r"ndarray\.resize .*numpy\.zeros"),
     "byteswap": (lambda x: x.byteswap(), r"ndarray\.byteswap .*stop_gradient"),

@@ -235,6 +235,65 @@ class ndenumerate(_np.ndenumerate, metaclass=_StandIn):
         self.iter = asarray(arr).flat
 
 
+class _IteratorType(type):
+    """Of the function that makes iterators, which NumPy's class cannot be a base of."""
+
+    def __instancecheck__(cls, x):
+        return isinstance(x, (_np.nditer, _Elements))
+
+
+class nditer(metaclass=_IteratorType):
+    """``numpy.nditer``, of one array that may be traced: its elements are views, and may be written if it may."""
+
+    def __new__(cls, op, flags=None, op_flags=None, *args, **kwargs):
+        if type(op) in (list, tuple) and len(op) == 1:
+            (op,) = op
+        if not _dispatch.holds_var(op):
+            return _np.nditer(op, flags, op_flags, *args, **kwargs)
+        flags = set(flags or ())
+        if not _var.is_var(op) or "external_loop" in flags or kwargs.keys() - {"order"} or args:
+            raise _errors.UnsupportedFunctionError(
+                "numpy.nditer of traced values takes one array, element by element: write a loop over numpy.ndindex"
+            )
+        return _Elements(op, _np.nditer(_dispatch.plain(op), [*flags, "multi_index"], **kwargs))
+
+
+class _Elements:
+    """The elements of an array in the order of an iterator."""
+
+    def __init__(self, array, iterator):
+        self._array, self._iterator = array, iterator
+
+    def __getattr__(self, name):
+        if name in ("itviews", "operands", "copy", "remove_axis", "remove_multi_index", "enable_external_loop"):
+            raise _errors.UnsupportedFunctionError(f"numpy.nditer.{name} has no rule for a traced array")
+        return getattr(self._iterator, name)
+
+    def __getitem__(self, index):
+        return (self.value,)[index]
+
+    def __setitem__(self, index, value):
+        self[index][...] = value
+
+    def __len__(self):
+        return 1
+
+    def __iter__(self):
+        while not self._iterator.finished:
+            yield self.value
+            self._iterator.iternext()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self._iterator.close()
+
+    @property
+    def value(self):
+        return self._array[(*self._iterator.multi_index, ...)]
+
+
 class poly1d(_np.poly1d, metaclass=_StandIn):
     """``numpy.poly1d``, of coefficients or roots in a list that may hold traced values."""
 
@@ -497,7 +556,7 @@ def _install() -> None:
         setattr(module, name, _once_more(getattr(_np, name), *options, concatenate=joined))
     for name in ("mgrid", "ogrid"):
         setattr(module, name, _once_more(getattr(_np, name), "sparse"))
-    for name in [*names, *"average interp ndenumerate pad poly1d vectorize r_ c_ mgrid ogrid".split()]:
+    for name in [*names, *"average interp ndenumerate nditer pad poly1d vectorize r_ c_ mgrid ogrid".split()]:
         _rebind.register(getattr(_np, name), getattr(module, name))
     _rebind.register_wrapper(_np.vectorize, lambda value: value.pyfunc, vectorize._around)
     for name, fun in vars(_np).items():
