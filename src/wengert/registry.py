@@ -370,10 +370,15 @@ def strong_matmul(a, b):
     return reduce(np.add, terms)
 
 
+def declared(fun) -> Primitive:
+    """Row of a function, or of a dotted name that is not bound yet."""
+    return _dotted[fun] if isinstance(fun, str) else rows[fun]
+
+
 def analytic(*funs) -> None:
     """Declare that the rules of these functions are right for complex operands too."""
     for fun in funs:
-        (_dotted[fun] if isinstance(fun, str) else rows[fun]).on_complex = True
+        declared(fun).on_complex = True
 
 
 def on_complex(fun, *jvp: Callable, vjp: tuple = ()) -> None:
@@ -384,7 +389,7 @@ def on_complex(fun, *jvp: Callable, vjp: tuple = ()) -> None:
     faster and are never needed for it to be right, unless `jvp` calls the function itself: then the transpose of a
     `linear` row serves, if there is no other.
     """
-    row = rows[fun]
+    row = declared(fun)
     row.on_complex = dict(enumerate(jvp))
     row.adjoints = dict(enumerate(vjp)) if vjp or row.kind != "linear" else row.vjps
 
