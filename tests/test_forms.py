@@ -302,6 +302,13 @@ AROUND = {
     "loops over lines": lambda x: np.vectorize(lambda a, b: a * b.sum(), signature="(n),(m)->(n)")(x, x[0, :2]),
     "a loop with an option": lambda x: np.vectorize(lambda a, k: k * a[0], excluded={"k"}, signature="(n)->()")(x, k=2),
     "overwriting": lambda x: np.median(x * 1, overwrite_input=True) * np.percentile(x**2, 30, 0, None, True),
+    "closures called by NumPy": lambda x: (
+        np.vectorize(lambda t: t * x[0, 0])(X)
+        + np.piecewise(X, [X < 1], [lambda t: t * x[0, 1], x[0, 2]])
+        + np.apply_along_axis(lambda line: line * x[0], 1, X)
+        + len(np.vectorize(lambda t: "a" * (1 + (t > 0)))(X)[0, 0])
+    ),
+    "edges of bins": lambda x: np.histogram_bin_edges(x, 3) * np.histogram_bin_edges(X, 3, (0, x[0, 0])) * x[0],
     "poly1d of a list": lambda x: np.poly1d([x[0, 0], 1, x[0, 1]])(x) * np.poly1d([x[0, 0], 2], True).coeffs[2],
     "polynomials of two variables": lambda x: np.polynomial.polynomial.polyval2d(x[0], x[1], x[:, :2]),
     "a polynomial of a matrix": lambda x: np.poly(np.diag([1.0, 9, 20]) + x[:, :3]) * x[0],

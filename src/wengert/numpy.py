@@ -307,9 +307,8 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
     def __call__(self, *args, **kwargs):
         given = [*((i, x) for i, x in enumerate(args) if i not in self.excluded)]
         given += [(name, x) for name, x in kwargs.items() if name not in self.excluded]
-        if self.pyfunc is _np._NoValue or not _dispatch.holds_traced([x for _, x in given]):
-            return super().__call__(*args, **kwargs)
-        if self.signature is not None:
+        is_called_here = given and self.signature is None and self.pyfunc is not _np._NoValue
+        if not is_called_here or not _dispatch.is_tracing():  # what is called may compute with traced values anyway
             return super().__call__(*args, **kwargs)
         arrays = _np.broadcast_arrays(*(asarray(x) for _, x in given))
         shape, found = _np.shape(arrays[0]), []
@@ -317,6 +316,8 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
             now = {key: array[i] for (key, _), array in zip(given, arrays)}
             positional = (now.get(k, x) for k, x in enumerate(args))
             found.append(self.pyfunc(*positional, **{name: now.get(name, x) for name, x in kwargs.items()}))
+        if not found and not _dispatch.holds_traced([x for _, x in given]):
+            return super().__call__(*args, **kwargs)
         if not found:
             raise _errors.UnsupportedFunctionError("numpy.vectorize of no elements has no rule: return a constant")
         if not isinstance(found[0], tuple):
@@ -330,6 +331,7 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
     def _filled(self, values, shape, k):
         """Results as an array, of the type that was asked for or else of the first of them, as NumPy has it."""
         dtype = _np.dtype(self.otypes[k]) if self.otypes is not None else asarray(values[0]).dtype
+        dtype = _np.dtype(dtype.char) if dtype.kind in "SU" else dtype  # as long as need be
         y = _np.reshape(_dispatch.stacked(list(values)), shape)
         return y if y.dtype == dtype else y.astype(dtype)
 
@@ -484,6 +486,20 @@ def pad(array, pad_width, mode="constant", **kwargs):
     return _pad_by_parts(array, pad_width, mode, **kwargs)
 
 
+def _calling_back(fun):
+    """A function of NumPy that calls the user's, which may compute with traced values whatever the arguments are."""
+    body = _registry.rows[fun].variadic
+
+    @_functools.wraps(fun)
+    def call(*args, **kwargs):
+        return (body if _dispatch.is_tracing() else fun)(*args, **kwargs)
+
+    return call
+
+
+apply_along_axis, piecewise = _calling_back(_np.apply_along_axis), _calling_back(_np.piecewise)
+
+
 class _Submodule(_types.ModuleType):
     """A module of NumPy, imported when first used; functions with a rule may be put in front of its own."""
 
@@ -556,7 +572,8 @@ def _install() -> None:
         setattr(module, name, _once_more(getattr(_np, name), *options, concatenate=joined))
     for name in ("mgrid", "ogrid"):
         setattr(module, name, _once_more(getattr(_np, name), "sparse"))
-    for name in [*names, *"average interp ndenumerate nditer pad poly1d vectorize r_ c_ mgrid ogrid".split()]:
+    names += "apply_along_axis average interp ndenumerate nditer pad piecewise poly1d vectorize".split()
+    for name in [*names, *"r_ c_ mgrid ogrid".split()]:
         _rebind.register(getattr(_np, name), getattr(module, name))
     _rebind.register_wrapper(_np.vectorize, lambda value: value.pyfunc, vectorize._around)
     for name, fun in vars(_np).items():

@@ -138,10 +138,12 @@ def _piecewise(x, condlist, funclist, *args, **kw):
     y = np.zeros_like(x)
     for condition, function in zip(conditions, funclist):
         if callable(function):
-            if np.any(condition):
-                y[condition] = function(x[condition], *args, **kw)
-        else:
-            y[condition] = function
+            if not np.any(condition):
+                continue
+            places = np.reshape(np.cumsum(condition) - 1, shape)  # not written into y, which may be plain
+            found = np.broadcast_to(function(x[condition], *args, **kw), np.sum(condition))
+            function = elements(found, np.maximum(places, 0))
+        y = of_dtype(np.where(condition, function, y), x.dtype)
     return y[0] if is_number else y
 
 

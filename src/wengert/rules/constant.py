@@ -47,10 +47,6 @@ constant(np.min_scalar_type, np.array_repr, np.array_str, np.array2string)
 
 # ---- no derivative
 
-refuse(
-    np.histogram_bin_edges,
-    "the number of edges jumps with the values; write np.linspace(low, high, n + 1) with plain bounds",
-)
 SETS = "which elements are equal jumps with the values; "
 for fun in (
     *(np.intersect1d, np.setdiff1d, np.setxor1d),
