@@ -11,7 +11,7 @@ import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import analytic, declared, on_complex, strong
-from wengert.rules import orders, transcendental  # noqa: F401  (declares rows that are spoken of here)
+from wengert.rules import hypergeometric, orders, transcendental  # noqa: F401  (declares rows that are spoken of here)
 from wengert.rules.broadcasting import aligned
 from wengert.rules.integrals import faddeeva
 from wengert.rules.special import sp
