@@ -569,6 +569,8 @@ REDUCTIONS = [
     call(np.average, arr(3, 4), 1, arr(4, low=0.5), label="weights-of-axis"),
     call(np.average, arr(3, 4), 0, arr(3, 4, low=0.5), label="weights"),
     call(np.average, arr(3, 4), None, arr(3, 4, low=0.5), label="weights-all"),
+    call(np.average, arr(2, 3, 4), (0, 2), arr(2, 4, low=0.5), label="weights-of-axes"),
+    call(np.average, arr(2, 3, 4), (2, 0), arr(4, 2, low=0.5), label="weights-of-axes-turned"),
     call(np.cumsum, arr(3, 4), label="flat"),
     call(np.cumsum, arr(3, 4), label="axis", axis=0),
     call(np.cumsum, arr(3, 4), 1, label="positional"),

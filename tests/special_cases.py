@@ -559,6 +559,15 @@ CASES = [
     Case("hyp0f1", mp.hyp0f1, (1.5, AXIS), 1e-12, 1e-11),
     Case("hyp1f1", mp.hyp1f1, (0.5, 1.5, AXIS), 1e-12, 1e-11),
     Case("hyp2f1", mp.hyp2f1, (0.5, 1.2, 2.3, [-3.0, -0.5, 0.1, 0.6]), 1e-12, 1e-11),
+    *(Case("hyp0f1", mp.hyp0f1, ([0.3, 1.5, 6.0], z), 1e-12, 0) for z in (2.0, -9.0)),
+    *(
+        Case("hyp1f1", mp.hyp1f1, ([0.5, 1.2, 2.0], [1.5, 3.1, 2.5], z), 1e-12, 0)
+        for z in (0.7, -4.0, 30.0, -30.0)
+    ),
+    *(
+        Case("hyp2f1", mp.hyp2f1, ([0.5, 1.2, -1.5, 2.0], [0.7, 1.5, 0.3, -2.0], [2.3, 3.1, 1.2, 2.7], z), 1e-12, 0)
+        for z in (0.3, -4.0, 0.9)
+    ),
     Case("hyperu", mp.hyperu, (0.5, 1.2, [0.3, 1.7, 6.0]), 1e-11, 1e-9),
     # polynomials
     *(Case("eval_legendre", mp.legendre, (n, BALL), 1e-12, 1e-10) for n in (0, 1, 5, 40)),

@@ -252,8 +252,8 @@ def test_options_are_checked(options):
 
 
 def test_errors_of_the_derivative_surface_unchanged():
-    with pytest.raises(wg.UnsupportedFunctionError, match=r"numpy\.geomspace"):
-        check_derivatives(lambda x: np.geomspace(x[0], x[1]), X)
+    with pytest.raises(wg.UnsupportedFunctionError, match=r"numpy\.intersect1d"):
+        check_derivatives(lambda x: np.intersect1d(x, x), X)
     with pytest.raises(TypeError, match="complex input"):
         check_derivatives(np.sin, np.array([1.0 + 2.0j]))
 

@@ -298,6 +298,22 @@ AROUND = {
         x * np.arange(start=0, stop=4) + np.arange(0, 4, 1, float) + np.arange(np.argmax(x[0]) + 4)
     ),
     "logspace": lambda x: np.logspace(x[0, 1], x[0, 0], 5) + np.logspace(0, 1, 5, base=x[0, 2]),
+    "geomspace": lambda x: np.geomspace(x[0, 0], [x[0, 2], 3], 5) * np.geomspace(-1, -x[1, 0], 5, False)[:, None],
+    "loops over lines": lambda x: np.vectorize(lambda a, b: a * b.sum(), signature="(n),(m)->(n)")(x, x[0, :2]),
+    "a loop with an option": lambda x: np.vectorize(lambda a, k: k * a[0], excluded={"k"}, signature="(n)->()")(x, k=2),
+    "overwriting": lambda x: np.median(x * 1, overwrite_input=True) * np.percentile(x**2, 30, 0, None, True),
+    "closures called by NumPy": lambda x: (
+        np.vectorize(lambda t: t * x[0, 0])(X)
+        + np.piecewise(X, [X < 1], [lambda t: t * x[0, 1], x[0, 2]])
+        + np.apply_along_axis(lambda line: line * x[0], 1, X)
+        + len(np.vectorize(lambda t: "a" * (1 + (t > 0)))(X)[0, 0])
+    ),
+    "edges of bins": lambda x: np.histogram_bin_edges(x, 3) * np.histogram_bin_edges(X, 3, (0, x[0, 0])) * x[0],
+    "poly1d of a list": lambda x: np.poly1d([x[0, 0], 1, x[0, 1]])(x) * np.poly1d([x[0, 0], 2], True).coeffs[2],
+    "polynomials of two variables": lambda x: np.polynomial.polynomial.polyval2d(x[0], x[1], x[:, :2]),
+    "a polynomial of a matrix": lambda x: np.poly(np.diag([1.0, 9, 20]) + x[:, :3]) * x[0],
+    "bincount of a list": lambda x: np.bincount([0, 1, 1], weights=[x[0, 0], 1, x[0, 1]]) * x[0, :2],
+    "angle": lambda x: x + np.angle(x - 1, deg=True),
     "fromiter": lambda x: np.fromiter((v * v for v in x[0]), float) * np.fromiter(iter(x[1]), float, count=4),
     "emath": lambda x: np.emath.sqrt(np.abs(x)) * np.emath.log(x**2) + np.emath.power(x**2, 2) + np.emath.arccos(x / 3),
     "emath of logarithms": lambda x: np.emath.logn(3, x**2) * np.emath.log2(x**2) + np.emath.log10(x**2),
@@ -320,10 +336,23 @@ AROUND = {
     "pad by odd reflections": lambda x: np.pad(x, 2, "reflect", reflect_type="odd") + np.pad(x, 2, "symmetric"),
     "pad with traced constants": lambda x: np.pad(x, 1, constant_values=x[1, 1] ** 2),
     "pad by a function": lambda x: np.pad(x, 1, squares_at_ends),
+    "nditer": lambda x: sum(v * v * k for k, v in enumerate(np.nditer(x, order="F"))) + by_iterator(x),
     "fromfunction": lambda x: np.fromfunction(lambda i, j: x * i + j, (3, 4)),
     "indices": lambda x: x * np.indices((3, 4))[0],
     "random draws": lambda x: x * np.random.default_rng(0).normal(size=4) + np.random.default_rng(1).random(),
 }
+
+
+def by_iterator(x):
+    y, z = x * 1, np.zeros(x.shape)
+    with np.nditer(y, ["multi_index"], [["readwrite"]]) as it:
+        while not it.finished:
+            it[0] = it[0] ** 2
+            z[it.multi_index] = x[it.multi_index] * it.value
+            it.iternext()
+    for v in np.nditer(z, op_flags=["readwrite"]):
+        v[...] *= 2
+    return y + z
 
 
 def squares_at_ends(line, width, axis, options):
@@ -384,7 +413,8 @@ REFUSED = {
     "uniform": (lambda x: OLD.uniform(0, x[0, 0], 3), r"write low \+ \(high - low\) \* rng\.random\(size\) for"),
     "poisson": (lambda x: RNG.poisson(abs(x)), r"Draws of poisson have no derivative: pass wengert\.stop_gradient"),
     "choice": (lambda x: RNG.choice(x[0]), r"write x\[rng\.integers\(len\(x\), size=size\)\] for choice"),
-    "vectorize with a signature": (lambda x: np.vectorize(sum, signature="(n)->()")(x), "with a signature"),
+    "a type called": (lambda x: np.float64(x[0, 0]), r"Write x\.astype\(numpy\.float64\) for numpy\.float64\(x\)"),
+    "nditer of two": (lambda x: list(np.nditer([x, x])), r"numpy\.nditer of traced values takes one array"),
     "samples": (lambda x: np.histogram(X, weights=x, bins=[0, x[0, 0]]), r"numpy\.histogram has no derivative in its"),
     "resize": (lambda x: x.resize(6), r"ndarray\.resize .*numpy\.zeros"),
     "byteswap": (lambda x: x.byteswap(), r"ndarray\.byteswap .*stop_gradient"),

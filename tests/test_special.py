@@ -106,6 +106,21 @@ def test_outside_of_its_support_a_distribution_function_is_constant():
         np.testing.assert_array_equal(wg.grad(scipy.special.betainc, argnums=(0, 1, 2))(2.0, 3.0, x), 0)
 
 
+def test_where_the_terms_of_a_series_cancel_there_is_no_derivative():
+    for f, operands, i in (
+        (scipy.special.hyp0f1, (1.5, -400.0), 0),
+        (scipy.special.hyp1f1, (-20.5, 1.5, 30.0), 0),
+        (scipy.special.hyp2f1, (0.5, 0.7, 1.5, 0.99999), 2),
+    ):
+        with pytest.raises(wg.UnsupportedFunctionError, match="terms of its series cancel or are too many"):
+            wg.grad(f, argnums=i)(*operands)
+    with pytest.raises(wg.UnsupportedFunctionError, match="no known derivative in its parameters twice"):
+        wg.derivative(lambda a: scipy.special.hyp1f1(a, 1.5, 0.3), 0.7, order=2)
+    f, at = scipy.special.hyp2f1, (0.5, 0.7, 1.5, 0.3)
+    mixed = [wg.grad(wg.grad(f, argnums=i), argnums=k)(*at) for i, k in ((3, 1), (1, 3))]
+    np.testing.assert_allclose(*mixed, rtol=1e-13)
+
+
 def test_rows_keep_shapes_and_precision():
     a, x = np.array([[0.5], [2.0], [11.0]], dtype=np.float32), np.array([0.3, 1.0, 4.0], dtype=np.float32)
     for f in (scipy.special.gammainc, scipy.special.kv, lambda a, x: scipy.special.betainc(a, a, x / 5)):

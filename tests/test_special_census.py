@@ -69,6 +69,27 @@ COMPLEX_UFUNCS = {
     "wofz": lambda f, x: f(x) + f(x + 0.2j) + f(x * (7 + 2j)),
 }
 
+SPECIAL_OF_ONE = "expm1 log1p exp1 expi gamma loggamma rgamma spence wrightomega erf erfc erfi erfcx ndtr dawsn".split()
+
+#: functions of an operand that may be complex, as a function of that
+OFF_AXIS = {
+    **{name: lambda f, z: f(z) for name in SPECIAL_OF_ONE},
+    **{name: lambda f, z: f(1.3, z) + f(2, z) for name in "jv yv iv kv kve hyp0f1".split()},
+    **{name: lambda f, z: sum(k * y for k, y in enumerate(f(z), 1)) for name in "airy sici shichi fresnel".split()},
+    "hyp1f1": lambda f, z: f(1.2, 2, z),
+    "hyp2f1": lambda f, z: f(1.2, 0.4, 2, z / 9),
+    "xlogy": lambda f, z: f(z, 1j * z) + f(2.0, z),
+    "xlog1py": lambda f, z: f(z, 1j * z) + f(2.0, z),
+    **{
+        f"eval_{name}": lambda f, z: f(3, z) + f(2.3, z)
+        for name in "legendre chebyt chebyu chebyc chebys sh_legendre sh_chebyt sh_chebyu laguerre".split()
+    },
+    "eval_genlaguerre": lambda f, z: f(3, 0.4, z),
+    "eval_gegenbauer": lambda f, z: f(3, 0.4, z),
+    "eval_jacobi": lambda f, z: f(3, 0.4, 0.7, z),
+    "eval_sh_jacobi": lambda f, z: f(3, 2.4, 0.7, z),
+}
+
 #: Python functions without one, by the arguments of a call, None for traced
 REFUSED = {
     "assoc_legendre_p_all": (2, 1, None),
@@ -158,6 +179,31 @@ def test_functions_of_complex_values_have_derivatives_in_both_modes(name):
     np.testing.assert_allclose(found, differences(lambda x: call(fun, x), 0.7), rtol=1e-8)
     parts = [wg.grad(lambda x, turn=turn: np.real(turn * call(fun, x)))(0.7) for turn in (1, -1j)]
     np.testing.assert_allclose(parts, [found.real, found.imag], rtol=1e-14)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_functions_of_a_complex_operand_have_derivatives_off_the_axis():
+    z = np.array([0.7 + 0.4j, -1.3 + 0.8j, 2.5 - 1.2j, -0.4 - 3.1j, 0.02 + 0.01j, 5 + 2j, -7.5 + 1j])
+    for name, call in OFF_AXIS.items():
+        f = lambda z: call(getattr(scipy.special, name), z)
+        expected = differences(f, z)
+        found = wg.jvp(f, z, np.ones_like(z))[1]
+        np.testing.assert_allclose(found, expected, rtol=2e-7, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(wg.jvp(f, z, 1j * np.ones_like(z))[1], 1j * found, rtol=1e-14, err_msg=name)
+        np.testing.assert_allclose(wg.grad(lambda z: np.sum(f(z)).real)(z), np.conj(found), rtol=1e-13, err_msg=name)
+        if name not in ("gamma", "loggamma", "rgamma"):  # whose partials have no derivative off the axis
+            second = wg.jvp(lambda z: wg.jvp(f, z, np.ones_like(z))[1], z, np.ones_like(z))[1]
+            by_slopes = differences(lambda z: wg.jvp(f, z, np.ones_like(z))[1], z)
+            np.testing.assert_allclose(second, by_slopes, rtol=2e-7, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["jve", "ive", "yve", "digamma", "log_ndtr"])
+def test_what_has_no_derivative_off_the_axis_is_refused(name):
+    fun = getattr(scipy.special, name)
+    with pytest.raises(UnsupportedFunctionError, match="has no derivative rule for complex values"):
+        wg.jvp(lambda z: fun(z) if fun.nin == 1 else fun(1.0, z), 0.7 + 0.4j, 1.0)
+    with pytest.raises(UnsupportedFunctionError, match=r"kv has a derivative in its last operand only"):
+        wg.jvp(lambda v: scipy.special.kv(v, 0.7 + 0.4j), 1.5, 1.0)
 
 
 def filled(arguments, x):

@@ -117,7 +117,9 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
     return (y, step) if retstep else y
 
 
-_plain_arange, _plain_logspace, _plain_fromiter = map(_creation, ("arange", "logspace", "fromiter"))
+_plain_arange, _plain_logspace, _plain_geomspace, _plain_fromiter = map(
+    _creation, ("arange", "logspace", "geomspace", "fromiter")
+)
 
 
 def arange(*args, **kwargs):
@@ -281,33 +283,103 @@ class ndenumerate(_np.ndenumerate, metaclass=_StandIn):
         self.iter = asarray(arr).flat
 
 
+class _IteratorType(type):
+    """Of the function that makes iterators, which NumPy's class cannot be a base of."""
+
+    def __instancecheck__(cls, x):
+        return isinstance(x, (_np.nditer, _Elements))
+
+
+class nditer(metaclass=_IteratorType):
+    """``numpy.nditer``, of one array that may be traced: its elements are views, and may be written if it may."""
+
+    def __new__(cls, op, flags=None, op_flags=None, *args, **kwargs):
+        if type(op) in (list, tuple) and len(op) == 1:
+            (op,) = op
+        if not _dispatch.holds_var(op):
+            return _np.nditer(op, flags, op_flags, *args, **kwargs)
+        flags = set(flags or ())
+        if not _var.is_var(op) or "external_loop" in flags or kwargs.keys() - {"order"} or args:
+            raise _errors.UnsupportedFunctionError(
+                "numpy.nditer of traced values takes one array, element by element: write a loop over numpy.ndindex"
+            )
+        return _Elements(op, _np.nditer(_dispatch.plain(op), [*flags, "multi_index"], **kwargs))
+
+
+class _Elements:
+    """The elements of an array in the order of an iterator."""
+
+    def __init__(self, array, iterator):
+        self._array, self._iterator = array, iterator
+
+    def __getattr__(self, name):
+        if name in ("itviews", "operands", "copy", "remove_axis", "remove_multi_index", "enable_external_loop"):
+            raise _errors.UnsupportedFunctionError(f"numpy.nditer.{name} has no rule for a traced array")
+        return getattr(self._iterator, name)
+
+    def __getitem__(self, index):
+        return (self.value,)[index]
+
+    def __setitem__(self, index, value):
+        self[index][...] = value
+
+    def __len__(self):
+        return 1
+
+    def __iter__(self):
+        while not self._iterator.finished:
+            yield self.value
+            self._iterator.iternext()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self._iterator.close()
+
+    @property
+    def value(self):
+        return self._array[(*self._iterator.multi_index, ...)]
+
+
+class poly1d(_np.poly1d, metaclass=_StandIn):
+    """``numpy.poly1d``, of coefficients or roots in a list that may hold traced values."""
+
+    def __init__(self, c_or_r, r=False, variable=None):
+        super().__init__(asarray(c_or_r) if type(c_or_r) in (list, tuple) else c_or_r, r, variable)
+
+
 class vectorize(_np.vectorize, metaclass=_StandIn):
     """``numpy.vectorize``, called with arrays that may be traced: a loop over their elements."""
 
     def __call__(self, *args, **kwargs):
         given = [*((i, x) for i, x in enumerate(args) if i not in self.excluded)]
         given += [(name, x) for name, x in kwargs.items() if name not in self.excluded]
-        if self.pyfunc is _np._NoValue or not _dispatch.holds_traced([x for _, x in given]):
+        is_called_here = given and self.signature is None and self.pyfunc is not _np._NoValue
+        if not is_called_here or not _dispatch.is_tracing():  # what is called may compute with traced values anyway
             return super().__call__(*args, **kwargs)
-        if self.signature is not None:
-            raise _errors.UnsupportedFunctionError(
-                "numpy.vectorize with a signature has no rule: write a loop over the arrays"
-            )
         arrays = _np.broadcast_arrays(*(asarray(x) for _, x in given))
         shape, found = _np.shape(arrays[0]), []
         for i in _np.ndindex(*shape):
             now = {key: array[i] for (key, _), array in zip(given, arrays)}
             positional = (now.get(k, x) for k, x in enumerate(args))
             found.append(self.pyfunc(*positional, **{name: now.get(name, x) for name, x in kwargs.items()}))
+        if not found and not _dispatch.holds_traced([x for _, x in given]):
+            return super().__call__(*args, **kwargs)
         if not found:
             raise _errors.UnsupportedFunctionError("numpy.vectorize of no elements has no rule: return a constant")
         if not isinstance(found[0], tuple):
             return self._filled(found, shape, 0)
         return tuple(self._filled(column, shape, k) for k, column in enumerate(zip(*found)))
 
+    def _vectorize_call_with_signature(self, func, args):
+        """NumPy's loop, which fills arrays that may receive traced values."""
+        return _loop_of_vectorize()(self, func, args)
+
     def _filled(self, values, shape, k):
         """Results as an array, of the type that was asked for or else of the first of them, as NumPy has it."""
         dtype = _np.dtype(self.otypes[k]) if self.otypes is not None else asarray(values[0]).dtype
+        dtype = _np.dtype(dtype.char) if dtype.kind in "SU" else dtype  # as long as need be
         y = _np.reshape(_dispatch.stacked(list(values)), shape)
         return y if y.dtype == dtype else y.astype(dtype)
 
@@ -334,6 +406,23 @@ def _with_ours(fun, **names):
             space[name] = copy(value)
     space.update(names)
     return copy(fun)
+
+
+@_functools.cache
+def _loop_of_vectorize():
+    return _with_ours(_np.vectorize._vectorize_call_with_signature, asanyarray=asanyarray)
+
+
+def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
+    """``numpy.geomspace``, with ends that may be traced."""
+    if not _dispatch.holds_traced((start, stop)):
+        return _plain_geomspace(start, stop, num, endpoint, dtype, axis)
+    return _geomspace_by_parts()(asarray(start), asarray(stop), num, endpoint, dtype, axis)
+
+
+@_functools.cache
+def _geomspace_by_parts():
+    return _with_ours(_np.geomspace.__wrapped__, asanyarray=asanyarray, logspace=logspace)
 
 
 def _once_more(original, *names, **body):
@@ -386,7 +475,7 @@ def _taking_lists(fun):
 
     @_functools.wraps(fun)
     def call(*args, **kwargs):
-        for argument in args:
+        for argument in (*args, *kwargs.values()) if kwargs else args:
             is_list = type(argument) in (list, tuple)
             if _dispatch.holds_traced(argument) if is_list else chooses and _var.is_var(argument):
                 return _dispatch.function(fun, args, kwargs)
@@ -445,6 +534,20 @@ def pad(array, pad_width, mode="constant", **kwargs):
     return _pad_by_parts(array, pad_width, mode, **kwargs)
 
 
+def _calling_back(fun):
+    """A function of NumPy that calls the user's, which may compute with traced values whatever the arguments are."""
+    body = _registry.rows[fun].variadic
+
+    @_functools.wraps(fun)
+    def call(*args, **kwargs):
+        return (body if _dispatch.is_tracing() else fun)(*args, **kwargs)
+
+    return call
+
+
+apply_along_axis, piecewise = _calling_back(_np.apply_along_axis), _calling_back(_np.piecewise)
+
+
 class _Submodule(_types.ModuleType):
     """A module of NumPy, imported when first used; functions with a rule may be put in front of its own."""
 
@@ -481,6 +584,8 @@ def _polynomials():
     for part in [key.rpartition(".")[2] for key in list(_sys.modules) if key.startswith(name + ".")]:
         ours, theirs = _sys.modules[f"{name}.{part}"], _sys.modules[f"numpy.polynomial.{part}"]
         ours.np, ours.la = _sys.modules[__name__], _sys.modules[__name__].linalg
+        for key, value in list(vars(ours).items()):  # some ask their operands first
+            setattr(ours, key, getattr(value, "__wrapped__", value))
         _rebind.register(theirs, ours)
         for key, value in vars(theirs).items():
             if getattr(value, "__module__", "").startswith("numpy.polynomial") and callable(value):
@@ -500,12 +605,12 @@ def _install() -> None:
     """Make every function above known to the dispatch and to the rebinding of code."""
     module = _sys.modules[__name__]
     names = (
-        "zeros ones empty eye identity geomspace tri fromfunction frombuffer indices "
+        "zeros ones empty eye identity tri fromfunction frombuffer indices "
         "zeros_like ones_like empty_like loadtxt genfromtxt hanning hamming bartlett blackman"
     ).split()
     for name in names:
         setattr(module, name, _creation(name))
-    names += "arange logspace fromiter full full_like linspace array asarray asanyarray".split()
+    names += "arange logspace geomspace fromiter full full_like linspace array asarray asanyarray".split()
     names += "ascontiguousarray asfortranarray asarray_chkfinite kaiser require".split()
     for name in names:
         _dispatch.creation[getattr(_np, name)] = getattr(module, name)
@@ -515,7 +620,8 @@ def _install() -> None:
         setattr(module, name, _once_more(getattr(_np, name), *options, concatenate=joined))
     for name in ("mgrid", "ogrid"):
         setattr(module, name, _once_more(getattr(_np, name), "sparse"))
-    for name in [*names, *"average interp ndenumerate pad vectorize r_ c_ mgrid ogrid".split()]:
+    names += "apply_along_axis average interp ndenumerate nditer pad piecewise poly1d vectorize".split()
+    for name in [*names, *"r_ c_ mgrid ogrid".split()]:
         _rebind.register(getattr(_np, name), getattr(module, name))
     _rebind.register_wrapper(_np.vectorize, lambda value: value.pyfunc, vectorize._around)
     for name, fun in vars(_np).items():

@@ -93,9 +93,10 @@ class Primitive:
         ``"full"``, ``"cross"`` (only mixed second derivatives) or ``"none"`` (linear); the default is the safe one.
     domain : tuple
         One ``(low, high)`` per operand, from which tests draw.
-    on_complex : dict or bool or None
+    on_complex : dict or bool or callable or None
         Complex operands: True if the rules for real ones are right for them too, because they are analytic in each
-        operand; functions by position, as in `jvps`, where they are not; None or False if they are refused.
+        operand; functions by position, as in `jvps`, where they are not; None if they are refused.
+        ``constant`` only: the function that is called in place of it.
     adjoints : dict
         Pullbacks that go with the functions of `on_complex`, by position and with leading axes: adjoint in the pairing
         Re(sum(conj(a) b)). One that is missing follows from the tangents, by a sweep over them.
@@ -369,10 +370,15 @@ def strong_matmul(a, b):
     return reduce(np.add, terms)
 
 
+def declared(fun) -> Primitive:
+    """Row of a function, or of a dotted name that is not bound yet."""
+    return _dotted[fun] if isinstance(fun, str) else rows[fun]
+
+
 def analytic(*funs) -> None:
     """Declare that the rules of these functions are right for complex operands too."""
     for fun in funs:
-        (_dotted[fun] if isinstance(fun, str) else rows[fun]).on_complex = True
+        declared(fun).on_complex = True
 
 
 def on_complex(fun, *jvp: Callable, vjp: tuple = ()) -> None:
@@ -383,7 +389,7 @@ def on_complex(fun, *jvp: Callable, vjp: tuple = ()) -> None:
     faster and are never needed for it to be right, unless `jvp` calls the function itself: then the transpose of a
     `linear` row serves, if there is no other.
     """
-    row = rows[fun]
+    row = declared(fun)
     row.on_complex = dict(enumerate(jvp))
     row.adjoints = dict(enumerate(vjp)) if vjp or row.kind != "linear" else row.vjps
 
@@ -397,10 +403,9 @@ def conjugated(*funs) -> None:
         rows[fun].on_complex, rows[fun].adjoints = rows[fun].jvps, rows[fun].vjps
 
 
-def real_only(*funs) -> None:
-    """Declare that functions constant in real arguments are not so in complex ones."""
-    for fun in funs:
-        rows[fun].on_complex = False
+def varies_on_complex(fun, body: Callable) -> None:
+    """Declare what is called in place of a function that is constant in real arguments, and not so in complex ones."""
+    rows[fun].on_complex = body
 
 
 def lookup(fun) -> Primitive | None:

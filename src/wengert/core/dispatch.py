@@ -176,13 +176,14 @@ def function(fun, args, kwargs, compute=None):
             raise no_complex_rule(row)
         return row.variadic(*args, **kwargs)
     if row.kind == "constant":
-        if row.on_complex is False and holds_complex(args):
-            raise no_complex_rule(row)
+        if row.on_complex is not None and holds_complex(args):
+            return row.on_complex(*args, **kwargs)
         if recording and not row.static:
             return record_constant(row, args, kwargs, compute or fun)
         return clean((compute or fun)(*plain(args), **_plain_keywords(kwargs)))
     if holds_traced(tuple(kwargs.values())):
         args, kwargs = _positional(fun, args, kwargs)
+    kwargs.pop("overwrite_input", None)  # what the rule reads is not to be overwritten
     return apply(row, fun, args, kwargs, compute)
 
 

@@ -38,6 +38,8 @@ def of(frame) -> str:
     """A sentence for the call that a frame is at, or nothing."""
     fun = called(frame)
     name = getattr(fun, "__name__", "")
+    if isinstance(fun, type) and issubclass(fun, np.generic):
+        return f"Write x.astype(numpy.{name}) for numpy.{name}(x). "
     if (getattr(fun, "__module__", None) or "").startswith("scipy.fft") and hasattr(np.fft, name):
         return f"Use numpy.fft.{name}. "
     random = sys.modules.get("numpy.random")

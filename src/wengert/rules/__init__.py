@@ -27,5 +27,6 @@ from wengert.rules import (  # noqa: F401
     ufuncs,
 )
 
-_SPECIAL = "special transcendental special_python distributions parameters integrals orders waves zeta"
+_SPECIAL = "special transcendental special_python distributions parameters integrals orders waves zeta hypergeometric"
+_SPECIAL += " special_complex"
 declare_later("scipy.special", *[f"{__name__}.{chapter}" for chapter in _SPECIAL.split()])

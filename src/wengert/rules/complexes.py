@@ -13,13 +13,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from wengert.errors import UnsupportedFunctionError
-from wengert.registry import analytic, composed, conjugated, on_complex, rows, strong, ufunc_methods
+from wengert.registry import (
+    analytic,
+    composed,
+    conjugated,
+    constant,
+    elementwise,
+    on_complex,
+    rows,
+    strong,
+    ufunc_methods,
+)
 from wengert.rules import norms, polynomials, shaping, tables  # noqa: F401  (declares rows that are spoken of here)
 from wengert.rules.broadcasting import aligned, conjugate
-from wengert.rules.composed import as_array
-from wengert.rules.elementwise import power_wrt_base, power_wrt_exponent
+from wengert.rules.composed import as_array, offered
+from wengert.rules.elementwise import (
+    lead_of,
+    lead_over_nan,
+    power_wrt_base,
+    power_wrt_exponent,
+    share,
+    sinc_partial,
+)
 from wengert.rules.factors import cholesky_adjoint, packed_qr
+from wengert.rules.histograms import weighted_counts
 from wengert.rules.linalg import as_scalars, packed_slogdet, solution
 from wengert.rules.products import (
     push_vdot,
@@ -53,6 +70,11 @@ analytic(np.nansum, np.nanmean, np.nanprod, np.nancumsum, np.nancumprod, np.aver
 analytic(scatter_add, sums_of_segments)
 analytic(np.interp, np.convolve, np.gradient, np.ediff1d, np.piecewise, np.trim_zeros, np.cov, np.roots)
 analytic(np.polyadd, np.polysub, np.polymul, np.polydiv, np.polyder, np.polyint, np.polyfit, np.vander)
+# order is that of the real parts, and of the others where they tie
+analytic(np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin, np.ptp, np.median, np.nanmedian, np.clip)
+analytic(np.sort, np.partition, np.unique, np.union1d)
+analytic(np.nan_to_num, np.nanvar, np.nanstd, np.corrcoef, np.poly)
+analytic(weighted_counts, np.histogram, np.histogram2d, np.histogramdd)
 analytic(np.put, np.putmask, np.place, np.put_along_axis, np.choose, np.apply_along_axis, np.apply_over_axes)
 analytic(*[body for body in ufunc_methods.values() if body in rows and rows[body].kind == "composed"])
 
@@ -124,6 +146,30 @@ for fun in (np.power, np.float_power):
     )
 
 
+def before(a, b):
+    """By how much `a` leads in the order of complex numbers: by real parts, then by the others."""
+    a, b = as_array(a), as_array(b)
+    return np.where(a.real == b.real, lead_of(a.imag, b.imag), lead_of(a.real, b.real))
+
+
+def spoiled(gap, a, b):
+    """NaN where an operand is NaN in one of its parts."""
+    return np.where(np.isnan(a) | np.isnan(b), np.nan, gap)
+
+
+for fun, gap in (
+    (np.maximum, lambda a, b: spoiled(before(a, b), a, b)),
+    (np.minimum, lambda a, b: spoiled(before(b, a), a, b)),
+    (np.fmax, lambda a, b: lead_over_nan(before(a, b), a, b)),
+    (np.fmin, lambda a, b: lead_over_nan(before(b, a), a, b)),
+):
+    on_complex_by_partials(
+        fun, lambda y, a, b, gap=gap: share(gap(a, b)), lambda y, a, b, gap=gap: 1 - share(gap(a, b))
+    )
+
+on_complex_by_partials(np.sinc, lambda y, x: sinc_partial(y, x, lambda z: z.real**2 + z.imag**2))
+
+
 def det_slope(y, a):
     """Cofactors, det(a) a^-T; of singular matrices from the decomposition a = U S V^H."""
     if np.all(np.not_equal(y, 0) & np.isfinite(y)):
@@ -157,6 +203,23 @@ def direction(y, x):
     return np.where(y == 0, 0, x / y)
 
 
+@offered
+def unit(z):
+    """``numpy.sign`` of complex numbers: the number of size 1 in their direction."""
+    return np.sign(z)
+
+
+def turn(y, z):
+    """What turns the direction, over the size; nothing at the origin."""
+    return np.where(z == 0, 0, 1j * y / np.where(z == 0, 1, np.abs(z)))
+
+
+elementwise(unit, 0.0)
+on_complex(
+    unit,
+    lambda t, y, z: strong(strong(t, np.conj(1j * y)).real, turn(y, z)),
+    vjp=(lambda ybar, y, z: 1j * y * strong(ybar, np.conj(turn(y, z))).real,),
+)
 on_complex(np.conjugate, lambda t, y, x: np.conj(t), vjp=(lambda ybar, y, x: np.conj(ybar),))
 on_complex(
     np.absolute,
@@ -202,19 +265,37 @@ if hasattr(np, "matvec"):  # NumPy 2.2
     )
 
 
+@offered
+def angle_of_reals(z, deg=False):
+    """0 or pi."""
+    return np.angle(z, deg)
+
+
 def _angle(z, deg=False):
     z = as_array(z)
     if z.dtype.kind != "c":
-        raise UnsupportedFunctionError(
-            "numpy.angle has no derivative: it is 0 or pi for every real number; "
-            "write np.arctan2(y, x) for the angle of a point"
-        )
+        return angle_of_reals(z, deg)
     angle = np.arctan2(z.imag, z.real)
     return angle * (180 / np.pi) if deg else angle
 
 
+def _real_if_close(a, tol=100):
+    a = as_array(a)
+    if a.dtype.kind != "c":
+        return a
+    tol = np.finfo(a.dtype).eps * tol if tol > 1 else tol
+    return a.real if np.all(np.absolute(a.imag) < tol) else a
+
+
+def _sort_complex(a):
+    a = np.sort(as_array(a))
+    return a if a.dtype.kind == "c" else a.astype(complex)
+
+
+constant(angle_of_reals)
 composed(np.real, lambda val: as_array(val).real)
 composed(np.imag, lambda val: as_array(val).imag)
-composed(np.real_if_close, lambda a, tol=100: as_array(a))
+composed(np.real_if_close, _real_if_close)
+composed(np.sort_complex, _sort_complex)
 composed(np.angle, _angle)
-analytic(np.real, np.imag, np.angle)
+analytic(np.real, np.imag, np.angle, np.real_if_close, np.sort_complex)

@@ -85,7 +85,7 @@ def _put_along_axis(arr, indices, values, axis):
 
 
 def _meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
-    arrays = [np.reshape(x, (1,) * i + (-1,) + (1,) * (len(xi) - 1 - i)) for i, x in enumerate(xi)]
+    arrays = [np.reshape(as_array(x), (1,) * i + (-1,) + (1,) * (len(xi) - 1 - i)) for i, x in enumerate(xi)]
     if indexing == "xy" and len(xi) > 1:
         arrays = [np.swapaxes(x, 0, 1) for x in arrays]
     if not sparse:
@@ -94,6 +94,7 @@ def _meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
 
 
 def _broadcast_arrays(*args, subok=False):
+    args = [as_array(x) for x in args]
     shape = np.broadcast_shapes(*[np.shape(x) for x in args])
     return tuple(np.broadcast_to(x, shape) for x in args)
 
@@ -137,10 +138,12 @@ def _piecewise(x, condlist, funclist, *args, **kw):
     y = np.zeros_like(x)
     for condition, function in zip(conditions, funclist):
         if callable(function):
-            if np.any(condition):
-                y[condition] = function(x[condition], *args, **kw)
-        else:
-            y[condition] = function
+            if not np.any(condition):
+                continue
+            places = np.reshape(np.cumsum(condition) - 1, shape)  # not written into y, which may be plain
+            found = np.broadcast_to(function(x[condition], *args, **kw), np.sum(condition))
+            function = elements(found, np.maximum(places, 0))
+        y = of_dtype(np.where(condition, function, y), x.dtype)
     return y[0] if is_number else y
 
 
@@ -203,6 +206,10 @@ def _modf(x):
 
 def _nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     x = as_array(x)
+    if x.dtype.kind == "c":
+        y = np.reshape(np.copy(x), np.shape(x)) if copy or np.ndim(x) == 0 else x
+        y.real, y.imag = (_nan_to_num(part, True, nan, posinf, neginf) for part in (x.real, x.imag))
+        return y if np.ndim(x) else y[()]
     limits = np.finfo(x.dtype)
     y = np.where(np.isnan(x), nan, x)
     y = np.where(np.isposinf(x), limits.max if posinf is None else posinf, y)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from wengert.registry import constant, real_only, refuse
+from wengert.registry import constant, refuse, varies_on_complex
+from wengert.rules.complexes import unit
 
 # ---- steps: rounding, signs, ulps
 
 constant(np.sign, np.floor, np.ceil, np.trunc, np.rint, np.floor_divide, np.spacing)
 constant(np.round, np.around, np.fix)
-real_only(np.sign)  # x / |x|
+varies_on_complex(np.sign, unit)
 
 # ---- questions: comparisons and tests
 
@@ -46,14 +47,9 @@ constant(np.min_scalar_type, np.array_repr, np.array_str, np.array2string)
 
 # ---- no derivative
 
-refuse(
-    np.histogram_bin_edges,
-    "the number of edges jumps with the values; write np.linspace(low, high, n + 1) with plain bounds",
-)
 SETS = "which elements are equal jumps with the values; "
 for fun in (
     *(np.intersect1d, np.setdiff1d, np.setxor1d),
     *(np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values),
 ):
     refuse(fun, SETS + "find the elements on wengert.stop_gradient(x) and pick them by index")
-refuse(np.sort_complex, "its result is complex, of real numbers too; use numpy.sort for those")

@@ -185,13 +185,13 @@ elementwise(np.degrees, 180 / pi, curvature="none", domain=(ANY,))
 SINC_SERIES = [(-1) ** k * (2 * k + 2) / factorial(2 * k + 3) for k in range(12)]
 
 
-def sinc_partial(y, x):
+def sinc_partial(y, x, size=np.square):
     """(cos(pi x) - y) / x, which cancels near 0: there a Taylor series."""
     z = pi * x
     series = np.zeros_like(z)
     for coefficient in reversed(SINC_SERIES):
         series = series * (z * z) + coefficient
-    is_small = np.less(z * z, 2.0)
+    is_small = np.less(size(z), 2.0)
     return np.where(is_small, -pi * z * series, (np.cos(z) - y) / x)
 
 
@@ -301,12 +301,12 @@ def is_outside(a, a_min, a_max, low, high):
 
 def is_low(a, low, high):
     """Where the lower bound is taken; of crossed bounds the upper one wins, as in NumPy."""
-    return (a < low) & (low <= high)
+    return (a < low) & np.less_equal(low, high)
 
 
 def is_high(a, low, high):
     """Where the upper bound is taken."""
-    return (a > high) | (low > high)
+    return (a > high) | np.greater(low, high)
 
 
 def clip_wrt_value(ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue):

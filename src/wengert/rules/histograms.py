@@ -99,6 +99,23 @@ def _histogram2d(x, y, bins=10, range=None, density=None, weights=None):
     return (counts, *edges)
 
 
+def _histogram_bin_edges(a, bins=10, range=None, weights=None):
+    if isinstance(bins, str):
+        raise UnsupportedFunctionError(
+            f"numpy.histogram_bin_edges with bins={bins!r} has no derivative: "
+            "the number of edges jumps with the values; pass a number of bins"
+        )
+    if np.ndim(bins):
+        return as_array(bins)
+    a = as_array(a)
+    low, high = range or ((np.min(a), np.max(a)) if np.size(a) else (0.0, 1.0))
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    edges = np.arange(bins + 1, dtype=np.result_type(a, 0.0)) * ((high - low) / bins) + low
+    return np.append(edges[:-1], high)  # as linspace has it
+
+
+composed(np.histogram_bin_edges, _histogram_bin_edges)
 composed(np.histogram, _histogram)
 composed(np.histogram2d, _histogram2d)
 composed(np.histogramdd, _histogramdd)

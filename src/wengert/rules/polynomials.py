@@ -94,12 +94,14 @@ def _polyint(p, m=1, k=None):
 
 def _poly(seq_of_zeros):
     zeros = coefficients(seq_of_zeros)
-    if np.ndim(zeros) != 1:
-        raise UnsupportedFunctionError("numpy.poly of a matrix takes eigenvalues that may be complex: pass its roots")
+    if np.ndim(zeros) == 2:
+        zeros = np.linalg.eigvals(zeros)
     one = np.ones(1, zeros.dtype)
     p = one
     for i in range(len(zeros)):
         p = np.convolve(p, np.concatenate([one, -zeros[i : i + 1]]), mode="full")
+    if zeros.dtype.kind == "c" and np.all(np.sort(zeros) == np.sort(np.conjugate(zeros))):
+        p = p.real.copy()
     return p
 
 

@@ -220,8 +220,13 @@ def push_std(
 
 
 def std_slope(spread, a, axis, ddof, correction, where):
-    """Deviation over (count y); like a norm it has a kink where all deviations are 0, and 0 there."""
+    """Deviation over (count y); like a norm it has a kink where all deviations are 0, and 0 there.
+
+    Equal numbers may all deviate from their rounded mean, and y is then as small: without their own mean they do not.
+    """
     deviation, count = deviations(a, axis, ddof, correction, where)
+    options = {} if where is True else {"where": where}
+    deviation = taken(deviation - np.mean(deviation, axis=axis, keepdims=True, **options), where)
     return np.where(spread == 0, 0, np.divide(deviation / spread, count))
 
 
@@ -252,9 +257,12 @@ def average_wrt_weights(ybar, y, a, axis=None, weights=None, *, keepdims=False):
     product = strong(restore(ybar, a, axis, keepdims), slope)
     if np.shape(weights) == np.shape(a):
         return product
-    (along,) = from_end(axis, np.ndim(a))
-    others = tuple(i for i in range(-np.ndim(a), 0) if i != along)
-    return np.sum(product, axis=others)
+    along = from_end(axis, np.ndim(a))
+    others = tuple(i for i in range(-np.ndim(a), 0) if i not in along)
+    lead = np.ndim(product) - np.ndim(a)
+    product = np.sum(product, axis=others)  # the axes of the weights, in the order of the array's
+    order = np.argsort(np.argsort(along))
+    return np.transpose(product, (*range(lead), *(lead + i for i in order)))
 
 
 def push_average_weights(t, y, a, axis=None, weights=None, *, keepdims=False):
@@ -269,13 +277,14 @@ def weight_slope(mean, a, axis, weights):
 
 
 def laid_along(weights, a, axis, lead=0):
-    """Weights of one axis, or tangents of them, shaped to broadcast against `a`."""
+    """Weights of the axes in the order given, or tangents of them, shaped to broadcast against `a`."""
     shape = np.shape(weights)
     if shape[lead:] == np.shape(a):
         return weights
-    (along,) = from_end(axis, np.ndim(a))
-    before, after = np.ndim(a) + along, -along - 1
-    return np.reshape(weights, shape[:lead] + (1,) * before + shape[lead:] + (1,) * after)
+    along = from_end(axis, np.ndim(a))
+    weights = np.transpose(weights, (*range(lead), *(lead + i for i in np.argsort(along))))
+    lengths = [np.shape(a)[i] if i in along else 1 for i in range(-np.ndim(a), 0)]
+    return np.reshape(weights, (*shape[:lead], *lengths))
 
 
 structural(

@@ -348,8 +348,12 @@ def _corrcoef(x, y=None, rowvar=True, *, dtype=None):
     c = _cov(x, y, rowvar, dtype=dtype)
     if np.ndim(c) == 0:
         return c / c
-    spread = np.sqrt(np.diag(c))
-    return np.clip(c / spread[:, None] / spread[None, :], -1, 1)
+    spread = np.sqrt(np.diag(c).real)
+    c = c / spread[:, None] / spread[None, :]
+    np.clip(c.real, -1, 1, out=c.real)
+    if c.dtype.kind == "c":
+        np.clip(c.imag, -1, 1, out=c.imag)
+    return c
 
 
 composed(np.cov, _cov)
@@ -380,8 +384,9 @@ def _nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, corre
     count = np.sum(~is_nan, axis=axis, keepdims=True)
     mean = of_dtype(np.sum(np.where(is_nan, 0, a), axis=axis, keepdims=True) / count, a.dtype)
     deviation = np.where(is_nan, 0, a - mean)
-    y = np.sum(deviation * deviation, axis=axis, keepdims=True)
-    y = of_dtype(np.where(count > ddof, y / np.where(count > ddof, count - ddof, 1), np.nan), a.dtype)
+    square = (deviation * conjugate(deviation)).real if a.dtype.kind == "c" else deviation * deviation
+    y = np.sum(square, axis=axis, keepdims=True)
+    y = of_dtype(np.where(count > ddof, y / np.where(count > ddof, count - ddof, 1), np.nan), square.dtype)
     return y if is_kept(keepdims) else np.squeeze(y, axis=from_end(axis, np.ndim(a)))[()]
 
 

@@ -350,17 +350,8 @@ def agm_partial(y, a, b, towards_a):
 
 row("agm", lambda y, a, b: agm_partial(y, a, b, 1.0), lambda y, a, b: agm_partial(y, a, b, 0.0))
 
-# ---- hypergeometric functions
+# ---- a hypergeometric function; for the others see `hypergeometric`
 
-row("hyp0f1", "parameter", lambda y, b, z: sp.hyp0f1(b + 1, z) / b)
-row("hyp1f1", "parameter", "parameter", lambda y, a, b, z: a / b * sp.hyp1f1(a + 1, b + 1, z))
-row(
-    "hyp2f1",
-    "parameter",
-    "parameter",
-    "parameter",
-    lambda y, a, b, c, z: a * b / c * sp.hyp2f1(a + 1, b + 1, c + 1, z),
-)
 row("hyperu", "parameter", "parameter", lambda y, a, b, x: -a * sp.hyperu(a + 1, b + 1, x))
 
 # ---- orthogonal polynomials: the derivative is one of a neighbouring family, a degree lower

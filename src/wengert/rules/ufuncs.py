@@ -132,7 +132,7 @@ def running(ufunc):
     return accumulate
 
 
-#: ufuncs whose folds are those of calls: loops of the others round in a way that depends on strides
+#: ufuncs whose folds are those of calls: vectorised loops of the others give the last call alone on some machines
 FOLDING = [fun for fun in BINARY if fun not in (np.arctan2, np.power, np.float_power)]
 
 for ufunc in FOLDING:

@@ -1,0 +1,82 @@
+"""Complex operands of ``scipy.special``: where the rules for real ones hold off the axis, and where others are needed.
+
+Scaled functions such as ``jve``, which are divided by the exponential of a part, are not analytic: they have none.
+"""
+
+from __future__ import annotations
+
+from math import pi, sqrt
+
+import numpy as np
+
+from wengert.errors import UnsupportedFunctionError
+from wengert.registry import analytic, declared, on_complex, strong
+from wengert.rules import hypergeometric, orders, transcendental  # noqa: F401  (declares rows that are spoken of here)
+from wengert.rules.broadcasting import aligned
+from wengert.rules.integrals import faddeeva
+from wengert.rules.special import sp
+
+
+def in_operand(fun, position, partial=None):
+    """Declare the partial in the operand that may be complex, that for real ones if it holds; the others are real."""
+    row = declared(fun)
+    partial = partial or row.partials[position]
+
+    def slope(y, *operands):
+        return partial(y, *[x if i == position else np.real(x) for i, x in enumerate(operands)])
+
+    def refused(*_, **__):
+        raise UnsupportedFunctionError(f"{row.name} has a derivative in its last operand only where that is complex")
+
+    count = len(row.partials)
+    pushes, pulls = [refused] * count, [refused] * count
+    pushes[position] = lambda t, y, *operands: strong(
+        aligned(t, operands[position], np.ndim(y)), slope(y, *operands)
+    )
+    pulls[position] = lambda ybar, y, *operands: strong(ybar, np.conj(slope(y, *operands)))
+    on_complex(fun, *pushes, vjp=tuple(pulls))
+
+
+def special(*names):
+    return [f"scipy.special.{name}" for name in names]
+
+
+# ---- rules that hold as they are
+
+for fun in special("expm1", "log1p", "exp1", "expi", "gamma", "loggamma", "spence", "wrightomega"):
+    in_operand(fun, 0)
+for fun in special("jv", "yv", "iv", "kv", "kve", "hyp0f1"):
+    in_operand(fun, 1)
+in_operand("scipy.special.hyp1f1", 2)
+in_operand("scipy.special.hyp2f1", 3)
+for name in ("legendre", "chebyt", "chebyu", "chebyc", "chebys", "sh_legendre", "sh_chebyt", "sh_chebyu", "laguerre"):
+    in_operand(f"scipy.special.eval_{name}", 1)
+for name, position in {"genlaguerre": 2, "gegenbauer": 2, "jacobi": 3, "sh_jacobi": 3}.items():
+    in_operand(f"scipy.special.eval_{name}", position)
+analytic(*special("xlogy", "xlog1py", "airy", "sici", "shichi", "fresnel"))
+analytic(*(getattr(transcendental, name) for name in ("airy_0", "airy_1", "airy_2", "airy_3", "sici_0", "sici_1")))
+analytic(transcendental.shichi_1)
+
+# ---- where those for real operands use their order or the rounding of a square
+
+
+def gauss(factor, rate):
+    return lambda y, z: factor * np.exp(-rate * z * z)
+
+
+def dawsn_partial(y, z):
+    """By w', of a number in the upper half plane: the derivative is even."""
+    z = np.where(np.imag(z) < 0, -1.0, 1.0) * z
+    return -1j * sqrt(pi) / 2 * (2 * z * np.exp(-z * z) + faddeeva(1, z))
+
+
+in_operand("scipy.special.erf", 0, gauss(2 / sqrt(pi), 1.0))
+in_operand("scipy.special.erfc", 0, gauss(-2 / sqrt(pi), 1.0))
+in_operand("scipy.special.erfi", 0, gauss(2 / sqrt(pi), -1.0))
+in_operand("scipy.special.ndtr", 0, gauss(1 / sqrt(2 * pi), 0.5))
+in_operand("scipy.special.erfcx", 0, lambda y, z: 1j * faddeeva(1, 1j * z))
+in_operand("scipy.special.dawsn", 0, dawsn_partial)
+in_operand("scipy.special.rgamma", 0, lambda y, z: -y * sp.digamma(z))
+in_operand(transcendental.shichi_0, 0, lambda y, z: np.sinc(1j * z / pi))
+in_operand(transcendental.fresnel_0, 0, lambda y, z: np.sin(pi / 2 * z * z))
+in_operand(transcendental.fresnel_1, 0, lambda y, z: np.cos(pi / 2 * z * z))
