@@ -143,7 +143,7 @@ cdef class ScalarDual:
         return format(float64(self.v), spec)
 
     def __getitem__(self, key):
-        if key == () or key is Ellipsis:
+        if key is Ellipsis or (type(key) is tuple and not key):
             return self
         return as_array(self)[key]
 
