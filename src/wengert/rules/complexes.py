@@ -213,8 +213,16 @@ def _angle(z, deg=False):
     return angle * (180 / np.pi) if deg else angle
 
 
+def _real_if_close(a, tol=100):
+    a = as_array(a)
+    if a.dtype.kind != "c":
+        return a
+    tol = tol * np.finfo(a.dtype).eps if tol > 1 else tol
+    return a.real if np.all(np.abs(a.imag) < tol) else a
+
+
 composed(np.real, lambda val: as_array(val).real)
 composed(np.imag, lambda val: as_array(val).imag)
-composed(np.real_if_close, lambda a, tol=100: as_array(a))
+composed(np.real_if_close, _real_if_close)
 composed(np.angle, _angle)
-analytic(np.real, np.imag, np.angle)
+analytic(np.real, np.imag, np.real_if_close, np.angle)
