@@ -642,6 +642,10 @@ def test_swapped_bytes_are_read_as_numpy_reads_them():
     y, J = wg.jacobian(f, x, value=True)
     np.testing.assert_array_equal(y, f(x))
     assert_rounding(J, np.diag(np.array([0.2, 2.0, 3.0]) + [1, 2, 3] + 1 / np.array([1.0, 2, 3])))
+    for dtype in (">f8", ">f4", "<f8"):
+        for mode in (wg.jacfwd, wg.jacrev):
+            assert_rounding(mode(lambda x: x.astype(dtype) * 2.0, big), 2 * np.eye(3))
+            assert_rounding(wg.jacfwd(mode(lambda x: np.sum(x.astype(dtype) ** 2)), big), 2 * np.eye(3))
 
 
 def test_unaligned_constants_are_read_as_numpy_reads_them():
