@@ -28,4 +28,4 @@ done
 PYTHONPATH="$build/site" PYTHONMALLOC=malloc OPENBLAS_NUM_THREADS=1 \
     ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
     LD_PRELOAD="$preload" \
-    "$python" -m pytest -q -p no:cacheprovider "$@"
+    "$python" -m pytest -q -n0 -p no:cacheprovider "$@"

@@ -138,7 +138,8 @@ OUTSIDE = np.zeros(3)
 
 NO_PLACE = (
     "The array was made where wengert does not see it, and the derivative would be lost. "
-    "Make it with `import wengert.numpy as np`, or with np.zeros(n, like=x), or build a list and return it"
+    "Make it with `import wengert.numpy as np`, or with np.zeros(n, like=x), or copy it with np.copy(a), or build "
+    "a list and return it"
 )
 
 

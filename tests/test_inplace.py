@@ -1,5 +1,8 @@
 """Writes in place: one list in order, overwritten values kept, buffers rolled forward after every sweep."""
 
+import copy
+import functools
+import pickle
 import signal
 import threading
 import time
@@ -8,7 +11,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from helpers import assert_rounding, assert_same_bits, complex_step
+from helpers import DIFFERENCES, assert_rounding, assert_same_bits, central_differences, complex_step
 from wengert.testing import check_derivatives
 
 X = np.array([0.3, 1.2, -0.7, 0.45])
@@ -1082,3 +1085,171 @@ def test_a_constant_that_is_handed_on_beside_a_traced_value_is_not_written_in_si
 
     with pytest.raises(wg.TracedValueError):
         wg.grad(f, np.ones(3))
+
+
+# ---- copies of arrays that are not differentiated
+
+STATE, HALF = np.linspace(0.2, 1.0, 5), np.linspace(0.2, 1.0, 4, dtype=np.float32)
+
+
+class Rod:
+    def __init__(self):
+        self.state = np.linspace(0.2, 1.0, 5)
+
+    def ends(self, x):
+        u = self.state.copy()
+        u[0], u[-1] = x[0], x[1] * u[1]
+        return u
+
+    __call__ = ends
+
+
+class Table:
+    """Its methods name nothing of NumPy's."""
+
+    def __init__(self):
+        self.state = np.linspace(0.2, 1.0, 5)
+
+    def first(self, x):
+        u = self.state.copy()
+        u[0] = x[0] * x[1]
+        return u
+
+
+def smoothed(x, state, times=2):
+    state, old = state.copy(), state
+    state[:2] = x[:2]
+    for _ in range(times):
+        state[1:-1] = 0.5 * (state[2:] * state[:-2]) + old[1:-1]
+    return state
+
+
+def through_a_global(x):
+    u = STATE.copy()
+    u[1:3] = x[:2]
+    return u * STATE
+
+
+def through_other_methods(x):
+    a, b, c = STATE.astype("d"), STATE.reshape(5, 1).flatten(), STATE[::-2].copy("F")
+    a[0], b[1], c[-1] = x[0] * x[1], x[1] ** 2, x[2] * x[0]
+    return np.concatenate([a, b, c])
+
+
+def through_the_module_copy(x):
+    a, b = copy.copy(STATE), copy.deepcopy(STATE)
+    a[0], b[1] = x[0] * x[1], x[1] ** 2
+    return a * b
+
+
+def through_arithmetic(x):
+    u, v = 0 * STATE, STATE - STATE.mean()
+    u[1:4] = x
+    v += u.copy()
+    return v * u
+
+
+def through_single_precision(x):
+    u = HALF.copy()
+    u[:3] = x
+    return u * u
+
+
+def through_a_new_ndarray(x):
+    u = np.ndarray((2, 3)) if isinstance(x, np.ndarray) else None
+    u[...] = 1
+    u[1] = x * x[0]
+    return u
+
+
+def over_a_cell():
+    state = np.linspace(0.2, 1.0, 5)
+
+    def f(x):
+        u = state.copy()
+        u[1:3] = x[:2]
+        return u * state
+
+    return f
+
+
+COPIED = {
+    "global": through_a_global,
+    "cell": over_a_cell(),
+    "attribute": Rod().ends,
+    "object that is called": Rod(),
+    "attribute of a plain class": Table().first,
+    "argument": functools.partial(smoothed, state=STATE),
+    "argument of a followed function": lambda x: smoothed(x, STATE) * smoothed(x, state=STATE[::-1]),
+    "item unpacked into arguments": lambda x, held=(STATE,): smoothed(x, *held),
+    "other methods": through_other_methods,
+    "module copy": through_the_module_copy,
+    "arithmetic": through_arithmetic,
+    "ndarray": through_a_new_ndarray,
+}
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_a_copy_of_an_array_that_is_not_differentiated_can_hold_traced_values(name):
+    f, x = COPIED[name], np.array([0.3, 0.7, 1.1])
+    before = STATE.copy()
+    exact = central_differences(f, x)
+    for mode in ("forward", "reverse"):
+        np.testing.assert_allclose(wg.jacobian(f, mode=mode)(x), exact, rtol=DIFFERENCES, atol=DIFFERENCES)
+    program = wg.record(f, x)
+    np.testing.assert_allclose(program.jacobian()(x), exact, rtol=DIFFERENCES, atol=DIFFERENCES)
+    np.testing.assert_allclose(wg.jacobian(wg.compile(f))(x), exact, rtol=DIFFERENCES, atol=DIFFERENCES)
+    curvature = central_differences(lambda x: wg.jacobian(f)(x), x)
+    np.testing.assert_allclose(wg.jacobian(wg.jacobian(f))(x), curvature, rtol=DIFFERENCES, atol=DIFFERENCES)
+    assert_same_bits(wg.jacobian(f, value=True)(x)[0], f(x))
+    assert_same_bits(STATE, before)
+
+
+def test_a_copy_of_single_precision_stays_single():
+    x = np.array([0.3, 0.7, 1.1], np.float32)
+    found = wg.jacobian(through_single_precision)(x)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found[:3], np.diag(2 * x), rtol=1e-6)
+
+
+def test_a_constant_is_read_anew_at_each_call(monkeypatch):
+    for factor in (1.0, 2.0, 3.0):
+        monkeypatch.setitem(globals(), "STATE", factor * np.linspace(0.2, 1.0, 5))
+        assert_rounding(wg.jacobian(through_a_global)([1.0, 2.0])[1, 0], STATE[1])
+
+
+def by_element(u, x):
+    u[0] = x
+
+
+@pytest.mark.parametrize("store", [by_element, lambda u, x: np.add(u, x, out=u)])
+def test_the_array_itself_and_views_of_it_cannot_hold_traced_values(store):
+    before = STATE.copy()
+    for part in (lambda u: u, lambda u: u[1:], lambda u: u.reshape(5, 1)[:, 0], lambda u: u.astype(float, copy=False)):
+
+        def f(x, part=part):
+            u = STATE.copy()
+            u[0] = x
+            store(part(STATE), x)
+            return u
+
+        with pytest.raises(wg.TracedValueError, match="plain NumPy array"):
+            wg.grad(f, 3.0)
+        assert_same_bits(STATE, before)
+
+
+def test_a_constant_of_a_function_that_copies_is_an_array_for_everybody():
+    def f(x, state):
+        u = state.copy()
+        seen.append((repr(state), pickle.loads(pickle.dumps(state)), memoryview(state)[1], state.sum(), state))
+        state[3:] += 1.0  # not traced: it lands in the caller's array
+        return u * x
+
+    seen, state = [], STATE.copy()
+    wg.jacobian(f, 2.0, args=(state,))
+    text, loaded, item, total, view = seen[0]
+    assert text == repr(STATE) and type(loaded) is np.ndarray and item == STATE[1]
+    assert type(total) is np.float64 and isinstance(view, np.ndarray)
+    assert type(wg.grad(lambda x: (x * STATE.copy()[0], STATE), has_aux=True)(2.0)[1]) is np.ndarray
+    assert_same_bits(state[3:], STATE[3:] + 1)
+    assert type(view.copy()) is type(view + 1) is np.ndarray  # nothing of it is left when no derivative runs

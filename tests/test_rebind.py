@@ -63,6 +63,7 @@ class Marked(list):
 fake = types.ModuleType("fake_numpy")
 fake.__getattr__ = lambda name: getattr(np, name)
 fake.zeros = lambda n: Marked([0.0] * n)
+fake._called_ndarray = lambda n, dtype=float: Marked([0.0] * n)
 fake_linalg = types.ModuleType("fake_linalg")
 fake_linalg.__getattr__ = lambda name: getattr(la, name)
 fake_linalg.marked = Marked()
@@ -115,6 +116,16 @@ def test_a_module_a_function_and_a_ufunc_held_by_global_names_are_replaced():
 
     module, function, ufunc, submodule = rebound(f)()
     assert is_marked(module) and is_marked(function) and ufunc == "our sine" and is_marked(submodule)
+
+
+def test_a_class_may_have_another_name_where_it_is_called():
+    def f():
+        made = np.ndarray(2), np.ndarray(2, dtype=int), [np.ndarray(n) for n in (1, 2)]
+        return *made, np.ndarray, isinstance(np.ones(2), np.ndarray), np.ndarray.sum(np.ones(2)), np.ndarray.__name__
+
+    one, two, several, *rest = rebound(f)()
+    assert all(map(is_marked, (one, two, *several)))
+    assert rest == [np.ndarray, True, 2.0, "ndarray"]
 
 
 def test_the_function_itself_runs_as_before():

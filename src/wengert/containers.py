@@ -18,6 +18,7 @@ import numpy as np
 
 from wengert.core import dispatch, var
 from wengert.core.lifted import Lifted
+from wengert.core.rebind import original
 from wengert.errors import ComplexValueError
 
 _registered: dict[type, _Registered] = {}
@@ -307,6 +308,7 @@ def stopped(x: Any) -> Any:
 
 def _mapped(x: Any, value_of: Callable[[Any], Any]) -> Any:
     """A copy of `x` with every operand replaced; plain arrays get memory of their own."""
+    x = original(x)
     if var.is_var(x) or type(x) is np.ndarray:
         value = value_of(x)
         return value.copy(order="K") if type(value) is np.ndarray else value

@@ -35,6 +35,7 @@ def __dir__():
 
 def _made(array):
     """A new array as the function that runs should see it."""
+    array = array.view(_np.ndarray) if type(array) is _Constant else array
     lift = _levels.lifted_by()
     if lift is not None:
         return lift.made(array)
@@ -170,6 +171,53 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndm
     if _np.ndim(result) < ndmin:
         result = _np.reshape(result, (1,) * (ndmin - _np.ndim(result)) + _np.shape(result))
     return result
+
+
+def _called_ndarray(shape, dtype=float, buffer=None, offset=0, strides=None, order=None):
+    """``numpy.ndarray`` where it is called; elsewhere that name is the class."""
+    result = _np.ndarray(shape, dtype, buffer, offset, strides, order)
+    return _made(result) if buffer is None else result
+
+
+class _Constant(_np.ndarray):
+    """A plain array as a function that copies sees it: new arrays that are made of it may hold traced values."""
+
+    _wengert_original = _np.ndarray
+
+    def copy(self, order="C"):
+        return array(self, order=order)
+
+    def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
+        found = self.view(_np.ndarray).astype(dtype, order, casting, subok, copy)
+        return _seen(found) if _np.may_share_memory(found, self) else _made(found)
+
+    def flatten(self, order="C"):
+        return _made(self.view(_np.ndarray).flatten(order))
+
+    def __copy__(self):
+        return self.copy("K")
+
+    def __deepcopy__(self, memo):
+        return self.copy("K")
+
+    def __array_wrap__(self, result, context=None, return_scalar=False):
+        if type(result) is not _np.ndarray:  # out=, or in place
+            return result
+        return result[()] if return_scalar else _made(result)
+
+    def __reduce_ex__(self, protocol):
+        return self.view(_np.ndarray).__reduce_ex__(protocol)
+
+    def __repr__(self):
+        return repr(self.view(_np.ndarray))
+
+
+def _is_copied(value):
+    return type(value) is _np.ndarray and value.dtype.kind in "fc"
+
+
+def _seen(value):
+    return value.view(_Constant)
 
 
 def _copied(x, order):
@@ -568,6 +616,7 @@ def _install() -> None:
     _rebind.register(_np.fft, module.fft)
     _rebind.register(_np.linalg, module.linalg)
     _rebind.register(_np, module)
+    _rebind.see_constants(_np.ndarray, _is_copied, _seen)
     _rebind.expect("scipy", "wengert.scipy.standin")
     _rebind.expect("scipy.special", "wengert.scipy.special")
 

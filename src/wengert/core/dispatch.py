@@ -958,7 +958,8 @@ def assignment_message(what: str) -> str:
     return (
         f"a traced value cannot be stored in a plain NumPy array: {what}{_at()}. "
         "The array was made where wengert does not see it, and the derivative would be lost. "
-        "Make it with `import wengert.numpy as np`, or with np.zeros(n, like=x), or build a list and return it"
+        "Make it with `import wengert.numpy as np`, or with np.zeros(n, like=x), or copy it with np.copy(a), or build "
+        "a list and return it"
     )
 
 

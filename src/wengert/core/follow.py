@@ -149,8 +149,11 @@ def steps_of(f):
     """(global name, module, attribute, its value) where f's code reads from a module of its package."""
     for first, *path in read(f.__code__).paths:
         value = f.__globals__.get(first)
+        if type(value) is not types.ModuleType or id(value) in REGISTERED:
+            continue
+        place = place_of(f.__module__)
         for name in path:
-            if not is_kin(value, place_of(f.__module__)):
+            if not is_kin(value, place):
                 break
             module, value = value, vars(value).get(name)
             yield first, module, name, value

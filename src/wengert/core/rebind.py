@@ -63,7 +63,7 @@ from wengert.core.follow import (
     steps_of,
     top_package,
 )
-from wengert.core.rename import BUILTINS, TooWide, alias_of, chain, forget, private, read, rename
+from wengert.core.rename import BUILTINS, TooWide, alias_of, chain, forget, place_in, private, read, rename
 
 __all__ = [
     "Plan",
@@ -80,11 +80,14 @@ __all__ = [
 _OWN = __name__.partition(".")[0]
 _PINNED = 256  # plans that may keep their own key alive
 _REACH = 100  # objects met in one plan, beyond which attributes of objects are not followed
+_COPYING = {"copy", "deepcopy", "astype", "flatten"}  # what makes a new array of one
 
 _plans = {}  # id(function, class or object) -> Plan
 _twins = weakref.WeakValueDictionary()  # id(class) -> its twin
 _pinned = collections.deque()
 _lock = threading.RLock()
+_constants = []  # (is it an array that may be copied, how it is seen), once there is NumPy
+_seen_as = set()  # classes of arrays that are seen as views of another class, which names them `_wengert_original`
 _later = {}  # package of NumPy's -> what registers its functions
 _expected = {}  # name of a module -> that of the module of ours that registers what is in it
 
@@ -186,28 +189,32 @@ class Plan:
     `orders` tell of new methods and bases.  The rest is known by ids: `cells` of the root, `holders`, objects
     with their attributes, and `loose`.  The death of any of them ends the plan: no reused id is taken for an
     old one.
+
+    A function that copies (`is_copying`) sees constant arrays as `constant` makes them, so that traced values can be
+    stored in the copies: its arguments, what its names and cells hold (`places`, read again at each call), attributes.
     """
 
-    __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "fixed", "holders",
-                 "is_plain", "kinds", "loose", "methods", "orders", "recipes", "refs", "run", "sizes")  # fmt: skip
+    __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "fixed", "holders", "is_copying",
+                 "is_plain", "kinds", "loose", "methods", "orders", "places", "recipes", "refs", "run",
+                 "sizes")  # fmt: skip
 
     twins = _twins
     enters_differentiated = False  # are functions followed that answer for their derivatives themselves?
 
     def __init__(self, root):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
-        self.copies, self.copy = {}, None
+        self.copies, self.copy, self.places = {}, None, {}
         nodes, objects = self.explore(root)
         self.watch(root, nodes, objects)
         classes = self.make(nodes, {})
         self.run = self.changed.get(id(root))
         is_lasting = type(root) is not types.FunctionType or is_module_namespace(root.__globals__)
         if self.run and self.code:
-            if self.run is root.__code__ and not self.recipe(root)[0]:
+            if self.run is root.__code__ and not (self.recipe(root)[0] or is_copying(root)):
                 self.run = None
             # Kept only where it can reach no more than a module does: it would keep its own key alive.
             elif is_lasting and not root.__closure__:
-                self.copy = self.build(root, {})
+                self.copy = self.copy_function(root, self.run, {})
         if classes or (self.aliases and not is_lasting):
             _pinned.append(id(root))
             while len(_pinned) > _PINNED:
@@ -256,7 +263,7 @@ class Plan:
             if len(objects) > _REACH and key in objects:
                 del parts[1:]
             for part in parts:
-                if _later and (package := _package_of(part)) in _later:
+                if id(part) not in REGISTERED and _later and (package := _package_of(part)) in _later:
                     _later.pop(package)()
                 if id(part) in REGISTERED:
                     seeds.append(key)
@@ -266,6 +273,7 @@ class Plan:
                         continue
                     enter(part, home)
                 users.setdefault(id(part), []).append(key)
+        self.is_copying = any(map(is_copying, nodes))
         while seeds:
             key = seeds.pop()
             if key not in self.changed:
@@ -278,7 +286,7 @@ class Plan:
 
     def is_seed(self, value):
         """Is `value` to be replaced whatever it reaches?"""
-        return type(value) is types.FunctionType and bool(self.imports(value))
+        return type(value) is types.FunctionType and (is_copying(value) or bool(self.imports(value)))
 
     def is_replaced(self, space, name, value):
         """Does a name of this namespace, which holds `value`, yield something else?"""
@@ -390,7 +398,7 @@ class Plan:
 
     def renaming(self, f):
         """What is renamed in f's code: the arguments of `rename`, and the aliases among the new names."""
-        held, names, sources, aliases = f.__globals__, {}, set(), []
+        held, names, sources, aliases, places = f.__globals__, {}, set(), [], []
 
         def stand_in(name, value):
             alias = self.alias(value, name)
@@ -405,11 +413,15 @@ class Plan:
                 names[name] = REGISTERED[id(value)][2]
             elif id(value) in self.changed:
                 stand_in(name, value)
+            elif is_constant(value) and is_copying(f):
+                places.append(place_in(held, name))
+                names[name] = places[-1].name
+        self.places[id(f)] = places
         for name, module, attribute, value in steps_of(f):
             if name not in names and self.is_replaced(vars(module), attribute, value):
                 self.changed[id(held[name])] = True
                 stand_in(name, held[name])
-        return (names, sources, self.imports(f)), aliases
+        return (names, sources, self.imports(f)), aliases + places
 
     alias = staticmethod(alias_of)
 
@@ -478,13 +490,13 @@ class Plan:
             return REGISTERED[key][1]
         new = self.changed.get(key)
         if new is None:
-            return value
+            return constant(value)
         if key in memo:
             return memo[key]
         if kind is types.FunctionType:
             copy = self.copies.get(key)
             if copy is None:
-                copy = self.copy_function(value, new, memo)
+                copy = self.dressed(value, self.copy_function(value, new, memo))
                 if _is_simple(value):
                     self.copies[key] = copy
             return copy
@@ -519,6 +531,8 @@ class Plan:
         if names is None:
             held = attributes_of(value).items()
             names = [name for name, v in held if id(v) in REGISTERED or id(v) in self.changed]
+            if self.is_copying:
+                names += [name for name, v in vars(value).items() if is_constant(v)]
             names = self.recipes[id(value)] = tuple(name for name in names if not _is_data(type(value), name))
         twin = memo[id(value)] = _share(value, _leaf(cls, names) if names else cls)
         if names:
@@ -544,14 +558,31 @@ class Plan:
             cells[k].cell_contents = self.content(f.__closure__[k], memo)
         return copy
 
+    def dressed(self, f, copy):
+        """A copy of f as it is called: one that copies arrays sees those that are constants in another way."""
+        if not is_copying(f):
+            return copy
+        places = self.places.get(id(f), ())
+
+        def run(*args, **kwargs):
+            for place in places:
+                BUILTINS[place.name] = constant(place.ref())
+            return copy(*map(constant, args), **{name: constant(value) for name, value in kwargs.items()})
+
+        run.__dict__, run.__name__, run.__qualname__, run.__doc__ = copy.__dict__, f.__name__, f.__qualname__, f.__doc__
+        return run
+
     def content(self, cell, memo):
         """What a replaced cell holds."""
         return self.build(cell.cell_contents, memo)
 
     def recipe(self, f):
         """Indices of the cells of f to be replaced, and the attributes that its code alone does not give."""
-        contents = [*map(id, contents_of(f))]
-        swaps = [k for k, key in enumerate(contents) if key in REGISTERED or key in self.changed]
+        swaps = [
+            k
+            for k, content in enumerate(contents_of(f))
+            if id(content) in REGISTERED or id(content) in self.changed or (is_constant(content) and is_copying(f))
+        ]
         bare = types.FunctionType(f.__code__, f.__globals__, f.__name__, None, f.__closure__)
         dress = [name for name in _DRESS if getattr(f, name) != getattr(bare, name)]
         self.recipes[id(f)] = swaps, dress
@@ -588,9 +619,11 @@ def _share(value, cls, new=object.__new__, assign=object.__setattr__):
 
 
 def original(value):
-    """What `value` is to code outside: an object of its own class, if it is one of a twin."""
+    """What `value` is to code outside: an object of its own class, if it is one of a twin; an array that is plain."""
     cls = getattr(type(value), "_wengert_original", None)
-    return value if cls is None else _share(value, cls)
+    if cls is None:
+        return value
+    return value.view(cls) if cls in _seen_as else _share(value, cls)
 
 
 def _leaf(twin, names):
@@ -666,6 +699,33 @@ def _package_of(value):
     return ".".join(name.split(".")[:2]) if isinstance(name, str) else None
 
 
+def see_constants(kind, is_copied, seen):
+    """Let functions that copy see an array of class `kind` for which ``is_copied(array)`` holds as ``seen(array)``."""
+    with _lock:
+        _constants[:] = [(is_copied, seen)]
+        _seen_as.add(kind)
+        _plans.clear()
+
+
+def is_constant(value):
+    """Is `value` an array that a function which copies sees in another way?"""
+    return bool(_constants) and _constants[0][0](value)
+
+
+def constant(value):
+    """`value` as a function that copies sees it."""
+    return _constants[0][1](value) if is_constant(value) else value
+
+
+def is_copying(value):
+    """Is `value` a function that may copy an array?"""
+    return (
+        bool(_constants)
+        and type(value) is types.FunctionType
+        and not _COPYING.isdisjoint(read(value.__code__).mentioned)
+    )
+
+
 def rebound(f):
     """`f` with registered objects replaced wherever its names, or those of functions it follows, hold them.
 
@@ -686,9 +746,16 @@ def rebound(f):
     if plan is None or plan.run is None:
         return REGISTERED[id(f)][1] if id(f) in REGISTERED else f
     copy = plan.copy
-    if copy is not None and copy.__defaults__ is f.__defaults__ and copy.__kwdefaults__ is f.__kwdefaults__:
+    if copy is None or copy.__defaults__ is not f.__defaults__ or copy.__kwdefaults__ is not f.__kwdefaults__:
+        copy = plan.copy_function(f, plan.run, {})
+    if not plan.is_copying:
         return copy
-    return plan.copy_function(f, plan.run, {})
+    run = plan.copies.get(id(f)) if copy is plan.copy else None
+    if run is None:
+        run = plan.dressed(f, copy)
+        if copy is plan.copy:
+            plan.copies[id(f)] = run
+    return run
 
 
 def home_of(f):
@@ -737,9 +804,15 @@ def _twin_of(owner, plan):
     """The twin of a class or of an object, or `owner`."""
     if plan is None or plan.run is None:
         return owner
+    if isinstance(owner, type):
+        return plan.run
     if plan.run is True:
         return plan.twin(owner, {})
-    return plan.run if isinstance(owner, type) else _share(owner, plan.run)
+    if not plan.is_copying:
+        return _share(owner, plan.run)
+    twin = plan.twin(owner, {})
+    plan.recipes.pop(id(owner), None)  # a plan of the class: this object may go before it
+    return twin
 
 
 def _rebound_object(f):
@@ -785,6 +858,8 @@ def _rebound_object(f):
 
 def _replaced(value, home):
     """What stands for an object that is reached from `home` by an argument of a partial or an attribute."""
+    if is_constant(value):
+        return constant(value)
     if id(value) in REGISTERED:
         return REGISTERED[id(value)][1]
     if is_kin(value, home[0]):

@@ -6,7 +6,8 @@ Private names live in `builtins` (imports: in `sys.modules`), where a global nam
 
 Invariants
 - Only the name index of LOAD_GLOBAL, LOAD_NAME, LOAD_FROM_DICT_OR_GLOBALS and IMPORT_NAME changes, within the
-  width it has.  Offsets, lines, constants, cells and the exception table keep their place.
+  width it has, and that of an attribute that is called on a module which has another for calls (a class: in
+  `isinstance` it must stay itself).  Offsets, lines, constants, cells and the exception table keep their place.
 - A name that the code itself assigns is never renamed where the assignment can be seen.
 - A private name lasts while a renamed code uses it and what it stands for lives.
 """
@@ -19,7 +20,20 @@ import sys
 import types
 import weakref
 
-__all__ = ["BUILTINS", "KNOWN", "Alias", "TooWide", "alias_of", "chain", "forget", "private", "read", "rename"]
+__all__ = [
+    "BUILTINS",
+    "KNOWN",
+    "Alias",
+    "Place",
+    "TooWide",
+    "alias_of",
+    "chain",
+    "forget",
+    "place_in",
+    "private",
+    "read",
+    "rename",
+]
 
 BUILTINS = vars(builtins)
 # 3.15 packs flags into IMPORT_NAME's argument; a bytecode we have not read is left alone.
@@ -32,7 +46,7 @@ _number = itertools.count()
 _op = {name: dis.opmap.get(name, -1) for name in (
     "LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "IMPORT_NAME", "IMPORT_FROM", "EXTENDED_ARG",
     "LOAD_CONST", "LOAD_SMALL_INT", "LOAD_ATTR", "LOAD_METHOD", "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_NAME",
-    "STORE_DEREF", "DELETE_DEREF", "STORE_FAST", "SWAP", "POP_TOP")}  # fmt: skip
+    "STORE_DEREF", "DELETE_DEREF", "STORE_FAST", "SWAP", "POP_TOP", "PUSH_NULL")}  # fmt: skip
 _LOAD_GLOBAL, _IMPORT_NAME, _EXTENDED_ARG = _op["LOAD_GLOBAL"], _op["IMPORT_NAME"], _op["EXTENDED_ARG"]
 _LOADS = {_op["LOAD_NAME"], _op["LOAD_FROM_DICT_OR_GLOBALS"]} - {-1}
 _ATTRIBUTE = {_op["LOAD_ATTR"], _op["LOAD_METHOD"]}
@@ -79,6 +93,24 @@ class Alias:
 
     def __del__(self, pop=BUILTINS.pop):
         pop(self.name, None)
+
+
+class Place(Alias):
+    """A private name in builtins for what a global name holds, which is looked up by `ref`."""
+
+    __slots__ = ()
+
+    def __init__(self, space, name):
+        self.name = private(name)
+        self.ref = functools.partial(space.get, name)
+
+
+def place_in(space, name):
+    """The place of a name in a namespace."""
+    alias = _aliases.get((id(space), name))
+    if alias is None:
+        alias = _aliases[id(space), name] = Place(space, name)
+    return alias
 
 
 def alias_of(value, name):
@@ -146,6 +178,15 @@ def _import_form(code, instructions, k):
         if op == _op["STORE_GLOBAL"] or (op == _op["STORE_DEREF"] and _is_free(code, arg)):
             return None
     return form
+
+
+def _is_called(instructions, k):
+    """Does instruction k read an attribute of a global name in order to call it?"""
+    (_, before, held, _), (_, op, arg, _), (_, after, _, _) = instructions[k - 1 : k + 2]
+    if before != _LOAD_GLOBAL:
+        return False
+    is_method = op == _op["LOAD_METHOD"] or (_ATTRIBUTE_SHIFT and arg & 1)
+    return is_method or after == _op["PUSH_NULL"] or (held & 1 and after not in _ATTRIBUTE)
 
 
 def _path(code, instructions, k):
@@ -225,6 +266,11 @@ def rename(code, names, sources, imports, hidden=frozenset()):
             alias = None if name in hidden or name in sources else names.get(name)
         elif op == _IMPORT_NAME:
             alias = imports.get((code.co_names[arg], _import_form(code, instructions, k)))
+        elif op in _ATTRIBUTE and _is_called(instructions, k):
+            shift = _ATTRIBUTE_SHIFT
+            holder = BUILTINS.get(names.get(code.co_names[instructions[k - 1][2] >> 1]))
+            alias = f"_called_{code.co_names[arg >> shift]}"
+            alias = alias if hasattr(holder, alias) else None
         else:
             continue
         if alias is None:

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from wengert.core.follow import WRAPPERS, is_kin, parts_of, place_of, py_func_of, steps_of
-from wengert.core.rebind import Plan, Proxy, make_twin, rebound
+from wengert.core.rebind import Plan, Proxy, constant, make_twin, rebound
 from wengert.core.rename import BUILTINS, Alias, TooWide, private, read, rename
 from wengert.program.callpath import ABSENT, Place, Surroundings
 from wengert.program.leaves import (
@@ -266,7 +266,7 @@ class _Copies(Plan):
 
     def __init__(self, root, operands):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
-        self.copies, self.twins = {}, {}
+        self.copies, self.twins, self.places = {}, {}, {}
         self.operands, self.used, self.names, self.own = operands, set(), {}, {}
         self.spaces: list = []  # of twins, with what they held at first
         self.root = root
@@ -290,7 +290,7 @@ class _Copies(Plan):
 
     def taken(self, key):
         self.used.add(key)
-        return self.operands[key]
+        return constant(self.operands[key]) if self.is_copying else self.operands[key]
 
     def alias(self, value, name):
         return self.own.setdefault(id(value), Alias(value, name))

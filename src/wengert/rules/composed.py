@@ -304,6 +304,12 @@ composed(np.divmod, lambda x1, x2: (np.floor_divide(x1, x2), np.remainder(x1, x2
 # ------------------------------------------------------------------------------------------ functions of our own
 
 
+def has_functions(x):
+    """Whether `x` answers for NumPy's functions, and not as an array does."""
+    found = getattr(type(x), "__array_function__", None)
+    return found is not None and found is not np.ndarray.__array_function__
+
+
 def offered(fun):
     """`fun`, which is not NumPy's, offered to its operands first as NumPy offers its own functions to them.
 
@@ -312,7 +318,7 @@ def offered(fun):
 
     @functools.wraps(fun)
     def offering(*args, **kwargs):
-        carriers = [x for x in args if type(x) is not np.ndarray and hasattr(x, "__array_function__")]
+        carriers = [x for x in args if type(x) is not np.ndarray and has_functions(x)]
         types = tuple({type(x): None for x in carriers})
         for x in carriers:
             y = x.__array_function__(offering, types, args, kwargs)

@@ -1,0 +1,81 @@
+"""Long tables run by runs of rows: forty thousand rows take pytest longer to book than to run one by one."""
+
+import inspect
+import itertools
+
+import pytest
+
+#: rows of one test function from which on they go together, and how many of them go together
+MANY, RUN = 40, 25
+
+
+def names_of(mark):
+    """Names of the arguments that a parametrization gives."""
+    names = mark.args[0] if mark.args else mark.kwargs["argnames"]
+    return {name.strip() for name in names.split(",")} if isinstance(names, str) else {*names}
+
+
+def may_share(item):
+    """Whether rows of this function need nothing of their own: no fixtures but automatic ones, no marks."""
+    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+        return False
+    direct = [mark for mark in item.iter_markers("parametrize") if not mark.kwargs.get("indirect")]
+    return (
+        not item.callspec.marks
+        and not hasattr(item.obj, "hypothesis")
+        and {*inspect.signature(item.obj).parameters} <= set().union(*map(names_of, direct))
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Leave of each run of rows the first, which runs them all; with ``--one-by-one`` all rows stay."""
+    if config.getoption("one_by_one"):
+        return
+    kept = []
+    for _, group in itertools.groupby(items, lambda item: getattr(item, "obj", item)):
+        rows = [*group]
+        size = RUN if len(rows) >= MANY and all(map(may_share, rows)) else 1
+        for start in range(0, len(rows), size):
+            first, *more = rows[start : start + size]
+            if more:
+                first.rows = [first, *more]
+                first.name = f"{first.originalname}[{first.callspec.id}, and {len(more)} more]"
+                first._nodeid = f"{first.parent.nodeid}::{first.name}"
+            kept.append(first)
+    items[:] = kept
+
+
+def pytest_addoption(parser):
+    parser.addoption("--one-by-one", action="store_true", help="run each row of a long table as a test of its own")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    rows = getattr(pyfuncitem, "rows", None)
+    if rows is None:
+        return None
+    failures, skipped = [], []
+    for row in rows:
+        try:
+            row.obj(**row.callspec.params)
+        except pytest.skip.Exception as reason:
+            skipped.append(reason)
+            pyfuncitem.user_properties.append(("skipped", f"{row.nodeid}: {reason.msg}"))
+        except (Exception, pytest.fail.Exception) as failure:
+            failure.add_note(f"row [{row.callspec.id}]")
+            failures.append(failure)
+    if len(failures) == 1:
+        raise failures[0]
+    if failures:
+        raise BaseExceptionGroup(f"{len(failures)} of {len(rows)} rows failed", failures)
+    if len(skipped) == len(rows):
+        raise skipped[0]
+    return True
+
+
+def pytest_terminal_summary(terminalreporter):
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "skipped":
+                terminalreporter.write_line(f"SKIPPED row of {value}")
