@@ -281,78 +281,6 @@ class ndenumerate(_np.ndenumerate, metaclass=_StandIn):
         self.iter = asarray(arr).flat
 
 
-class _Iterates(type):
-    """Of a class in the place of one of NumPy's that takes no subclasses: it makes its own of traced arrays only."""
-
-    def __call__(cls, *args, **kwargs):
-        return super().__call__(*args, **kwargs) if _dispatch.holds_var(args) else cls._of(*args, **kwargs)
-
-    def __instancecheck__(cls, x):
-        return type(x) in (cls, cls._of)
-
-
-class nditer(metaclass=_Iterates):
-    """``numpy.nditer``, of one array that may be traced: its elements are views of no axes."""
-
-    _of = _np.nditer
-    _indices = frozenset(("multi_index", "c_index", "f_index", "zerosize_ok", "refs_ok"))
-    _own = frozenset("finished has_index index iterindex iternext itersize multi_index ndim nop reset shape".split())
-
-    def __init__(self, op, flags=(), op_flags=(), *args, order="K", **kwargs):
-        if not _var.is_var(op) or args or kwargs or not self._indices.issuperset(flags or ()):
-            raise _errors.UnsupportedFunctionError(
-                "numpy.nditer takes one traced array, and flags for indices alone: "
-                "write a loop over numpy.ndindex(x.shape), or over zip(x.flat, y.flat)"
-            )
-        self._x, flags = op, {*(flags or ()), "multi_index"}
-        self._it = self._of(_dispatch.plain(op), list(flags), order=order)
-
-    def __getattr__(self, name):
-        if name not in self._own:
-            raise AttributeError(f"nditer of a traced array has no {name}: write a loop over numpy.ndindex(x.shape)")
-        return getattr(self._it, name)
-
-    @property
-    def value(self):
-        return self._x[(*self._it.multi_index, Ellipsis)]
-
-    @property
-    def operands(self):
-        return (self._x,)
-
-    def __getitem__(self, i):
-        return (self.value,)[i]
-
-    def __iter__(self):
-        while not self._it.finished:
-            yield self.value
-            self._it.iternext()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.close()
-
-    def close(self):
-        self._it.close()
-
-
-class broadcast(metaclass=_Iterates):
-    """``numpy.broadcast``, of arrays that may be traced."""
-
-    _of = _np.broadcast
-
-    def __init__(self, *args):
-        self.iters = tuple(x.flat for x in _np.broadcast_arrays(*map(asarray, args)))
-        it = self._of(*_dispatch.plain(args))
-        self.shape, self.ndim, self.size, self.numiter = it.shape, it.ndim, it.size, it.numiter
-        self.nd, self.reset = it.ndim, lambda: None
-
-    def __iter__(self):
-        return zip(*self.iters)
-
-
 class vectorize(_np.vectorize, metaclass=_StandIn):
     """``numpy.vectorize``, called with arrays that may be traced: a loop over their elements."""
 
@@ -587,7 +515,7 @@ def _install() -> None:
         setattr(module, name, _once_more(getattr(_np, name), *options, concatenate=joined))
     for name in ("mgrid", "ogrid"):
         setattr(module, name, _once_more(getattr(_np, name), "sparse"))
-    for name in [*names, *"average broadcast interp nditer ndenumerate pad vectorize r_ c_ mgrid ogrid".split()]:
+    for name in [*names, *"average interp ndenumerate pad vectorize r_ c_ mgrid ogrid".split()]:
         _rebind.register(getattr(_np, name), getattr(module, name))
     _rebind.register_wrapper(_np.vectorize, lambda value: value.pyfunc, vectorize._around)
     for name, fun in vars(_np).items():

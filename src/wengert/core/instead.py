@@ -41,8 +41,6 @@ def of(frame) -> str:
     name = getattr(fun, "__name__", "")
     if isinstance(getattr(call, "func", None), ast.Attribute) and call.func.attr == "dot" and fun is not np.dot:
         return "A plain array's own method sees plain arrays alone: write a @ x, or numpy.dot(a, x), for a.dot(x). "
-    if isinstance(fun, type) and issubclass(fun, np.number):
-        return f"Write x.astype(numpy.{name}) for numpy.{name}(x). "
     if (getattr(fun, "__module__", None) or "").startswith("scipy.fft") and hasattr(np.fft, name):
         return f"Use numpy.fft.{name}. "
     random = sys.modules.get("numpy.random")
