@@ -224,6 +224,7 @@ PROGRAMS = {
     "numbers": lambda x: x[0] * x[1] / x[2] + x[0] ** 2 - 1j * x[1] ** x[2] + abs(x[0]),
     "real and imag": lambda x: x.real * x.imag[::-1],
     "np.real and np.imag": lambda x: np.real(x) + 2 * np.imag(x) ** 2,
+    "real_if_close": lambda x: np.real_if_close(np.conj(x) * x) * np.real_if_close(x),
     "of a number": lambda x: x[0].real * x[1].imag + x[2].conjugate(),
     "conj": lambda x: x.conj() * x**2 + np.conj(x) + x.conjugate(),
     "abs": lambda x: abs(x) + np.abs(x) * x,

@@ -482,6 +482,16 @@ def test_functions_of_every_kind_are_taken():
     assert cached.calls == 1
     assert_rounding(wg.jacobian(Stateful.of_class, X)[0], [2 * X[0], 0, 0])
     assert_rounding(wg.jacobian(Stateful().static, X)[1], [0, 2 * X[1], 0])
+
+    class HasEveryAttribute:
+        def __getattr__(self, name):
+            return lambda *args: 7.0
+
+        def __call__(self, x):
+            return np.sum(x**2)
+
+    assert_rounding(wg.grad(HasEveryAttribute(), X), 2 * X)
+    assert_rounding(wg.record(HasEveryAttribute(), X).grad()(X), 2 * X)
     assert_rounding(wg.grad(np.linalg.norm, X), X / np.linalg.norm(X))
     assert_rounding(wg.grad(sum, X), np.ones(3))
     assert_rounding(wg.grad(np.prod, X), np.prod(X) / X)

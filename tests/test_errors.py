@@ -2,6 +2,7 @@
 """Messages word for word: what happened, at which line of the user, what to write instead; no state left."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -281,6 +282,16 @@ def test_a_traced_array_cannot_become_a_plain_one():
         f"a traced value cannot become a plain NumPy array ({line_of(f)}): {NO_ARRAY}",
         lambda: wg.grad(f, X),
     )
+
+
+def test_what_to_write_for_a_call_that_sees_plain_arrays_alone_is_said():
+    matrix = np.eye(3)
+    for f, text in (
+        (lambda x: matrix.dot(x), "write a @ x, or numpy.dot(a, x), for a.dot(x)"),
+        (lambda x: matrix[1:].T.dot(x[1:]), "write a @ x, or numpy.dot(a, x), for a.dot(x)"),
+    ):
+        with pytest.raises(TypeError, match=re.escape(text)):
+            wg.jacobian(f, X)
 
 
 def test_item_hash_and_pickle_say_what_to_do():

@@ -632,6 +632,24 @@ def test_integers_stored_from_traced_values_are_truncated_as_numpy_truncates():
     np.testing.assert_array_equal(wg.jacobian(f, x), np.diag([2.0, 0.0]))
 
 
+def test_functions_that_write_take_arrays_of_no_axes():
+    for write in (
+        lambda y, x: np.put(y, [0], x * x),
+        lambda y, x: y.put(0, x * x),
+        lambda y, x: np.place(y, y == 0, x * x),
+        lambda y, x: np.putmask(y, y == 0, x * x),
+        lambda y, x: np.copyto(y, x * x, where=y == 0),
+        lambda y, x: y.flat.__setitem__(0, x * x),
+    ):
+
+        def f(x):
+            y = np.zeros(())
+            write(y, x)
+            return y * x
+
+        assert wg.jacfwd(f, 2.0) == wg.jacrev(f, 2.0) == wg.grad(wg.compile(f))(2.0) == 12
+
+
 def test_swapped_bytes_are_read_as_numpy_reads_them():
     big = np.array([1.0, 2.0, 3.0]).astype(">f8")
 
@@ -645,6 +663,10 @@ def test_swapped_bytes_are_read_as_numpy_reads_them():
     y, J = wg.jacobian(f, x, value=True)
     np.testing.assert_array_equal(y, f(x))
     assert_rounding(J, np.diag(np.array([0.2, 2.0, 3.0]) + [1, 2, 3] + 1 / np.array([1.0, 2, 3])))
+    for dtype in (">f8", ">f4", "<f8"):
+        for mode in (wg.jacfwd, wg.jacrev):
+            assert_rounding(mode(lambda x: x.astype(dtype) * 2.0, big), 2 * np.eye(3))
+            assert_rounding(wg.jacfwd(mode(lambda x: np.sum(x.astype(dtype) ** 2)), big), 2 * np.eye(3))
 
 
 def test_unaligned_constants_are_read_as_numpy_reads_them():

@@ -62,6 +62,24 @@ def test_of_a_symmetric_matrix_both_triangles_get_their_half(case):
 # ---- tangents
 
 
+def test_of_any_other_matrix_the_triangle_that_numpy_reads_has_the_derivative():
+    """As in code that fills one triangle only."""
+    for case in SYMMETRIC:
+        a, *rest = case.draw()
+        for part in (np.tril, np.triu):
+            b, v = part(a) + 0.1 * random(*a.shape), random(*a.shape, seed=1)
+            if not np.all(np.isfinite(case(b, *rest))):
+                continue
+            weights = random(*np.shape(case(b, *rest)), seed=2)
+
+            def f(a):
+                y = case(a, *rest)
+                return np.sum(weights * steady(case, y) * y)
+
+            found = [np.sum(wg.grad(g, b) * v) for g in (f, wg.compile(f))] + [wg.jvp(f, b, v)[1]]
+            np.testing.assert_allclose(found, derivative(f, b, v), rtol=1e-7, err_msg=case.name)
+
+
 def test_every_function_that_is_slow_to_transpose_has_a_tangent():
     names = "solve inv det cholesky eigvalsh svdvals matrix_power multi_dot norm vector_norm matrix_norm".split()
     for name in names:

@@ -601,6 +601,7 @@ def numbers_of(x):
 
 
 PYTHON = {
+    "broadcast": lambda x: sum(a * b for a, b in np.broadcast(x, x[:2, None])) * np.broadcast(x, x[:2, None]).shape[1],
     "unpacking": lambda x: (lambda a, b, *rest: a * b + rest[0])(*x),
     "assignment": lambda x: (lambda v: v[0] * v[2])([a for a in x]),
     "enumerate": lambda x: sum(i * v * v for i, v in enumerate(x)),
@@ -729,7 +730,6 @@ def test_no_way_out_loses_a_derivative(name):
             "dlpack",
             "buffer",
             "nditer",
-            "broadcast",
             "struct",
         ), error
         return
@@ -780,6 +780,21 @@ def test_indices_are_those_of_numpy():
             return a
 
         np.testing.assert_array_equal(wg.vjp(write, x)[0], write(x), err_msg=repr(key))
+
+
+def test_masks_of_no_axes_take_and_store_all_or_nothing():
+    def stored(x, key):
+        y = np.zeros(())
+        y[key] = x * x
+        return y * 3
+
+    for key in (True, np.True_, np.False_, np.array(True), np.array(False), (np.True_,), (..., True), (None, True)):
+        for mode in (wg.jacfwd, wg.jacrev):
+            y = np.float64(1.5)[key]
+            np.testing.assert_array_equal(mode(lambda x: x[key] * 2, 1.5), np.full(y.shape, 2.0), repr(key))
+            np.testing.assert_array_equal(mode(stored, 1.5, args=(key,)), 9.0 * y.size, repr(key))
+        f = wg.compile(lambda x: stored(x, key))
+        assert [f(1.5), f(2.0), wg.grad(f)(2.0)] == [6.75 * y.size, 12.0 * y.size, 12.0 * y.size], repr(key)
 
 
 def test_indices_that_numpy_refuses_are_refused():

@@ -476,13 +476,20 @@ def test_functions_in_cells_are_followed_through_recursion():
     assert all(map(is_marked, rebound(lambda: local(2) + [ping(0)])()))
 
 
-def test_modules_of_one_package_are_followed_and_others_are_not():
-    inner = namespace("def make(): return np.zeros(1)", name="pkg.inner")
-    other = namespace("def make(): return np.zeros(1)", name="other.inner")
+def test_what_is_not_installed_is_followed_and_packages_are_not():
+    inner = namespace("def make(): return np.zeros(1)", name="elsewhere.inner")
+    other = namespace("def make(): return np.zeros(1)", name="pytest.inner")
     names = {"mine": inner["make"], "theirs": other["make"]}
     held = namespace("def f(): return mine(), theirs()", "pkg.outer", **names)
     mine, theirs = rebound(held["f"])()
     assert is_marked(mine) and type(theirs) is np.ndarray
+    held = namespace("def f(): return mine(), theirs()", "pytest.outer", **names)
+    mine, theirs = rebound(held["f"])()
+    assert type(mine) is np.ndarray and is_marked(theirs)
+    bare = {"np": np}
+    exec("def make(): return np.zeros(1)", bare)
+    made = bare["make"]
+    assert is_marked(rebound(lambda: made())())
 
 
 def test_functions_sharing_the_globals_are_followed_whatever_their_module():
@@ -1005,16 +1012,17 @@ def project(tmp_path, monkeypatch):
             """,
         "main_module.py": """
             import numpy as np
-            import beside, pkg.deep, json
+            import beside, pkg.deep, json, installed
             def f(): return beside.residual(2), beside.scale, beside.lazy, beside.thing.residual()
             def g(): return beside.plain(2)
             def h(): return beside.np.zeros(1), beside is original, json.dumps([])
             def w():
                 beside.written = beside.residual(1)
                 beside.table[0] += 1
-                return pkg.deep.residual(1), type(beside.Thing())
+                return installed.residual(1), type(beside.Thing()), pkg.deep.residual(1)
             original = beside
             """,
+        "site-packages/installed.py": "import numpy as np\ndef residual(n): return np.zeros(n)",
         "pkg/__init__.py": "",
         "pkg/deep.py": "import numpy as np\ndef residual(n): return np.zeros(n)\ndef other(n): return n",
         "pkg/user.py": """
@@ -1033,6 +1041,7 @@ def project(tmp_path, monkeypatch):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(textwrap.dedent(source))
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
     monkeypatch.syspath_prepend(tmp_path)
     before = set(sys.modules)
     yield importlib.import_module
@@ -1051,9 +1060,9 @@ def test_functions_of_a_module_beside_are_followed(project):
 
 def test_what_is_written_to_a_module_lands_there_and_other_packages_stay(project):
     main = project("main_module")
-    deep, kind = rebound(main.w)()
-    assert is_marked(main.beside.written) and main.beside.table == [2]
-    assert type(deep) is np.ndarray and kind is main.beside.Thing
+    theirs, kind, deep = rebound(main.w)()
+    assert is_marked(main.beside.written) and main.beside.table == [2] and is_marked(deep)
+    assert type(theirs) is np.ndarray and kind is main.beside.Thing
 
 
 def test_modules_of_one_package_are_followed_by_their_attributes(project):

@@ -41,8 +41,7 @@ def _apply(derivative, x, args, kwargs):
 
 def _operator(cls, f, *options):
     """The operator on `f`; a compiled `f` gives a compiled one."""
-    compiled = getattr(f, "__wengert__", None)
-    return cls(f, *options) if compiled is None else compiled(cls, options)
+    return f.__wengert__(cls, options) if hasattr(type(f), "__wengert__") else cls(f, *options)
 
 
 def grad(

@@ -349,6 +349,29 @@ class poly1d(_np.poly1d, metaclass=_StandIn):
         super().__init__(asarray(c_or_r) if type(c_or_r) in (list, tuple) else c_or_r, r, variable)
 
 
+class _BroadcastType(type):
+    """Of a class in the place of NumPy's, which takes no subclasses."""
+
+    def __call__(cls, *args):
+        return super().__call__(*args) if _dispatch.holds_var(args) else _np.broadcast(*args)
+
+    def __instancecheck__(cls, x):
+        return type(x) in (cls, _np.broadcast)
+
+
+class broadcast(metaclass=_BroadcastType):
+    """``numpy.broadcast``, of arrays that may be traced."""
+
+    def __init__(self, *args):
+        self.iters = tuple(x.flat for x in _np.broadcast_arrays(*map(asarray, args)))
+        plain = _np.broadcast(*_dispatch.plain(args))
+        self.shape, self.size, self.numiter = plain.shape, plain.size, plain.numiter
+        self.nd = self.ndim = plain.ndim
+
+    def __iter__(self):
+        return zip(*self.iters)
+
+
 class vectorize(_np.vectorize, metaclass=_StandIn):
     """``numpy.vectorize``, called with arrays that may be traced: a loop over their elements."""
 
@@ -620,7 +643,7 @@ def _install() -> None:
         setattr(module, name, _once_more(getattr(_np, name), *options, concatenate=joined))
     for name in ("mgrid", "ogrid"):
         setattr(module, name, _once_more(getattr(_np, name), "sparse"))
-    names += "apply_along_axis average interp ndenumerate nditer pad piecewise poly1d vectorize".split()
+    names += "apply_along_axis average broadcast interp ndenumerate nditer pad piecewise poly1d vectorize".split()
     for name in [*names, *"r_ c_ mgrid ogrid".split()]:
         _rebind.register(getattr(_np, name), getattr(module, name))
     _rebind.register_wrapper(_np.vectorize, lambda value: value.pyfunc, vectorize._around)

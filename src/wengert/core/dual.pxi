@@ -143,7 +143,7 @@ cdef class ScalarDual:
         return format(float64(self.v), spec)
 
     def __getitem__(self, key):
-        if key == () or key is Ellipsis:
+        if key is Ellipsis or (type(key) is tuple and not key):
             return self
         return as_array(self)[key]
 
@@ -349,7 +349,8 @@ cdef bint is_own(cnp.ndarray y, cnp.ndarray t, Py_ssize_t k):
     cdef int d
     if (not cnp.PyArray_IS_C_CONTIGUOUS(y) or not cnp.PyArray_IS_C_CONTIGUOUS(t)
             or not cnp.PyArray_CHKFLAGS(t, cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE)
-            or cnp.PyArray_TYPE(t) != cnp.PyArray_TYPE(y) or cnp.PyArray_NDIM(t) != cnp.PyArray_NDIM(y) + 1
+            or cnp.PyArray_TYPE(t) != cnp.PyArray_TYPE(y) or not cnp.PyArray_ISNOTSWAPPED(t)
+            or cnp.PyArray_NDIM(t) != cnp.PyArray_NDIM(y) + 1
             or cnp.PyArray_DIM(t, 0) != k):
         return False
     for d in range(cnp.PyArray_NDIM(y)):

@@ -1,7 +1,7 @@
 """What is followed: which functions, objects and modules that a function reaches are replaced by copies.
 
-A function is followed into what is its own: functions, objects and modules of its package, which for a top-level
-module is the directory it lies in.
+A function is followed into what is its own: functions, objects and modules of its package, and from code that is not
+installed into all that is not, whatever file, directory or string it comes from.
 Other packages, C functions and plain data are left alone.
 Here are the questions; `rebind` makes the copies.
 """
@@ -17,6 +17,9 @@ from wengert.core.rename import BUILTINS, KNOWN, read
 
 REGISTERED = {}  # id(original) -> (original, replacement, private name)
 PLACES = {}  # module name -> ((id of the module, its file), what it belongs to)
+OWN = ""  # what all code that is not installed belongs to
+LIBRARY = os.path.dirname(os.__file__) + os.sep
+INSTALLED = {"site-packages", "dist-packages"}
 FOREIGN = {__name__.partition(".")[0]}  # not followed: ourselves and the packages of registered modules
 
 LRU = type(functools.lru_cache(abs))
@@ -36,7 +39,7 @@ def top_package(module):
 
 
 def place_of(name):
-    """What a module belongs to: its outermost package, or the directory of its file if it has none."""
+    """What a module belongs to: its outermost package, or `OWN`."""
     if not isinstance(name, str):
         return None
     module = sys.modules.get(name)
@@ -52,8 +55,19 @@ def find_place(name, module, file):
     for prefix in itertools.accumulate(package.split("."), "{}.{}".format):
         found = sys.modules.get(prefix)
         if hasattr(found, "__path__") and getattr(found, "__file__", None):  # more than a namespace
-            return prefix
-    return os.path.dirname(file) if file else top_package(name)
+            return prefix if is_installed(found.__file__) else OWN
+    if file:
+        return os.path.dirname(file) if is_installed(file) else OWN
+    return name if name in sys.builtin_module_names else OWN
+
+
+def is_installed(file):
+    return file.startswith(LIBRARY) or not INSTALLED.isdisjoint(os.path.dirname(file).split(os.sep))
+
+
+def place_of_function(f):
+    """Code run by `exec` in a namespace without a name says that it is of `builtins`."""
+    return place_of(f.__module__) if "__name__" in f.__globals__ else OWN
 
 
 def is_module_namespace(namespace):
@@ -111,7 +125,7 @@ def is_followed(value, home):
     kind = type(value)
     if kind is types.FunctionType:
         place, namespace = home
-        related = value.__globals__ is namespace or (place is not None and place_of(value.__module__) == place)
+        related = value.__globals__ is namespace or (place is not None and place_of_function(value) == place)
         return related and can_copy(value)
     if kind is LRU:
         return type(value.__wrapped__) is types.FunctionType and is_followed(value.__wrapped__, home)

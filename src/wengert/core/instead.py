@@ -36,10 +36,13 @@ for name in ("permutation", "permuted", "shuffle"):
 
 def of(frame) -> str:
     """A sentence for the call that a frame is at, or nothing."""
-    fun = called(frame)
+    call = call_at(frame)
+    fun = called(frame, call)
     name = getattr(fun, "__name__", "")
     if isinstance(fun, type) and issubclass(fun, np.generic):
         return f"Write x.astype(numpy.{name}) for numpy.{name}(x). "
+    if isinstance(getattr(call, "func", None), ast.Attribute) and call.func.attr == "dot" and fun is not np.dot:
+        return "A plain array's own method sees plain arrays alone: write a @ x, or numpy.dot(a, x), for a.dot(x). "
     if (getattr(fun, "__module__", None) or "").startswith("scipy.fft") and hasattr(np.fft, name):
         return f"Use numpy.fft.{name}. "
     random = sys.modules.get("numpy.random")
@@ -53,8 +56,8 @@ def of(frame) -> str:
     return f"Draws of {name} have no derivative: pass wengert.stop_gradient(...). "
 
 
-def called(frame):
-    """The function that a frame is calling, as its source names it; None where that cannot be told."""
+def call_at(frame):
+    """The call that a frame is at, as its source has it; None where that cannot be told."""
     if frame is None:
         return None
     positions = itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
@@ -66,8 +69,16 @@ def called(frame):
     lines[0] = lines[0][start:]
     try:
         tree = ast.parse(textwrap.dedent(b"".join(lines).decode()), mode="eval").body
-        return held_by(frame, tree.func) if isinstance(tree, ast.Call) else None
-    except (SyntaxError, LookupError, AttributeError, ValueError):
+    except (SyntaxError, ValueError):
+        return None
+    return tree if isinstance(tree, ast.Call) else None
+
+
+def called(frame, call):
+    """The function that is called; None where names and attributes do not tell."""
+    try:
+        return held_by(frame, call.func)
+    except (LookupError, AttributeError, ValueError):
         return None
 
 

@@ -17,13 +17,13 @@ Invariants
   the plans that may reach their own key (those with classes or of namespaces made by `exec`) are bounded in
   number.
 
-Given up.  Not followed: other packages (a top-level module is of one package with its neighbours in the
-directory), C functions, defaults, classes in cells, attributes or modules, functions fetched at run time from
-a list, a dict or by `eval`, and what attributes hold beyond the first hundred objects.  No twins for objects
-whose state is not all in `__dict__`, nor for classes with a metaclass (but ABCMeta), `__init_subclass__` or
-`__del__`.  `is`, identity hashes and `type(x) is C` tell twins and copies from originals.  A replaced cell is
-no longer shared with functions that are not followed.  What a callee or another thread rebinds *during* a
-call is seen at the next call, but for attributes of objects and modules.
+Given up.  Not followed: other packages (all code that is not installed is of one), C functions, defaults,
+classes in cells, attributes or modules, functions fetched at run time from a list, a dict or by `eval`, and
+what attributes hold beyond the first hundred objects.  No twins for objects whose state is not all in
+`__dict__`, nor for classes with a metaclass (but ABCMeta), `__init_subclass__` or `__del__`.  `is`, identity
+hashes and `type(x) is C` tell twins and copies from originals.  A replaced cell is no longer shared with
+functions that are not followed.  What a callee or another thread rebinds *during* a call is seen at the next
+call, but for attributes of objects and modules.
 """
 
 import abc
@@ -57,6 +57,7 @@ from wengert.core.follow import (
     marks_of,
     parts_of,
     place_of,
+    place_of_function,
     py_func_of,
     state_of,
     steps_of,
@@ -241,7 +242,7 @@ class Plan:
         def enter(value, home):
             kind = type(value)
             if kind is types.FunctionType:
-                home = (place_of(value.__module__), value.__globals__)
+                home = (place_of_function(value), value.__globals__)
             elif isinstance(value, type):
                 home = (place_of(value.__module__), None)
             elif kind is LRU or kind in MAKERS or (kind not in WRAPPERS and py_func_of(value)):

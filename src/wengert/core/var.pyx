@@ -356,7 +356,7 @@ cdef class ScalarVar:
         return format(observed(self), spec)
 
     def __getitem__(self, key):
-        if key == () or key is Ellipsis:
+        if key is Ellipsis or (type(key) is tuple and not key):
             return self
         return as_array(self)[key]
 
@@ -1427,6 +1427,10 @@ cdef int set_item(ArrayVar x, object key, object value) except -1:
             return store(x.buffer, x.v, None, np.where(key, value, x))
         key = observed(key)
     if not is_basic(key):
+        if cnp.PyArray_NDIM(x.v) == 0:      # a mask of no axes: all or nothing
+            if not x.v[key].size:
+                return 0
+            return store(x.buffer, x.v, None, np.reshape(value, ()) if np.ndim(value) else value)
         return store(x.buffer, x.v, stored_key(key), value)
     y = x.v[key]
     if type(y) is ndarray:

@@ -167,4 +167,5 @@ _EMPTY = types.CellType()
 
 
 def _name(f):
-    return getattr(f, "name", None) or getattr(f, "__qualname__", None) or repr(f)
+    names = (getattr(f, word, None) for word in ("name", "__qualname__"))
+    return next((name for name in names if name and isinstance(name, str)), repr(f))

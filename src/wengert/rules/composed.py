@@ -50,6 +50,7 @@ def store(a, places, values):
     """Write values, repeated as often as needed, to places of the flattened array."""
     if np.ndim(values) and np.shape(values) != np.shape(places):
         values = np.resize(values, np.shape(places))
+    a = a if np.ndim(a) else np.reshape(a, 1)  # a view of it
     a[np.unravel_index(places, np.shape(a))] = values
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import composed, strong, strong_matmul, structural
+from wengert.registry import composed, strong_matmul, structural
 from wengert.rules.broadcasting import leading, unbroadcast
 from wengert.rules.composed import as_array, offered
 from wengert.rules.linalg import (
+    as_read,
     flattened,
+    lower_half,
     on_diagonal,
     packed,
     refuse_point,
@@ -19,6 +19,7 @@ from wengert.rules.linalg import (
     size,
     solutions,
     symmetric,
+    to_read,
     unpacked,
 )
 from wengert.rules.products import adjoint
@@ -26,16 +27,6 @@ from wengert.rules.products import adjoint
 # ---- Cholesky factors
 
 BLOCK = 64  # rows and columns at a time
-
-
-def lower_half(z):
-    """The lower triangle, with half of the diagonal: L + L^T is z, if z is symmetric."""
-    return strong(z, half_weights(np.shape(z)[-1], z.dtype))
-
-
-@lru_cache(maxsize=8)
-def half_weights(n, dtype):
-    return np.tri(n, dtype=dtype) - 0.5 * np.eye(n, dtype=dtype)
 
 
 def cholesky_tangent(t, factor):
@@ -91,12 +82,12 @@ structural(cholesky_adjoint, cholesky_adjoint_wrt_factor, cholesky_adjoint_wrt_c
 
 
 def cholesky_wrt_matrix(ybar, y, a, *, upper=False):
-    """NumPy reads one triangle only; as the matrix is symmetric, both get their half of the cotangent."""
-    return cholesky_adjoint(adjoint(y), adjoint(ybar)) if upper else cholesky_adjoint(y, ybar)
+    z = cholesky_adjoint(adjoint(y), adjoint(ybar)) if upper else cholesky_adjoint(y, ybar)
+    return to_read(z, a, "U" if upper else "L")
 
 
 def cholesky_along_matrix(t, y, a, *, upper=False):
-    t = symmetric(t)
+    t = as_read(t, a, "U" if upper else "L")
     return adjoint(cholesky_tangent(t, adjoint(y))) if upper else cholesky_tangent(t, y)
 
 

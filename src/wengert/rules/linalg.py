@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import weakref
-from functools import reduce
+from functools import lru_cache, reduce
 
 import numpy as np
 
@@ -35,6 +35,38 @@ def symmetric(z):
 
 def skew(z):
     return (z - adjoint(z)) / 2
+
+
+def lower_half(z):
+    """The lower triangle, with half of the diagonal: L + L^T is z, if z is symmetric."""
+    return strong(z, half_weights(np.shape(z)[-1], z.dtype))
+
+
+@lru_cache(maxsize=8)
+def half_weights(n, dtype):
+    return np.tri(n, dtype=dtype) - 0.5 * np.eye(n, dtype=dtype)
+
+
+def weights_read(a, UPLO):
+    """What of each element NumPy reads, of a matrix that it takes for Hermitian: one triangle.
+
+    If the matrix is Hermitian, both triangles by half, so that its gradient is Hermitian too.
+    """
+    noise = np.sqrt(np.finfo(a.dtype).eps) * np.max(np.abs(a), axis=(-2, -1), keepdims=True, initial=0)
+    is_hermitian = np.all(np.abs(a - adjoint(a)) <= noise, axis=(-2, -1), keepdims=True)
+    lower = half_weights(np.shape(a)[-1], a.dtype)
+    return np.where(is_hermitian, a.dtype.type(0.5), lower if UPLO.upper() == "L" else lower.T)
+
+
+def as_read(t, a, UPLO):
+    """The change of the Hermitian matrix that NumPy reads in `a`."""
+    t = strong(t, weights_read(a, UPLO))
+    return t + adjoint(t)
+
+
+def to_read(z, a, UPLO):
+    """The transpose of `as_read`, for Hermitian z."""
+    return strong(2 * z, weights_read(a, UPLO))
 
 
 # ---- several results as one

@@ -19,6 +19,7 @@ from wengert.rules.composed import as_array, of_dtype, offered
 from wengert.rules.linalg import (
     as_columns,
     as_given,
+    as_read,
     flattened,
     is_absent,
     on_diagonal,
@@ -29,6 +30,7 @@ from wengert.rules.linalg import (
     size,
     skew,
     symmetric,
+    to_read,
     unpacked,
 )
 from wengert.rules.products import adjoint
@@ -147,7 +149,7 @@ def packed_eigh(a, UPLO, of_values=False):
 
 
 def eigh_wrt_matrix(ybar, y, a, UPLO, of_values=False):
-    """V (diag(wbar) + F * skew(V^H Vbar)) V^H, F_ij = 1 / (w_j - w_i): Hermitian, as NumPy reads one triangle only."""
+    """V (diag(wbar) + F * skew(V^H Vbar)) V^H, F_ij = 1 / (w_j - w_i)."""
     w, v = unpacked(y, *eigh_shapes(a))
     wbar, vbar = unpacked(ybar, *eigh_shapes(a))
     if v.dtype.kind == "c":
@@ -156,7 +158,7 @@ def eigh_wrt_matrix(ybar, y, a, UPLO, of_values=False):
     gap, is_equal = gaps(w.real)
     check_turns("eigh", "eigenvalues", is_equal, wbar.real, inner, vbar, of_values)
     middle = on_diagonal(wbar.real) + divided(skew(inner), gap, is_equal)
-    return strong_matmul(v, strong_matmul(middle, adjoint(v)))
+    return to_read(strong_matmul(v, strong_matmul(middle, adjoint(v))), a, UPLO)
 
 
 def held_row(UPLO):
@@ -166,7 +168,7 @@ def held_row(UPLO):
 
 def eigh_along_matrix(t, y, a, UPLO, of_values=False):
     w, v = unpacked(y, *eigh_shapes(a))
-    inner = strong_matmul(adjoint(v), strong_matmul(symmetric(t), v))
+    inner = strong_matmul(adjoint(v), strong_matmul(as_read(t, a, UPLO), v))
     gap, is_equal = gaps(w.real)
     turn = divided(inner, gap, is_equal)
     turn = np.where(is_equal & is_more_than_noise(inner, inner), np.nan, turn)
@@ -184,12 +186,12 @@ def eigenvectors(a, UPLO):
 def eigvalsh_wrt_matrix(ybar, y, a, UPLO="L"):
     """v v^H of each; of equal ones that of the vectors that NumPy finds."""
     v = eigenvectors(a, UPLO)
-    return strong_matmul(strong(v, ybar[..., None, :]), adjoint(v))
+    return to_read(strong_matmul(strong(v, ybar[..., None, :]), adjoint(v)), a, UPLO)
 
 
 def eigvalsh_along_matrix(t, y, a, UPLO="L"):
     v = eigenvectors(a, UPLO)
-    return np.sum(strong(conjugate(v), strong_matmul(symmetric(t), v)).real, axis=-2)
+    return np.sum(strong(conjugate(v), strong_matmul(as_read(t, a, UPLO), v)).real, axis=-2)
 
 
 def _eigh(a, UPLO="L"):

@@ -304,7 +304,7 @@ def minimize(call):
             if kind in _TAKES_HESSIAN or (kind in _TAKES_PRODUCTS and np.size(arguments["x0"]) <= _LARGEST_HESSIAN):
                 arguments["hess"] = api.hessian(f)
             elif kind in _TAKES_PRODUCTS:
-                arguments["hessp"] = Products(f) if getattr(f, "__wengert__", None) is None else api.hvp(f)
+                arguments["hessp"] = api.hvp(f) if hasattr(type(f), "__wengert__") else Products(f)
         if arguments.get("constraints"):
             arguments["constraints"] = _with_jacobians(arguments["constraints"])
 
