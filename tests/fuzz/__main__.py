@@ -63,6 +63,7 @@ def main():
         results[report.skipped or ("scaled" if report.scaled else "sharp")] += 1
         if not report.skipped:
             results["replay met another branch"] += not report.moved
+            results["not recorded: complex values"] += not report.recorded
             if second:
                 results[f"second order: {report.second}"] += 1
 

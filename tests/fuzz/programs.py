@@ -50,6 +50,11 @@ class Program:
                 yield from (f"{name} = perturb({name})" for name in s.touches)
         yield f"return np.concatenate([{', '.join(f'np.ravel({name})' for name in self.returned)}])"
 
+    @property
+    def is_complex(self):
+        """Are there complex values in between?"""
+        return any("1j" in s.text or "np.fft." in s.text for s in self.statements)
+
     def source(self, twin=False):
         return "def f(x):\n" + textwrap.indent("\n".join(self.body(twin)), "    ")
 

@@ -208,12 +208,12 @@ def by_partials(fun, partials, analytic=None):
         y = fun(*values)
         if not any(np.iscomplexobj(z) for z in operands):
             return y
-        total = np.zeros(np.shape(y))
+        total = np.zeros_like(y, dtype=float)  # in the layout of y: views of it are views of its twin
         columns = [np.broadcast_to(np.asarray(v, dtype=float), np.shape(y)).ravel().tolist() for v in values]
         for z, partial in zip(operands, partials, strict=True):
             if np.iscomplexobj(z) and np.any(np.imag(z)):
                 slopes = np.reshape([slope_at(partial, *numbers) for numbers in zip(*columns)], np.shape(y))
-                total = total + slopes * np.imag(z)
+                total[...] += slopes * np.imag(z)
         return np.asarray(y + 1j * total)[()]
 
     return twin
@@ -273,14 +273,14 @@ def on_real(fun):
 # ---------------------------------------------------------------------------- shapes and sums
 
 
-def var(z, axis=None, dtype=None, out=None, ddof=0, keepdims=False, correction=None, **kwargs):
+def var(z, axis=None, dtype=None, out=None, ddof=0, keepdims=False, correction=None, where=True, **kwargs):
     ddof = ddof if correction is None else correction
-    mean = np.mean(z, axis=axis, keepdims=True)
+    mean = np.mean(z, axis=axis, keepdims=True, where=where)
     if noise.size:  # rounded, the mean of equal numbers is not that number, and distances have a sum that is not 0
         mean = np.real(noise.perturb(mean + 0j))
     centred = z - mean
-    count = np.size(z) / max(np.size(np.mean(z, axis=axis)), 1)
-    return np.asarray(np.sum(centred * centred, axis=axis, keepdims=keepdims) / (count - ddof))[()]
+    count = np.sum(np.broadcast_to(where, np.shape(z)), axis=axis, keepdims=keepdims)
+    return np.asarray(np.sum(centred * centred, axis=axis, keepdims=keepdims, where=where) / (count - ddof))[()]
 
 
 def std(z, *args, **kwargs):
