@@ -19,6 +19,8 @@ import mpmath as mp
 import numpy as np
 import scipy.special
 
+from . import pairs
+
 #: imaginary parts below are directions, carried to first order
 TINY = 1e-12
 
@@ -60,6 +62,8 @@ class Noise:
 
     def perturb(self, z):
         """`z` with noise: written into it where it is an array, so that its views see it; never real."""
+        if isinstance(z, pairs.Pair):
+            return z.perturbed(self.size, self.rng) if self.size else z
         if isinstance(z, (np.ndarray, np.floating)) and z.dtype.kind == "f":
             z = z.astype(complex)
         if not self.size or not isinstance(z, (np.ndarray, np.complexfloating)) or z.dtype.kind != "c":
@@ -114,10 +118,10 @@ def mapped(fun, *trees):
     return fun(*trees)
 
 
-def continued(fun, analytic=None):
+def continued(fun, analytic=None, accuracy=0.0):
     """`fun` to first order: its real values, and the directional derivative by differences of order 8.
 
-    `analytic` serves further from the real axis.
+    `analytic` serves further from the real axis. Slopes are known to the relative `accuracy` at best.
     """
 
     @functools.wraps(fun)
@@ -136,11 +140,14 @@ def continued(fun, analytic=None):
         y = at(0)
         if not size:
             return mapped(to_complex, y)
-        slopes = [
-            mapped(lambda *ys: slope(ys, h), *(at(sign * k * h) for k, _ in STENCIL for sign in (1, -1)))
-            for h in (0.03, 0.01, 0.003, 0.001)
-        ]
-        return mapped(lambda y, *slopes: joined(y, slopes, size), y, *slopes)
+        slopes = []
+        for h in (0.03, 0.01, 0.003, 0.001, 0.0003):
+            with contextlib.suppress(ValueError):  # SciPy's, beyond the domain
+                values = [at(sign * k * h) for k, _ in STENCIL for sign in (1, -1)]
+                slopes.append(mapped(lambda *ys, h=h: slope(ys, h), *values))
+        if len(slopes) < 3:
+            raise NotContinued(fun.__name__)  # the domain ends nearby
+        return mapped(lambda y, *slopes: joined(y, slopes, size, accuracy), y, *slopes)
 
     return twin
 
@@ -155,12 +162,16 @@ def slope(ys, h):
     return sum(c * (ahead - behind) for (_, c), ahead, behind in zip(STENCIL, ys[::2], ys[1::2], strict=True)) / h
 
 
-def joined(y, slopes, size):
-    """Value and best slope, with noise of the size by which two slopes differ at least."""
+def joined(y, slopes, size, accuracy):
+    """Value and best slope, with noise of the size by which it differs from the slopes before and after."""
     if np.asarray(y).dtype.kind != "f":
         return y
-    errors = [np.max(np.abs(a - b), initial=0.0) for a, b in itertools.pairwise(slopes)]  # NaN beyond the domain
-    error, best = min(zip(np.nan_to_num(errors, nan=np.inf), slopes[1:], strict=True), key=lambda pair: pair[0])
+    steps = [np.max(np.abs(a - b), initial=0.0) for a, b in itertools.pairwise(slopes)]  # NaN beyond the domain
+    errors = np.nan_to_num(np.maximum(steps[:-1], steps[1:]), nan=np.inf)
+    if not np.isfinite(errors).any():
+        raise NotContinued
+    best = slopes[1 + errors.argmin()]
+    error = np.maximum(errors.min(), accuracy * np.abs(best))
     if noise.size:
         best = best + error * noise.rng.uniform(-1, 1, np.shape(best))
     return np.asarray(y + 1j * size * best)[()]
@@ -392,6 +403,7 @@ FORMULAS = {
     "i0": by_partials(np.i0, (lambda x: mp.besseli(1, x),), lambda z: scipy.special.iv(0, z)),
     "conjugate": lambda z: z * 1.0,
     "conj": lambda z: z * 1.0,
+    "angle": on_real(np.angle),
     "real": lambda z: z,
     "real_if_close": lambda z, tol=100: z,
     "imag": lambda z: np.zeros(np.shape(z), dtype=complex),
@@ -427,6 +439,9 @@ FORMULAS = {
 COMPLEX_SPECIAL = """
 erf erfc gamma loggamma digamma exp1 expi jv yv iv kv expm1 log1p xlogy xlog1py ndtr log_ndtr
 """.split()
+
+#: how well slopes of the others are known: SciPy's integrals and inverses have fewer digits than numbers have
+SPECIAL_ACCURACY = 1e-10
 
 BESSEL = [letter + order for letter in "jyik" for order in "01"]
 
@@ -471,7 +486,7 @@ def special_twins():
             return lambda z: fun(real(z)) + slope(real(z)) * (z - real(z)) if is_tiny(z) else analytic(z)
         if name in partials:
             return by_partials(fun, partials[name], fun if name in COMPLEX_SPECIAL else None)
-        return continued(fun, fun if name in COMPLEX_SPECIAL else None)
+        return continued(fun, fun if name in COMPLEX_SPECIAL else None, SPECIAL_ACCURACY)
 
     return Module(find)
 
@@ -491,10 +506,40 @@ class Module(types.SimpleNamespace):
         return found
 
 
+def also_of_pairs(fun, formula):
+    """A formula, and of pairs what they make of the function."""
+
+    def twin(*args, **kwargs):
+        return (fun if any(isinstance(z, pairs.Pair) for z in args) else formula)(*args, **kwargs)
+
+    return twin
+
+
+def transform(name):
+    """A transform of ``numpy.fft``, which rounds relative to the largest element."""
+    fun = getattr(np.fft, name)
+
+    def twin(z, *args, **kwargs):
+        y = pairs.linear(lambda z: fun(z, *args, **kwargs), z)
+        if name.endswith("shift") or not noise.size:
+            return y
+        return y.perturbed(noise.size, noise.rng, np.max) if isinstance(y, pairs.Pair) else blurred(y)
+
+    return twin
+
+
+def blurred(y):
+    """Noise relative to the largest value, and to the largest tangent."""
+    sizes = [noise.size * np.max(np.abs(part), initial=0.0) for part in (y.real, y.imag)]
+    real, imag = (size * noise.rng.uniform(-1, 1, np.shape(y)) for size in sizes)
+    return y + real + 1j * imag
+
+
 def numpy_twin(name, prefix="", module=np):
     dotted = prefix + name
     if dotted in FORMULAS:
-        return FORMULAS[dotted]
+        of_pairs = name in pairs.UFUNCS or name in pairs.FUNCTIONS or name in ("abs", "conj")
+        return also_of_pairs(getattr(module, name), FORMULAS[dotted]) if of_pairs else FORMULAS[dotted]
     fun = getattr(module, name)
     if dotted in SAME or not callable(fun) or isinstance(fun, type):
         return fun
@@ -504,7 +549,7 @@ def numpy_twin(name, prefix="", module=np):
 numpy = Module(
     numpy_twin,
     linalg=Module(lambda name: numpy_twin(name, "linalg.", np.linalg)),
+    fft=Module(transform),
     lib=np.lib,
-    add=np.add,
 )
 special = special_twins()

@@ -247,9 +247,16 @@ def _number(row, i, a, y):
         return a
     if row.kind != "elementwise" and y.dtype.kind in "fc" and not isinstance(a, (np.ndarray, np.generic)):
         return float(a)
-    if isinstance(a, (np.ndarray, np.generic)) and a.dtype.kind not in "biu":
+    if (isinstance(a, (np.ndarray, np.generic)) and a.dtype.kind not in "biu") or _has_integer_loop(row.fun, i):
         return a
     return a.astype(y.dtype) if var.is_var(a) else np.asarray(a).astype(y.dtype)[()]
+
+
+@functools.cache
+def _has_integer_loop(fun, i):
+    """Has a ufunc a loop of integers at a position, and of floats at others: one of another formula?"""
+    loops = [loop.partition("->")[0] for loop in getattr(fun, "types", ())]
+    return any(np.dtype(loop[i]).kind in "iu" and any(np.dtype(t).kind == "f" for t in loop) for loop in loops)
 
 
 def _on_constants(fun, args, kwargs, compute):
