@@ -77,6 +77,20 @@ def by_complex_step(program):
     return y.real, np.stack(columns, axis=-1)
 
 
+def spreads(program, y, exact, eps):
+    """By how much derivatives and values change in noise of a size; None where their number does."""
+    spread, spread_y = np.zeros((y.size, 1)), np.zeros(y.shape)
+    for seed in range(3):
+        direction = np.random.default_rng(seed).choice([-1.0, 1.0], program.x.size)
+        with twins.noise(eps, seed):
+            changed = program.twin(program.x + STEP * 1j * direction)
+        if changed.shape != y.shape:
+            return None, None
+        spread[:, 0] = np.maximum(spread[:, 0], np.abs(changed.imag / STEP - exact @ direction))
+        spread_y = np.maximum(spread_y, np.abs(changed.real - y))
+    return spread, spread_y
+
+
 def by_cauchy(program, weights, v, n=16):
     """Second derivative of the weighted sum along `v`, by Cauchy's formula, and its error."""
     x = program.x.astype(complex)
@@ -122,24 +136,18 @@ def _check(program, second, replay):
         report.skipped = "not finite"
         return report
 
+    eps = 2.0**-22 if single else 2.0**-51
     try:
         mathematical, exact = by_complex_step(program)
+        spread, spread_y = spreads(program, mathematical, exact, eps)
     except twins.NotContinued:
         report.skipped = "no reference"  # a derivative beyond 1e13 looks like a step that is not small
         return report
     except Exception as error:
         raise Failure(f"twin raised {type(error).__name__}", str(error)) from error
-    eps = 2.0**-22 if single else 2.0**-51
-    spread, spread_y = np.zeros((y.size, 1)), np.zeros(y.shape)
-    for seed in range(3):
-        direction = np.random.default_rng(seed).choice([-1.0, 1.0], x.size)
-        with twins.noise(eps, seed):
-            changed = program.twin(x + STEP * 1j * direction)
-        if not changed.shape == mathematical.shape == y.shape:  # a mask of other length: rounding decides
-            report.skipped = "ill-conditioned"
-            return report
-        spread[:, 0] = np.maximum(spread[:, 0], np.abs(changed.imag / STEP - exact @ direction))
-        spread_y = np.maximum(spread_y, np.abs(changed.real - mathematical))
+    if spread is None or mathematical.shape != y.shape:  # a mask of other length: rounding decides
+        report.skipped = "ill-conditioned"
+        return report
     of_y = np.maximum(FIRST[single] * np.maximum(np.abs(y), 1), MARGIN * spread_y)
     expect(mathematical, y, of_y, "value of the twin")
     if not np.all(np.abs(exact) < LARGEST) or not np.all(np.isfinite(spread)):

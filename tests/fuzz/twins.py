@@ -109,7 +109,7 @@ def moved(tree, step):
         return type(tree)(moved(branch, step) for branch in tree)
     if not np.iscomplexobj(tree):
         return tree
-    return np.real(tree) + step * np.imag(tree) if step else np.real(tree).copy()
+    return np.real(tree) + step * np.imag(tree) if step else np.real(tree).copy("K")
 
 
 def mapped(fun, *trees):
@@ -174,7 +174,10 @@ def joined(y, slopes, size, accuracy):
     error = np.maximum(errors.min(), accuracy * np.abs(best))
     if noise.size:
         best = best + error * noise.rng.uniform(-1, 1, np.shape(best))
-    return np.asarray(y + 1j * size * best)[()]
+    found = np.asarray(y + 1j * size * best)
+    if found.size and not (np.asarray(y).flags.forc):  # such as the real part of complex eigenvalues
+        found = np.stack([found, found], axis=-1)[..., 0]
+    return found[()]
 
 
 def mp_value(fun, *numbers):
@@ -298,6 +301,14 @@ def std(z, *args, **kwargs):
     return np.sqrt(var(z, *args, **kwargs))
 
 
+def median(z, axis=None, keepdims=False):
+    """The mean of the two in the middle: differences would reach beyond them."""
+    line = np.sort(np.ravel(z) if axis is None else np.moveaxis(z, axis, -1), axis=-1)
+    n = np.shape(line)[-1]
+    found = (line[..., (n - 1) // 2] + line[..., n // 2]) / 2
+    return np.reshape(found, np.shape(np.sum(z, axis=axis, keepdims=True))) if keepdims else found
+
+
 def norm(z, ord=None, axis=None, keepdims=False):
     if ord is None or (ord == 2 and np.ndim(z) == 1):
         return np.sqrt(np.sum(z * z, axis=axis, keepdims=keepdims))
@@ -410,6 +421,7 @@ FORMULAS = {
     "heaviside": lambda z, half: np.where(real(z) == 0, half, np.heaviside(real(z), 0.5)).astype(complex)[()],
     "var": var,
     "std": std,
+    "median": median,
     "unwrap": shifted(np.unwrap),
     "nan_to_num": nan_to_num,
     "vdot": lambda a, b: np.sum(np.ravel(a) * np.ravel(b)),
