@@ -1,7 +1,7 @@
-"""How each row of the registry is called, and each form of a write, with operands in their domain.
+"""How each row of the registry is called, with operands in their domain.
 
 Elementwise rows come from the registry itself, with the domains that it declares; calls with shapes from the tables of
-`primitive_cases`, so that a row with a case there is drawn here too. The forms of writes stand below.
+`primitive_cases`, and those of ``scipy.special`` from `special_cases`, so that a row with a case is drawn here too.
 Each step takes a `Builder` and emits statements.
 """
 
