@@ -695,7 +695,7 @@ def a_number_indexed_by_an_ellipsis(x):
 def nothing_written_backwards(x):
     m = np.asfortranarray(x[None] * x)
     m[:-1, ::-1] -= 1.0
-    return m**2 + np.sum(m[1:, ::-1])
+    return np.concatenate([np.ravel(m**2 + np.sum(m[1:, ::-1])), np.ravel(x[3:].reshape((2, 0))[1:])])
 
 
 @program

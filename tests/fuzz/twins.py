@@ -303,10 +303,12 @@ def std(z, *args, **kwargs):
 
 def median(z, axis=None, keepdims=False):
     """The mean of the two in the middle: differences would reach beyond them."""
-    line = np.sort(np.ravel(z) if axis is None else np.moveaxis(z, axis, -1), axis=-1)
+    axes = range(np.ndim(z)) if axis is None else np.atleast_1d(axis)
+    last = np.moveaxis(z, axes, range(-len(axes), 0))
+    line = np.sort(np.reshape(last, (*np.shape(last)[: np.ndim(z) - len(axes)], -1)), axis=-1)
     n = np.shape(line)[-1]
     found = (line[..., (n - 1) // 2] + line[..., n // 2]) / 2
-    return np.reshape(found, np.shape(np.sum(z, axis=axis, keepdims=True))) if keepdims else found
+    return np.reshape(found, np.shape(np.sum(z, axis=axis, keepdims=keepdims)))[()]
 
 
 def norm(z, ord=None, axis=None, keepdims=False):
