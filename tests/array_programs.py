@@ -695,7 +695,7 @@ def a_number_indexed_by_an_ellipsis(x):
 def nothing_written_backwards(x):
     m = np.asfortranarray(x[None] * x)
     m[:-1, ::-1] -= 1.0
-    return m**2 + np.sum(m[1:, ::-1])
+    return np.concatenate([np.ravel(m**2 + np.sum(m[1:, ::-1])), np.ravel(x[3:].reshape((2, 0))[1:])])
 
 
 @program
@@ -706,3 +706,9 @@ def copies_in_an_order(x):
     b[0] *= x
     c = np.array([x, x * x], order="F")
     return a.T.ravel(order="K") * b.ravel(order="K") + a.ravel(order="K") * c.ravel("K")
+
+
+@program
+def a_part_in_the_order_of_its_memory(x):
+    m = np.outer(x, x)[:, :2]
+    return m.T.ravel(order="K") * m.ravel(order="K") + np.sin(m[::-1]).T.ravel("K")

@@ -115,7 +115,10 @@ def test_energies_of_transforms_have_gradients_and_hessians(name, shape, kwargs)
         return 0.5 * np.sum(w * np.abs(fun(x, **kwargs)) ** 2)
 
     close(wg.grad(energy, x), pullback(w * y))
-    close(wg.hvp(energy, x, v), pullback(w * fun(v, **kwargs)))
+    curvature = pullback(w * fun(v, **kwargs))
+    close(wg.hvp(energy, x, v), curvature)
+    close(wg.jvp(wg.grad(energy), x, v)[1], curvature)
+    close(wg.grad(lambda x: np.sum(wg.grad(energy)(x) * v), x), curvature)
 
 
 def test_stored_halves_count_twice_but_for_the_ends():

@@ -12,6 +12,7 @@ import pytest
 
 import wengert as wg
 from helpers import DIFFERENCES, assert_rounding, assert_same_bits, central_differences, complex_step
+from wengert.errors import UnsupportedFunctionError
 from wengert.testing import check_derivatives
 
 X = np.array([0.3, 1.2, -0.7, 0.45])
@@ -770,6 +771,33 @@ def test_a_write_by_a_function_is_followed_or_refused(write):
         check_derivatives(f, X, order=1)
     except (TypeError, UserWarning):  # the warning is that of numpy.random, which shuffles element by element
         return
+
+
+def test_a_source_that_is_overwritten_before_it_is_read_is_refused():
+    """NumPy stores one element after the other at a mask and through .flat, and does not look for overlaps."""
+    for write in (
+        lambda a: a.__setitem__(np.array([False, True, True, True]), a[:-1]),
+        lambda a: setattr(a[::-1], "flat", a),
+        lambda a: np.fill_diagonal(a.reshape(2, 2)[::-1], a[::2]),
+    ):
+
+        def f(x, write=write):
+            a = x * x
+            write(a)
+            return a
+
+        for mode in ("reverse", "forward"):
+            with pytest.raises(UnsupportedFunctionError, match=r"overwrites elements .*value\.copy\(\)"):
+                wg.jacobian(f, X, mode=mode)
+
+    def elements_apart(x):
+        a = x * x
+        a.flat[1::2] = a[::2]
+        a[a > 0.5] = a[a > 0.5][::-1]
+        a[np.array([True, True, False, False])] = a[:2]
+        return a
+
+    check_derivatives(elements_apart, X, order=1)
 
 
 def test_two_writes_that_fail_leave_the_derivative_usable():

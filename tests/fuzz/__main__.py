@@ -15,6 +15,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from fuzz import programs, table
 from fuzz.check import Failure, check
 
+#: so many programs give every row 20 hits, and every form 200
+ENOUGH = 20_000
+
 
 def fails_alike(kind, second):
     def fails(program):
@@ -63,6 +66,7 @@ def main():
         results[report.skipped or ("scaled" if report.scaled else "sharp")] += 1
         if not report.skipped:
             results["replay met another branch"] += not report.moved
+            results["not recorded: complex values"] += not report.recorded
             if second:
                 results[f"second order: {report.second}"] += 1
 
@@ -70,10 +74,14 @@ def main():
     print(f"{len(failures)} failures: {[index for index, _ in failures]}")
     for name, count in sorted(results.items()):
         print(f"  {count:7} {name}")
-    wanted = [*sorted(table.rows_to_draw()), *(f"form: {name}" for name in table.FORMS)]
+    wanted = dict.fromkeys(sorted(table.rows_to_draw()), 20)
+    wanted.update({f"form: {name}": 200 for name in (*table.FORMS, *table.CALLED)})
     print("hits:")
     for name in wanted:
         print(f"  {hits[name]:7} {name}")
+    short = [name for name, least in wanted.items() if hits[name] < least]
+    if options.programs >= ENOUGH:
+        print(f"{len(short)} hit less often than they should be: {short}")
     return bool(failures)
 
 

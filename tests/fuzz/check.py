@@ -11,13 +11,21 @@ import warnings
 import numpy as np
 
 import wengert as wg
-from wengert.errors import GuardError, TracedValueError
+from wengert.errors import ComplexValueError, GuardError, TracedValueError, UnsupportedFunctionError
 
 from . import twins
 
 #: relative tolerances of first and second derivatives, in double and single precision
 FIRST, SECOND = {False: 1e-12, True: 3e-4}, {False: 1e-10, True: 3e-2}
 STEP = 1e-25
+
+#: what is refused with a reason, by words of the error
+REFUSED = {
+    "does not see it": "refused: writes into an array that NumPy made of constants",
+    "overwrites elements before it reads them": "refused: reads what it has overwritten",
+}
+
+REFUSALS = (TracedValueError, UnsupportedFunctionError)
 
 #: larger derivatives are not compared
 LARGEST = 1e8
@@ -69,6 +77,20 @@ def by_complex_step(program):
     return y.real, np.stack(columns, axis=-1)
 
 
+def spreads(program, y, exact, eps):
+    """By how much derivatives and values change in noise of a size; None where their number does."""
+    spread, spread_y = np.zeros((y.size, 1)), np.zeros(y.shape)
+    for seed in range(3):
+        direction = np.random.default_rng(seed).choice([-1.0, 1.0], program.x.size)
+        with twins.noise(eps, seed):
+            changed = program.twin(program.x + STEP * 1j * direction)
+        if changed.shape != y.shape:
+            return None, None
+        spread[:, 0] = np.maximum(spread[:, 0], np.abs(changed.imag / STEP - exact @ direction))
+        spread_y = np.maximum(spread_y, np.abs(changed.real - y))
+    return spread, spread_y
+
+
 def by_cauchy(program, weights, v, n=16):
     """Second derivative of the weighted sum along `v`, by Cauchy's formula, and its error."""
     x = program.x.astype(complex)
@@ -92,6 +114,7 @@ class Report:
         self.scaled = False
         self.second = "consistent"
         self.moved = True
+        self.recorded = True
 
 
 def check(program, second=True, replay=True):
@@ -113,22 +136,18 @@ def _check(program, second, replay):
         report.skipped = "not finite"
         return report
 
+    eps = 2.0**-22 if single else 2.0**-51
     try:
         mathematical, exact = by_complex_step(program)
+        spread, spread_y = spreads(program, mathematical, exact, eps)
     except twins.NotContinued:
         report.skipped = "no reference"  # a derivative beyond 1e13 looks like a step that is not small
         return report
-    eps = 2.0**-22 if single else 2.0**-51
-    spread, spread_y = np.zeros((y.size, 1)), np.zeros(y.shape)
-    for seed in range(3):
-        direction = np.random.default_rng(seed).choice([-1.0, 1.0], x.size)
-        with twins.noise(eps, seed):
-            changed = program.twin(x + STEP * 1j * direction)
-        if not changed.shape == mathematical.shape == y.shape:  # a mask of other length: rounding decides
-            report.skipped = "ill-conditioned"
-            return report
-        spread[:, 0] = np.maximum(spread[:, 0], np.abs(changed.imag / STEP - exact @ direction))
-        spread_y = np.maximum(spread_y, np.abs(changed.real - mathematical))
+    except Exception as error:
+        raise Failure(f"twin raised {type(error).__name__}", str(error)) from error
+    if spread is None or mathematical.shape != y.shape:  # a mask of other length: rounding decides
+        report.skipped = "ill-conditioned"
+        return report
     of_y = np.maximum(FIRST[single] * np.maximum(np.abs(y), 1), MARGIN * spread_y)
     expect(mathematical, y, of_y, "value of the twin")
     if not np.all(np.abs(exact) < LARGEST) or not np.all(np.isfinite(spread)):
@@ -148,11 +167,11 @@ def _check(program, second, replay):
 
     attempt = Attempts(program)
     try:
-        value, J = attempt("forward", lambda: wg.jacobian(f, x, mode="forward", value=True), TracedValueError)
-    except TracedValueError as refusal:
-        if "does not see it" not in str(refusal):
-            raise Failure("forward raised TracedValueError", str(refusal)) from refusal
-        report.skipped = "refused: writes into an array that NumPy made of constants"
+        value, J = attempt("forward", lambda: wg.jacobian(f, x, mode="forward", value=True), *REFUSALS)
+    except REFUSALS as refusal:
+        report.skipped = next((reason for words, reason in REFUSED.items() if words in str(refusal)), "")
+        if not report.skipped:
+            raise Failure(f"forward raised {type(refusal).__name__}", str(refusal)) from refusal
         return report
     expect_bits(value, y, "value in forward mode")
     expect(J, exact, tolerance, "forward")
@@ -171,11 +190,30 @@ def _check(program, second, replay):
     expect(first, cotangent @ exact, of_sum, "pullback")
     expect_bits(attempt("pullback", lambda: pullback(cotangent)), first, "second pullback")
 
-    if replay:
+    report.recorded = not program.is_complex or is_recorded(program)
+    if replay and report.recorded:
         report.moved = check_replay(program, y, of_y, exact, tolerance, cotangent, of_sum, attempt)
     if second:
-        report.second = check_second(program, weights, v, rows, spread, single, attempt)
+        try:
+            report.second = check_second(program, weights, v, rows, spread, single, attempt, report.recorded)
+        except Failure as failure:
+            if "as a second derivative of" not in str(failure):
+                raise
+            report.second = "refused"
     return report
+
+
+def is_recorded(program):
+    """Complex values in between are not: the error says so."""
+    try:
+        wg.record(program.f, program.x).vjp()  # of irfft it has complex values
+    except ComplexValueError as refusal:
+        if "programs are recorded of real values only" in str(refusal):
+            return False
+        raise Failure("record raised ComplexValueError", str(refusal)) from refusal
+    except Exception as error:
+        raise Failure(f"record raised {type(error).__name__}", str(error)) from error
+    return True
 
 
 class Attempts:
@@ -212,7 +250,7 @@ def check_replay(program, y, of_y, exact, tolerance, cotangent, of_sum, attempt)
     return True
 
 
-def check_second(program, weights, v, rows, spread, single, attempt):
+def check_second(program, weights, v, rows, spread, single, attempt, recorded):
     loss, x = program.loss(weights), program.x
 
     H = attempt("hessian", lambda: wg.hessian(loss, x))
@@ -227,8 +265,9 @@ def check_second(program, weights, v, rows, spread, single, attempt):
         "hvp": (lambda: wg.hvp(loss, x, v), H @ v),
         "grad of grad": (lambda: wg.grad(lambda z: np.sum(wg.grad(loss)(z) * v), x), H @ v),
         "jvp of jvp": (lambda: wg.jvp(lambda z: wg.jvp(loss, z, v)[1], x, v)[1], v @ H @ v),
-        "replayed Hessian": (lambda: wg.record(loss, x).hessian()(x), H),
     }
+    if recorded:
+        ways["replayed Hessian"] = (lambda: wg.record(loss, x).hessian()(x), H)
     for kind, (way, expected) in ways.items():
         expect(attempt(kind, way), expected, tolerance, kind)
     try:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.special
 
-from . import twins
+from . import pairs, twins
 
 #: no value grows beyond, no array has more elements
 LARGEST, MOST = 20.0, 48
@@ -50,6 +50,11 @@ class Program:
                 yield from (f"{name} = perturb({name})" for name in s.touches)
         yield f"return np.concatenate([{', '.join(f'np.ravel({name})' for name in self.returned)}])"
 
+    @property
+    def is_complex(self):
+        """Are there complex values in between?"""
+        return any(word in s.text for s in self.statements for word in ("1j", "complex", "np.fft."))
+
     def source(self, twin=False):
         return "def f(x):\n" + textwrap.indent("\n".join(self.body(twin)), "    ")
 
@@ -59,7 +64,8 @@ class Program:
 
     @functools.cached_property
     def twin(self):
-        return compiled(self.source(twin=True), np=twins.numpy, special=twins.special, perturb=twins.noise.perturb)
+        names = {"np": twins.numpy, "special": twins.special, "perturb": twins.noise.perturb}
+        return compiled(self.source(twin=True), **names, ufuncs=np, I=pairs.I, zeros=pairs.zeros)
 
     def loss(self, weights):
         """The weighted sum of the results, in one module with f."""
@@ -90,7 +96,7 @@ class Builder:
     def __init__(self, seed, depth, single=False):
         self.random = random.Random(seed)
         self.single = single
-        self.statements, self.names, self.written = [], [], []
+        self.statements, self.names, self.complexes = [], [], []
         self.count = 0
         self.hits = []
         self.start()
@@ -105,8 +111,7 @@ class Builder:
         if not sum(sizes):
             shapes.append((3,))
             sizes.append(3)
-        n = sum(sizes)
-        self.x = np.array([round(self.random.uniform(-1.5, 1.5), 3) for _ in range(n)])
+        self.x = np.array(self.random.sample(range(-1500, 1501), sum(sizes))) / 1000  # no two alike
         if self.single:
             self.x = self.x.astype(np.float32)
         self.rerun()
@@ -133,12 +138,14 @@ class Builder:
         from .table import STEPS, WEIGHTS
 
         for _ in range(8):
-            length, names, count, hits = len(self.statements), len(self.names), self.count, len(self.hits)
+            made = (self.statements, self.names, self.complexes, self.hits)
+            lengths, count = [len(entries) for entries in made], self.count
             try:
                 self.random.choices(STEPS, WEIGHTS)[0](self)
                 return
-            except (Rejected, ValueError, TypeError, IndexError, ZeroDivisionError, DeprecationWarning):
-                del self.statements[length:], self.names[names:], self.hits[hits:]
+            except (Rejected, ValueError, TypeError, IndexError, ZeroDivisionError, DeprecationWarning, SystemError):
+                for entries, length in zip(made, lengths, strict=True):
+                    del entries[length:]
                 self.count = count
                 self.rerun()
 
@@ -171,7 +178,7 @@ class Builder:
     def write(self, target, text, twin=None):
         """A statement that writes into `target` and what shares its memory."""
         self.emit(text, twin, (target,))
-        everything = [self.env[name] for name in self.names]
+        everything = [self.env[name] for name in (*self.names, *self.complexes)]
         if any(np.size(v) and not np.all(np.abs(v) < LARGEST) for v in everything):
             raise Rejected
 

@@ -1,29 +1,29 @@
-"""How each row of the registry is called, and each form of a write, with operands in their domain.
+"""How each row of the registry is called, with operands in their domain.
 
 Elementwise rows come from the registry itself, with the domains that it declares; calls with shapes from the tables of
-`primitive_cases`, so that a row with a case there is drawn here too. The forms of writes stand below.
+`primitive_cases`, and those of ``scipy.special`` from `special_cases`, so that a row with a case is drawn here too.
 Each step takes a `Builder` and emits statements.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import scipy.special  # noqa: F401
 
 import wengert.rules  # noqa: F401
 from primitive_cases import CALLS, COMPOSED, MOVES, SYMMETRIC, Operand, cubed, cumulated, doubled_sum
+from special_cases import CASES as SPECIAL
+from special_cases import WAVES
 from wengert import registry
 from wengert.errors import UnsupportedFunctionError
 
+from . import complexes
+from .forms import CALLED, FORMS, axis_of, filled
 from .programs import MOST, Rejected, array_text
-from .twins import is_writeable
 
 registry._resolve_dotted()
 
 #: rows that are not drawn, and why
 NOT_DRAWN = {
-    "numpy.angle": "constant of real numbers",
-    "numpy.imag": "zero of real numbers",
     "numpy.place": "as a form of a write",
     "numpy.put": "as a form of a write",
     "numpy.putmask": "as a form of a write",
@@ -39,8 +39,19 @@ NOT_DRAWN = {
     "numpy.lib.stride_tricks.sliding_window_view": "a view with overlaps",
 }
 
-#: beginnings of names whose rows have tests of their own
-NOT_DRAWN_HERE = ("numpy.fft.", "numpy.lib.scimath.")
+#: functions of ``scipy.special`` that are not drawn: of complex values, or of lists, or known to no table of cases
+NOT_DRAWN.update(dict.fromkeys((f"scipy.special.{name}" for name in """
+lambertw wofz hankel1 hankel2 hankel1e hankel2e sph_harm_y kelvin modfresnelp modfresnelm
+logsumexp softmax log_softmax pbvv pbwa it2struve0 wright_bessel log_wright_bessel
+_ufuncs._smirnovp _ufuncs._riemann_zeta
+""".split()), "has tests of its own"))
+NOT_DRAWN.update({f"scipy.special.{name}": "SciPy may not come back from it" for name, *_ in WAVES})
+NOT_DRAWN.update(dict.fromkeys((f"scipy.special.{name}" for name in """
+itairy it2j0y0 it2i0k0 iti0k0 itj0y0 itstruve0 itmodstruve0 besselpoly
+""".split()), "SciPy gives few of its digits"))
+
+#: results that are not drawn, as the length of what remains is decided by rounding
+PARTS = {"numpy.polydiv": 1}
 
 # ---------------------------------------------------------------------------- element by element
 
@@ -48,8 +59,9 @@ OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power
 
 
 def elementwise_rows():
+    """Those that declare domains."""
     for row in list(registry.rows.values()):
-        if row.kind == "elementwise" and row.name not in ("numpy.where",) and row.name.startswith(("numpy", "scipy")):
+        if row.kind == "elementwise" and row.domain and row.name.startswith(("numpy", "scipy")):
             yield row
 
 
@@ -100,6 +112,45 @@ def elementwise(row):
         g.hit(row.name)
 
     return step
+
+
+# ---------------------------------------------------------------------------- scipy.special, by its table of cases
+
+#: numbers to which a derivative by differences can be taken
+NEITHER_SMALL_NOR_LARGE = (0.05, 30.0)
+
+
+def special_step(name, operands, part):
+    """A call near one of the points of a case, as a number or an array."""
+    moving = [np.atleast_1d(np.asarray(x, dtype=float)) for x in operands if isinstance(x, list)]
+    low, high = NEITHER_SMALL_NOR_LARGE
+    points = [
+        at
+        for at in zip(*np.broadcast_arrays(*moving) if len({m.size for m in moving}) == 1 else moving, strict=False)
+        if all(low <= abs(x) <= high for x in at)
+    ]
+
+    def step(g):
+        shape = g.random.choice([(), (), (2,)])
+        at = iter(g.random.choice(points))
+        texts = [
+            g.new(f"{float(next(at))} + 0.002 * np.sin({g.fitted(shape)})") if isinstance(x, list) else repr(x)
+            for x in operands
+        ]
+        g.new(f"special.{name}({', '.join(texts)}){'' if part is None else f'[{part}]'}")
+        g.hit(f"scipy.special.{name}")
+
+    return step if points else None
+
+
+def special_steps():
+    found = {}
+    calls = [(case.name, case.operands, case.part) for case in SPECIAL]
+    for name, operands, part in [*calls, ("eval_hermite", (2, [0.3, 1.2]), None)]:
+        step = special_step(name, operands, part)
+        if step and f"scipy.special.{name}" not in NOT_DRAWN:
+            found.setdefault(f"scipy.special.{name}", []).append(step)
+    return found
 
 
 # ---------------------------------------------------------------------------- calls with shapes
@@ -155,7 +206,7 @@ def case_step(name, case):
         g.emit(f"{whole} = {text}")
         y = g.value(whole)
         if isinstance(y, (list, tuple)):
-            for i, part in enumerate(y):
+            for i, part in enumerate(y[: PARTS.get(name)]):
                 if np.asarray(part).dtype.kind == "f":
                     g.new(f"{whole}[{i}]")
         else:
@@ -184,10 +235,6 @@ def one_of(steps):
 
 
 # ---------------------------------------------------------------------------- calls of any shape
-
-
-def axis_of(g, name):
-    return g.random.randrange(-np.ndim(g.value(name)), np.ndim(g.value(name)))
 
 
 def reduction(fun, method=False):
@@ -288,453 +335,66 @@ def matrix_functions(g):
     g.hit(f"numpy.linalg.{which}")
 
 
-# ---------------------------------------------------------------------------- writes
-
-
-def is_array(v):
-    """May it be written into, without a warning of NumPy's?"""
-    return isinstance(v, np.ndarray) and v.ndim >= 1 and v.size >= 1 and is_writeable(v)
-
-
-def target(g, least=1, most=9, size=1):
-    return g.pick(lambda v: is_array(v) and least <= v.ndim <= most and v.shape[0] >= size)
-
-
-FORMS = {}
-
-
-def form(name):
-    def enter(step):
-        def counted(g):
-            step(g)
-            g.hit(f"form: {name}")
-
-        FORMS[name] = counted
-        return step
-
-    return enter
-
-
-AUGMENTED = ("+", "-", "*", "/", "**", "%", "//")
-
-
-def augmented(g, name, place, shape, sign=None):
-    """An augmented assignment to a place, with its twin."""
-    sign = sign or g.random.choice("+-*/")
-    value = g.into(shape)
-    if sign in ("/", "%", "//"):
-        value = g.new(f"1.5 + 0.5 * np.sin({value})") if value[0] == "v" else str(abs(g.number()) + 0.7)
-    if sign == "**":
-        text = f"{place} **= {g.random.choice(['2', '3', '1'])}"
-    else:
-        text = f"{place} {sign}= {value}"
-    twin = {"%": f"{place} = np.remainder({place}, {value})", "//": f"{place} = np.floor_divide({place}, {value})"}
-    whole = place if "[" in place else f"{place}[...]"
-    g.write(name, text, twin[sign].replace(f"{place} =", f"{whole} =") if sign in twin else None)
-
-
-def slice_text(g, shape):
-    """A basic index."""
-    parts = []
-    for n in shape[: g.random.randint(1, len(shape))]:
-        number = g.random.randrange(-n, n)
-        parts.append(g.random.choice([":", "1:", ":-1", "::-1", "::2", "-2:", str(number), str(number)]))
-    if g.random.random() < 0.15:
-        parts.insert(0, "...") if len(parts) == len(shape) else parts.append("...")
-    if g.random.random() < 0.1:
-        parts.append("None")
-    return ", ".join(parts)
-
-
-def indices(g, shape):
-    """An advanced index, repeated elements included."""
-    n = shape[0]
-    rows = [g.random.randrange(-n, n) for _ in range(g.random.randint(1, 4))]
-    if len(shape) >= 2 and g.random.random() < 0.4:
-        m = shape[1]
-        columns = [g.random.randrange(-m, m) for _ in rows]
-        return g.random.choice([f"{rows}, {columns}", f":, {columns}", f"{rows}, 1:"])
-    return str(rows)
-
-
-def mask(g, name):
-    if g.random.random() < 0.5:
-        return f"{name} > {g.number(-1, 1)}"
-    values = np.array([g.random.random() < 0.5 for _ in range(int(np.prod(g.shape(name))))]).reshape(g.shape(name))
-    return array_text(values)
-
-
-def part(g, name, index):
-    return np.shape(eval(f"{name}[{index}]", g.env))
-
-
-def stored(index_of):
-    def step(g):
-        name = target(g)
-        index = index_of(g, name)
-        g.write(name, f"{name}[{index}] = {g.into(part(g, name, index))}")
-
-    return step
-
-
-def added(index_of):
-    def step(g):
-        name = target(g)
-        index = index_of(g, name)
-        augmented(g, name, f"{name}[{index}]", part(g, name, index))
-
-    return step
-
-
-def by_slices(g, name):
-    return slice_text(g, g.shape(name))
-
-
-def by_indices(g, name):
-    return indices(g, g.shape(name))
-
-
-def by_mask(g, name):
-    return mask(g, name)
-
-
-def by_element(g, name):
-    return ", ".join(str(g.random.randrange(-n, n)) for n in g.shape(name))
-
-
-form("slice stored")(stored(by_slices))
-form("slice augmented")(added(by_slices))
-form("indices stored")(stored(by_indices))
-form("indices augmented")(added(by_indices))
-form("element stored")(stored(by_element))
-form("element augmented")(added(by_element))
-
-
-@form("mask stored")
-def _(g):
-    name = target(g)
-    g.write(name, f"{name}[{mask(g, name)}] = {g.into(())}")
-
-
-@form("mask augmented")
-def _(g):
-    name = target(g)
-    index = mask(g, name)
-    augmented(g, name, f"{name}[{index}]", part(g, name, index))
-
-
-def whole(sign):
-    def step(g):
-        name = target(g)
-        augmented(g, name, name, g.shape(name), sign)
-
-    return step
-
-
-for _sign in AUGMENTED:
-    form(f"{_sign}=")(whole(_sign))
-
-
-@form("@=")
-def _(g):
-    n = g.random.choice([2, 3])
-    name = g.pick(lambda v: is_array(v) and np.shape(v) == (n, n))
-    other = g.inside(g.fitted((n, n)), -1, 1)
-    g.write(name, f"{name} @= {other}", f"{name}[...] = {name} @ {other}")
-
-
-@form("np.copyto")
-def _(g):
-    name = target(g)
-    g.write(name, f"np.copyto({name}, {g.into(g.shape(name))})")
-
-
-@form("np.copyto(where=)")
-def _(g):
-    name = target(g)
-    g.write(name, f"np.copyto({name}, {g.into(g.shape(name))}, where={mask(g, name)})")
-
-
-@form("ufunc(out=)")
-def _(g):
-    name = target(g)
-    source = g.inside(g.fitted(g.shape(name)), -2, 2)
-    text = g.random.choice(
-        [f"np.sin({source}, out={name})", f"np.multiply({source}, {g.into(g.shape(name))}, out={name})",
-         f"np.exp({source}, {name})", f"np.add({source}, {name}, out=({name},))", f"np.square({source}, out={name})"]
-    )
-    g.write(name, text)
-
-
-@form("ufunc(out=) of itself")
-def _(g):
-    name = target(g)
-    back = f"{name}[{', '.join(['::-1'] * np.ndim(g.value(name)))}]"
-    text = g.random.choice(
-        [f"np.sin({name}, out={name})", f"np.multiply({name}, {back}, out={name})", f"np.negative({back}, out={name})",
-         f"np.add({name}, {name}, out={back})", f"np.subtract({name}, 0.5, {name})"]
-    )
-    g.write(name, text)
-
-
-@form("function(out=)")
-def _(g):
-    name = target(g)
-    shape = g.shape(name)
-    source = g.inside(g.fitted((2, *shape)), -1, 1)
-    fun = g.random.choice(["sum", "mean", "prod", "max", "min"])
-    g.hit(f"numpy.{fun}")
-    g.write(name, f"np.{fun}({source}, axis=0, out={name})")
-
-
-@form("cumsum(out=)")
-def _(g):
-    name = target(g)
-    source = g.inside(g.fitted(g.shape(name)), -1, 1)
-    g.write(name, f"np.cumsum({source}, axis=0, out={name})")
-
-
-@form("np.clip(out=)")
-def _(g):
-    name = target(g)
-    g.write(name, f"np.clip({name}, {g.number(-2, -0.3)}, {g.number(0.3, 2)}, out={name})")
-
-
-@form(".sort()")
-def _(g):
-    name = target(g)
-    axis = axis_of(g, name)
-    g.write(name, g.random.choice([f"{name}.sort()", f"{name}.sort(axis={axis})", f"{name}[::-1].sort()"]))
-
-
-@form(".fill()")
-def _(g):
-    name = target(g)
-    value = g.random.choice([str(g.number()), g.inside(g.fitted(()), -4, 4)])
-    g.write(name, f"{name}.fill({value})")
-
-
-@form("np.put")
-def _(g):
-    name = target(g)
-    n = np.size(g.value(name))
-    where = [g.random.randrange(n) for _ in range(g.random.randint(1, 3))]
-    text = g.random.choice(["np.put({0}, {1}, {2})", "{0}.put({1}, {2})"])
-    g.write(name, text.format(name, where, g.into((len(where),))))
-
-
-@form("np.place")
-def _(g):
-    name = target(g)
-    g.write(name, f"np.place({name}, {mask(g, name)}, {g.inside(g.fitted((2,)), -4, 4)})")
-
-
-@form("np.putmask")
-def _(g):
-    name = target(g)
-    g.write(name, f"np.putmask({name}, {mask(g, name)}, {g.inside(g.fitted(g.shape(name)), -4, 4)})")
-
-
-@form("np.put_along_axis")
-def _(g):
-    name = target(g)
-    shape = g.shape(name)
-    chosen = np.array([g.random.randrange(shape[0]) for _ in range(int(np.prod(shape[1:])))], dtype=int)
-    chosen = array_text(chosen.reshape(1, *shape[1:]))
-    g.write(name, f"np.put_along_axis({name}, {chosen}, {g.into((1, *shape[1:]))}, 0)")
-
-
-@form("np.fill_diagonal")
-def _(g):
-    name = target(g, 2, 2)
-    g.write(name, f"np.fill_diagonal({name}, {g.inside(g.fitted(g.random.choice([(), (2,)])), -4, 4)})")
-
-
-@form("np.add.at")
-def _(g):
-    name = target(g)
-    index = str([g.random.randrange(g.shape(name)[0]) for _ in range(3)])
-    g.write(name, f"np.add.at({name}, {index}, {g.into(part(g, name, index))})")
-
-
-def two_rows(g, name):
-    return [g.random.randrange(g.shape(name)[0]) for _ in range(2)]
-
-
-@form("rows swapped by an index")
-def _(g):
-    name = target(g, size=2)
-    i, j = two_rows(g, name)
-    g.write(name, f"{name}[[{i}, {j}]] = {name}[[{j}, {i}]]")
-
-
-@form("rows swapped by unpacking")
-def _(g):
-    name = target(g, size=2)
-    i, j = two_rows(g, name)
-    g.write(name, f"{name}[{i}], {name}[{j}] = {name}[{j}], {name}[{i}]")
-
-
-@form("rows swapped by a copy")
-def _(g):
-    name = target(g, 2, size=2)
-    i, j = two_rows(g, name)
-    g.write(name, f"row = {name}[{i}].copy(); {name}[{i}] = {name}[{j}]; {name}[{j}] = row")
-
-
-@form("overlapping slices")
-def _(g):
-    name = target(g, size=2)
-    n = g.shape(name)[0]
-    k = g.random.randint(1, max(n - 1, 1))
-    sign = g.random.choice(["", "", "+", "-", "*"])
-    ahead, behind = f"{name}[{k}:]", f"{name}[:{n - k}]"
-    if g.random.random() < 0.5:
-        ahead, behind = behind, ahead
-    g.write(name, f"{ahead} {sign}= {behind}{g.random.choice(['', '', '[::-1]', ' * 0.5'])}")
-
-
-@form("reversed onto itself")
-def _(g):
-    name = target(g)
-    sign = g.random.choice(["", "+", "*", "-"])
-    g.write(name, f"{name}[...] {sign}= {name}[{', '.join(['::-1'] * np.ndim(g.value(name)))}]")
-
-
-@form("transposed onto itself")
-def _(g):
-    name = g.pick(lambda v: is_array(v) and v.ndim == 2 and v.shape[0] == v.shape[1])
-    g.write(name, f"{name}{g.random.choice(['[:] =', ' +=', ' *='])} {name}.T")
-
-
-@form("broadcast into")
-def _(g):
-    name = target(g, 2)
-    shape = g.shape(name)
-    value = g.inside(g.fitted(g.random.choice([shape[-1:], (*shape[:-1], 1), (1,), ()])), -4, 4)
-    g.write(name, f"{name}[...] = {value}")
-
-
-@form("view of a view")
-def _(g):
-    name = target(g, size=2)
-    view = f"{name}[{g.random.choice(['1:', '::-1', ':-1'])}][{g.random.choice(['::2', '::-1', ':1', '...'])}]"
-    made = g.new(view)
-    augmented(g, made, made, g.shape(made))
-
-
-@form("transposed view")
-def _(g):
-    made = g.new(f"{target(g, 2)}.T")
-    index = slice_text(g, g.shape(made))
-    augmented(g, made, f"{made}[{index}]", part(g, made, index))
-
-
-@form("negative strides")
-def _(g):
-    name = target(g)
-    made = g.new(f"{name}[{', '.join(['::-1'] * np.ndim(g.value(name)))}]")
-    augmented(g, made, made, g.shape(made))
-
-
-@form("zero strides read")
-def _(g):
-    name = target(g)
-    shape = g.shape(name)
-    made = g.new(f"np.broadcast_to({g.inside(g.fitted(g.random.choice([shape[-1:], ()])), -4, 4)}, {shape})")
-    g.write(name, f"{name} {g.random.choice('+-*')}= {made}")
-
-
-@form("Fortran order")
-def _(g):
-    made = g.new(g.random.choice(["np.asfortranarray({})", "np.array({}, order='F')"]).format(target(g, 2)))
-    index = slice_text(g, g.shape(made))
-    augmented(g, made, f"{made}[{index}]", part(g, made, index))
-
-
-@form("reshaped view")
-def _(g):
-    name = target(g)
-    made = g.new(g.random.choice(["{}.reshape(-1)", "{}.ravel()", "{}.reshape(1, -1)", "np.ravel({})"]).format(name))
-    augmented(g, made, made, g.shape(made))
-
-
-@form("reshaped copy or view")
-def _(g):
-    name = target(g, 2)
-    forms = ["{}.T.reshape(-1)", "{}.ravel(order='F')", "{}[:, ::-1].reshape(-1)", "{}.T.ravel(order='K')"]
-    made = g.new(g.random.choice(forms).format(name))
-    augmented(g, made, made, g.shape(made))
-
-
-@form("rows of an iteration")
-def _(g):
-    name = target(g, 2)
-    g.write(name, f"for row in {name}:\n    row {g.random.choice('+*')}= {g.into(g.shape(name)[1:])}")
-
-
-@form("elements in a loop")
-def _(g):
-    name = target(g, 1, 1, 2)
-    n = g.shape(name)[0]
-    k = g.inside(g.fitted(()), -1, 1)
-    g.write(name, f"for i in range(1, {n}):\n    {name}[i] = {name}[i] * 0.5 + {name}[i - 1] * {k}")
-
-
-@form(".flat")
-def _(g):
-    name = target(g)
-    n = np.size(g.value(name))
-    if g.random.random() < 0.5:
-        g.write(name, f"{name}.flat[{g.random.randrange(n)}] = {g.into(())}")
-    else:
-        g.write(name, f"{name}.flat = {g.inside(g.fitted((n,)), -4, 4)}")
-
-
-@form("ufunc(where=, out=)")
-def _(g):
-    name = target(g)
-    source = g.inside(g.fitted(g.shape(name)), -2, 2)
-    g.write(name, f"np.{g.random.choice(['sin', 'exp', 'square'])}({source}, out={name}, where={mask(g, name)})")
-
-
-@form("two names")
-def _(g):
-    name = target(g)
-    other = f"v{g.count}"
-    g.count += 1
-    g.emit(f"{other} = {name}", touches=(other,))
-    g.names.append(other)
-    augmented(g, other, other, g.shape(other))
-
-
-@form("value kept before the write")
-def _(g):
-    name = target(g)
-    g.new(f"{g.inside(name, -2, 2)} ** 2")
-    augmented(g, name, f"{name}[0]", g.shape(name)[1:])
-    g.new(f"np.sin({name})")
-
-
 # ---------------------------------------------------------------------------- all steps
+
+#: calls of functions whose cases give too much, or several results
+TEMPLATES = {
+    "numpy.frexp": "np.frexp({x})[0]",
+    "numpy.tile": "np.tile({x}, 2)",
+    "numpy.nancumprod": "np.nancumprod({x}, axis={axis})",
+}
+
+
+def by_template(name, template):
+    def step(g):
+        x = g.operand(-2, 2, lambda v: np.ndim(v) >= 1 and np.size(v) >= 1)
+        g.new(*filled(g, x, [template]))
+        g.hit(name)
+
+    return step
+
+
+SCIMATH = {"sqrt": 1, "log": 1, "log2": 1, "log10": 1, "arcsin": 0, "arccos": 0, "arctanh": 0, "logn": 2, "power": 2}
+
+
+def scimath(name, kind):
+    """A function of ``numpy.emath`` where its values are real."""
+
+    def step(g):
+        a = g.operand(*((-0.9, 0.9) if kind == 0 else (0.1, 4.0)))
+        g.new(f"np.lib.scimath.{name}({', '.join([a, '1.7'][:: -1 if name == 'logn' else 1][: max(kind, 1)])})")
+        g.hit(f"numpy.lib.scimath.{name}")
+
+    return step
+
 
 ROWS = {row.name: elementwise(row) for row in elementwise_rows()}
 ROWS.update({"numpy.where": where, "numpy.trim_zeros": trimmed})
-ROWS.update({name: one_of(steps) for name, steps in cases_by_row().items() if name not in ROWS})
+ROWS.update({f"numpy.lib.scimath.{name}": scimath(name, kind) for name, kind in SCIMATH.items()})
+ROWS.update({name: by_template(name, template) for name, template in TEMPLATES.items()})
+ROWS.update(complexes.ROWS)
+for _found in (cases_by_row(), special_steps()):
+    ROWS.update({name: one_of(steps) for name, steps in _found.items() if name not in ROWS})
+#: rows that other steps call as well
+ROWS.update({"numpy.angle": complexes.through, "numpy.imag": complexes.through})
 
 ANY_SHAPE = [
     *map(reduction, ("sum", "mean", "max", "min", "var", "prod", "std", "ptp", "median")),
     *(reduction(fun, method=True) for fun in ("sum", "mean", "max", "min", "prod", "var")),
     *map(cumulation, ("cumsum", "cumprod", "diff")),
     products, products, views, views, views, branch, loop, matrix_functions, matrix_functions,
-]
+]  # fmt: skip
 
-STEPS = [*ROWS.values(), *ANY_SHAPE, *FORMS.values()]
-WEIGHTS = [
-    *[0.45 / len(ROWS)] * len(ROWS),
-    *[0.2 / len(ANY_SHAPE)] * len(ANY_SHAPE),
-    *[0.35 / len(FORMS)] * len(FORMS),
+#: shares of steps of each kind
+SHARES = [
+    (ROWS.values(), 0.4),
+    (ANY_SHAPE, 0.15),
+    (CALLED.values(), 0.06),
+    (FORMS.values(), 0.35),
+    ([complexes.through], 0.04),
 ]
+STEPS = [step for steps, _ in SHARES for step in steps]
+WEIGHTS = [share / len(steps) for steps, share in SHARES for _ in steps]
 
 
 def rows_to_draw():
@@ -743,8 +403,5 @@ def rows_to_draw():
     return {
         row.name
         for row in registry.rows.values()
-        if row.kind in kinds
-        and row.name.startswith("numpy" if row.kind != "elementwise" else ("numpy", "scipy"))
-        and row.name not in NOT_DRAWN
-        and not row.name.startswith(NOT_DRAWN_HERE)
+        if row.kind in kinds and row.name.startswith(("numpy", "scipy")) and row.name not in NOT_DRAWN
     }

@@ -19,6 +19,8 @@ import mpmath as mp
 import numpy as np
 import scipy.special
 
+from . import pairs
+
 #: imaginary parts below are directions, carried to first order
 TINY = 1e-12
 
@@ -60,6 +62,8 @@ class Noise:
 
     def perturb(self, z):
         """`z` with noise: written into it where it is an array, so that its views see it; never real."""
+        if isinstance(z, pairs.Pair):
+            return z.perturbed(self.size, self.rng) if self.size else z
         if isinstance(z, (np.ndarray, np.floating)) and z.dtype.kind == "f":
             z = z.astype(complex)
         if not self.size or not isinstance(z, (np.ndarray, np.complexfloating)) or z.dtype.kind != "c":
@@ -105,7 +109,7 @@ def moved(tree, step):
         return type(tree)(moved(branch, step) for branch in tree)
     if not np.iscomplexobj(tree):
         return tree
-    return np.real(tree) + step * np.imag(tree) if step else np.real(tree).copy()
+    return np.real(tree) + step * np.imag(tree) if step else np.real(tree).copy("K")
 
 
 def mapped(fun, *trees):
@@ -114,10 +118,10 @@ def mapped(fun, *trees):
     return fun(*trees)
 
 
-def continued(fun, analytic=None):
+def continued(fun, analytic=None, accuracy=0.0):
     """`fun` to first order: its real values, and the directional derivative by differences of order 8.
 
-    `analytic` serves further from the real axis.
+    `analytic` serves further from the real axis. Slopes are known to the relative `accuracy` at best.
     """
 
     @functools.wraps(fun)
@@ -136,11 +140,14 @@ def continued(fun, analytic=None):
         y = at(0)
         if not size:
             return mapped(to_complex, y)
-        slopes = [
-            mapped(lambda *ys: slope(ys, h), *(at(sign * k * h) for k, _ in STENCIL for sign in (1, -1)))
-            for h in (0.03, 0.01, 0.003, 0.001)
-        ]
-        return mapped(lambda y, *slopes: joined(y, slopes, size), y, *slopes)
+        slopes = []
+        for h in (0.03, 0.01, 0.003, 0.001, 0.0003):
+            with contextlib.suppress(ValueError):  # SciPy's, beyond the domain
+                values = [at(sign * k * h) for k, _ in STENCIL for sign in (1, -1)]
+                slopes.append(mapped(lambda *ys, h=h: slope(ys, h), *values))
+        if len(slopes) < 3:
+            raise NotContinued(fun.__name__)  # the domain ends nearby
+        return mapped(lambda y, *slopes: joined(y, slopes, size, accuracy), y, *slopes)
 
     return twin
 
@@ -155,15 +162,22 @@ def slope(ys, h):
     return sum(c * (ahead - behind) for (_, c), ahead, behind in zip(STENCIL, ys[::2], ys[1::2], strict=True)) / h
 
 
-def joined(y, slopes, size):
-    """Value and best slope, with noise of the size by which two slopes differ at least."""
+def joined(y, slopes, size, accuracy):
+    """Value and best slope, with noise of the size by which it differs from the slopes before and after."""
     if np.asarray(y).dtype.kind != "f":
         return y
-    errors = [np.max(np.abs(a - b), initial=0.0) for a, b in itertools.pairwise(slopes)]  # NaN beyond the domain
-    error, best = min(zip(np.nan_to_num(errors, nan=np.inf), slopes[1:], strict=True), key=lambda pair: pair[0])
+    steps = [np.max(np.abs(a - b), initial=0.0) for a, b in itertools.pairwise(slopes)]  # NaN beyond the domain
+    errors = np.nan_to_num(np.maximum(steps[:-1], steps[1:]), nan=np.inf)
+    if not np.isfinite(errors).any():
+        raise NotContinued
+    best = slopes[1 + errors.argmin()]
+    error = np.maximum(errors.min(), accuracy * np.abs(best))
     if noise.size:
         best = best + error * noise.rng.uniform(-1, 1, np.shape(best))
-    return np.asarray(y + 1j * size * best)[()]
+    found = np.asarray(y + 1j * size * best)
+    if found.size and not (np.asarray(y).flags.forc):  # such as the real part of complex eigenvalues
+        found = np.stack([found, found], axis=-1)[..., 0]
+    return found[()]
 
 
 def mp_value(fun, *numbers):
@@ -208,12 +222,12 @@ def by_partials(fun, partials, analytic=None):
         y = fun(*values)
         if not any(np.iscomplexobj(z) for z in operands):
             return y
-        total = np.zeros(np.shape(y))
+        total = np.zeros_like(y, dtype=float)  # in the layout of y: views of it are views of its twin
         columns = [np.broadcast_to(np.asarray(v, dtype=float), np.shape(y)).ravel().tolist() for v in values]
         for z, partial in zip(operands, partials, strict=True):
             if np.iscomplexobj(z) and np.any(np.imag(z)):
                 slopes = np.reshape([slope_at(partial, *numbers) for numbers in zip(*columns)], np.shape(y))
-                total = total + slopes * np.imag(z)
+                total[...] += slopes * np.imag(z)
         return np.asarray(y + 1j * total)[()]
 
     return twin
@@ -273,18 +287,28 @@ def on_real(fun):
 # ---------------------------------------------------------------------------- shapes and sums
 
 
-def var(z, axis=None, dtype=None, out=None, ddof=0, keepdims=False, correction=None, **kwargs):
+def var(z, axis=None, dtype=None, out=None, ddof=0, keepdims=False, correction=None, where=True, **kwargs):
     ddof = ddof if correction is None else correction
-    mean = np.mean(z, axis=axis, keepdims=True)
+    mean = np.mean(z, axis=axis, keepdims=True, where=where)
     if noise.size:  # rounded, the mean of equal numbers is not that number, and distances have a sum that is not 0
         mean = np.real(noise.perturb(mean + 0j))
     centred = z - mean
-    count = np.size(z) / max(np.size(np.mean(z, axis=axis)), 1)
-    return np.asarray(np.sum(centred * centred, axis=axis, keepdims=keepdims) / (count - ddof))[()]
+    count = np.sum(np.broadcast_to(where, np.shape(z)), axis=axis, keepdims=keepdims)
+    return np.asarray(np.sum(centred * centred, axis=axis, keepdims=keepdims, where=where) / (count - ddof))[()]
 
 
 def std(z, *args, **kwargs):
     return np.sqrt(var(z, *args, **kwargs))
+
+
+def median(z, axis=None, keepdims=False):
+    """The mean of the two in the middle: differences would reach beyond them."""
+    axes = range(np.ndim(z)) if axis is None else np.atleast_1d(axis)
+    last = np.moveaxis(z, axes, range(-len(axes), 0))
+    line = np.sort(np.reshape(last, (*np.shape(last)[: np.ndim(z) - len(axes)], -1)), axis=-1)
+    n = np.shape(line)[-1]
+    found = (line[..., (n - 1) // 2] + line[..., n // 2]) / 2
+    return np.reshape(found, np.shape(np.sum(z, axis=axis, keepdims=keepdims)))[()]
 
 
 def norm(z, ord=None, axis=None, keepdims=False):
@@ -392,12 +416,14 @@ FORMULAS = {
     "i0": by_partials(np.i0, (lambda x: mp.besseli(1, x),), lambda z: scipy.special.iv(0, z)),
     "conjugate": lambda z: z * 1.0,
     "conj": lambda z: z * 1.0,
+    "angle": on_real(np.angle),
     "real": lambda z: z,
     "real_if_close": lambda z, tol=100: z,
     "imag": lambda z: np.zeros(np.shape(z), dtype=complex),
     "heaviside": lambda z, half: np.where(real(z) == 0, half, np.heaviside(real(z), 0.5)).astype(complex)[()],
     "var": var,
     "std": std,
+    "median": median,
     "unwrap": shifted(np.unwrap),
     "nan_to_num": nan_to_num,
     "vdot": lambda a, b: np.sum(np.ravel(a) * np.ravel(b)),
@@ -427,6 +453,9 @@ FORMULAS = {
 COMPLEX_SPECIAL = """
 erf erfc gamma loggamma digamma exp1 expi jv yv iv kv expm1 log1p xlogy xlog1py ndtr log_ndtr
 """.split()
+
+#: how well slopes of the others are known: SciPy's integrals and inverses have fewer digits than numbers have
+SPECIAL_ACCURACY = 1e-10
 
 BESSEL = [letter + order for letter in "jyik" for order in "01"]
 
@@ -471,7 +500,7 @@ def special_twins():
             return lambda z: fun(real(z)) + slope(real(z)) * (z - real(z)) if is_tiny(z) else analytic(z)
         if name in partials:
             return by_partials(fun, partials[name], fun if name in COMPLEX_SPECIAL else None)
-        return continued(fun, fun if name in COMPLEX_SPECIAL else None)
+        return continued(fun, fun if name in COMPLEX_SPECIAL else None, SPECIAL_ACCURACY)
 
     return Module(find)
 
@@ -491,10 +520,40 @@ class Module(types.SimpleNamespace):
         return found
 
 
+def also_of_pairs(fun, formula):
+    """A formula, and of pairs what they make of the function."""
+
+    def twin(*args, **kwargs):
+        return (fun if any(isinstance(z, pairs.Pair) for z in args) else formula)(*args, **kwargs)
+
+    return twin
+
+
+def transform(name):
+    """A transform of ``numpy.fft``, which rounds relative to the largest element."""
+    fun = getattr(np.fft, name)
+
+    def twin(z, *args, **kwargs):
+        y = pairs.linear(lambda z: fun(z, *args, **kwargs), z)
+        if name.endswith("shift") or not noise.size:
+            return y
+        return y.perturbed(noise.size, noise.rng, np.max) if isinstance(y, pairs.Pair) else blurred(y)
+
+    return twin
+
+
+def blurred(y):
+    """Noise relative to the largest value, and to the largest tangent."""
+    sizes = [noise.size * np.max(np.abs(part), initial=0.0) for part in (y.real, y.imag)]
+    real, imag = (size * noise.rng.uniform(-1, 1, np.shape(y)) for size in sizes)
+    return y + real + 1j * imag
+
+
 def numpy_twin(name, prefix="", module=np):
     dotted = prefix + name
     if dotted in FORMULAS:
-        return FORMULAS[dotted]
+        of_pairs = name in pairs.UFUNCS or name in pairs.FUNCTIONS or name in ("abs", "conj")
+        return also_of_pairs(getattr(module, name), FORMULAS[dotted]) if of_pairs else FORMULAS[dotted]
     fun = getattr(module, name)
     if dotted in SAME or not callable(fun) or isinstance(fun, type):
         return fun
@@ -504,7 +563,7 @@ def numpy_twin(name, prefix="", module=np):
 numpy = Module(
     numpy_twin,
     linalg=Module(lambda name: numpy_twin(name, "linalg.", np.linalg)),
+    fft=Module(transform),
     lib=np.lib,
-    add=np.add,
 )
 special = special_twins()

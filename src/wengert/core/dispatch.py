@@ -239,13 +239,25 @@ def kept_operand(level, a):
 
 
 def _number(row, i, a, y):
-    """A constant operand in the dtype of the result: rules compute with it, and small integers would wrap around."""
+    """A constant operand in the dtype of the result: rules compute with it, and small integers would wrap around.
+
+    Python's numbers have no dtype, and functions in Python may compute with them before others join.
+    """
     differentiable = row.partials[i] is not None if row.kind == "elementwise" else i in row.vjps
     if not differentiable or not isinstance(a, (np.ndarray, np.generic, bool, int, float)):
         return a
-    if isinstance(a, (np.ndarray, np.generic)) and a.dtype.kind not in "biu":
+    if row.kind != "elementwise" and y.dtype.kind in "fc" and not isinstance(a, (np.ndarray, np.generic)):
+        return float(a)
+    if (isinstance(a, (np.ndarray, np.generic)) and a.dtype.kind not in "biu") or _has_integer_loop(row.fun, i):
         return a
     return a.astype(y.dtype) if var.is_var(a) else np.asarray(a).astype(y.dtype)[()]
+
+
+@functools.cache
+def _has_integer_loop(fun, i):
+    """Has a ufunc a loop of integers at a position, and of floats at others: one of another formula?"""
+    loops = [loop.partition("->")[0] for loop in getattr(fun, "types", ())]
+    return any(np.dtype(loop[i]).kind in "iu" and any(np.dtype(t).kind == "f" for t in loop) for loop in loops)
 
 
 def _on_constants(fun, args, kwargs, compute):
@@ -287,6 +299,8 @@ def _into(out, fun, args, kwargs, compute):
     if not any(map(var.is_var, outs)) and not holds_traced(args) and not holds_traced(tuple(kwargs.values())):
         return (compute or fun)(*plain(args), **_plain_keywords(kwargs), out=out)
     where = kwargs.pop("where", True) if isinstance(fun, np.ufunc) else True
+    if not isinstance(fun, np.ufunc):
+        args, kwargs = _as_wide_as(outs[0], fun, args, kwargs)
     if where is True:
         result = function(fun, args, kwargs, compute)
     elif fun.signature is None and fun.nout == 1 and outs[0] is not None:
@@ -304,6 +318,23 @@ def _into(out, fun, args, kwargs, compute):
             f"{registry.dotted_name(fun)} with out= arrays that share memory{_at()}: store the results one by one"
         )
     return tuple(part if o is None else _stored(fun, o, part) for o, part in zip(outs, result))
+
+
+def _as_wide_as(out, fun, args, kwargs):
+    """The call with ``dtype=`` of `out`, as NumPy's sums, products and folds have it where that is the wider one."""
+    dtype, wide = (getattr(x, "dtype", None) for x in (args[0] if args else None, out))
+    if dtype is None or wide is None or dtype.kind != "f" or wide.kind != "f" or dtype.itemsize >= wide.itemsize:
+        return args, kwargs
+    names = [parameter.name for parameter in signature(fun) or ()]
+    at = names.index("dtype") if "dtype" in names else len(args)
+    if kwargs.get("dtype", args[at] if at < len(args) else None) is not None:
+        return args, kwargs
+    if at < len(args):
+        return (*args[:at], wide, *args[at + 1 :]), kwargs
+    if "dtype" in names:
+        return args, {**kwargs, "dtype": wide}
+    is_fold = fun is np.ptp or fun in registry.ufunc_methods.values()
+    return ((args[0].astype(wide), *args[1:]) if is_fold else args), kwargs
 
 
 def _stored(fun, out, result):
@@ -461,7 +492,7 @@ def _rearranged(level, row, args, lowered, kwargs, operands, y):
     return _rearranged_part(level, row, args, values, kwargs, operands, y, None)
 
 
-def _numbered(value, start):
+def numbers_like(value, start):
     """Integers from `start` on in the shape and with the strides of an array: order="A" and "K" look at those."""
     if not value.size:
         return np.zeros(value.shape, dtype=np.intp)
@@ -490,7 +521,7 @@ def _rearranged_part(level, row, args, values, kwargs, operands, y, part):
             numbered[0] = [np.zeros(np.shape(item), dtype=np.intp) for item in values[0]]
         for i, j, x in moved:
             value = np.asarray(var.value_of(x))
-            numbers = _numbered(value, start)
+            numbers = numbers_like(value, start)
             start += value.size
             if j < 0:
                 numbered[i] = numbers
@@ -937,6 +968,26 @@ def check_row_store(x) -> None:
             f"rows of an array are exchanged by compiled code{_at()}, which would go through views and duplicate them: "
             "write x = x[rng.permutation(len(x))] in place of rng.shuffle(x)"
         )
+
+
+def refuse_overlap(x, key, value, what) -> None:
+    """Refuse a source that is overwritten before it is read: NumPy stores one element after the other here."""
+    if not var.is_var(value) or not np.ndim(value) or not np.may_share_memory(*plain((x, value))):
+        return
+    written = np.ravel(_addresses(var.value_of(x))[key]).tolist()
+    read = np.resize(_addresses(var.value_of(value)), len(written)).tolist()
+    first = dict(zip(reversed(written), range(len(written) - 1, -1, -1)))
+    if any(first.get(address, i) < i for i, address in enumerate(read)):
+        raise UnsupportedFunctionError(
+            f"{what} overwrites elements before it reads them{_at()}: NumPy's result depends on the order, "
+            "store value.copy()"
+        )
+
+
+def _addresses(x):
+    """Where in memory each element of an array is."""
+    steps = [np.arange(n) * stride for n, stride in zip(x.shape, x.strides)]
+    return x.__array_interface__["data"][0] + sum(np.ix_(*steps), np.zeros((), np.intp))
 
 
 def _is_assignment() -> bool:

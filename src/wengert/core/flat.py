@@ -49,11 +49,12 @@ class Flat:
     def __setitem__(self, key, value):
         """Values are repeated, or cut off, to the number of places."""
         places = np.arange(len(self))[key]
+        where = np.unravel_index(places, np.shape(self.base)) if np.ndim(self.base) else ()
         value = dispatch.stacked(value) if isinstance(value, (list, tuple)) else value
         if np.ndim(value):
+            dispatch.refuse_overlap(self.base, where, value, "a store through .flat")
             value = np.resize(value, np.size(places)) if np.size(value) != np.size(places) else np.ravel(value)
             value = value if np.ndim(places) else value[0]
-        where = np.unravel_index(places, np.shape(self.base)) if np.ndim(self.base) else ()
         self.base[where] = value
 
     # NumPy's functions take it as an array

@@ -1431,6 +1431,8 @@ cdef int set_item(ArrayVar x, object key, object value) except -1:
             if not x.v[key].size:
                 return 0
             return store(x.buffer, x.v, None, np.reshape(value, ()) if np.ndim(value) else value)
+        if type(key) is ndarray and cnp.PyArray_ISBOOL(key) and cnp.PyArray_NDIM(key) == cnp.PyArray_NDIM(x.v):
+            dispatch.refuse_overlap(x, key, value, "a store at a mask")
         return store(x.buffer, x.v, stored_key(key), value)
     y = x.v[key]
     if type(y) is ndarray:

@@ -159,8 +159,9 @@ class _Span:
 
 def _view(x, view):
     offset, shape, strides = view
-    memory = _memory(x)
-    return np.ndarray(shape, x.dtype, memory, offset, strides)
+    if 0 in shape:  # it may begin where the memory ends
+        return np.empty(shape, x.dtype)
+    return np.ndarray(shape, x.dtype, _memory(x), offset, strides)
 
 
 def of_type(x, kind):

@@ -8,8 +8,8 @@ import numpy as np
 
 from wengert import registry
 from wengert.core import tangents
-from wengert.core.dispatch import function
-from wengert.core.var import clean, holds_var
+from wengert.core.dispatch import function, numbers_like
+from wengert.core.var import clean, holds_var, value_of
 from wengert.program.calls import Operand
 
 
@@ -111,7 +111,7 @@ def _origins(call, moved, operands):
     ends = [1]
     for j in moved:
         ends.append(ends[-1] + np.size(operands[j]))
-        numbers[j] = np.arange(ends[-2], ends[-1]).reshape(np.shape(operands[j]))
+        numbers[j] = numbers_like(np.asarray(value_of(operands[j])), ends[-2])
     args = tuple([_numbered(argument, numbers) for argument in call.args])
     if holds_var(args):  # np.take does not ask its indices
         return function(call.row.fun, args, dict(call.kwargs), call.compute), ends

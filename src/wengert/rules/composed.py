@@ -43,7 +43,7 @@ def _fill_diagonal(a, val, wrap=False):
         raise ValueError("array must be at least 2-d, and all dimensions of input must be of equal length")
     step = 1 + sum(np.cumprod(shape[:0:-1]).tolist())
     stop = None if len(shape) > 2 or wrap else shape[1] ** 2
-    store(a, np.arange(np.size(a))[:stop:step], val)
+    a.flat[:stop:step] = val
 
 
 def store(a, places, values):

@@ -73,7 +73,7 @@ def irfft_adjoint(ybar, a, n=None, axis=-1, norm=None, out=None):
     (axis,) = from_end(axis, np.ndim(a))
     z = np.fft.rfft(ybar, axis=axis, norm=inverse(norm))
     z = z * times_stored(np.shape(ybar)[axis], axis, ybar.dtype)
-    return fitted(z, np.shape(a)[axis], axis)
+    return fitted(z if a.dtype.kind == "c" else np.real(z), np.shape(a)[axis], axis)
 
 
 for fun in (np.fft.fft, np.fft.ifft):
