@@ -73,7 +73,8 @@ def irfft_adjoint(ybar, a, n=None, axis=-1, norm=None, out=None):
     (axis,) = from_end(axis, np.ndim(a))
     z = np.fft.rfft(ybar, axis=axis, norm=inverse(norm))
     z = z * times_stored(np.shape(ybar)[axis], axis, ybar.dtype)
-    return fitted(z, np.shape(a)[axis], axis)
+    z = fitted(z, np.shape(a)[axis], axis)
+    return z if np.iscomplexobj(a) else z.real
 
 
 for fun in (np.fft.fft, np.fft.ifft):
