@@ -1001,6 +1001,7 @@ COMPOSED = [
     call(np.polyint, arr(4), 2, [0.3, 0.7], label="constants"),
     call(np.polyint, arr(4), 2, 0.3, label="constant"),
     call(np.poly, arr(4)),
+    call(np.histogram_bin_edges, arr(5), 4),
     call(np.vander, arr(4)),
     call(np.histogram, SAMPLES, 4, (0.2, 1.0), True, arr(7, low=0.5), label="density"),
     call(np.histogram2d, SAMPLES, SAMPLES[::-1], 2, None, True, arr(7, low=0.5), label="density"),

@@ -134,6 +134,17 @@ def test_stored_halves_count_twice_but_for_the_ends():
         close(np.fft.irfft(half, n), x)
 
 
+@pytest.mark.parametrize("name", ["irfft", "hfft", "irfft2", "irfftn"])
+def test_half_a_sequence_may_be_real(name):
+    fun, x = getattr(np.fft, name), np.random.default_rng(6).normal(size=(3, 4))
+    energy = lambda x: np.sum(np.sin(fun(x)))
+    slope, h = wg.grad(energy), 1e-4
+    v = np.cos(np.arange(12.0)).reshape(3, 4)
+    expected = (8 * (slope(x + h * v) - slope(x - h * v)) - (slope(x + 2 * h * v) - slope(x - 2 * h * v))) / (12 * h)
+    for found in (wg.hvp(energy, x, v), wg.jvp(slope, x, v)[1], wg.vjp(slope, x)[1](v)):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
 def test_frequencies_are_constants_and_vary_with_their_spacing():
     def spectral_slope(x, d):
         k = np.fft.fftfreq(len(x), d)

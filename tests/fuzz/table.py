@@ -34,6 +34,7 @@ NOT_DRAWN = {
     "numpy.histogram": "its edges are plain: a traced value stored into them is refused",
     "numpy.histogram2d": "as histogram",
     "numpy.histogramdd": "as histogram",
+    "numpy.sort_complex": "its results are complex",
     "numpy.unique": "the number of its results jumps",
     "numpy.union1d": "the number of its results jumps",
     "numpy.lib.stride_tricks.sliding_window_view": "a view with overlaps",

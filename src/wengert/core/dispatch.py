@@ -147,6 +147,8 @@ def function(fun, args, kwargs, compute=None):
         args = args[:position]
     if out is not None:
         return _into(out, fun, args, kwargs, compute)
+    if fun is np.where and len(args) == 3 and var.is_traced(args[0]) and args[0].dtype.kind in "fc":
+        args = (np.not_equal(args[0], 0), *args[1:])
     if not holds_traced(args) and not holds_traced(tuple(kwargs.values())):
         return _on_constants(fun, args, kwargs, compute)
     if fun in _ASKED_BY_SOLVERS and (solver := _solver()) is not None:

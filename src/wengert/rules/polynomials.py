@@ -31,7 +31,7 @@ def without_leading_zero(p):
 
 def _polyval(p, x):
     y = np.zeros_like(x)
-    for coefficient in as_array(p):
+    for coefficient in p.coeffs if isinstance(p, np.poly1d) else as_array(p):
         y = y * x + coefficient
     return y
 
