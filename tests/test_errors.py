@@ -2,7 +2,6 @@
 """Messages word for word: what happened, at which line of the user, what to write instead; no state left."""
 
 import math
-import re
 
 import numpy as np
 import pytest
@@ -284,13 +283,10 @@ def test_a_traced_array_cannot_become_a_plain_one():
     )
 
 
-def test_what_to_write_for_a_call_that_sees_plain_arrays_alone_is_said():
-    matrix = np.eye(3)
-    for f, text in (
-        (lambda x: matrix.dot(x), "write a @ x, or numpy.dot(a, x), for a.dot(x)"),
-        (lambda x: matrix[1:].T.dot(x[1:]), "write a @ x, or numpy.dot(a, x), for a.dot(x)"),
-    ):
-        with pytest.raises(TypeError, match=re.escape(text)):
+def test_what_to_write_for_the_method_dot_of_an_item_is_said():
+    table = {"matrix": np.eye(3)}
+    for f in (lambda x: table["matrix"].dot(x), lambda x: table["matrix"][1:].T.dot(x[1:])):
+        with pytest.raises(wg.TracedValueError, match=r"write a @ x, or numpy.dot\(a, x\), for a.dot\(x\)"):
             wg.jacobian(f, X)
 
 

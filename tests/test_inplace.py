@@ -1190,6 +1190,14 @@ def through_a_new_ndarray(x):
     return u
 
 
+MATRIX = np.linspace(-1.0, 1.0, 15).reshape(5, 3)
+
+
+def through_the_method_dot(x, held=MATRIX[:3]):
+    z = held.dot(x) * MATRIX[1].dot(x) + MATRIX.T.dot(STATE)
+    return MATRIX.dot(z) * STATE.dot(MATRIX).dot([x[0], 1.0, x[1] * x[2]])
+
+
 def over_a_cell():
     state = np.linspace(0.2, 1.0, 5)
 
@@ -1213,6 +1221,7 @@ COPIED = {
     "other methods": through_other_methods,
     "module copy": through_the_module_copy,
     "arithmetic": through_arithmetic,
+    "the method dot": functools.partial(through_the_method_dot, held=MATRIX[:3]),
     "ndarray": through_a_new_ndarray,
 }
 

@@ -196,6 +196,13 @@ class _Constant(_np.ndarray):
     def flatten(self, order="C"):
         return _made(self.view(_np.ndarray).flatten(order))
 
+    def dot(self, b, out=None):
+        plain = self.view(_np.ndarray)
+        if _dispatch.holds_var(b) or _var.is_var(out):
+            return dot(plain, b, out) if out is not None else dot(plain, b)  # noqa: F821  (made by `_install`)
+        result = plain.dot(b, out)
+        return _made(result) if out is None and isinstance(result, _np.ndarray) else result
+
     def __copy__(self):
         return self.copy("K")
 

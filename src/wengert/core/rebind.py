@@ -718,11 +718,14 @@ def constant(value):
 
 
 def is_copying(value):
-    """Is `value` a function that may copy an array?"""
+    """Is `value` a function that may copy an array, or call its method `dot`, which sees plain arrays alone?"""
+    if not _constants or type(value) is not types.FunctionType:
+        return False
+    code = read(value.__code__)
     return (
-        bool(_constants)
-        and type(value) is types.FunctionType
-        and not _COPYING.isdisjoint(read(value.__code__).mentioned)
+        not _COPYING.isdisjoint(code.mentioned)
+        or "dot" in code.methods
+        or any(path == ["dot"] and is_constant(value.__globals__.get(name)) for name, *path in code.paths)
     )
 
 

@@ -200,14 +200,14 @@ class Code:
 
     `names` are read as globals, `paths` the attributes read from them as (name, attribute, ...); `assigned`
     and `written` are the globals and the free variables assigned; `imports` are pairs (dotted name, form);
-    `mentioned` are all names, those of attributes among them.
+    `mentioned` are all names, those of attributes among them; `methods` are attributes of what no global name holds.
     """
 
-    __slots__ = ("assigned", "imports", "latest", "mentioned", "names", "paths", "ref", "written")
+    __slots__ = ("assigned", "imports", "latest", "mentioned", "methods", "names", "paths", "ref", "written")
 
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
-        self.paths, self.mentioned, self.latest = set(), set(), (None, None)
+        self.paths, self.mentioned, self.methods, self.latest = set(), set(), set(), (None, None)
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
         self.read(code)
         self.names -= self.assigned
@@ -222,6 +222,9 @@ class Code:
                 self.names.add(name)
                 if path := _path(code, instructions, k):
                     self.paths.add((name, *path))
+            elif op in _ATTRIBUTE:
+                if instructions[k - 1][1] != _LOAD_GLOBAL:
+                    self.methods.add(code.co_names[arg >> _ATTRIBUTE_SHIFT])
             elif op in _GLOBAL_STORES:
                 self.assigned.add(code.co_names[arg])
             elif op in _CELL_STORES:
