@@ -9,7 +9,7 @@ import pytest
 
 import wengert as wg
 from helpers import assert_rounding, assert_same_bits, complex_step
-from wengert.errors import UnsupportedFunctionError
+from wengert.errors import TracedValueError, UnsupportedFunctionError
 from wengert.testing import check_derivatives
 
 X = np.array([0.3, 1.2, -0.7, 0.45])
@@ -685,6 +685,23 @@ def test_a_write_into_an_array_of_the_caller_is_never_silent(write):
 
     with pytest.raises((TypeError, ValueError)):  # NumPy's iterators turn any error into a ValueError
         wg.jacobian(f, X)
+
+
+def test_functions_that_write_into_an_array_of_numpy_say_how_to_make_it():
+    for write in (
+        lambda a, x: np.copyto(a, x),
+        lambda a, x: np.put(a, [0], x[0]),
+        lambda a, x: np.putmask(a, a > 0, x),
+        lambda a, x: np.place(a, a > 0, x),
+        lambda a, x: np.put_along_axis(a, np.array([0]), x[0], 0),
+        lambda a, x: np.add.at(a, [0], x[0]),
+        lambda a, x: np.multiply.at(a, [0], x[0]),
+    ):
+        with pytest.raises(TracedValueError, match=r"stored in a plain NumPy array.*np\.zeros\(n, like=x\)"):
+            wg.jacobian(lambda x, write=write: write(OUTSIDE, x), X)
+
+
+OUTSIDE = np.ones(4)
 
 
 @pytest.mark.parametrize(

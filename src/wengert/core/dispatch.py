@@ -108,6 +108,7 @@ def ufunc(fun, method, inputs, kwargs, compute=None):
             f"numpy.{fun.__name__}, or declare a rule with wengert.primitive"
         )
     if method == "at":
+        _check_target(f"numpy.{fun.__name__}.at", inputs)
         return function(target, inputs, kwargs)
     operands = 2 if method == "reduceat" else 1
     inputs, given = inputs[:operands], inputs[operands:]
@@ -174,6 +175,8 @@ def function(fun, args, kwargs, compute=None):
             raise UnsupportedFunctionError(_not_understood(row, sorted(set(kwargs) - row.keywords)))
         if not row.on_complex and holds_complex(args):
             raise no_complex_rule(row)
+        if fun in _STORES:
+            _check_target(row.name, args)
         return row.variadic(*args, **kwargs)
     if row.kind == "constant":
         if row.on_complex is False and holds_complex(args):
@@ -288,6 +291,15 @@ def _leaves(x):
             yield from _leaves(item)
     else:
         yield x
+
+
+#: functions that write into their first argument
+_STORES = frozenset((np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_diagonal))
+
+
+def _check_target(name, args):
+    if type(args[0]) is np.ndarray and not _all_passive(args[1:]):
+        raise TracedValueError(assignment_message(f"the first argument of {name}"))
 
 
 def _into(out, fun, args, kwargs, compute):
