@@ -766,11 +766,12 @@ def test_a_write_by_a_function_is_followed_or_refused(write):
 
 
 def test_a_source_that_is_overwritten_before_it_is_read_is_refused():
-    """NumPy stores one element after the other at a mask and through .flat, and does not look for overlaps."""
+    """NumPy goes from element to element at a mask, through .flat and in ufunc.at, and does not look for overlaps."""
     for write in (
         lambda a: a.__setitem__(np.array([False, True, True, True]), a[:-1]),
         lambda a: setattr(a[::-1], "flat", a),
         lambda a: np.fill_diagonal(a.reshape(2, 2)[::-1], a[::2]),
+        lambda a: np.multiply.at(a, [2, 0, 2, 1], a),
     ):
 
         def f(x, write=write):
@@ -787,6 +788,7 @@ def test_a_source_that_is_overwritten_before_it_is_read_is_refused():
         a.flat[1::2] = a[::2]
         a[a > 0.5] = a[a > 0.5][::-1]
         a[np.array([True, True, False, False])] = a[:2]
+        np.add.at(a, [0, 1, 1], a[3:])
         return a
 
     check_derivatives(elements_apart, X, order=1)

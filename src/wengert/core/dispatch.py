@@ -109,6 +109,8 @@ def ufunc(fun, method, inputs, kwargs, compute=None):
         )
     if method == "at":
         _check_target(f"numpy.{fun.__name__}.at", inputs)
+        if len(inputs) > 2:
+            refuse_overlap(*inputs, f"numpy.{fun.__name__}.at")
         return function(target, inputs, kwargs)
     operands = 2 if method == "reduceat" else 1
     inputs, given = inputs[:operands], inputs[operands:]
@@ -985,8 +987,10 @@ def refuse_overlap(x, key, value, what) -> None:
     """Refuse a source that is overwritten before it is read: NumPy stores one element after the other here."""
     if not var.is_var(value) or not np.ndim(value) or not np.may_share_memory(*plain((x, value))):
         return
-    written = np.ravel(_addresses(var.value_of(x))[key]).tolist()
-    read = np.resize(_addresses(var.value_of(value)), len(written)).tolist()
+    written, read = _addresses(plain(x))[plain(key)], _addresses(plain(value))
+    if not _broadcasts(read.shape, written.shape):  # through .flat
+        read = np.resize(read, written.shape)
+    read, written = np.broadcast_to(read, written.shape).ravel().tolist(), written.ravel().tolist()
     first = dict(zip(reversed(written), range(len(written) - 1, -1, -1)))
     if any(first.get(address, i) < i for i, address in enumerate(read)):
         raise UnsupportedFunctionError(
