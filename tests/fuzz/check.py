@@ -144,8 +144,9 @@ def _check(program, second, replay):
     except twins.NotContinued:
         report.skipped = "no reference"  # a derivative beyond 1e13 looks like a step that is not small
         return report
-    except Exception as error:
-        raise Failure(f"twin raised {type(error).__name__}", str(error)) from error
+    except ValueError:  # rounding decides on the number of elements
+        report.skipped = "ill-conditioned"
+        return report
     if spread is None or mathematical.shape != y.shape:  # a mask of other length: rounding decides
         report.skipped = "ill-conditioned"
         return report
