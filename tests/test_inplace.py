@@ -12,7 +12,7 @@ import pytest
 
 import wengert as wg
 from helpers import DIFFERENCES, assert_rounding, assert_same_bits, central_differences, complex_step
-from wengert.errors import UnsupportedFunctionError
+from wengert.errors import TracedValueError, UnsupportedFunctionError
 from wengert.testing import check_derivatives
 
 X = np.array([0.3, 1.2, -0.7, 0.45])
@@ -712,6 +712,23 @@ def test_a_write_into_an_array_of_the_caller_is_never_silent(write):
         wg.jacobian(f, X)
 
 
+def test_functions_that_write_into_an_array_of_numpy_say_how_to_make_it():
+    for write in (
+        lambda a, x: np.copyto(a, x),
+        lambda a, x: np.put(a, [0], x[0]),
+        lambda a, x: np.putmask(a, a > 0, x),
+        lambda a, x: np.place(a, a > 0, x),
+        lambda a, x: np.put_along_axis(a, np.array([0]), x[0], 0),
+        lambda a, x: np.add.at(a, [0], x[0]),
+        lambda a, x: np.multiply.at(a, [0], x[0]),
+    ):
+        with pytest.raises(TracedValueError, match=r"stored in a plain NumPy array.*np\.zeros\(n, like=x\)"):
+            wg.jacobian(lambda x, write=write: write(OUTSIDE, x), X)
+
+
+OUTSIDE = np.ones(4)
+
+
 @pytest.mark.parametrize(
     "write",
     [
@@ -774,11 +791,12 @@ def test_a_write_by_a_function_is_followed_or_refused(write):
 
 
 def test_a_source_that_is_overwritten_before_it_is_read_is_refused():
-    """NumPy stores one element after the other at a mask and through .flat, and does not look for overlaps."""
+    """NumPy goes from element to element at a mask, through .flat and in ufunc.at, and does not look for overlaps."""
     for write in (
         lambda a: a.__setitem__(np.array([False, True, True, True]), a[:-1]),
         lambda a: setattr(a[::-1], "flat", a),
         lambda a: np.fill_diagonal(a.reshape(2, 2)[::-1], a[::2]),
+        lambda a: np.multiply.at(a, [2, 0, 2, 1], a),
     ):
 
         def f(x, write=write):
@@ -795,6 +813,7 @@ def test_a_source_that_is_overwritten_before_it_is_read_is_refused():
         a.flat[1::2] = a[::2]
         a[a > 0.5] = a[a > 0.5][::-1]
         a[np.array([True, True, False, False])] = a[:2]
+        np.add.at(a, [0, 1, 1], a[3:])
         return a
 
     check_derivatives(elements_apart, X, order=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import faulthandler
 import sys
 import time
@@ -48,30 +49,39 @@ def main():
 
     faulthandler.enable()
     start = time.perf_counter()
-    hits, results = collections.Counter(), collections.Counter()
-    failures = []
-    for index in range(options.first, options.first + options.programs):
-        program = programs.draw(options.seed, index)
-        hits.update(program.hits)
-        second = index % options.second == 0
-        try:
-            report = check(program, second)
-        except Failure as failure:
-            failures.append((index, failure))
-            print(f"\n---- seed {options.seed}, program {index}: {failure}\n")
-            fails = fails_alike(failure.kind, second)
-            shrunk = program if options.whole else programs.shrunk(program, fails)
-            print(f"{shrunk.text()}\n# {failure_of(shrunk, second)}", flush=True)
-            continue
+    hits, results, failures = collections.Counter(), collections.Counter(), []
+    with contextlib.suppress(KeyboardInterrupt):
+        for index in range(options.first, options.first + options.programs):
+            compare(index, options, hits, results, failures)
+    print(f"\n{results['programs']} programs of seed {options.seed} in {time.perf_counter() - start:.0f} s")
+    print(f"{len(failures)} failures: {failures}")
+    tell(hits, results)
+    return bool(failures)
+
+
+def compare(index, options, hits, results, failures):
+    """Compare one program, and count."""
+    program = programs.draw(options.seed, index)
+    second = index % options.second == 0
+    try:
+        report = check(program, second)
+    except Failure as failure:
+        failures.append(index)
+        print(f"\n---- seed {options.seed}, program {index}: {failure}\n")
+        shrunk = program if options.whole else programs.shrunk(program, fails_alike(failure.kind, second))
+        print(f"{shrunk.text()}\n# {failure_of(shrunk, second)}", flush=True)
+    else:
         results[report.skipped or ("scaled" if report.scaled else "sharp")] += 1
         if not report.skipped:
             results["replay met another branch"] += not report.moved
             results["not recorded: complex values"] += not report.recorded
-            if second:
-                results[f"second order: {report.second}"] += 1
+            results[f"second order: {report.second}"] += second
+    results["programs"] += 1
+    hits.update(program.hits)
 
-    print(f"\n{options.programs} programs of seed {options.seed} in {time.perf_counter() - start:.0f} s")
-    print(f"{len(failures)} failures: {[index for index, _ in failures]}")
+
+def tell(hits, results):
+    """Print what was compared, and how often each row and each form was drawn."""
     for name, count in sorted(results.items()):
         print(f"  {count:7} {name}")
     wanted = dict.fromkeys(sorted(table.rows_to_draw()), 20)
@@ -79,10 +89,9 @@ def main():
     print("hits:")
     for name in wanted:
         print(f"  {hits[name]:7} {name}")
-    short = [name for name, least in wanted.items() if hits[name] < least]
-    if options.programs >= ENOUGH:
+    if results["programs"] >= ENOUGH:
+        short = [name for name, least in wanted.items() if hits[name] < least]
         print(f"{len(short)} hit less often than they should be: {short}")
-    return bool(failures)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,8 @@ def spreads(program, y, exact, eps):
     """By how much derivatives and values change in noise of a size; None where their number does."""
     spread, spread_y = np.zeros((y.size, 1)), np.zeros(y.shape)
     for seed in range(3):
-        direction = np.random.default_rng(seed).choice([-1.0, 1.0], program.x.size)
+        rng = np.random.default_rng(seed)
+        direction = rng.choice([-1.0, 1.0], program.x.size) * rng.uniform(0.5, 1, program.x.size)
         with twins.noise(eps, seed):
             changed = program.twin(program.x + STEP * 1j * direction)
         if changed.shape != y.shape:
@@ -143,8 +144,9 @@ def _check(program, second, replay):
     except twins.NotContinued:
         report.skipped = "no reference"  # a derivative beyond 1e13 looks like a step that is not small
         return report
-    except Exception as error:
-        raise Failure(f"twin raised {type(error).__name__}", str(error)) from error
+    except ValueError:  # rounding decides on the number of elements
+        report.skipped = "ill-conditioned"
+        return report
     if spread is None or mathematical.shape != y.shape:  # a mask of other length: rounding decides
         report.skipped = "ill-conditioned"
         return report

@@ -15,6 +15,8 @@ OF_REAL = ("rfft", "ihfft", "rfftn", "rfft2")
 
 def emitted(g, text, twin=None):
     """The name of a new variable, real or complex as it comes; in the twin `1j` is the unit of pairs."""
+    if not g.may_be_complex:
+        raise Rejected
     twin = (twin or text).replace("1j", "I")
     name = f"v{g.count}"
     g.count += 1
@@ -32,7 +34,7 @@ def is_complex(g, name):
 
 def made(g):
     """A complex variable of real ones."""
-    a = g.operand(-2, 2)
+    a = g.operand(-2, 2, lambda v: not (g.is_mixed() and isinstance(v, np.float64)))  # which is a Python float
     b = g.inside(g.fitted(g.shape(a)), -2, 2)
     unit = f"({g.number()} + {g.number()} * 1j)"
     return emitted(g, *g.random.choice([

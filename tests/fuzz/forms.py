@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
-from .programs import array_text
+from .programs import Rejected, array_text
 from .twins import is_writeable
 
 
@@ -255,10 +257,20 @@ INTO_MATRICES = {
 }
 
 
+def check_precision(g, name, text):
+    """Sums into an array of lower precision are rounded now and then, by the length of NumPy's buffers."""
+    size = g.value(name).dtype.itemsize
+    if any(g.value(v).dtype.itemsize > size for v in re.findall(r"\bv\d+\b", text)):
+        raise Rejected
+
+
 def by_template(templates, *limits):
     def step(g):
         name = target(g, *limits)
-        g.write(name, *filled(g, name, templates))
+        text, twin = filled(g, name, templates)
+        if any(word in text for word in ("reduce(", "accumulate(", "cumsum(")):
+            check_precision(g, name, text)
+        g.write(name, text, twin)
 
     return step
 
@@ -360,8 +372,10 @@ def _(g):
     name = target(g)
     source = g.inside(g.fitted((2, *g.shape(name))), -1, 1)
     fun = g.random.choice(["sum", "mean", "prod", "max", "min"])
+    text = f"np.{fun}({source}, axis=0, out={name})"
+    check_precision(g, name, text)
     g.hit(f"numpy.{fun}")
-    g.write(name, f"np.{fun}({source}, axis=0, out={name})")
+    g.write(name, text)
 
 
 # ---- through views

@@ -96,6 +96,7 @@ class Builder:
     def __init__(self, seed, depth, single=False):
         self.random = random.Random(seed)
         self.single = single
+        self.may_be_complex = self.random.random() < 0.45  # such programs are not recorded
         self.statements, self.names, self.complexes = [], [], []
         self.count = 0
         self.hits = []
@@ -187,6 +188,10 @@ class Builder:
 
     def value(self, name):
         return self.env[name]
+
+    def is_mixed(self):
+        """Are there values of single precision?"""
+        return self.single or any("float32" in s.text for s in self.statements)
 
     def shape(self, name):
         return np.shape(self.env[name])

@@ -27,6 +27,9 @@ TINY = 1e-12
 #: noise of that size is that of single precision
 SINGLE = 1e-9
 
+#: how well slopes of ``scipy.special`` are known: its integrals and inverses have fewer digits than numbers have
+SPECIAL_ACCURACY = 1e-10
+
 #: coefficients of the central difference of order 8
 STENCIL = ((1, 4 / 5), (2, -1 / 5), (3, 4 / 105), (4, -1 / 280))
 
@@ -207,7 +210,7 @@ def is_costly(partial):
 
 def by_partials(fun, partials, analytic=None):
     """An elementwise function by its partials in mpmath; `analytic` serves further from the real axis."""
-    by_differences = continued(fun, analytic)
+    by_differences = continued(fun, analytic, SPECIAL_ACCURACY)
     if any(map(is_costly, partials)):
         return by_differences
 
@@ -453,9 +456,6 @@ FORMULAS = {
 COMPLEX_SPECIAL = """
 erf erfc gamma loggamma digamma exp1 expi jv yv iv kv expm1 log1p xlogy xlog1py ndtr log_ndtr
 """.split()
-
-#: how well slopes of the others are known: SciPy's integrals and inverses have fewer digits than numbers have
-SPECIAL_ACCURACY = 1e-10
 
 BESSEL = [letter + order for letter in "jyik" for order in "01"]
 

@@ -108,6 +108,9 @@ def ufunc(fun, method, inputs, kwargs, compute=None):
             f"numpy.{fun.__name__}, or declare a rule with wengert.primitive"
         )
     if method == "at":
+        _check_target(f"numpy.{fun.__name__}.at", inputs)
+        if len(inputs) > 2:
+            refuse_overlap(*inputs, f"numpy.{fun.__name__}.at")
         return function(target, inputs, kwargs)
     operands = 2 if method == "reduceat" else 1
     inputs, given = inputs[:operands], inputs[operands:]
@@ -176,6 +179,8 @@ def function(fun, args, kwargs, compute=None):
             raise UnsupportedFunctionError(_not_understood(row, sorted(set(kwargs) - row.keywords)))
         if not row.on_complex and holds_complex(args):
             raise no_complex_rule(row)
+        if fun in _STORES:
+            _check_target(row.name, args)
         return row.variadic(*args, **kwargs)
     if row.kind == "constant":
         if row.on_complex is not None and holds_complex(args):
@@ -291,6 +296,15 @@ def _leaves(x):
             yield from _leaves(item)
     else:
         yield x
+
+
+#: functions that write into their first argument
+_STORES = frozenset((np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_diagonal))
+
+
+def _check_target(name, args):
+    if type(args[0]) is np.ndarray and not _all_passive(args[1:]):
+        raise TracedValueError(assignment_message(f"the first argument of {name}"))
 
 
 def _into(out, fun, args, kwargs, compute):
@@ -976,8 +990,10 @@ def refuse_overlap(x, key, value, what) -> None:
     """Refuse a source that is overwritten before it is read: NumPy stores one element after the other here."""
     if not var.is_var(value) or not np.ndim(value) or not np.may_share_memory(*plain((x, value))):
         return
-    written = np.ravel(_addresses(var.value_of(x))[key]).tolist()
-    read = np.resize(_addresses(var.value_of(value)), len(written)).tolist()
+    written, read = _addresses(plain(x))[plain(key)], _addresses(plain(value))
+    if not _broadcasts(read.shape, written.shape):  # through .flat
+        read = np.resize(read, written.shape)
+    read, written = np.broadcast_to(read, written.shape).ravel().tolist(), written.ravel().tolist()
     first = dict(zip(reversed(written), range(len(written) - 1, -1, -1)))
     if any(first.get(address, i) < i for i, address in enumerate(read)):
         raise UnsupportedFunctionError(
