@@ -15,13 +15,14 @@ def names_of(mark):
     return {name.strip() for name in names.split(",")} if isinstance(names, str) else {*names}
 
 
-def may_share(item):
-    """Whether rows of this function need nothing of their own: no fixtures but automatic ones, no marks."""
+def may_share(rows):
+    """Whether rows of one function need nothing of their own: no fixtures but automatic ones, no marks."""
+    item = rows[0]
     if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
         return False
     direct = [mark for mark in item.iter_markers("parametrize") if not mark.kwargs.get("indirect")]
     return (
-        not item.callspec.marks
+        not any(row.callspec.marks for row in rows)
         and not hasattr(item.obj, "hypothesis")
         and {*inspect.signature(item.obj).parameters} <= set().union(*map(names_of, direct))
     )
@@ -35,7 +36,7 @@ def pytest_collection_modifyitems(config, items):
     kept = []
     for _, group in itertools.groupby(items, lambda item: getattr(item, "obj", item)):
         rows = [*group]
-        size = RUN if len(rows) >= MANY and all(map(may_share, rows)) else 1
+        size = RUN if len(rows) >= MANY and may_share(rows) else 1
         for start in range(0, len(rows), size):
             first, *more = rows[start : start + size]
             if more:

@@ -303,7 +303,7 @@ _STORES = frozenset((np.copyto, np.put, np.putmask, np.place, np.put_along_axis,
 
 
 def _check_target(name, args):
-    if type(args[0]) is np.ndarray and not _all_passive(args[1:]):
+    if isinstance(args[0], np.ndarray) and not var.is_var(args[0]) and not _all_passive(args[1:]):
         raise TracedValueError(assignment_message(f"the first argument of {name}"))
 
 
@@ -1025,6 +1025,8 @@ def is_operator() -> bool:
 
 
 def assignment_message(what: str) -> str:
+    if (solver := _solver()) is not None:
+        return _solver_message(solver)
     return (
         f"a traced value cannot be stored in a plain NumPy array: {what}{_at()}. "
         "The array was made where wengert does not see it, and the derivative would be lost. "
