@@ -878,6 +878,7 @@ def record(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = No
     -------
     Program
         Called as `f` is, with arguments of the same shapes. What `f` reads from outside has the values of now.
+        Arguments are taken in C order, wherever `f` looks at the order of memory (``order="K"`` or ``"A"``).
 
     Raises
     ------
