@@ -1309,3 +1309,48 @@ def test_a_constant_of_a_function_that_copies_is_an_array_for_everybody():
     assert type(wg.grad(lambda x: (x * STATE.copy()[0], STATE), has_aux=True)(2.0)[1]) is np.ndarray
     assert_same_bits(state[3:], STATE[3:] + 1)
     assert type(view.copy()) is type(view + 1) is np.ndarray  # nothing of it is left when no derivative runs
+
+
+# ---- what shares memory with an operand, and what does not
+
+CALLS = """
+np.divide.reduce(x, 0)|np.subtract.reduce(x, 0, keepdims=True)|np.hypot.reduce(x, axis=0)|np.divide.accumulate(x)
+np.add.reduce(x, axis=())|np.multiply.reduce(x, axis=None, keepdims=True)|np.maximum.reduce(x, 0)
+np.sum(x, axis=())|np.max(x, axis=0)|np.median(x, axis=0)|np.mean(x, axis=0, keepdims=True)|np.cumsum(x)|np.sort(x)
+x.conj()|x.conjugate()|np.conj(x)|np.real(x)|np.positive(x)|+x|np.nan_to_num(x)|np.clip(x, None, 9)|np.around(x, 20)
+x.copy()|x.astype(float)|x.astype(float, copy=False)|np.copy(x)|np.array(x)|np.asarray(x)|np.asanyarray(x)
+np.array(x, copy=None)|np.ascontiguousarray(x)|np.atleast_1d(x)|np.atleast_3d(x)|x.T|x.ravel()|x.flatten()|x[:]|x[None]
+np.reshape(x, x.shape)|np.squeeze(x)|np.moveaxis(x, 0, -1)|np.expand_dims(x, 0)|np.flip(x)|np.roll(x, 0)|np.rot90(x, 4)
+np.tile(x, 1)|np.repeat(x, 1, axis=0)|np.pad(x, 0)|np.append(x, [])|np.delete(x, [])|np.diff(x, n=0)|np.take(x, [0], 0)
+np.concatenate([x])|np.stack([x])|np.hstack([x])|np.split(x, 1)[0]|np.where(True, x, x)|np.triu(x, -9)|np.diag(x)
+np.maximum(x, -9)|np.multiply(1.0, x)|x + 0|x**1|np.einsum("ij->ij", x)|np.linalg.matrix_power(x, 1)|np.dot(1.0, x)
+""".strip().replace("\n", "|").split("|")
+
+
+@pytest.mark.parametrize("text", CALLS)
+def test_results_are_views_where_those_of_numpy_are_and_nowhere_else(text):
+    call, ran = eval(f"lambda x: {text}", globals()), 0
+
+    def f(x):
+        z = x * 1.0
+        y = call(z)
+        if isinstance(y, np.ndarray) and y.ndim:
+            y[...] = 2.5 * y + 1.25
+        return np.concatenate([np.ravel(z), np.ravel(np.sum(y))])
+
+    for x in ([0.7], [[0.7]], [[0.7, 0.2, 0.5]], [[0.7, 0.2], [0.1, 0.4]]):
+        x = np.array(x)
+        try:
+            expected = f(x)
+        except (IndexError, ValueError, np.linalg.LinAlgError):  # of another number of axes, or read-only
+            continue
+        ran += 1
+        for mode in ("forward", "reverse"):
+            assert_rounding(wg.jacobian(f, mode=mode, value=True)(x)[0], expected)
+        for lifted in (lambda: wg.vmap(f)(np.stack([x, x]))[1], lambda x=x: wg.taylor(f, x, np.ones_like(x), 2)[0]):
+            try:
+                found = lifted()
+            except (UnsupportedFunctionError, TracedValueError):
+                continue
+            assert_rounding(found, expected)
+    assert ran

@@ -154,7 +154,8 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndm
         return _var.stack_scalars(object)
     if (lift := _levels.lifted_by()) is not None:
         if _lifted.holds_lifted(object):
-            return lift.array(object)
+            is_kept = isinstance(object, _lifted.Lifted) and not copy and dtype in (None, object.dtype)
+            return object if is_kept else lift.array(object)
         if copy and not _dispatch.holds_var(object):
             return lift.made(_np.array(object, dtype, order=order, subok=subok, ndmin=ndmin))
     if not _dispatch.holds_var(object):

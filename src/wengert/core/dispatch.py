@@ -713,6 +713,8 @@ def array_attribute(x, name):
     value = var.value_of(x)
     if name in METHODS:
         fun = METHODS[name]
+        if fun is np.conjugate and value.dtype.kind != "c":
+            return lambda: x  # the array itself, as NumPy has it
         return lambda *args, **kwargs: function(fun, (x, *args), kwargs)
     if name in _ARRAY_METHODS:
         method = _ARRAY_METHODS[name]

@@ -58,7 +58,7 @@ class Lifted:
     # -- protocols
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, where=True, **kwargs):
-        kwargs = {name: value for name, value in kwargs.items() if value is not None}
+        kwargs = {name: value for name, value in kwargs.items() if value is not None or name == "axis"}
         if method == "__call__":
             found = self._call(ufunc, inputs, kwargs)
         elif method == "outer" and len(inputs) == 2:
@@ -140,6 +140,8 @@ class Lifted:
     def __getattr__(self, name):
         if name in dispatch.METHODS:
             fun = dispatch.METHODS[name]
+            if fun is np.conjugate and self.dtype.kind != "c":
+                return lambda: self  # the array itself, as NumPy has it
             return lambda *args, **kwargs: fun(self, *args, **kwargs)
         if name.startswith("__") or not hasattr(np.ndarray, name):
             raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")

@@ -159,6 +159,7 @@ def folded(ufunc):
         masks = np.moveaxis(np.broadcast_to(where, np.shape(a)), axes, [0]) if where is not True else None
         for i, line in enumerate(lines):
             y = ufunc(y, line) if masks is None else np.where(masks[i], ufunc(y, line), y)
+        y = np.copy(y) if not len(lines) and np.ndim(y) else y  # no view of the operand
         return np.expand_dims(y, axes) if is_kept(keepdims) else y
 
     return reduce

@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
+import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import reduce
@@ -39,6 +40,12 @@ class Series(Lifted):
 
     def __init__(self, c: list):
         self.c = c
+
+    @property
+    def __class__(self):
+        """An array, where a function asks; libraries see it as it is."""
+        package = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
+        return Series if package in ("wengert", "numpy", "scipy") or not self.shape else np.ndarray
 
     @property
     def shape(self):
@@ -89,7 +96,9 @@ class Series(Lifted):
         for k, a in enumerate(self.c):
             a[key] = terms[k] if k < len(terms) else 0.0
 
-    def astype(self, dtype, **options):
+    def astype(self, dtype, copy=True, **options):
+        if not copy and self.dtype == dtype:
+            return self
         if np.dtype(dtype).kind not in "fc":
             return value_of(self).astype(dtype)
         return Series([np.asarray(a).astype(dtype)[()] if not var.is_var(a) else a.astype(dtype) for a in self.c])

@@ -64,7 +64,9 @@ class Batch(Lifted):
             value = _joined(value)
         self.v[key] = _aligned(value, np.ndim(self.v[key]) - 1) if isinstance(value, Batch) else value
 
-    def astype(self, dtype, **options):
+    def astype(self, dtype, copy=True, **options):
+        if not copy and self.dtype == dtype:
+            return self
         return Batch(self.v.astype(dtype))
 
 
