@@ -1354,3 +1354,25 @@ def test_results_are_views_where_those_of_numpy_are_and_nowhere_else(text):
                 continue
             assert_rounding(found, expected)
     assert ran
+
+
+NUMBERS = {
+    "slogdet": lambda x: np.linalg.slogdet(np.outer(x, x) + np.eye(4)),
+    "modf": lambda x: np.modf(x[0]),
+    "choose": lambda x: [np.choose(1, x)],
+    "det": lambda x: [np.linalg.det(np.outer(x, x) + np.eye(4))],
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_results_without_axes_are_numbers_that_no_write_changes(name):
+    def f(x):
+        y = NUMBERS[name](x)
+        for part in y:
+            assert not isinstance(part, np.ndarray)
+            whole = part.reshape(-1)
+            whole[::-1] += whole
+        return np.stack([1.0 * part for part in y])
+
+    for mode in ("forward", "reverse"):
+        assert_rounding(wg.jacobian(f, mode=mode, value=True)(X)[0], f(X))

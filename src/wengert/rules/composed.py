@@ -161,7 +161,7 @@ def _choose(a, choices, out=None, mode="raise"):
     y = choices[-1]
     for i, choice in enumerate(choices[:-1]):
         y = np.where(index == i, choice, y)
-    return y if len(choices) > 1 else np.broadcast_to(y, np.broadcast_shapes(np.shape(y), np.shape(index))) + 0.0
+    return y[()] if len(choices) > 1 else np.broadcast_to(y, np.broadcast_shapes(np.shape(y), np.shape(index))) + 0.0
 
 
 def _apply_along_axis(func1d, axis, arr, *args, **kwargs):
@@ -202,7 +202,7 @@ def _modf(x):
     """The fraction is that of ``fmod``, which keeps signs of zero; infinities have none."""
     x = as_array(x)
     fraction = np.where(np.isinf(x), np.copysign(0.0, x), np.fmod(x, 1.0))
-    return of_dtype(fraction, x.dtype), np.trunc(x)
+    return of_dtype(fraction, x.dtype)[()], np.trunc(x)
 
 
 def _nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):

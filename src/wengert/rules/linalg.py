@@ -440,7 +440,8 @@ SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 def _slogdet(a):
     a = as_array(a)
     sign, logarithm = unpacked(packed_slogdet(a), *slogdet_shapes(a))
-    return SlogdetResult(sign if sign.dtype.kind == "c" else np.sign(sign), logarithm.real)
+    sign = sign if sign.dtype.kind == "c" else np.sign(sign)
+    return SlogdetResult(sign[()], logarithm.real[()])  # numbers, of one matrix
 
 
 structural(packed_slogdet, slogdet_wrt_matrix, jvp=(slogdet_tangent,), stacked=True)
