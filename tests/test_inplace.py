@@ -1178,19 +1178,21 @@ def through_a_global(x):
 
 
 def through_other_methods(x):
-    a, b, c = STATE.astype("d"), STATE.reshape(5, 1).flatten(), STATE[::-2].copy("F")
+    a, b, c = STATE.astype("d"), STATE.reshape(5, 1).flatten(), STATE.T.copy("F")
     a[0], b[1], c[-1] = x[0] * x[1], x[1] ** 2, x[2] * x[0]
     return np.concatenate([a, b, c])
 
 
 def through_the_module_copy(x):
-    a, b = copy.copy(STATE), copy.deepcopy(STATE)
+    state = STATE.view()
+    a, b = copy.copy(state), copy.deepcopy(state)
     a[0], b[1] = x[0] * x[1], x[1] ** 2
     return a * b
 
 
 def through_arithmetic(x):
-    u, v = 0 * STATE, STATE - STATE.mean()
+    state = STATE.reshape(5)
+    u, v = 0 * state, state - state.mean()
     u[1:4] = x
     v += u.copy()
     return v * u
@@ -1213,7 +1215,7 @@ MATRIX = np.linspace(-1.0, 1.0, 15).reshape(5, 3)
 
 
 def through_the_method_dot(x, held=MATRIX[:3]):
-    z = held.dot(x) * MATRIX[1].dot(x) + MATRIX.T.dot(STATE)
+    z = held.dot(x) * MATRIX.reshape(15)[3:6].dot(x) + MATRIX.T.dot(STATE)
     return MATRIX.dot(z) * STATE.dot(MATRIX).dot([x[0], 1.0, x[1] * x[2]])
 
 
@@ -1269,9 +1271,35 @@ def test_a_copy_of_single_precision_stays_single():
 
 
 def test_a_constant_is_read_anew_at_each_call(monkeypatch):
-    for factor in (1.0, 2.0, 3.0):
+    compiled = wg.jacobian(wg.compile(through_a_global))
+    for factor in (1.0, 2.0, 3.0, 4.0):
         monkeypatch.setitem(globals(), "STATE", factor * np.linspace(0.2, 1.0, 5))
-        assert_rounding(wg.jacobian(through_a_global)([1.0, 2.0])[1, 0], STATE[1])
+        for jacobian in (wg.jacobian(through_a_global), compiled):
+            assert_rounding(jacobian([1.0, 2.0])[1, 0], STATE[1])
+
+
+LATER = np.ones(2)
+
+
+def test_a_constant_that_a_callee_assigns_is_read_as_it_is_then(monkeypatch):
+    monkeypatch.setitem(globals(), "LATER", np.ones(2))
+    state = np.ones(2)
+
+    def advance():
+        nonlocal state
+        globals()["LATER"] = LATER + 1
+        state = state + 1
+
+    def f(x):
+        advance()
+        u = LATER.copy()
+        u[0] = x
+        return u * state.copy() * state
+
+    for k in (2.0, 3.0):
+        y, J = wg.jacobian(f, value=True)(5.0)
+        assert_same_bits(y, [5 * k * k, k**3])
+        assert_same_bits(J, [k * k, 0])
 
 
 def by_element(u, x):

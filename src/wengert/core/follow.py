@@ -195,6 +195,14 @@ def contents_of(f):
     return [None if isinstance(content, type) else content for content in held]
 
 
+def cells_written(f):
+    """The cells that a function assigns to."""
+    if type(f) is not types.FunctionType or not f.__closure__:
+        return []
+    written = read(f.__code__).written
+    return [cell for name, cell in zip(f.__code__.co_freevars, f.__closure__) if name in written]
+
+
 def content_of(cell):
     try:
         return cell.cell_contents

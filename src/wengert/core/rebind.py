@@ -47,6 +47,7 @@ from wengert.core.follow import (
     attributes_of,
     can_copy,
     can_twin,
+    cells_written,
     content_of,
     contents_of,
     held_by,
@@ -190,27 +191,27 @@ class Plan:
     with their attributes, and `loose`.  The death of any of them ends the plan: no reused id is taken for an
     old one.
 
-    A function that copies (`is_copying`) sees constant arrays as `constant` makes them, so that traced values can be
-    stored in the copies: its arguments, what its names and cells hold (`places`, read again at each call), attributes.
+    Functions that copy, `copying`, see constant arrays as `constant` makes them, so that traced values can be stored
+    in the copies: their arguments, what their cells hold, attributes of objects and of arrays that global names hold.
     """
 
-    __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "fixed", "holders", "is_copying",
-                 "is_plain", "kinds", "loose", "methods", "orders", "places", "recipes", "refs", "run",
-                 "sizes")  # fmt: skip
+    __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "copying", "fixed", "holders",
+                 "is_plain", "kinds", "loose", "methods", "orders", "recipes", "refs", "run", "sizes",
+                 "written")  # fmt: skip
 
     twins = _twins
     enters_differentiated = False  # are functions followed that answer for their derivatives themselves?
 
     def __init__(self, root):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
-        self.copies, self.copy, self.places = {}, None, {}
+        self.copies, self.copy = {}, None
         nodes, objects = self.explore(root)
         self.watch(root, nodes, objects)
         classes = self.make(nodes, {})
         self.run = self.changed.get(id(root))
         is_lasting = type(root) is not types.FunctionType or is_module_namespace(root.__globals__)
         if self.run and self.code:
-            if self.run is root.__code__ and not (self.recipe(root)[0] or is_copying(root)):
+            if self.run is root.__code__ and not (self.recipe(root)[0] or id(root) in self.copying):
                 self.run = None
             # Kept only where it can reach no more than a module does: it would keep its own key alive.
             elif is_lasting and not root.__closure__:
@@ -273,7 +274,8 @@ class Plan:
                         continue
                     enter(part, home)
                 users.setdefault(id(part), []).append(key)
-        self.is_copying = any(map(is_copying, nodes))
+        self.copying = {id(value) for value in nodes if is_copying(value)}
+        self.written = {id(cell) for value in nodes if self.copying for cell in cells_written(value)}
         while seeds:
             key = seeds.pop()
             if key not in self.changed:
@@ -398,7 +400,7 @@ class Plan:
 
     def renaming(self, f):
         """What is renamed in f's code: the arguments of `rename`, and the aliases among the new names."""
-        held, names, sources, aliases, places = f.__globals__, {}, set(), [], []
+        held, names, sources, aliases = f.__globals__, {}, set(), []
 
         def stand_in(name, value):
             alias = self.alias(value, name)
@@ -413,15 +415,15 @@ class Plan:
                 names[name] = REGISTERED[id(value)][2]
             elif id(value) in self.changed:
                 stand_in(name, value)
-            elif is_constant(value) and is_copying(f):
-                places.append(place_in(held, name))
-                names[name] = places[-1].name
-        self.places[id(f)] = places
+            elif id(f) in self.copying and is_constant(value):
+                aliases.append(place_in(held, name, constant))
+                names[name] = aliases[-1].name
+                sources.add(name)
         for name, module, attribute, value in steps_of(f):
             if name not in names and self.is_replaced(vars(module), attribute, value):
                 self.changed[id(held[name])] = True
                 stand_in(name, held[name])
-        return (names, sources, self.imports(f)), aliases + places
+        return (names, sources, self.imports(f)), aliases
 
     alias = staticmethod(alias_of)
 
@@ -531,7 +533,7 @@ class Plan:
         if names is None:
             held = attributes_of(value).items()
             names = [name for name, v in held if id(v) in REGISTERED or id(v) in self.changed]
-            if self.is_copying:
+            if self.copying:
                 names += [name for name, v in vars(value).items() if is_constant(v)]
             names = self.recipes[id(value)] = tuple(name for name in names if not _is_data(type(value), name))
         twin = memo[id(value)] = _share(value, _leaf(cls, names) if names else cls)
@@ -560,13 +562,10 @@ class Plan:
 
     def dressed(self, f, copy):
         """A copy of f as it is called: one that copies arrays sees those that are constants in another way."""
-        if not is_copying(f):
+        if id(f) not in self.copying:
             return copy
-        places = self.places.get(id(f), ())
 
         def run(*args, **kwargs):
-            for place in places:
-                BUILTINS[place.name] = constant(place.ref())
             return copy(*map(constant, args), **{name: constant(value) for name, value in kwargs.items()})
 
         run.__dict__, run.__name__, run.__qualname__, run.__doc__ = copy.__dict__, f.__name__, f.__qualname__, f.__doc__
@@ -578,10 +577,13 @@ class Plan:
 
     def recipe(self, f):
         """Indices of the cells of f to be replaced, and the attributes that its code alone does not give."""
+        copies = id(f) in self.copying
         swaps = [
             k
             for k, content in enumerate(contents_of(f))
-            if id(content) in REGISTERED or id(content) in self.changed or (is_constant(content) and is_copying(f))
+            if id(content) in REGISTERED
+            or id(content) in self.changed
+            or (copies and is_constant(content) and id(f.__closure__[k]) not in self.written)
         ]
         bare = types.FunctionType(f.__code__, f.__globals__, f.__name__, None, f.__closure__)
         dress = [name for name in _DRESS if getattr(f, name) != getattr(bare, name)]
@@ -751,7 +753,7 @@ def rebound(f):
     copy = plan.copy
     if copy is None or copy.__defaults__ is not f.__defaults__ or copy.__kwdefaults__ is not f.__kwdefaults__:
         copy = plan.copy_function(f, plan.run, {})
-    if not plan.is_copying:
+    if not plan.copying:
         return copy
     run = plan.copies.get(id(f)) if copy is plan.copy else None
     if run is None:
@@ -811,7 +813,7 @@ def _twin_of(owner, plan):
         return plan.run
     if plan.run is True:
         return plan.twin(owner, {})
-    if not plan.is_copying:
+    if not plan.copying:
         return _share(owner, plan.run)
     twin = plan.twin(owner, {})
     plan.recipes.pop(id(owner), None)  # a plan of the class: this object may go before it

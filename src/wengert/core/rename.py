@@ -96,20 +96,33 @@ class Alias:
 
 
 class Place(Alias):
-    """A private name in builtins for what a global name holds, which is looked up by `ref`."""
+    """A private name in builtins for what a global name holds at the moment, where an attribute is read from it."""
 
     __slots__ = ()
 
-    def __init__(self, space, name):
+    def __init__(self, space, name, seen):
         self.name = private(name)
-        self.ref = functools.partial(space.get, name)
+        live = Live(space, name, seen)
+        self.ref = lambda: live
 
 
-def place_in(space, name):
+class Live:
+    """Attributes of what a global name holds, as ``seen`` makes it."""
+
+    __slots__ = ("_name", "_seen", "_space")
+
+    def __init__(self, space, name, seen):
+        self._space, self._name, self._seen = space, name, seen
+
+    def __getattr__(self, attribute):
+        return getattr(self._seen(self._space[self._name]), attribute)
+
+
+def place_in(space, name, seen):
     """The place of a name in a namespace."""
     alias = _aliases.get((id(space), name))
     if alias is None:
-        alias = _aliases[id(space), name] = Place(space, name)
+        alias = _aliases[id(space), name] = Place(space, name, seen)
     return alias
 
 

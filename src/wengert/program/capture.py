@@ -266,7 +266,7 @@ class _Copies(Plan):
 
     def __init__(self, root, operands):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
-        self.copies, self.twins, self.places = {}, {}, {}
+        self.copies, self.twins = {}, {}
         self.operands, self.used, self.names, self.own = operands, set(), {}, {}
         self.spaces: list = []  # of twins, with what they held at first
         self.root = root
@@ -290,7 +290,7 @@ class _Copies(Plan):
 
     def taken(self, key):
         self.used.add(key)
-        return constant(self.operands[key]) if self.is_copying else self.operands[key]
+        return constant(self.operands[key]) if self.copying else self.operands[key]
 
     def alias(self, value, name):
         return self.own.setdefault(id(value), Alias(value, name))
@@ -304,6 +304,7 @@ class _Copies(Plan):
                     self.names[key] = private(name)
                     BUILTINS[self.names[key]] = self.taken(key)
                 names[name] = self.names[key]
+                sources.discard(name)
         for first, module, _, _ in steps_of(f):
             if first in names:
                 self.changed[id(module)] = True
