@@ -49,6 +49,10 @@ def assert_same_bits(got, expected, what=""):
             assert_same_bits(one, other, f"{what}[{i}]")
         return
     got, expected = np.asarray(got), np.asarray(expected)
+    if np.iscomplexobj(got) and np.iscomplexobj(expected):
+        assert_same_bits(got.real, expected.real, f"{what}: real part")
+        assert_same_bits(got.imag, expected.imag, f"{what}: imaginary part")
+        return
     if (
         expected.dtype.kind in "biu" and got.dtype.kind == "f"
     ):  # integers that a function returns become floats

@@ -324,18 +324,6 @@ def test_item_hash_and_pickle_say_what_to_do():
         wg.grad(by_pickle, X)
 
 
-def test_complex_values_are_not_recorded():
-    def f(x):
-        return (x * 1j).sum()
-
-    check(
-        wg.ComplexValueError,
-        f"numpy.multiply gives values of type complex128 ({line_of(f)}), and programs are recorded of real values "
-        "only: run the function without recording it, or write it with pairs of real numbers",
-        lambda: wg.record(f, X),
-    )
-
-
 def test_attributes_that_lead_out_are_named():
     def f(x):
         return np.frombuffer(x.tobytes())[0]

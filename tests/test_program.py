@@ -318,7 +318,6 @@ UNRECORDED = {
     "an object": (Keeps, x, wg.TracedValueError, "Keeps that holds its values"),
     "a number in Python": (lambda u: float(u[0]), x, wg.TracedValueError, "float"),
     "no rule": (lambda u: np.histogram(u)[0], x, wg.UnsupportedFunctionError, "histogram"),
-    "complex": (lambda u: u, 1j, wg.ComplexValueError, "real values only"),
     "text": (lambda u: u, "a", TypeError, "pass a number"),
 }
 

@@ -11,6 +11,7 @@ import pickle
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from hypothesis import given, settings
 from wengert.program.opcodes import Op
 
 import array_programs
+import test_complex
+import test_fft
 import test_random_programs as random_programs
 import wengert as wg
 from helpers import assert_same_bits, in_threads
@@ -60,6 +63,8 @@ def shifted(x, rng):
     """A point a little further on, in the layout of x."""
     if isinstance(x, float):
         return x + type(x)(0.01 * rng.uniform(-1, 1))
+    if np.iscomplexobj(x):
+        return x + 0.01 * like(x, rng)
     return moved_by_dtype(x, 0.01 * rng.uniform(-1, 1, np.shape(x)))
 
 
@@ -120,6 +125,24 @@ def elementwise():
         yield Case(f"{case.name} of arrays", fun, x, tuple(range(len(x))))
 
 
+def complex_cases():
+    """Complex values in between, as results, and as arguments."""
+    for name, (f, shape) in test_complex.MATRICES.items():
+        if name == "low rank":  # has no derivative for the cotangents at which that of a program is made
+            continue
+        yield Case(f"complex matrix: {name}", f, (test_complex.numbers(*shape, seed=3) + 2 * np.eye(*shape),))
+    for name, f in test_complex.PROGRAMS.items():
+        yield Case(f"complex argument: {name}", f, (test_complex.numbers(3, seed=11) + 1.5,))
+    x = np.array([0.8, -0.6, 1.7])
+    for name, f in test_complex.OF_REAL.items():
+        yield Case(f"complex result: {name}", f, (x,))
+    for name, (f, _) in test_complex.SPLIT.items():
+        yield Case(f"by complex values: {name}", f, (x,))
+    for name, shape, kwargs in test_fft.CASES[::6]:
+        for x, _ in test_fft.operands(name, shape, np.random.default_rng(1)):
+            yield Case(f"{name} {shape} {kwargs} of {x.dtype}", partial(getattr(np.fft, name), **kwargs), (x,))
+
+
 def every(table):
     table = list(table)
     return pytest.mark.parametrize("case", table, ids=[case.name.replace(" ", "_") for case in table])
@@ -146,19 +169,21 @@ def assert_close(got, expected, dtype=np.float64, what=""):
     for a, b in zip(found, wanted):
         a, b = np.asarray(a), np.asarray(b)
         assert a.shape == b.shape, f"{what}: shape {a.shape}, expected {b.shape}"
-        assert b.dtype.kind != "f" or a.dtype == b.dtype, f"{what}: {a.dtype}, expected {b.dtype}"
+        assert b.dtype.kind not in "fc" or a.dtype == b.dtype, f"{what}: {a.dtype}, expected {b.dtype}"
         scale = np.abs(b[np.isfinite(b)]).max(initial=0.0)
         tolerance = CLOSE[np.dtype(dtype)]
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * max(scale, 1e-6), err_msg=what)
 
 
 def loss_of(f):
-    """A number made of all that f returns."""
+    """A real number made of all that f returns."""
 
     def loss(*args):
         parts = [np.stack(part) if type(part) is list else part for part in split(f(*args))[0]]
+        parts += [part.imag for part in parts if np.iscomplexobj(part)]
         return sum(
-            np.sum(part * np.cos(np.arange(np.size(part)).reshape(np.shape(part)) + i)) for i, part in enumerate(parts)
+            np.sum(part * np.cos(np.arange(np.size(part)).reshape(np.shape(part)) + i)).real
+            for i, part in enumerate(parts)
         )
 
     return loss
@@ -212,7 +237,7 @@ def check_derivatives(case):
             if pushed is not None:
                 expected = wg.jvp(f, args[0], direction, args=args[1:], argnums=k)[1]
                 assert_close(pushed[1], expected, case.dtype, f"jvp in {k}")
-            if np.size(y) * np.size(args[k]) <= 400:
+            if np.size(y) * np.size(args[k]) <= 400 and not np.iscomplexobj(args[k]):
                 found = replay.jacobian(k)(*args)
                 for mode in ("forward", "reverse"):
                     expected = wg.jacobian(f, argnums=k, mode=mode)(*args)
@@ -224,7 +249,8 @@ def check_derivatives(case):
 def like(x, rng):
     """Numbers in the form of an array or number."""
     x = np.asarray(x)
-    return rng.uniform(-1, 1, x.shape).astype(x.dtype) if x.ndim else x.dtype.type(rng.uniform(-1, 1))
+    found = rng.uniform(-1, 1, x.shape) + (1j * rng.uniform(-1, 1, x.shape) if np.iscomplexobj(x) else 0.0)
+    return found.astype(x.dtype) if x.ndim else x.dtype.type(found)
 
 
 def check_second(case):
@@ -234,6 +260,9 @@ def check_second(case):
     at, beside = case.points()
     for k in case.wrt:
         if np.size(case.args[k]) > 60:
+            continue
+        if np.iscomplexobj(case.args[k]):
+            check_second_in_directions(case, f, replay, k)
             continue
         spec.check(replay.hessian(k))
         args = beside
@@ -250,7 +279,20 @@ def check_second(case):
         assert_close(again, expected, case.dtype, f"jacobian of the gradient in {k}")
 
 
-CASES = [*scenarios(), *primitives(), *array_cases(), *elementwise()]
+def check_second_in_directions(case, f, replay, k):
+    """The derivatives of the gradient in complex arguments are real-linear: no matrix of complex numbers has them."""
+    gradient = wg.grad(f, argnums=k)
+    for args in case.points():
+        v = like(args[k], np.random.default_rng(14))
+        assert_close(replay.grad(k)(*args), gradient(*args), what="gradient")
+        expected = wg.hvp(f, args[k], v)
+        for program in (replay.hvp(k), replay.grad(k).jvp(k), record(wg.hvp(f), (args[k], v))):
+            spec.check(program)
+            found = program(args[k], v)
+            assert_close(found[1] if type(found) is tuple else found, expected, what="product with the Hessian")
+
+
+CASES = [*scenarios(), *primitives(), *array_cases(), *elementwise(), *complex_cases()]
 
 
 @every(CASES)

@@ -870,7 +870,7 @@ def record(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = No
     x : array_like or container
         Example of the first argument: a list of numbers is an array, an integer a float, as for `jacobian`.
     args, kwargs : tuple, dict
-        Further arguments. Floats and float arrays among them are inputs too; all else is constant.
+        Further arguments. Floats, complex numbers and arrays of them are inputs too; all else is constant.
     exact : bool
         Give the same bits as `f` itself, see `compile`.
 
@@ -886,8 +886,6 @@ def record(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = No
         If `f` writes what outlives the call, or its values reach code that needs plain numbers.
     UnsupportedFunctionError
         If `f` calls a function that has no rule.
-    ComplexValueError
-        If there are complex inputs.
 
     Examples
     --------

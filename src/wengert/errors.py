@@ -40,18 +40,18 @@ class TracedValueError(TypeError):
 
 
 class ComplexValueError(TracedValueError):
-    """A complex value reached what knows real ones only: programs are recorded of real values, roots are real.
+    """A complex value reached what knows real ones only: a `linearize`, a Hessian, a root.
 
     Examples
     --------
     >>> import numpy as np, wengert as wg
     >>> def f(x):
-    ...     return np.abs(np.exp(1j * x[0]) + x[1])
+    ...     return np.exp(1j * x)
     >>> try:
-    ...     wg.record(f, [0.0, 1.0])
+    ...     wg.linearize(f, [0.0])
     ... except wg.ComplexValueError:
-    ...     print(wg.grad(f, [0.0, 1.0]))
-    [0. 1.]
+    ...     print(wg.jacobian(f, [0.0]))
+    [[0.+1.j]]
     """
 
 

@@ -74,7 +74,6 @@ def compare(index, options, hits, results, failures):
         results[report.skipped or ("scaled" if report.scaled else "sharp")] += 1
         if not report.skipped:
             results["replay met another branch"] += not report.moved
-            results["not recorded: complex values"] += not report.recorded
             results[f"second order: {report.second}"] += second
     results["programs"] += 1
     hits.update(program.hits)

@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 
 import wengert as wg
-from wengert.errors import ComplexValueError, GuardError, TracedValueError, UnsupportedFunctionError
+from wengert.errors import GuardError, TracedValueError, UnsupportedFunctionError
 
 from . import twins
 
@@ -115,7 +115,6 @@ class Report:
         self.scaled = False
         self.second = "consistent"
         self.moved = True
-        self.recorded = True
 
 
 def check(program, second=True, replay=True):
@@ -192,12 +191,11 @@ def _check(program, second, replay):
     expect(first, cotangent @ exact, of_sum, "pullback")
     expect_bits(attempt("pullback", lambda: pullback(cotangent)), first, "second pullback")
 
-    report.recorded = not program.is_complex or is_recorded(program)
-    if replay and report.recorded:
+    if replay:
         report.moved = check_replay(program, y, of_y, exact, tolerance, cotangent, of_sum, attempt)
     if second:
         try:
-            report.second = check_second(program, weights, v, rows, spread, single, attempt, report.recorded)
+            report.second = check_second(program, weights, v, rows, spread, single, attempt)
         except Failure as failure:
             if not any(words in str(failure) for words in NO_SECOND):
                 raise
@@ -207,19 +205,6 @@ def _check(program, second, replay):
 
 #: how functions with one derivative only say so
 NO_SECOND = ("as a second derivative of", "derivative in its parameters twice")
-
-
-def is_recorded(program):
-    """Complex values in between are not: the error says so."""
-    try:
-        wg.record(program.f, program.x).vjp()  # of irfft it has complex values
-    except ComplexValueError as refusal:
-        if "programs are recorded of real values only" in str(refusal):
-            return False
-        raise Failure("record raised ComplexValueError", str(refusal)) from refusal
-    except Exception as error:
-        raise Failure(f"record raised {type(error).__name__}", str(error)) from error
-    return True
 
 
 class Attempts:
@@ -256,7 +241,7 @@ def check_replay(program, y, of_y, exact, tolerance, cotangent, of_sum, attempt)
     return True
 
 
-def check_second(program, weights, v, rows, spread, single, attempt, recorded):
+def check_second(program, weights, v, rows, spread, single, attempt):
     loss, x = program.loss(weights), program.x
 
     H = attempt("hessian", lambda: wg.hessian(loss, x))
@@ -271,9 +256,8 @@ def check_second(program, weights, v, rows, spread, single, attempt, recorded):
         "hvp": (lambda: wg.hvp(loss, x, v), H @ v),
         "grad of grad": (lambda: wg.grad(lambda z: np.sum(wg.grad(loss)(z) * v), x), H @ v),
         "jvp of jvp": (lambda: wg.jvp(lambda z: wg.jvp(loss, z, v)[1], x, v)[1], v @ H @ v),
+        "replayed Hessian": (lambda: wg.record(loss, x).hessian()(x), H),
     }
-    if recorded:
-        ways["replayed Hessian"] = (lambda: wg.record(loss, x).hessian()(x), H)
     for kind, (way, expected) in ways.items():
         expect(attempt(kind, way), expected, tolerance, kind)
     try:

@@ -96,7 +96,7 @@ class Builder:
     def __init__(self, seed, depth, single=False):
         self.random = random.Random(seed)
         self.single = single
-        self.may_be_complex = self.random.random() < 0.45  # such programs are not recorded
+        self.may_be_complex = self.random.random() < 0.45
         self.statements, self.names, self.complexes = [], [], []
         self.count = 0
         self.hits = []

@@ -19,7 +19,7 @@ cdef ArrayVar wrap(Level level, object y):
     if array.dtype.kind != "f":
         if array.dtype.kind != "c":
             raise dispatch.dtype_error(None, array.dtype)
-        note_complex(level, None)
+        note_complex(level)
     if not scalar_like and not cnp.PyArray_IS_C_CONTIGUOUS(array) and 0 in (<object>array).strides:
         return wrap(level, np.copy(y))
     buffer = new_buffer(array, level)

@@ -18,7 +18,7 @@ import numpy as np
 from wengert import registry
 from wengert.core import levels, var
 from wengert.core.tape import holds_complex
-from wengert.errors import ComplexValueError, NonSmoothError, TracedValueError, UnsupportedFunctionError
+from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunctionError
 
 #: functions that make arrays, by the NumPy function they replace (filled by `wengert.numpy`)
 creation: dict = {}
@@ -231,7 +231,7 @@ def _check_complex(level, row, operands, y):
     """Refuse complex values in recordings, and rows that were not verified for them."""
     if not (holds_complex(y) or any(holds_complex(x) for _, _, x in operands)):
         return
-    var.note_complex(level, row)
+    var.note_complex(level)
     if row.on_complex or row.adjoints or row.kind in ("view", "rearrangement"):
         if row.on_complex is not True or holds_complex(y):
             return
@@ -1128,15 +1128,10 @@ def escaped_message(position) -> str:
 
 
 def dtype_error(row, dtype) -> TracedValueError:
-    """The error for values of a type that a derivative or a recording cannot carry."""
-    what = f"{name_of(row)} gives values of type {dtype}{_at()}"
-    if dtype.kind != "c":
-        return TracedValueError(
-            f"{what}, and wengert differentiates floating values: write the computation with float64"
-        )
-    return ComplexValueError(
-        f"{what}, and programs are recorded of real values only: run the function without recording it, "
-        "or write it with pairs of real numbers"
+    """The error for values of a type that a derivative cannot carry."""
+    return TracedValueError(
+        f"{name_of(row)} gives values of type {dtype}{_at()}, and wengert differentiates floating values: write the "
+        "computation with float64"
     )
 
 
@@ -1192,6 +1187,7 @@ _strong_row = registry.Primitive(
     "elementwise",
     partials=(lambda y, g, p: p, lambda y, g, p: g),
     curvature="cross",
+    on_complex=True,
     home=f"{__name__}._strong_row",
 )
 registry.record_strong = _record_strong

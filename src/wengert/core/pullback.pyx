@@ -43,8 +43,8 @@ def independent(recorder, value, bint owned=False):
     buffer.owner = array
     tape.roots.append(buffer)
     if cnp.PyArray_ISCOMPLEX(array):
-        note_complex(tape.level, None)
-    if tape.recording and array.dtype.kind == "f":
+        note_complex(tape.level)
+    if tape.recording and array.dtype.kind in "fc":
         tape.active.add(buffer)
     x = array_var(buffer, array)
     x.scalar = not isinstance(value, ndarray)

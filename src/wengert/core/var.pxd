@@ -37,7 +37,7 @@ cpdef bint is_var(x)
 cpdef Level innermost(x)
 cpdef object lower(x, Level level)
 cpdef object value_of(x)
-cpdef int note_complex(Level level, row) except -1    # raises on a recording tape
+cpdef int note_complex(Level level) except -1
 cpdef object clean(array)
 cpdef bint is_traced(x)
 cpdef object observed(x)

@@ -525,7 +525,7 @@ cdef object result(Tape tape, Node node, object y):
         raise TracedValueError(f"{dispatch.name_of(node.row)} returned {type(y).__name__} where an array was expected")
     if y.dtype.kind != "f":
         if y.dtype.kind == "c":
-            note_complex(tape.level, node.row)
+            note_complex(tape.level)
         elif not (tape.recording and is_constant_there(tape, node, y.dtype)):
             raise dispatch.dtype_error(node.row, y.dtype)
     scalar_like = not isinstance(y, ndarray)
@@ -542,10 +542,8 @@ cdef object result(Tape tape, Node node, object y):
     return x
 
 
-cpdef int note_complex(Level level, row) except -1:
+cpdef int note_complex(Level level) except -1:
     """A value of this level is complex, or of one that uses it."""
-    if level.recording:
-        raise dispatch.dtype_error(row, np.dtype(complex))
     if level.kind == REVERSE and level.tape != NULL:
         (<Tape>level.tape).has_complex = True
     elif level.kind == NESTED:
@@ -747,6 +745,9 @@ cdef object scalar_ufunc(Kernel u, object left, object right):
     return None
 
 
+cdef dict SHORT_POWERS = {-1: np.reciprocal, 0.5: np.sqrt}      # what NumPy's operator takes for complex arrays
+
+
 cdef object power(object left, object right):
     """The operator ** on arrays, which has shorter ways for some exponents than ``np.power``."""
     cdef Side l, r
@@ -758,6 +759,10 @@ cdef object power(object left, object right):
         duals = forward_binary(u_power, left, right, operator.pow)
         if duals is not None:
             return duals
+        if is_complex(left) and not is_scalar(left) and (type(right) is int or type(right) is float):
+            short = SHORT_POWERS.get(right)
+            if short is not None:
+                return dispatch.ufunc(short, "__call__", (left,), {})
         return dispatch.ufunc(np.power, "__call__", (left, right), {}, operator.pow)
     if l.tape == r.tape == NULL:
         return dispatch.clean(value_of_side(&l) ** value_of_side(&r))
@@ -1320,7 +1325,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
     tape = tape_of(buffer)
     level = inner(standing(buffer.level), level_of(value))
     if level is not None and (cnp.PyArray_ISCOMPLEX(view) or (type(value) is ArrayVar and is_complex(value))):
-        note_complex(level, None)
+        note_complex(level)
         if not cnp.PyArray_ISCOMPLEX(view):
             raise TracedValueError(dispatch.complex_store_message(view.dtype))
     if level is not None and level.kind != REVERSE:

@@ -26,7 +26,6 @@ from wengert.core.levels import outside, running
 from wengert.core.rebind import rebound
 from wengert.core.var import is_traced
 from wengert.errors import (
-    ComplexValueError,
     GuardError,
     LevelError,
     ReplayMismatchError,
@@ -66,17 +65,15 @@ _ULPS = 512
 
 
 _NONE: frozenset = frozenset()
-_COMPLEX = object()
 
 
 class _Table:
-    __slots__ = ("captures", "frozen", "paths", "plain")
+    __slots__ = ("captures", "frozen", "paths")
 
     def __init__(self, captures):
         self.captures = captures
         self.paths: dict[Any, tuple[Path, ...]] = {}
         self.frozen: dict[Any, frozenset] = {}  # leaves that are part of the key after all
-        self.plain: dict[Any, bool] = {}  # keys whose values no program can have
 
 
 class Compiled(Caller):
@@ -309,28 +306,25 @@ class Compiled(Caller):
             with self._lock:
                 if table.frozen.get(key, _NONE) is not frozen or table.paths.get(full, ()) is not paths:
                     continue  # another thread has recorded meanwhile
-                if key not in table.plain:
-                    found = self._trace(reading, args, kwargs, leaves, n)
-                    if found is _COMPLEX:
-                        _put(table.plain, key, True, _KEYS)
-                    elif found is not None:
-                        try:
-                            y = self._first(found, leaves)
-                        except ReplayMismatchError:
-                            if not isinstance(self.f, Operator):
-                                raise
-                            return None  # a rule goes another way here, as where values are NaN
-                        if reading.frozen is not frozen:
-                            _put(table.frozen, key, reading.frozen, _KEYS)
-                            full, paths = (key, *[np.asarray(leaves[i]).tobytes() for i in reading.frozen]), ()
-                        path = Path(found, self._next_due(1))
-                        kept = paths if reading.in_derivative else paths[: _PATHS - 1]
-                        _put(table.paths, full, (path, *kept), _KEYS)
-                        return path, y
-            return None
+                found = self._trace(reading, args, kwargs, leaves, n)
+                if found is None:
+                    return None
+                try:
+                    y = self._first(found, leaves)
+                except ReplayMismatchError:
+                    if not isinstance(self.f, Operator):
+                        raise
+                    return None  # a rule goes another way here, as where values are NaN
+                if reading.frozen is not frozen:
+                    _put(table.frozen, key, reading.frozen, _KEYS)
+                    full, paths = (key, *[np.asarray(leaves[i]).tobytes() for i in reading.frozen]), ()
+                path = Path(found, self._next_due(1))
+                kept = paths if reading.in_derivative else paths[: _PATHS - 1]
+                _put(table.paths, full, (path, *kept), _KEYS)
+                return path, y
 
     def _trace(self, reading, args, kwargs, leaves, n):
-        """A new program; None where f is to run as it is, `_COMPLEX` if for this key always."""
+        """A new program; None where f is to run as it is."""
         if self._is_spent(reading.in_derivative):
             return None
         self._recordings += 1
@@ -345,8 +339,6 @@ class Compiled(Caller):
                     if self._refusals == _CHANCES:
                         self._give_up(str(reason))
                     return None
-                except ComplexValueError:
-                    return _COMPLEX
                 except (TracedValueError, UnsupportedFunctionError) as error:
                     errors.append(error)
         raise errors[0]

@@ -17,21 +17,26 @@ import operator
 
 import numpy as np
 
+from wengert.core.kernel cimport Kernel, kernels
 from wengert.core.memory cimport Buffer
 from wengert.core.tape cimport (
-    Node, NodeKind, Tape, swap, wg_list, WG_ADD, WG_INPUT, WG_LOAD, WG_NODE, WG_POSITIVE, WG_STORE, WG_TARGET,
+    Node, NodeKind, Tape, swap, wg_list, WG_ABSOLUTE, WG_ADD, WG_DIVIDE, WG_INPUT, WG_LOAD, WG_MULTIPLY, WG_NEGATIVE,
+    WG_NODE, WG_POSITIVE, WG_STORE, WG_SUBTRACT, WG_TARGET,
 )
 from wengert.core.var cimport ArrayVar, ScalarVar
-from wengert.program.listing cimport FLAG, SCALAR, Listing, contiguous_or, emit, overlaps
+from wengert.program.listing cimport FLAG, SCALAR, Listing, contiguous_or, emit, overlaps, paired, parted
 from wengert.program.opcodes cimport *
 
 from wengert.core import dispatch
 from wengert.core.tape import kernel_rows
 from wengert.program.calls import Call, Operand
+from wengert.program.capture import NotReplayable
 from wengert.program.rows import getitem_row, placed, placed_row
 from wengert.registry import strong
 
 cnp.import_array()
+
+include "pairs.pxi"
 
 cdef extern from "sweep.h" nogil:
     void wg_swap(const wg_list *t, Py_ssize_t i)
@@ -43,6 +48,7 @@ cdef dict FLAGS = {
 }
 #: SciPy's functions of one number that have a row
 cdef dict SPECIAL = {name: opcode for name, opcode, *_ in kernel_rows() if name and "." in name}
+cdef object DOUBLE = np.dtype(float)
 cdef tuple NEVER = (1 << 62, 1 << 62)
 
 
@@ -56,6 +62,7 @@ cdef class Memory:
     cdef Py_ssize_t first           # where its first element lies, in bytes from the lowest address
     cdef int32_t[::1] elements      # values of single elements, by offset; -1: not known
     cdef list changed               # offsets of those that `value` does not hold
+    cdef int32_t twin               # the same as pairs of real numbers, or as complex ones; -1: not made
 
 
 @cython.final
@@ -94,7 +101,7 @@ cdef class Definitions:
             return <Memory>found[1]
         memory = self.remember(buffer, -1, (<object>view).dtype, (buffer.span // cnp.PyArray_ITEMSIZE(view),), None, 0)
         content = np.array(bytes_at(buffer.low, buffer.span).view((<object>view).dtype))
-        if content.dtype.kind == "f" and not content.view(np.uint8).any():
+        if content.dtype.kind in "fc" and not content.view(np.uint8).any():
             memory.value = self.filled(content.dtype, content.shape, self.code.constant(0.0))
         else:
             memory.value = self.constant_array(content)
@@ -112,6 +119,7 @@ cdef class Definitions:
         memory.first = first
         memory.changed = []
         memory.elements = None
+        memory.twin = -1
         self.memories[id(buffer)] = (buffer, memory)
         return memory
 
@@ -121,6 +129,27 @@ cdef class Definitions:
         self.remember(buffer, value, (<object>view).dtype, shape, strides,
                       <char *>cnp.PyArray_DATA(view) - buffer.low)
         return value
+
+    cdef int see_as(self, Memory memory, dtype) except -1:
+        """Have complex numbers as pairs of real ones where a real or imaginary part is taken, and the other way."""
+        cdef int32_t value
+        cdef tuple type
+        if memory.dtype is dtype or {memory.dtype.kind, dtype.kind} != {"c", "f"}:
+            return 0
+        value = self.whole(memory)
+        if memory.twin >= 0:
+            type = self.code.types[self.code.kinds[memory.twin]]
+        else:
+            type = (memory.dtype, memory.shape, memory.strides)
+            type = parted(type) if memory.dtype.kind == "c" else paired(type)
+        if type is None or type[0] != dtype:
+            raise NotReplayable(f"memory of {memory.dtype} is used as {dtype} in a way that no program has")
+        if memory.twin < 0:
+            memory.twin = self.code.as_type(value, type)
+        memory.value, memory.twin = memory.twin, value
+        memory.dtype, memory.shape, memory.strides = type
+        memory.elements = None
+        return 0
 
     cdef int32_t whole(self, Memory memory) except -1:
         """The value of all of it, in which the elements written one by one are put."""
@@ -136,11 +165,13 @@ cdef class Definitions:
             memory.value = emit(self.code, PACK, base, len(self.code.packs) - 1, -1,
                                 self.code.type_of((memory.dtype, memory.shape, memory.strides)))
             memory.changed = []
+            memory.twin = -1
         return memory.value
 
     cdef int32_t read(self, Buffer buffer, cnp.ndarray view) except -1:
         """The value of a view as it is now."""
         cdef Memory memory = self.memory(buffer, view)
+        self.see_as(memory, (<object>view).dtype)
         cdef int32_t value = self.whole(memory)
         cdef Py_ssize_t offset = <char *>cnp.PyArray_DATA(view) - buffer.low
         shape, strides = layout(view)
@@ -157,6 +188,7 @@ cdef class Definitions:
         if memory is None:
             buffer = <Buffer>self.tape.buffers[number]
             memory = self.numbered[number] = self.memory(buffer, buffer.owner)
+        self.see_as(memory, DOUBLE)
         self.known(memory, <Buffer>self.tape.buffers[number])
         return memory
 
@@ -192,6 +224,9 @@ cdef class Definitions:
         cdef cnp.ndarray view = node.y
         cdef Memory memory = self.memory(buffer, view)
         cdef int32_t source, value
+        if not self.exact and node.key is None and is_complex_number(view) and self.write_number(node, memory):
+            return 0
+        self.see_as(memory, (<object>view).dtype)
         shape, strides = layout(view)
         source = self.quiet(self.stored(node))
         if shape == () and node.key is None and self.code.types[self.code.kinds[source]][0] == memory.dtype == float:
@@ -221,7 +256,21 @@ cdef class Definitions:
                             self.code.type_of((memory.dtype, memory.shape, memory.strides)))
         memory.elements = None
         memory.changed = []
+        memory.twin = -1
         return 0
+
+    cdef bint write_number(self, Node node, Memory memory) except -1:
+        """One complex element was written, by its parts; False if the value has none."""
+        cdef Buffer buffer = node.out
+        cdef Py_ssize_t offset = (<char *>cnp.PyArray_DATA(node.y) - buffer.low) // <Py_ssize_t>sizeof(double)
+        found = self.parts(node.sources[0]) if node.sources else self.constant_parts(node.saved)
+        if found is None:
+            return False
+        self.see_as(memory, DOUBLE)
+        self.known(memory, buffer)
+        self.write_element(memory, offset, self.quiet(found[0]))
+        self.write_element(memory, offset + 1, self.quiet(found[1]))
+        return True
 
     cdef int32_t stored(self, Node node) except -1:
         """The value that an assignment wrote."""
@@ -325,10 +374,68 @@ cdef class Definitions:
             self.of_slot[i] = self.quiet(self.sum(self.read(node.abuf, node.a), node.a))
         elif node.kind == NodeKind.GUARD:
             self.guard(node)
+        elif self.in_parts(node, i):
+            pass
         elif node.kind == NodeKind.GATHER:
             self.result(node, i, self.gathered(node))
         else:
             self.result(node, i, self.called(node))
+        return 0
+
+    cdef bint in_parts(self, Node node, Py_ssize_t i) except -1:
+        """Define a complex number by its real and imaginary part, or its absolute value; False: it is a call."""
+        cdef list operands = []
+        cdef dict traced
+        if self.exact or node.kwargs or (node.out is not None and not is_complex_number(node.y)):
+            return False
+        if node.kind == NodeKind.GATHER:
+            rule, args = _same if type(node.key) is tuple and not node.key else None, (None,)
+        else:
+            rule, args = PARTS.get(node.row.fun), node.args
+        if rule is None or (node.out is None) != (rule is _absolute):
+            return False
+        traced = {source[0]: source for source in node.sources}
+        for position, x in enumerate(args):
+            operands.append(self.parts(traced[position]) if position in traced else self.constant_parts(x))
+        if None in operands:
+            return False
+        found = rule(self.code, *operands)
+        if found is None:
+            return False
+        if node.out is None:
+            self.of_slot[i] = self.quiet(found)
+        else:
+            self.define_parts(node.out, [self.quiet(v) for v in found])
+        return True
+
+    cdef tuple parts(self, tuple source):
+        """Real and imaginary part of a number; None of what is none of double precision."""
+        cdef Memory memory
+        cdef Py_ssize_t offset
+        cdef Buffer buffer = source[2]
+        cdef cnp.ndarray view = source[3]
+        if buffer is None:
+            return self.of_slot[<int32_t>source[4]], self.code.constant(0.0)
+        if not is_complex_number(view):
+            return None
+        memory = self.memory(buffer, view)
+        self.see_as(memory, DOUBLE)
+        self.known(memory, buffer)
+        offset = (<char *>cnp.PyArray_DATA(view) - buffer.low) // <Py_ssize_t>sizeof(double)
+        return self.element(memory, offset), self.element(memory, offset + 1)
+
+    cdef tuple constant_parts(self, x):
+        if isinstance(x, (np.ndarray, np.generic)):
+            if x.ndim or x.dtype.char not in "dDbBhHiIlLqQ?":
+                return None
+            x = x.item()
+        return self.code.constant(x.real), self.code.constant(x.imag)
+
+    cdef int define_parts(self, Buffer buffer, list parts) except -1:
+        """A buffer holds a complex number, by its parts."""
+        cdef Memory memory = self.remember(buffer, -1, DOUBLE, (2,), None, 0)
+        memory.elements = np.array(parts, dtype=np.int32)
+        memory.changed = [0, 1]
         return 0
 
     cdef int32_t sum(self, int32_t value, cnp.ndarray view) except -1:
@@ -516,6 +623,11 @@ cdef class Definitions:
 cdef bytes_at(char *low, Py_ssize_t span):
     cdef cnp.npy_intp n = span
     return <object>cnp.PyArray_SimpleNewFromData(1, &n, cnp.NPY_UINT8, low)
+
+
+cdef bint is_complex_number(cnp.ndarray x) except -1:
+    """Is this one complex number of double precision, in an array without axes?"""
+    return x is not None and cnp.PyArray_NDIM(x) == 0 and cnp.PyArray_TYPE(x) == cnp.NPY_COMPLEX128
 
 
 cdef tuple layout(x):

@@ -19,7 +19,7 @@ import numpy as np
 
 from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POW, WG_SUBTRACT
 from wengert.core.kernel cimport Kernel, kernels
-from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, names, overlaps
+from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, names, overlaps, parted, whole_view
 from wengert.program.opcodes cimport *
 
 from wengert import registry
@@ -104,7 +104,7 @@ cdef class Sweep:
                     if self.active[v]:
                         self.active[i] = 1
                         break
-            elif op == CALL and self.code.types[self.code.kinds[i]][0].kind == "f":
+            elif op == CALL and self.code.types[self.code.kinds[i]][0].kind in "fc":
                 call = self.code.calls[self.code.as_[i]]
                 if call.row is None or call.row.kind != "constant":
                     for v in call.operands:
@@ -162,14 +162,29 @@ cdef class Sweep:
         return self.placed(-1, whole_view(self.code.types[kind]), g, kind)
 
     cdef int32_t as_precise(self, int32_t g, int32_t v) except -1:
-        """A tangent or adjoint in the precision of its value; of a number, a number."""
-        cdef int32_t kind = self.code.kinds[v], given = self.code.kinds[g]
+        """A tangent or adjoint in the precision of its value: of a number, a number, of a real one, its real part."""
+        cdef int32_t kind = self.code.kinds[v], given
+        g = self.real_part(g, v)
+        given = self.code.kinds[g]
         if kind == given or (self.code.types[kind][0] == self.code.types[given][0] and (kind > FLAG or given <= FLAG)):
             return g
         if kind > FLAG:
             return self.laid_out(g, v)
         kind = self.code.type_of((self.code.types[kind][0], (1,), None))
         return emit(self.code, LOAD, self.placed(-1, whole_view(self.code.types[kind]), g, kind), 0, -1, SCALAR)
+
+    cdef int32_t real_part(self, int32_t g, int32_t v) except -1:
+        """The real part of the adjoint of a real value."""
+        cdef tuple type = self.code.types[self.code.kinds[g]], pairs
+        cdef int32_t in_order
+        if type[0].kind != "c" or self.code.types[self.code.kinds[v]][0].kind == "c":
+            return g
+        type = (type[0], type[1], None)
+        in_order = self.code.type_of(type)
+        if self.code.kinds[g] != in_order:
+            g = self.placed(-1, whole_view(type), g, in_order)
+        pairs = parted(type)
+        return self.code.view(self.code.as_type(g, pairs), (0, type[1], whole_view(type)[2]), pairs[0])
 
     cdef int32_t select(self, int32_t mask, int32_t b, int32_t c, int32_t kind) except -1:
         if self.code.kinds[mask] == FLAG and self.code.kinds[b] == SCALAR and self.code.kinds[c] == SCALAR:
@@ -306,7 +321,7 @@ cdef class Reverse(Sweep):
             if self.active[c]:
                 self.give(c, i, self.select(a, zero, g, kind))
         elif op == VIEW:
-            self.pull_view(a, b, self.laid_out(g, i))
+            self.pull_view(i, self.laid_out(g, i))
         elif op == PLACE:
             self.pull_place(i, g)
         elif op == CALL:
@@ -362,12 +377,14 @@ cdef class Reverse(Sweep):
                 self.accumulate(base, self.packed(whole, offsets, [zero] * len(offsets), self.code.kinds[i]))
         return 0
 
-    cdef int pull_view(self, int32_t a, int32_t index, int32_t g) except -1:
+    cdef int pull_view(self, int32_t i, int32_t g) except -1:
         """Elements go back to where they stand in the array."""
-        cdef int32_t kind = self.code.kinds[a]
+        cdef int32_t a = self.code.as_[i], kind = self.code.kinds[a]
         dtype, shape, _ = self.code.types[kind]
-        view = self.code.views[index]
+        view = self.code.views[self.code.bs[i]]
         size = math.prod(shape)
+        if dtype != self.code.types[self.code.kinds[i]][0]:         # complex numbers as pairs, or pairs as them
+            return self.accumulate(a, self.code.as_type(g, self.code.types[kind]))
         if overlaps(view[1], view[2]):
             places = rows.places(view, dtype)
             if np.unique(places).size < places.size:
@@ -395,9 +412,10 @@ cdef class Reverse(Sweep):
         """The adjoint of what was broadcast to a shape."""
         cdef int32_t kind = self.code.kinds[v]
         _, wanted, _ = self.code.types[kind]
+        g = self.real_part(g, v)
         if shape == wanted:
             return g
-        if kind <= FLAG or not wanted:
+        if (kind <= FLAG or not wanted) and self.code.types[kind][0].kind != "c":
             if self.code.kinds[g] > FLAG:
                 return emit(self.code, SUM, g, -1, -1, SCALAR)
             return self.binary(WG_MULTIPLY, g, self.code.constant(math.prod(shape)), SCALAR)
@@ -419,18 +437,6 @@ cdef class Reverse(Sweep):
         for j, part in zip(wanted, found):
             self.accumulate(call.operands[j], part)
         return 0
-
-cdef tuple whole_view(type):
-    """All of an array of a type, as a view."""
-    dtype, shape, strides = type
-    if strides is None:
-        steps = []
-        step = dtype.itemsize
-        for n in reversed(shape):
-            steps.insert(0, step)
-            step *= n
-        return 0, shape, tuple(steps)
-    return sum([-(n - 1) * s for n, s in zip(shape, strides) if s < 0 and n > 0]), shape, strides
 
 
 @cython.final

@@ -71,7 +71,7 @@ def _value(code, op, a, b, c, kind, values, inputs):
     if op == Op.LOAD:
         return _memory(values[a])[b]
     if op == Op.VIEW:
-        return _view(values[a], code.views[b])
+        return _view(values[a], code.views[b], kind[0])
     if op == Op.PACK:
         found = empty(kind) if a < 0 else _copied(values[a], kind)
         if a < 0:
@@ -81,7 +81,7 @@ def _value(code, op, a, b, c, kind, values, inputs):
         return found
     if op == Op.PLACE:
         found = empty(kind) if a < 0 else _copied(values[a], kind)
-        _view(found, code.views[b])[...] = values[c]
+        _view(found, code.views[b], kind[0])[...] = values[c]
         return found
     if op == Op.CALL:
         call = code.calls[a]
@@ -157,11 +157,11 @@ class _Span:
         self.__array_interface__ = {"data": (low, False), "shape": (size,), "typestr": "|u1", "version": 3}
 
 
-def _view(x, view):
+def _view(x, view, dtype):
     offset, shape, strides = view
     if 0 in shape:  # it may begin where the memory ends
-        return np.empty(shape, x.dtype)
-    return np.ndarray(shape, x.dtype, _memory(x), offset, strides)
+        return np.empty(shape, dtype)
+    return np.ndarray(shape, dtype, _memory(np.asarray(x)), offset, strides)
 
 
 def of_type(x, kind):

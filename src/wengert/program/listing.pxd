@@ -29,6 +29,7 @@ cdef class Listing:
     cdef int reserve(self, Py_ssize_t capacity) except -1
     cdef int32_t constant(self, double c) except -1
     cdef int32_t view(self, int32_t a, tuple view, object dtype) except -1
+    cdef int32_t as_type(self, int32_t a, tuple type) except -1
     cdef int32_t type_of(self, tuple type) except -1
     cdef int32_t entry(self, list table, str name, object key) except -1
     cdef Listing copy(self)
@@ -74,4 +75,7 @@ cdef inline int names(int op) noexcept:
 
 cdef tuple contiguous_or(strides, shape, dtype)         # the strides, None for those of C order
 cdef bint overlaps(shape, strides)                      # may elements share memory?
+cdef tuple parted(tuple type)                           # the type of complex numbers as pairs of real ones,
+cdef tuple paired(tuple type)                           # and back
+cdef tuple whole_view(tuple type)                       # all of an array of a type
 cdef int32_t copied(Listing code, Py_ssize_t i, const int32_t *of, Listing target) except -1

@@ -148,6 +148,10 @@ cdef class Listing:
             self.constants.append(c)
         return emit(self, CONST, found, -1, -1, SCALAR)
 
+    cdef int32_t as_type(self, int32_t a, tuple type) except -1:
+        """The memory of an array value as an array of another type, without gaps where that has none."""
+        return emit(self, VIEW, a, self.entry(self.views, "view", whole_view(type)), -1, self.type_of(type))
+
     cdef int32_t view(self, int32_t a, tuple view, object dtype) except -1:
         """A view of an array value: `view` is the offset in bytes from its lowest address, the shape, the strides."""
         if view[1] == () and dtype == np.float64:
@@ -235,6 +239,37 @@ cdef bint overlaps(shape, strides):
                 return True
             span += stride * (n - 1)
     return False
+
+
+cdef tuple parted(tuple type):
+    """The type of complex numbers as that of pairs of real ones, which lie along a last axis."""
+    dtype, shape, strides = type
+    part = np.dtype(f"{dtype.str[0]}f{dtype.itemsize // 2}")
+    return part, (*shape, 2), None if strides is None else (*strides, part.itemsize)
+
+
+cdef tuple paired(tuple type):
+    """The type of real numbers as that of complex ones, each two that follow one another; None if they do not."""
+    cdef Py_ssize_t last = len(type[1]) - 1
+    dtype, shape, strides = type
+    if last < 0 or shape[last] % 2 or not (strides is None or strides[last] == dtype.itemsize and shape[last] == 2):
+        return None
+    both = np.dtype(f"{dtype.str[0]}c{2 * dtype.itemsize}")
+    shape = shape[:last] if shape[last] == 2 else (*shape[:last], shape[last] // 2)
+    return both, shape, None if strides is None else contiguous_or(strides[:last], shape, both)
+
+
+cdef tuple whole_view(tuple type):
+    """All of an array of a type, as a view."""
+    dtype, shape, strides = type
+    if strides is None:
+        steps = []
+        step = dtype.itemsize
+        for n in reversed(shape):
+            steps.insert(0, step)
+            step *= n
+        return 0, shape, tuple(steps)
+    return sum([-(n - 1) * s for n, s in zip(shape, strides) if s < 0 and n > 0]), shape, strides
 
 
 # ---------------------------------------------------------------------------------------------- operands

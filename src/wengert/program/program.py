@@ -35,6 +35,15 @@ _MOST_EACH = 64
 _DOUBLE = {np.dtype(float)}
 
 
+_NO_GRADIENT = (
+    "the function returns a complex number, which has no gradient: return its real or imaginary part, or use jacobian()"
+)
+_NO_JACOBIAN = (
+    "the argument is complex: record the derivative as wengert gives it, "
+    "wengert.record(wengert.jacobian(f, holomorphic=True), x)"
+)
+
+
 class Slot:
     """The place of a leaf in a container: its number."""
 
@@ -137,7 +146,8 @@ class Program(Runner):
     Made by `wengert.record`.  A program never changes: it may be called from any number of threads, copied and pickled.
 
     ``program(x, *args)`` gives what the function returns, ``program(x, out=y)`` writes it into an array.
-    Floats and float arrays among the arguments are inputs; they have the shapes, dtypes and strides of the recording.
+    Floats, complex numbers and arrays of them among the arguments are inputs; they have the shapes, dtypes and strides
+    of the recording.
     All else has the values of the recording: integers, flags, strings, and what the function read from outside.
     ``len(program)`` is the number of instructions, ``print(program)`` lists them, one on a line.
 
@@ -243,8 +253,11 @@ class Program(Runner):
 
     def _grad(self, argnums):
         code, y = self._differentiable("grad")
-        if kind_of(code, y)[1] != ():
+        dtype, shape, _ = kind_of(code, y)
+        if shape != ():
             raise NotDerivable(f"grad({self._name}): the function must return a single number: use jacobian()")
+        if dtype.kind == "c":
+            raise NotDerivable(f"grad({self._name}): {_NO_GRADIENT}")
         wrt = self._inputs("grad", argnums)
         longer = derive.pulled_back(code, [(y, None)], [code.inputs[i] for i in wrt], self._example, self._exact)
         return self._like(f"grad({self._name})", longer, Result(self._in_form(argnums, 0)))
@@ -312,6 +325,9 @@ class Program(Runner):
         x = code.inputs[self._input("jacobian", argnums)]
         n, m = (math.prod(kind_of(code, v)[1]) for v in (x, y))
         by_rows = not is_forward(n, m) if self._exact else m < n  # bit for bit in the mode of the eager drivers
+        if kind_of(code, x)[0].kind == "c":
+            raise NotDerivable(f"jacobian({self._name}): {_NO_JACOBIAN}")
+        by_rows = by_rows and kind_of(code, y)[0].kind == "f"  # a row has the derivatives of a real or imaginary part
         most = max(_MOST, _MOST_EACH * len(code))
         is_double = {kind_of(code, v)[0] for v in (x, y)} == _DOUBLE
         longer = derive.unrolled(code, x, y, is_symmetric, most, by_rows, self._exact) if is_double else None
@@ -336,7 +352,7 @@ class Program(Runner):
         if self._expanded is None:
             code = self._one_array(word)
             dtype = kind_of(code, code.outputs[0])[0]
-            if dtype.kind != "f":
+            if dtype.kind not in "fc":
                 raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return floats")
             self._expanded = self._expand(code)
         return self._expanded, self._expanded.outputs[0]
@@ -381,7 +397,7 @@ class Program(Runner):
                 "positional arguments, of which one is differentiated"
             )
         found = self._form.inputs_of(argnums)
-        if not found or any(kind_of(self._listing, self._listing.inputs[i])[0].kind != "f" for i in found):
+        if not found:
             raise NotDerivable(f"{word}({self._name}): argument {argnums} holds no floats: record it with some")
         return found
 
@@ -521,7 +537,8 @@ class Stacked(Program):
         code, y = program._differentiable("jacobian")
         number = program._input("jacobian", argnums)
         self._dtype, self._x, _ = kind_of(code, code.inputs[number])
-        self._y = kind_of(code, y)[1]
+        of_result, self._y, _ = kind_of(code, y)
+        self._entries = self._dtype if by_rows else np.result_type(of_result, self._dtype)
         self._by_rows = by_rows
         self._one = program.vjp(argnums) if self._by_rows else program.jvp(argnums)
         self._number = program._form.direction
@@ -558,7 +575,7 @@ class Stacked(Program):
         shape = self._y if self._by_rows else self._x
         size = math.prod(shape)
         unit = np.zeros(size, self._dtype)
-        found = np.empty((size, math.prod(self._x if self._by_rows else self._y)), self._dtype)
+        found = np.empty((size, math.prod(self._x if self._by_rows else self._y)), self._entries)
         if not size:  # no rows, but guards
             outputs = run([*leaves[: self._number], unit.reshape(shape), *leaves[self._number :]])
             if type(outputs) is int:

@@ -7,8 +7,8 @@ import types
 import numpy as np
 
 from wengert.core.pullback import was_written
-from wengert.core.var import holds_traced, is_traced, is_var, plain
-from wengert.errors import ComplexValueError, TracedValueError
+from wengert.core.var import holds_traced, is_var, plain
+from wengert.errors import TracedValueError
 from wengert.program import passes
 from wengert.program.capture import NotReplayable, capture
 from wengert.program.leaves import fill, mapped
@@ -111,8 +111,6 @@ def _traced(inner, f, args, kwargs, reading, exact):
     form = Form(args, kwargs)
     count = len(form.leaves)
     leaves = [*form.leaves, *reading.leaves]
-    if any(np.asarray(leaf).dtype.kind == "c" for leaf in leaves):
-        raise ComplexValueError(f"{name}: programs are recorded of real values only")
     ends: list = []
 
     def run(*inputs):
@@ -137,8 +135,6 @@ def _parted(y, name):
 
     def part(leaf):
         if is_var(leaf):
-            if leaf.dtype.kind == "c" and is_traced(leaf):  # a view of real numbers in pairs
-                raise ComplexValueError(f"{name}: programs are recorded of real values only")
             found.append(leaf)
             return Slot(len(found) - 1)
         if _hides(leaf):

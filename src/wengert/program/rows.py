@@ -8,7 +8,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.core import tangents
-from wengert.core.dispatch import function, numbers_like
+from wengert.core.dispatch import function, holds_complex, no_complex_rule, numbers_like
 from wengert.core.var import clean, holds_var, value_of
 from wengert.program.calls import Operand
 
@@ -27,6 +27,8 @@ def scattered(values, where, size):
     """Values added up at their places in an array of one axis."""
     if not np.size(values):
         return np.zeros(size, dtype=values.dtype)
+    if values.dtype.kind == "c":
+        return scattered(values.real, where, size) + 1j * scattered(values.imag, where, size)
     found = np.bincount(np.ravel(where), np.ravel(values), size)
     return found if values.dtype == found.dtype else found.astype(values.dtype)
 
@@ -124,7 +126,7 @@ def _numbered(argument, numbers):
         return numbers[argument.position]
     if type(argument) in (list, tuple) and any(type(item) is Operand for item in argument):
         return type(argument)([_numbered(item, numbers) for item in argument])
-    if isinstance(argument, np.ndarray) and argument.dtype.kind == "f":
+    if isinstance(argument, np.ndarray) and argument.dtype.kind in "fc":
         return np.zeros(argument.shape, dtype=np.intp)
     return argument
 
@@ -133,6 +135,9 @@ def _cotangent(call, j, ybar, y, args, operands):
     position, item = _place(call.args, j)
     if call.row.kind == "custom":
         position, item = 0, position
+    if holds_complex((y, args)):
+        adjoints = tangents.Adjoints(call.row, ybar[None], y, args, call.kwargs)
+        return summed_to(adjoints.of(position, item, np.shape(operands[j]))[0], np.shape(operands[j]))
     found = tangents.pullback(call.row, position, ybar, y, args, call.kwargs)
     return summed_to(found if item < 0 else found[item], np.shape(operands[j]))
 
@@ -163,4 +168,6 @@ def pushforward(call, moved, directions, y, operands):
         sources = [(j, -1, t[None]) for j, t in zip(moved, directions)]
         index_map = lambda _: where
     t = tangents.by_row(call.row, 1, args, call.kwargs, sources, y, index_map)[0]
+    if holds_complex(t) and not holds_complex(y):
+        raise no_complex_rule(call.row)
     return t if np.shape(t) == np.shape(y) else np.broadcast_to(t, np.shape(y))

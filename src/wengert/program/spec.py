@@ -144,22 +144,24 @@ class _Checked:
         self.expect(kind in (SCALAR, FLAG) and self.is_array(a), "a load makes a number of an array")
         self.expect(0 <= b < self.size(self.rows[a][4]), "an element outside of its array")
 
-    def within(self, index, kind):
-        """A view lies inside of an array of a type."""
+    def within(self, index, kind, dtype):
+        """A view of a dtype lies inside of an array of a type."""
         self.expect(0 <= index < len(self.code.views), "an entry that is not in its table")
         offset, shape, strides = self.code.views[index]
-        dtype = self.code.types[kind][0]
         self.expect(len(shape) == len(strides), "a view of other axes than strides")
         if 0 not in shape:
             low = offset + sum((n - 1) * s for n, s in zip(shape, strides) if s < 0)
             high = offset + sum((n - 1) * s for n, s in zip(shape, strides) if s > 0) + dtype.itemsize
-            self.expect(0 <= low and high <= self.size(kind) * dtype.itemsize, "a view outside of its array")
+            size = self.size(kind) * self.code.types[kind][0].itemsize
+            self.expect(0 <= low and high <= size, "a view outside of its array")
         return shape
 
     def view(self, a, b, c, kind):
         self.expect(self.is_array(a) and kind > FLAG, "a view of a number, or that is one")
-        shape = self.within(b, self.rows[a][4])
-        self.expect(self.code.types[kind][:2] == (self.dtype(a), shape), "a view of another type")
+        dtype = self.code.types[kind][0]
+        shape = self.within(b, self.rows[a][4], dtype)
+        is_other = {dtype.kind, self.dtype(a).kind} != {"c", "f"} and dtype != self.dtype(a)
+        self.expect(self.code.types[kind][1] == shape and not is_other, "a view of another type")
 
     def pack(self, a, b, c, kind):
         self.expect(
@@ -179,7 +181,7 @@ class _Checked:
             kind > FLAG and (a < 0 or self.code.types[self.rows[a][4]][:2] == self.code.types[kind][:2]),
             "a view is written of an array of another type",
         )
-        shape = self.within(b, kind)
+        shape = self.within(b, kind, self.code.types[kind][0])
         kept = self.shape(c)[max(0, len(self.shape(c)) - len(shape)) :]
         self.expect(a >= 0 or math.prod(shape) >= math.prod(self.code.types[kind][1]), "elements that nothing defines")
         self.expect(math.prod(self.shape(c)) == math.prod(kept), "a value of more axes than the view")

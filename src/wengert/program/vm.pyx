@@ -412,8 +412,10 @@ cdef class Machine:
         if value.is_number:
             return number(w, value)
         if value.is_handed_over:
-            return w.objects[value.root.number]
-        return copied(array_at(w.space.where[value.where], value.layout, w), value.layout)
+            y = w.objects[value.root.number]
+        else:
+            y = copied(array_at(w.space.where[value.where], value.layout, w), value.layout)
+        return y[()] if value.layout.ndim == 0 else y       # a number, complex or of another precision
 
     cdef int run_python(self, Workspace w, PythonStep step) except -2:
         """A step of Python; the number of its guard if that failed, else -1."""
