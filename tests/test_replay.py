@@ -128,8 +128,6 @@ def elementwise():
 def complex_cases():
     """Complex values in between, as results, and as arguments."""
     for name, (f, shape) in test_complex.MATRICES.items():
-        if name == "low rank":  # has no derivative for the cotangents at which that of a program is made
-            continue
         yield Case(f"complex matrix: {name}", f, (test_complex.numbers(*shape, seed=3) + 2 * np.eye(*shape),))
     for name, f in test_complex.PROGRAMS.items():
         yield Case(f"complex argument: {name}", f, (test_complex.numbers(3, seed=11) + 1.5,))

@@ -380,6 +380,20 @@ def test_a_branch_that_is_not_taken_contributes_nothing(target):
     assert_rounding(gradient, np.array([wg.grad(f, x) for x in X]))
 
 
+@targets
+def test_complex_numbers_are_pairs_of_real_ones(target):
+    def f(x):
+        z = x[0] + 1j * x[1]
+        for _ in range(3):
+            z = z * z / (z + 2j) + np.exp(1j * x[0])
+        return np.abs(z) * z.imag
+
+    X = np.random.default_rng(2).uniform(0.3, 1.5, (20, 2))
+    (value, gradient), _ = replayed(wg.record(f, X[0]), "grad", [X], target)
+    assert_rounding(value, np.array([f(x) for x in X]))
+    np.testing.assert_allclose(gradient, np.array([wg.grad(f, x) for x in X]), rtol=1e-13, atol=1e-13)
+
+
 def test_what_has_no_kernel_is_named():
     for f, name in (
         (lambda x: np.linalg.eigvalsh(np.outer(x, x)), "eigvalsh"),
@@ -389,6 +403,7 @@ def test_what_has_no_kernel_is_named():
         (lambda x: scipy.special.jv(0.5, x), "jv"),
         (lambda x: x.astype(np.float32) * x, "converted"),
         (lambda x: x[np.argmax(x)], "argmax"),
+        (lambda x: np.abs(np.fft.fft(x)), "fft"),
     ):
         with pytest.raises(
             wg.UnsupportedFunctionError, match=rf"v\d+.* = {name}\(.*this instruction has no GPU kernel"

@@ -28,6 +28,7 @@ from wengert.core.var import is_traced
 from wengert.errors import (
     GuardError,
     LevelError,
+    NonSmoothError,
     ReplayMismatchError,
     StaleProgramError,
     TracedValueError,
@@ -339,6 +340,8 @@ class Compiled(Caller):
                     if self._refusals == _CHANCES:
                         self._give_up(str(reason))
                     return None
+                except NonSmoothError:
+                    return None  # f says whether it has a derivative here
                 except (TracedValueError, UnsupportedFunctionError) as error:
                     errors.append(error)
         raise errors[0]

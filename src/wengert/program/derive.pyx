@@ -24,6 +24,7 @@ from wengert.program.opcodes cimport *
 
 from wengert import registry
 from wengert.core.tape import kernel_rows
+from wengert.errors import NonSmoothError
 from wengert.program import rows
 from wengert.program.evaluate import evaluated, example_of, of_type
 from wengert.program.listing import operands
@@ -45,13 +46,14 @@ cdef class Sweep:
     cdef Py_ssize_t size                # of the list that is differentiated: its values keep their names
     cdef int32_t *found                 # adjoints or tangents of its values; -1: zero
     cdef unsigned char *active          # does a value depend on what is differentiated in?
-    cdef object values                  # of the list at an example, made when a row is first run
+    cdef list values                    # of the list at an example, made when a row is first run
     cdef object example
 
     def __cinit__(self, Listing code, example, exact=False):
         self.code = code.copy()
         self.size = code.n
         self.example = example
+        self.values = []
         self.found = <int32_t *>PyMem_Malloc(max(1, code.n) * sizeof(int32_t))
         self.active = <unsigned char *>PyMem_Malloc(max(1, code.n))
         if self.found == NULL or self.active == NULL:
@@ -209,8 +211,8 @@ cdef class Sweep:
 
     cdef value(self, int32_t v):
         """A value at the example."""
-        if self.values is None:
-            self.values = evaluated(self.code, self.example, self.size)
+        if v >= len(self.values):
+            evaluated(self.code, self.example, max(self.size, v + 1), self.values)
         return self.values[v]
 
     cdef list inline(self, Listing traced, list values):
@@ -432,8 +434,12 @@ cdef class Reverse(Sweep):
         call = self.code.calls[self.code.as_[i]]
         g = self.laid_out(g, i)
         wanted = [j for j, v in enumerate(call.operands) if self.active[v]]
-        found = self.run(lambda *operands: rows.pullback(call, wanted, *operands), [g, i, *call.operands],
-                         [self.like(g), self.value(i), *[self.value(v) for v in call.operands]])
+        rule = lambda *operands: rows.pullback(call, wanted, *operands)
+        given = [self.value(i), *[self.value(v) for v in call.operands]]
+        try:
+            found = self.run(rule, [g, i, *call.operands], [self.like(g), *given])
+        except NonSmoothError:          # for a cotangent of ones; f may have one for which there is a derivative
+            found = self.run(rule, [g, i, *call.operands], [self.value(g), *given])
         for j, part in zip(wanted, found):
             self.accumulate(call.operands[j], part)
         return 0

@@ -30,20 +30,20 @@ _FLAGS = {
 }
 
 
-def evaluated(code, inputs: list, count: int | None = None) -> list:
+def evaluated(code, inputs: list, count: int | None = None, known: list | None = None) -> list:
     """The first `count` values of a list at some inputs; all of them by default.
+
+    `known` are the first of them, which are not computed again: the others are appended.
 
     Raises
     ------
     GuardError
         If a value that f's path depended on is another one.
     """
-    columns = zip(code.op.tolist(), code.a.tolist(), code.b.tolist(), code.c.tolist(), code.type.tolist())
-    values: list = []
+    values: list = [] if known is None else known
+    columns = [column[len(values) : count].tolist() for column in (code.op, code.a, code.b, code.c, code.type)]
     with np.errstate(all="ignore"):
-        for op, a, b, c, kind in columns:
-            if len(values) == count:
-                break
+        for op, a, b, c, kind in zip(*columns):
             value = _value(code, op, a, b, c, code.types[kind], values, inputs)
             values.append(value if op == Op.VIEW else _laid_out(value, code.types[kind]))
     return values
