@@ -128,7 +128,8 @@ def elementwise():
 def complex_cases():
     """Complex values in between, as results, and as arguments."""
     for name, (f, shape) in test_complex.MATRICES.items():
-        yield Case(f"complex matrix: {name}", f, (test_complex.numbers(*shape, seed=3) + 2 * np.eye(*shape),))
+        x = test_complex.numbers(*shape, seed=3) + 2 * np.eye(*shape)
+        yield Case(f"complex matrix: {name}", f, (x,), branches=name == "low rank")  # what is zero but for rounding
     for name, f in test_complex.PROGRAMS.items():
         yield Case(f"complex argument: {name}", f, (test_complex.numbers(3, seed=11) + 1.5,))
     x = np.array([0.8, -0.6, 1.7])
@@ -286,7 +287,11 @@ def check_second_in_directions(case, f, replay, k):
         expected = wg.hvp(f, args[k], v)
         for program in (replay.hvp(k), replay.grad(k).jvp(k), record(wg.hvp(f), (args[k], v))):
             spec.check(program)
-            found = program(args[k], v)
+            try:
+                found = program(args[k], v)
+            except GuardError:
+                assert case.branches
+                continue
             assert_close(found[1] if type(found) is tuple else found, expected, what="product with the Hessian")
 
 
