@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+#: elements of an array that are shown
+_MOST = 8
+
 
 class Operand:
     """Stands in `Call.args` for a value: operand number `position` of the call."""
@@ -42,5 +47,11 @@ class Call:
 
     def __repr__(self):
         name = getattr(self.compute, "__qualname__", None) or getattr(self.compute, "__name__", repr(self.compute))
-        given = [repr(value) for value in self.args] + [f"{key}={value!r}" for key, value in self.kwargs.items()]
+        given = [*map(_shown, self.args), *[f"{key}={_shown(value)}" for key, value in self.kwargs.items()]]
         return f"{name}({', '.join(given)}) of {', '.join(f'v{i}' for i in self.operands)}"
+
+
+def _shown(value):
+    if type(value) is np.ndarray and value.size > _MOST:
+        return f"{value.dtype}{list(value.shape)}"
+    return repr(value)
