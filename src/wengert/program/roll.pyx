@@ -1,0 +1,514 @@
+# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Loops found again: numbers that the same expression computes for many elements become one array.
+
+Two numbers have the same *shape* if the same function computes them from numbers of the same shapes; constants have one
+shape, and so have the elements of an array.
+So none depends on another of its shape, and the members of a class, the numbers of one shape, are one elementwise
+instruction on arrays.
+What a class reads lies in one array for each operand: an array of the list, or another class.
+Places that are regular, in up to four axes, are a view of it; others are gathered.
+Long sums, ``s = s + term``, are sums of what the terms are in their class.
+"""
+
+cimport cython
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+import operator
+
+import numpy as np
+
+from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_SUBTRACT
+from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, names, whole_view
+from wengert.program.opcodes cimport *
+
+from wengert.program.calls import Call, Operand
+from wengert.program.rows import getitem_row
+
+cdef enum:
+    CONSTANTS = 0       # the shape of constants; -1: of what is no number
+    LEAST = 8           # members of a class that is worth an array, and terms of a sum
+    AXES = 4            # of a view
+
+cdef object FLOAT = np.dtype(float), BOOL = np.dtype(bool)
+
+
+def rolled(Listing code):
+    """The list with arrays in place of numbers that one expression computes; the same list if there are none."""
+    cdef Roll roll
+    if code.n < 4 * LEAST:
+        return code
+    roll = Roll(code)
+    return roll.run() if roll.has_arrays() else code
+
+
+@cython.final
+cdef class Roll:
+    cdef Listing code, found
+    cdef list rooms
+    cdef int32_t *shape         # number of the shape of each value
+    cdef int32_t *place         # of a value among the members of its shape
+    cdef int32_t *uses
+    cdef int32_t *of            # the value in the new list, -1: not there
+    cdef char *inner            # is it within a sum?
+    cdef dict sums              # of the last value of a sum: its terms, as pairs (sign, value)
+    cdef list members           # of each shape: an array of values
+    cdef list keys              # of each shape
+    cdef list made              # of each shape: its array in the new list and the axes of that; None: not made
+    cdef dict flat              # arrays of the new list as they lie in memory
+
+    def __cinit__(self, Listing code):
+        self.code = code
+        self.rooms = [Room((code.n + 1) * sizeof(int32_t)) for _ in range(5)]
+        self.shape = <int32_t *>(<Room>self.rooms[0]).data
+        self.place = <int32_t *>(<Room>self.rooms[1]).data
+        self.uses = <int32_t *>(<Room>self.rooms[2]).data
+        self.of = <int32_t *>(<Room>self.rooms[3]).data
+        self.inner = <char *>(<Room>self.rooms[4]).data
+        memset(self.inner, 0, code.n)
+        memset(self.uses, 0, code.n * sizeof(int32_t))
+        memset(self.of, 0xff, code.n * sizeof(int32_t))
+        self.sums = {}
+        self.flat = {}
+        self.count_uses()
+        self.number()
+        self.find_sums()
+        if self.sums:
+            self.number()
+        self.group()
+
+    # ------------------------------------------------------------------------------------------ shapes
+
+    cdef int count_uses(self) except -1:
+        cdef Py_ssize_t i
+        cdef int32_t v
+        cdef int columns
+        for i in range(self.code.n):
+            columns = names(self.code.ops[i])
+            if columns & 1 and self.code.as_[i] >= 0:
+                self.uses[self.code.as_[i]] += 1
+            if columns & 2 and self.code.bs[i] >= 0:
+                self.uses[self.code.bs[i]] += 1
+            if columns & 4 and self.code.cs[i] >= 0:
+                self.uses[self.code.cs[i]] += 1
+            if self.code.ops[i] == PACK:
+                for v in self.code.packs[self.code.bs[i]][1].tolist():
+                    self.uses[v] += 1
+            elif self.code.ops[i] == CALL:
+                for v in self.code.calls[self.code.as_[i]].operands:
+                    self.uses[v] += 1
+        for v in self.code.outputs:
+            self.uses[v] += 1
+        return 0
+
+    cdef bint is_computed(self, Py_ssize_t i) noexcept:
+        """Is a number computed from numbers alone?"""
+        cdef int op = self.code.ops[i]
+        if self.code.kinds[i] > FLAG:
+            return False
+        if not (op < INPUT or op == SELECT or op == STRONG or (LESS <= op <= ISNAN)):
+            return False
+        return ((self.code.as_[i] < 0 or self.code.kinds[self.code.as_[i]] <= FLAG)
+                and (self.code.bs[i] < 0 or self.code.kinds[self.code.bs[i]] <= FLAG)
+                and (self.code.cs[i] < 0 or self.code.kinds[self.code.cs[i]] <= FLAG))
+
+    cdef inline int32_t shape_of(self, int32_t v) noexcept:
+        return -1 if v < 0 else self.shape[v]
+
+    cdef bint is_turned(self, Py_ssize_t i) noexcept:
+        """Are the operands of a sum or product exchanged, so that their shapes are in order?"""
+        cdef int op = self.code.ops[i]
+        return ((op == WG_ADD or op == WG_MULTIPLY or op == STRONG)
+                and self.shape[self.code.as_[i]] > self.shape[self.code.bs[i]])
+
+    cdef int32_t operand(self, Py_ssize_t i, int side) noexcept:
+        if side < 2 and self.is_turned(i):
+            side = 1 - side
+        return self.code.as_[i] if side == 0 else self.code.bs[i] if side == 1 else self.code.cs[i]
+
+    cdef int number(self) except -1:
+        """Give each number its shape."""
+        cdef Py_ssize_t i
+        cdef dict numbers = {}
+        cdef list keys = [("constants",)]
+        for i in range(self.code.n):
+            if self.code.ops[i] == CONST:
+                self.shape[i] = CONSTANTS
+                continue
+            if self.inner[i]:
+                self.shape[i] = -1
+                continue
+            if i in self.sums:
+                key = ("sum", frozenset([(sign, self.shape[<int32_t>v]) for sign, v in self.sums[i]]))
+            elif self.is_computed(i):
+                key = (self.code.ops[i], self.shape_of(self.operand(i, 0)), self.shape_of(self.operand(i, 1)),
+                       self.shape_of(self.operand(i, 2)))
+            elif self.code.ops[i] == LOAD:
+                key = ("load", self.code.as_[i], self.code.kinds[i])
+            else:
+                key = ("alone", i)
+            found = numbers.get(key)
+            if found is None:
+                found = numbers[key] = len(keys)
+                keys.append(key)
+            self.shape[i] = found
+        self.keys = keys
+        return 0
+
+    cdef int find_sums(self) except -1:
+        """Sums of many terms, each of which is used for the next one only."""
+        cdef Room room = Room(self.code.n * sizeof(int32_t))
+        cdef int32_t *length = <int32_t *>room.data
+        cdef Py_ssize_t i
+        cdef int32_t v, before
+        cdef list terms
+        for i in range(self.code.n):
+            before = self.before(i, length)
+            length[i] = 0 if before == -2 else 1 if before < 0 else length[before] + 1
+        for i in range(self.code.n - 1, -1, -1):
+            if length[i] < LEAST - 1 or self.inner[i]:
+                continue
+            terms = []
+            v = <int32_t>i
+            while True:
+                before = self.before(v, length)
+                sign = -1 if self.code.ops[v] == WG_SUBTRACT else 1
+                if before < 0:
+                    terms += [(sign, self.code.bs[v]), (1, self.code.as_[v])]
+                    break
+                if length[before] == 1 and terms and self.shape[before] == self.shape[<int32_t>terms[0][1]]:
+                    terms += [(sign, self.code.bs[v]), (1, before)]         # the first term is a sum of two itself
+                    break
+                terms.append((sign, self.code.bs[v] if before == self.code.as_[v] else self.code.as_[v]))
+                v = before
+                self.inner[v] = 1
+            if len(terms) >= LEAST:
+                self.sums[i] = terms[::-1]
+        return 0
+
+    cdef int32_t before(self, Py_ssize_t i, const int32_t *length) noexcept:
+        """The sum to which a number adds a term; -1: it is the first, -2: it is no sum."""
+        cdef int op = self.code.ops[i]
+        cdef int32_t a = self.code.as_[i], b = self.code.bs[i]
+        cdef bint left, right
+        if (op != WG_ADD and op != WG_SUBTRACT) or self.code.kinds[i] != SCALAR:
+            return -2
+        left = self.uses[a] == 1 and length[a] > 0
+        right = op == WG_ADD and self.uses[b] == 1 and length[b] > 0
+        if left and right:
+            return a if length[a] >= length[b] else b
+        return a if left else b if right else -1
+
+    cdef int group(self) except -1:
+        """The members of each shape, in the order of the list."""
+        cdef int32_t[::1] shapes = <int32_t[:self.code.n]>self.shape
+        numbers = np.asarray(shapes)
+        order = np.argsort(numbers, kind="stable").astype(np.int32)
+        in_order = numbers[order]
+        bounds = np.searchsorted(in_order, np.arange(len(self.keys) + 1)).tolist()
+        self.members = [order[a:b] for a, b in zip(bounds, bounds[1:])]
+        places = np.empty(self.code.n, np.int32)
+        places[order] = np.arange(self.code.n) - np.searchsorted(in_order, in_order)
+        cdef const int32_t[::1] given = places
+        cdef Py_ssize_t i
+        for i in range(self.code.n):
+            self.place[i] = given[i]
+        self.made = [None] * len(self.keys)
+        return 0
+
+    cdef bint is_array(self, int32_t s) except -1:
+        """Is a shape an array in the new list?"""
+        if s < 0 or len(self.members[s]) < LEAST:
+            return False
+        return type(self.keys[s][0]) is int or (self.keys[s][0] == "sum" and False)
+
+    cdef bint has_arrays(self) except -1:
+        cdef int32_t s
+        for s in range(len(self.keys)):
+            if self.is_array(s):
+                return True
+        return False
+
+    # ------------------------------------------------------------------------------------------ the new list
+
+    def run(self):
+        cdef Py_ssize_t i
+        cdef int32_t v, s
+        self.found = self.code.successor()
+        for i in range(self.code.n):
+            s = self.shape[i]
+            if self.inner[i]:
+                continue
+            if self.is_array(s):
+                if self.made[s] is None:
+                    self.make(s)
+            elif i in self.sums:
+                self.of[i] = self.sum(self.sums[i])
+            elif self.code.ops[i] == PACK:
+                self.of[i] = self.pack(i)
+            elif self.code.ops[i] != LOAD:          # made where they are read
+                self.take(i)
+        self.found.inputs = [self.of[<int32_t>v] for v in self.code.inputs]
+        self.found.outputs = [self.value(v) for v in self.code.outputs]
+        return self.found
+
+    cdef int32_t value(self, int32_t v) except -1:
+        """A value in the new list; a member of a class is an element of its array."""
+        cdef int32_t s = self.shape[v]
+        if self.of[v] < 0:
+            if self.is_array(s):
+                self.of[v] = self.element(s, self.place[v], self.code.kinds[v])
+            else:
+                self.take(v)
+        return self.of[v]
+
+    cdef int32_t element(self, int32_t s, int32_t place, int32_t kind) except -1:
+        return emit(self.found, LOAD, self.made[s][0], place, -1, kind)
+
+    cdef int take(self, Py_ssize_t i) except -1:
+        """Copy an instruction."""
+        cdef int columns = names(self.code.ops[i])
+        cdef int32_t v
+        if columns & 1 and self.code.as_[i] >= 0:
+            self.value(self.code.as_[i])
+        if columns & 2 and self.code.bs[i] >= 0:
+            self.value(self.code.bs[i])
+        if columns & 4 and self.code.cs[i] >= 0:
+            self.value(self.code.cs[i])
+        if self.code.ops[i] == PACK:
+            for v in self.code.packs[self.code.bs[i]][1].tolist():
+                self.value(v)
+        elif self.code.ops[i] == CALL:
+            for v in self.code.calls[self.code.as_[i]].operands:
+                self.value(v)
+        self.of[i] = copied(self.code, i, self.of, self.found)
+        return 0
+
+    # ------------------------------------------------------------------------------------------ classes
+
+    cdef int make(self, int32_t s) except -1:
+        """The array of a class."""
+        cdef list sides = [self.reading(self.members[s], side) for side in range(3)]
+        cdef int32_t kind = self.code.kinds[<int32_t>self.members[s][0]]
+        axes = self.axes_of(sides, len(self.members[s]))
+        given = [-1 if side is None else self.read(side, axes) for side in sides]
+        self.made[s] = emit(self.found, self.keys[s][0], given[0], given[1], given[2],
+                            self.found.type_of((BOOL if kind == FLAG else FLOAT, axes, None))), axes
+        return 0
+
+    cdef tuple reading(self, members, int side):
+        """What an operand of the members of a class is: ("number", value), ("numbers", values), ("places", ...)."""
+        cdef const int32_t[::1] given = members
+        cdef int32_t first = self.operand(given[0], side), v
+        cdef Py_ssize_t j, n = given.shape[0]
+        cdef int32_t[::1] values
+        if first < 0:
+            return None
+        values = np.empty(n, np.int32)
+        for j in range(n):
+            values[j] = self.operand(given[j], side)
+        return self.places(values)
+
+    cdef tuple places(self, int32_t[::1] values):
+        """Where values of one shape lie."""
+        cdef Py_ssize_t j, n = values.shape[0]
+        cdef int32_t first = values[0], s = self.shape[first]
+        cdef int32_t[::1] where
+        cdef bint is_one = True
+        for j in range(n):
+            if values[j] != first:
+                is_one = False
+                break
+        if is_one:
+            return "number", first
+        where = np.empty(n, np.int32)
+        if self.code.ops[first] == LOAD:
+            for j in range(n):
+                where[j] = self.code.bs[values[j]]
+            return "places", self.value(self.code.as_[first]), np.asarray(where), None
+        if self.is_array(s):
+            for j in range(n):
+                where[j] = self.place[values[j]]
+            array, axes = self.made[s]
+            return "places", array, np.asarray(where), axes
+        return "numbers", np.asarray(values)
+
+    cdef tuple axes_of(self, list sides, Py_ssize_t n):
+        """The axes of a class: those along which what it reads is regular."""
+        for side in sides:
+            if side is not None and side[0] == "places":
+                if side[3] is not None and len(side[3]) > 1 and is_whole(side[2], side[3]):
+                    return side[3]
+                found = lattice(side[2])
+                if found is not None and len(found) > 1:
+                    return found
+        return (n,)
+
+    cdef int32_t read(self, tuple side, tuple axes) except -1:
+        """An operand as a number, or as an array with these axes."""
+        cdef int32_t v
+        if side[0] == "number":
+            return self.value(side[1])
+        if side[0] == "numbers":
+            return self.listed(side[1], axes)
+        _, array, where, own = side
+        if own == axes and is_whole(where, axes):
+            return array
+        steps = strides_in(where, axes)
+        dtype = self.found.types[self.found.kinds[<int32_t>array]][0]
+        if steps is not None:
+            size = dtype.itemsize
+            return self.found.view(array, (int(where[0]) * size, axes, tuple([step * size for step in steps])), dtype)
+        return self.gathered(array, where.reshape(axes))
+
+    cdef int32_t listed(self, values, tuple axes) except -1:
+        """An array of numbers that are no class, or of constants."""
+        cdef int32_t v
+        if self.code.ops[<int32_t>values[0]] == CONST:
+            given = np.array([self.code.constants[self.code.as_[v]] for v in values.tolist()]).reshape(axes)
+            self.found.arrays.append(given)
+            return emit(self.found, ARRAY, len(self.found.arrays) - 1, -1, -1, self.found.type_of((FLOAT, axes, None)))
+        numbers = np.array([self.value(v) for v in values.tolist()], np.int32)
+        self.found.packs.append((np.arange(len(numbers), dtype=np.int32), numbers))
+        return emit(self.found, PACK, -1, len(self.found.packs) - 1, -1, self.found.type_of((FLOAT, axes, None)))
+
+    cdef int32_t gathered(self, int32_t array, where) except -1:
+        """Elements of an array at any places of its memory."""
+        dtype, shape, strides = self.found.types[self.found.kinds[array]]
+        line = self.flat.get(array)
+        if line is None:
+            size = memory_of(shape, strides, dtype.itemsize)
+            line = array
+            if strides is not None or len(shape) != 1:
+                line = emit(self.found, VIEW, array,
+                            self.found.entry(self.found.views, "view", (0, (size,), (dtype.itemsize,))), -1,
+                            self.found.type_of((dtype, (size,), None)))
+            self.flat[array] = line
+        self.found.calls.append(Call(operator.getitem, (Operand(0), where.astype(np.intp)), {}, [line], getitem_row))
+        return emit(self.found, CALL, len(self.found.calls) - 1, -1, -1, self.found.type_of((dtype, where.shape, None)))
+
+    # ------------------------------------------------------------------------------------------ sums and packs
+
+    cdef int32_t sum(self, list terms) except -1:
+        """A sum over the classes of its terms."""
+        cdef dict groups = {}
+        cdef int32_t total = -1, part
+        for sign, v in terms:
+            groups.setdefault((sign, self.shape[<int32_t>v]), []).append(v)
+        for sign, s in sorted(groups, reverse=True):        # what is added comes first
+            values = np.array(groups[sign, s], dtype=np.int32)
+            part = self.sum_of(values)
+            if total < 0:
+                total = part if sign > 0 else emit(self.found, WG_NEGATIVE, part, -1, -1, SCALAR)
+            else:
+                total = emit(self.found, WG_ADD if sign > 0 else WG_SUBTRACT, total, part, -1, SCALAR)
+        return total
+
+    cdef int32_t sum_of(self, values) except -1:
+        """The sum of numbers of one shape."""
+        cdef int32_t total = -1, v
+        side = self.places(values)
+        if side[0] == "places" and len(values) >= LEAST:
+            found = lattice(side[2])
+            axes = (len(values),) if found is None else found
+            return emit(self.found, SUM, self.read(side, axes), -1, -1, SCALAR)
+        for v in values.tolist():
+            v = self.value(v)
+            total = v if total < 0 else emit(self.found, WG_ADD, total, v, -1, SCALAR)
+        return total
+
+    cdef int32_t pack(self, Py_ssize_t i) except -1:
+        """Elements put into an array, class by class."""
+        cdef int32_t base = self.code.as_[i], s, v, kind = self.code.kinds[i]
+        cdef dict groups = {}
+        cdef list rest = []
+        offsets, values = self.code.packs[self.code.bs[i]]
+        dtype, shape, strides = self.code.types[kind]
+        size = memory_of(shape, strides, dtype.itemsize)
+        for place, v in enumerate(values.tolist()):
+            groups.setdefault(self.shape[v] if self.code.ops[v] == LOAD or self.is_array(self.shape[v]) else -1,
+                              []).append(place)
+        base = -1 if base < 0 else self.value(base)
+        written = []
+        for s, places in groups.items():
+            if s < 0 or len(places) < LEAST:
+                rest += places
+                continue
+            where = offsets[places]
+            side = self.places(np.ascontiguousarray(values[places]))
+            axes = self.axes_to_place(side, where)
+            steps = None if axes is None else strides_in(where, axes)
+            if steps is None:
+                rest += places
+            else:
+                written.append((side, axes, (int(where[0]) * 8, axes, tuple([8 * step for step in steps]))))
+        if base < 0 and not (len(written) == 1 and not rest and len(offsets) == size):
+            base = emit(self.found, PLACE, -1, self.found.entry(self.found.views, "view", whole_view(
+                self.code.types[kind])), self.found.constant(0.0), kind)
+        for side, axes, view in written:
+            base = emit(self.found, PLACE, base, self.found.entry(self.found.views, "view", view),
+                        self.read(side, axes), kind)
+        if rest:
+            rest.sort()
+            numbers = np.array([self.value(v) for v in values[rest].tolist()], np.int32)
+            self.found.packs.append((np.ascontiguousarray(offsets[rest]), numbers))
+            base = emit(self.found, PACK, base, len(self.found.packs) - 1, -1, kind)
+        return base
+
+    cdef tuple axes_to_place(self, tuple side, where):
+        """Axes along which both what is written and where it is written are regular."""
+        if side[0] != "places":
+            return lattice(where)
+        for axes in (lattice(where), lattice(side[2])):
+            if axes is not None and strides_in(where, axes) is not None:
+                return axes
+        return None
+
+
+# ---------------------------------------------------------------------------------------------- regular places
+
+def lattice(where):
+    """Axes along which places go on regularly; None if there are too many."""
+    axes = []
+    while True:
+        n = len(where)
+        if n == 1:
+            return tuple(axes) or (1,)
+        steps = np.diff(where)
+        others = np.flatnonzero(steps != steps[0])
+        run = n if not len(others) else int(others[0]) + 1
+        if n % run or len(axes) == AXES:
+            return None
+        lines = where.reshape(-1, run)
+        if run < n and (lines - lines[:, :1] != np.arange(run) * steps[0]).any():
+            return None
+        axes.insert(0, run)
+        where = lines[:, 0]
+
+
+def strides_in(where, axes):
+    """Steps along the axes, None if the places are not regular there."""
+    where = where.reshape(axes)
+    first = int(where[(0,) * len(axes)])
+    steps = tuple([int(where[tuple([int(e == d) for e in range(len(axes))])]) - first if n > 1 else 0
+                   for d, n in enumerate(axes)])
+    expected = np.full(axes, first)
+    for d, (n, step) in enumerate(zip(axes, steps)):
+        expected += (np.arange(n) * step).reshape((n,) + (1,) * (len(axes) - d - 1))
+    return steps if (expected == where).all() else None
+
+
+cdef bint is_whole(where, tuple axes) except -1:
+    """Are these all places of an array in order?"""
+    n = 1
+    for m in axes:
+        n *= m
+    return len(where) == n and where[0] == 0 and where[n - 1] == n - 1 and (np.diff(where) == 1).all()
+
+
+cdef memory_of(shape, strides, itemsize):
+    """Elements of the memory of an array, gaps included."""
+    if strides is None:
+        return int(np.prod(shape, dtype=np.int64))
+    return 1 + sum([(n - 1) * abs(step) for n, step in zip(shape, strides)]) // itemsize
