@@ -326,6 +326,10 @@ cdef class Reverse(Sweep):
             self.pull_view(i, self.laid_out(g, i))
         elif op == PLACE:
             self.pull_place(i, g)
+        elif op == GATHER:
+            self.accumulate(a, emit(self.code, SCATTER, self.laid_out(g, i), b, -1, self.code.kinds[a]))
+        elif op == SCATTER:
+            self.accumulate(a, emit(self.code, GATHER, self.laid_out(g, i), b, -1, self.code.kinds[a]))
         elif op == CALL:
             self.pull_call(i, g)
         else:
@@ -507,6 +511,8 @@ cdef class Forward(Sweep):
             return t if self.code.kinds[t] <= FLAG else emit(self.code, VIEW, self.laid_out(t, a), b, -1, kind)
         if op == SUM:
             return self.total(t, self.code.kinds[a])
+        if op == GATHER or op == SCATTER:
+            return emit(self.code, op, self.laid_out(t, a), b, -1, kind)
         raise NotImplementedError(f"the derivative of instruction {op}")
 
     cdef int32_t share(self, int32_t i, int op, int side, int32_t v) except -2:

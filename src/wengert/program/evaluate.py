@@ -94,6 +94,13 @@ def _value(code, op, a, b, c, kind, values, inputs):
         return None
     if op == Op.STOP:
         return values[a]
+    if op == Op.GATHER:
+        return _memory(values[a])[values[b]]
+    if op == Op.SCATTER:
+        found = empty(kind)
+        found[...] = 0
+        np.add.at(_memory(found), values[b].ravel(), np.ravel(values[a]))
+        return found
     return _FLAGS[op](*[values[v] for v in (a, b, c) if v >= 0])
 
 

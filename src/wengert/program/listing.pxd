@@ -68,7 +68,7 @@ cdef inline int names(int op) noexcept:
         return 5
     if op == INPUT or op == CONST or op == ARRAY or op == CALL:
         return 0
-    if LESS <= op <= NOT_EQUAL or op == AND or op == OR or op == STRONG:
+    if LESS <= op <= NOT_EQUAL or op == AND or op == OR or op == STRONG or op == GATHER or op == SCATTER:
         return 3
     return 1
 

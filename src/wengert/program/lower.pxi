@@ -10,7 +10,7 @@
 cdef enum:
     DOUBLES, BOOLS, OTHER                   # elements of arrays
     GIVEN, CONSTANT, WORK, FRESH, RESULT    # roots: input, constant, workspace, new output, what a call returned
-    NUMBERS, VECTOR, PACKING, PYTHON        # steps of the schedule
+    NUMBERS, VECTOR, PACKING, SCATTERING, PYTHON        # steps of the schedule
     CUBE = 1100, FOURTH, ROOT               # instructions of powers that are constant
     END = 1 << 30                           # last use of an output
 
@@ -46,6 +46,7 @@ cdef int fill_tables() except -1:
     for op, found in ((CUBE, WG_M_CUBE), (FOURTH, WG_M_FOURTH), (ROOT, WG_M_ROOT)):
         machine_op[op] = found
         reads[op] = 1
+    reads[<int>Op.GATHER] = reads[<int>Op.SCATTER] = 3
     for op in (Op.NOT, Op.ISNAN, Op.LOAD, Op.VIEW, Op.SUM, Op.GUARD, Op.PACK):
         reads[op] = 1
     reads[<int>Op.SELECT] = 7
@@ -53,6 +54,12 @@ cdef int fill_tables() except -1:
     return 0
 
 fill_tables()
+
+
+def scattered(x, places, Layout layout):
+    """Elements added up at their places in the memory of a new array."""
+    memory = np.bincount(places.ravel(), x.ravel(), layout.span // layout.itemsize).astype(layout.dtype)
+    return np.ndarray(layout.shape, layout.dtype, memory, layout.low, layout.strides)
 
 
 cdef object function_of(int op):
@@ -318,6 +325,8 @@ cdef class Lowering:
                 return False
             return self.is_number(self.c[i]) or self.layout(self.c[i]).kind != OTHER
         layout = self.layout(i)
+        if op == Op.GATHER:
+            return layout.kind == DOUBLES and self.layout(self.a[i]).kind == DOUBLES
         if machine_op[op] < 0 or layout.kind == OTHER:
             return False
         if layout.kind == BOOLS and (op < Op.INPUT or op == Op.STRONG):
@@ -395,14 +404,21 @@ cdef class Lowering:
                 if self.is_for_vectors(i, operands):
                     s = self.vector_step(i, operands)
                 else:
-                    pack = op == Op.PACK and self.layout(i).kind == DOUBLES
-                    s = self.new_step(PACKING if pack else PYTHON, None)
+                    s = self.new_step(self.kind_of_step(i), None)
             self.step[i] = member[i] = <int32_t>s
         order = np.argsort(member, kind="stable").astype(np.int32)
         bounds = np.searchsorted(np.asarray(member)[order], np.arange(len(self.steps) + 1)).tolist()
         for s in range(len(self.steps)):
             (<Step>self.steps[s]).members = order[bounds[s]:bounds[s + 1]]
         return 0
+
+    cdef int kind_of_step(self, Py_ssize_t i) except -1:
+        """Of an instruction that has a step of its own."""
+        if self.op[i] == Op.PACK and self.layout(i).kind == DOUBLES:
+            return PACKING
+        if self.op[i] == Op.SCATTER and self.layout(i).kind == DOUBLES and self.layout(self.a[i]).is_c:
+            return SCATTERING
+        return PYTHON
 
     cdef Py_ssize_t vector_step(self, Py_ssize_t i, list operands) except -1:
         """The latest step over this shape, if the operands are there by then, or a new one."""
@@ -419,7 +435,7 @@ cdef class Lowering:
             elif s == self.step[u]:
                 # what the same chunk defines, element by element
                 if (self.is_number(u) or self.under[u] != u or self.op[u] == Op.PLACE
-                        or self.layout(u).shape != shape or (op == Op.PLACE and u == self.a[i])):
+                        or self.layout(u).shape != shape or ((op == Op.PLACE or op == Op.GATHER) and u == self.a[i])):
                     s = -1
         if s < 0:
             s = self.latest[shape] = self.new_step(VECTOR, shape)
@@ -672,12 +688,17 @@ cdef class Lowering:
                     self.new_slot(i)
                 elif step.kind == PYTHON and self.op[i] != Op.GUARD:
                     self.new_root(RESULT, i, s)
-                elif self.needed[i]:
+                elif self.needed[i] or step.kind == SCATTERING:
                     self.new_root(WORK, i, s)
             if step.kind == VECTOR:
                 Chunks(self, step.shape).emit(step)
             elif step.kind == PACKING:
                 self.emit_pack(step.members[0])
+            elif step.kind == SCATTERING:
+                i = step.members[0]
+                self.emitted.append((WG_COPY, self.array_at(self.root_of[i], 0), -1, self.layout(i).span))
+                self.emitted.append((WG_SCATTER, self.array_at(self.root_of[i], 0), self.array(self.a[i]),
+                                     self.listing.arrays[self.listing.a[self.b[i]]].ravel()))
             else:
                 self.emit_python(step.members[0])
             for i in step.members:
@@ -717,6 +738,11 @@ cdef class Lowering:
             y = self.in_order(i)
             count = len(self.listing.packs[self.b[i]][1])
             self.python(op, y, operands[:count], None, (np.asarray(self.listing.packs[self.b[i]][0]),))
+        elif op == Op.GATHER:
+            self.python(op, self.value(i), [self.in_order(self.a[i]), operands[1]], operator.getitem,
+                        (Operand(0), Operand(1)))
+        elif op == Op.SCATTER:
+            self.python(op, self.value(i), operands, scattered, (Operand(0), Operand(1), self.layout(i)))
         elif op == Op.SUM:
             self.python(op, self.value(i), operands, np.add.reduce, (Operand(0),), {"axis": None})
         else:
@@ -872,6 +898,9 @@ cdef class Chunks:
                     self.numbers.setdefault(u, len(self.numbers))
                     if self.needs_chunk(i, operands, u):
                         wanted.append(u)
+                elif op == Op.GATHER and u == low.a[i]:         # from its lowest address
+                    self.walk(("memory", u), low.array_at(low.root_of[low.under[u]], low.low[u]),
+                              (0,) * len(self.shape), OTHER)
                 elif u not in here:
                     self.walk_value(u)
         for i in step.members:
@@ -913,6 +942,14 @@ cdef class Chunks:
         if op == Op.PLACE:
             self.put(self.chunk_of(low.c[i]), self.walks[i])
             self.release(low.c[i], t)
+            return 0
+        if op == Op.GATHER:
+            y = self.target[i] if i in self.target else self.new_chunk()
+            self.place[i] = y
+            self.code.append((WG_M_GATHER, self.walks[low.b[i]], self.walks["memory", low.a[i]], y))
+            if i in self.walks and i not in self.target:
+                self.put(y, self.walks[i])
+            self.release(i, t)
             return 0
         slots = [self.number(u) if low.is_number(u) and u not in self.fills else self.chunk_of(u) for u in operands]
         is_array = [not low.is_number(u) or u in self.fills for u in operands]

@@ -29,4 +29,6 @@ cpdef enum Op:
     CALL                # a: index in calls
     GUARD               # a: value, b: index in guards: (expected plain value, place)
     STOP                # a: the value itself, whose derivative is zero
+    GATHER              # a: array, b: constant array of places in it, in elements from its lowest address
+    SCATTER             # a: array, b: places of its elements in a new array, where those of one place are added
     OPS

@@ -15,16 +15,11 @@ cimport cython
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-import operator
-
 import numpy as np
 
 from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_SUBTRACT
 from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, names, whole_view
 from wengert.program.opcodes cimport *
-
-from wengert.program.calls import Call, Operand
-from wengert.program.rows import getitem_row
 
 cdef enum:
     CONSTANTS = 0       # the shape of constants; -1: of what is no number
@@ -53,10 +48,10 @@ cdef class Roll:
     cdef int32_t *of            # the value in the new list, -1: not there
     cdef char *inner            # is it within a sum?
     cdef dict sums              # of the last value of a sum: its terms, as pairs (sign, value)
+    cdef dict maps              # constant arrays of places in the new list
     cdef list members           # of each shape: an array of values
     cdef list keys              # of each shape
     cdef list made              # of each shape: its array in the new list and the axes of that; None: not made
-    cdef dict flat              # arrays of the new list as they lie in memory
 
     def __cinit__(self, Listing code):
         self.code = code
@@ -70,7 +65,7 @@ cdef class Roll:
         memset(self.uses, 0, code.n * sizeof(int32_t))
         memset(self.of, 0xff, code.n * sizeof(int32_t))
         self.sums = {}
-        self.flat = {}
+        self.maps = {}
         self.count_uses()
         self.number()
         self.find_sums()
@@ -140,7 +135,7 @@ cdef class Roll:
                 self.shape[i] = -1
                 continue
             if i in self.sums:
-                key = ("sum", frozenset([(sign, self.shape[<int32_t>v]) for sign, v in self.sums[i]]))
+                key = ("sum", frozenset([self.shape[<int32_t>v] for _, v in self.sums[i]]))
             elif self.is_computed(i):
                 key = (self.code.ops[i], self.shape_of(self.operand(i, 0)), self.shape_of(self.operand(i, 1)),
                        self.shape_of(self.operand(i, 2)))
@@ -221,7 +216,7 @@ cdef class Roll:
         """Is a shape an array in the new list?"""
         if s < 0 or len(self.members[s]) < LEAST:
             return False
-        return type(self.keys[s][0]) is int or (self.keys[s][0] == "sum" and False)
+        return type(self.keys[s][0]) is int or self.keys[s][0] == "sum"
 
     cdef bint has_arrays(self) except -1:
         cdef int32_t s
@@ -289,6 +284,9 @@ cdef class Roll:
 
     cdef int make(self, int32_t s) except -1:
         """The array of a class."""
+        if self.keys[s][0] == "sum":
+            self.made[s] = self.make_sums(self.members[s].tolist()), (len(self.members[s]),)
+            return 0
         cdef list sides = [self.reading(self.members[s], side) for side in range(3)]
         cdef int32_t kind = self.code.kinds[<int32_t>self.members[s][0]]
         axes = self.axes_of(sides, len(self.members[s]))
@@ -367,28 +365,67 @@ cdef class Roll:
         cdef int32_t v
         if self.code.ops[<int32_t>values[0]] == CONST:
             given = np.array([self.code.constants[self.code.as_[v]] for v in values.tolist()]).reshape(axes)
-            self.found.arrays.append(given)
-            return emit(self.found, ARRAY, len(self.found.arrays) - 1, -1, -1, self.found.type_of((FLOAT, axes, None)))
+            return self.constant_array(given)
         numbers = np.array([self.value(v) for v in values.tolist()], np.int32)
         self.found.packs.append((np.arange(len(numbers), dtype=np.int32), numbers))
         return emit(self.found, PACK, -1, len(self.found.packs) - 1, -1, self.found.type_of((FLOAT, axes, None)))
 
     cdef int32_t gathered(self, int32_t array, where) except -1:
         """Elements of an array at any places of its memory."""
-        dtype, shape, strides = self.found.types[self.found.kinds[array]]
-        line = self.flat.get(array)
-        if line is None:
-            size = memory_of(shape, strides, dtype.itemsize)
-            line = array
-            if strides is not None or len(shape) != 1:
-                line = emit(self.found, VIEW, array,
-                            self.found.entry(self.found.views, "view", (0, (size,), (dtype.itemsize,))), -1,
-                            self.found.type_of((dtype, (size,), None)))
-            self.flat[array] = line
-        self.found.calls.append(Call(operator.getitem, (Operand(0), where.astype(np.intp)), {}, [line], getitem_row))
-        return emit(self.found, CALL, len(self.found.calls) - 1, -1, -1, self.found.type_of((dtype, where.shape, None)))
+        dtype = self.found.types[self.found.kinds[array]][0]
+        return emit(self.found, GATHER, array, self.constant(where), -1,
+                    self.found.type_of((dtype, where.shape, None)))
+
+    cdef int32_t constant(self, where) except -1:
+        """Places as a constant of the list."""
+        where = np.ascontiguousarray(where, np.int32)
+        key = where.shape, where.tobytes()
+        if key not in self.maps:
+            self.found.arrays.append(where)
+            self.maps[key] = emit(self.found, ARRAY, len(self.found.arrays) - 1, -1, -1,
+                                  self.found.type_of((where.dtype, where.shape, None)))
+        return self.maps[key]
 
     # ------------------------------------------------------------------------------------------ sums and packs
+
+    cdef int32_t make_sums(self, list members) except -1:
+        """Sums over terms of the same shapes, each of as many as it has."""
+        cdef dict groups = {}
+        cdef int32_t total = -1, part, kind = self.found.type_of((FLOAT, (len(members),), None))
+        for number, i in enumerate(members):
+            for sign, v in self.sums[i]:
+                values, owners = groups.setdefault((sign, self.shape[<int32_t>v]), ([], []))
+                values.append(v)
+                owners.append(number)
+        for (sign, s), (values, owners) in sorted(groups.items(), key=lambda item: item[0], reverse=True):
+            part = self.added_up(np.array(values, dtype=np.int32), np.array(owners, dtype=np.int32), kind, len(members))
+            if total < 0:
+                total = part if sign > 0 else emit(self.found, WG_NEGATIVE, part, -1, -1, kind)
+            else:
+                total = emit(self.found, WG_ADD if sign > 0 else WG_SUBTRACT, total, part, -1, kind)
+        return total
+
+    cdef int32_t added_up(self, values, owners, int32_t kind, Py_ssize_t count) except -1:
+        """Values of one shape, those of each owner added up."""
+        side = self.places(values)
+        if self.code.ops[<int32_t>values[0]] == CONST:
+            given = np.bincount(owners, [self.code.constants[self.code.as_[<int32_t>v]] for v in values], count)
+            if (given == given[0]).all():
+                return self.found.constant(given[0])
+            return self.constant_array(given)
+        if side[0] == "number":
+            times = self.constant_array(np.bincount(owners, minlength=count).astype(float))
+            return emit(self.found, WG_MULTIPLY, self.value(side[1]), times, -1, kind)
+        if side[0] == "places" and side[3] is not None and is_permutation(side[2], side[3]):
+            where = np.empty(len(owners), np.int32)
+            where[side[2]] = owners
+            return emit(self.found, SCATTER, side[1], self.constant(where.reshape(side[3])), -1, kind)
+        return emit(self.found, SCATTER, self.read(side, (len(values),)), self.constant(owners), -1, kind)
+
+    cdef int32_t constant_array(self, given) except -1:
+        self.found.arrays.append(given)
+        return emit(self.found, ARRAY, len(self.found.arrays) - 1, -1, -1,
+                    self.found.type_of((FLOAT, given.shape, None)))
 
     cdef int32_t sum(self, list terms) except -1:
         """A sum over the classes of its terms."""
@@ -505,6 +542,11 @@ cdef bint is_whole(where, tuple axes) except -1:
     for m in axes:
         n *= m
     return len(where) == n and where[0] == 0 and where[n - 1] == n - 1 and (np.diff(where) == 1).all()
+
+
+cdef bint is_permutation(where, tuple axes) except -1:
+    """Are these all places of an array, in any order?"""
+    return len(where) == np.prod(axes) and (np.bincount(where, minlength=len(where)) == 1).all()
 
 
 cdef memory_of(shape, strides, itemsize):

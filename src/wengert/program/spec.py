@@ -188,6 +188,23 @@ class _Checked:
         self.expect(np.broadcast_shapes(kept, shape) == shape, "a value that does not fit into the view")
 
 
+    def gather(self, a, b, c, kind):
+        self.moved(a, b, self.rows[a][4], kind, b)
+
+    def scatter(self, a, b, c, kind):
+        self.moved(a, b, kind, kind, a)
+
+    def moved(self, a, b, memory, kind, like):
+        """Elements of a memory are taken from places, or added to them; a result has the shape of `like`, or its own."""
+        self.expect(self.is_array(a) and self.rows[b][0] == Op.ARRAY, "places are a constant array")
+        places = self.code.arrays[self.rows[b][1]]
+        self.expect(places.dtype == np.int32, "places are of type int32")
+        inside = not places.size or (0 <= places.min() and places.max() < self.size(memory))
+        self.expect(inside, "an element outside of its array")
+        other = self.code.types[kind][1] if like == b else self.shape(a)
+        self.expect(self.shape(b) == other and self.dtype(a) == self.code.types[kind][0], "a value of another type")
+
+
 def _leaves(args):
     for argument in args:
         if type(argument) in (list, tuple):
@@ -206,4 +223,6 @@ _RULES = {
     Op.PLACE: _Checked.place,
     Op.CALL: _Checked.call,
     Op.GUARD: _Checked.guard,
+    Op.GATHER: _Checked.gather,
+    Op.SCATTER: _Checked.scatter,
 }

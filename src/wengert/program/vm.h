@@ -93,6 +93,7 @@ enum {
     WG_M_GET_BOOL,    /* booleans b bytes apart */
     WG_M_PUT_BOOL,
     WG_M_SUM,         /* into accumulator y */
+    WG_M_GATHER,      /* elements of b at the places in a */
     WG_M_OPS
 };
 
@@ -110,7 +111,7 @@ typedef int (*wg_partial_loop)(int form, int op, int side, int add, ptrdiff_t n,
                                const double *b, const double *y, double *out);
 
 enum { WG_CHUNK = 512 };
-enum { WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PYTHON }; /* kinds of steps */
+enum { WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_SCATTER, WG_PYTHON }; /* kinds of steps */
 
 typedef struct {
     int kind;
@@ -125,7 +126,8 @@ typedef struct {
     const int32_t *number;    /* (slot, number) */
     const int32_t *fill;      /* (slot, number): a number as a chunk */
     const int32_t *sum;       /* numbers */
-    /* COPY: `size` bytes from `source`, or zeros where that is negative; PACK: `size` numbers into elements */
+    /* COPY: `size` bytes from `source`, or zeros where that is negative; PACK: `size` numbers into elements;
+     * SCATTER: `size` elements of `source` added to elements */
     int32_t array, source;
     ptrdiff_t size;
     const int32_t *offsets, *slots;
@@ -336,6 +338,11 @@ WG_CLONES static void wg_chunk(const wg_code *c, ptrdiff_t count, double **P, pt
         case WG_M_PUT_BOOL:
             for (i = 0; i < n; i++) ((char *)Y)[i * c->b] = A[i] != 0.0;
             break;
+        case WG_M_GATHER: {
+            const int32_t *const place = (const int32_t *)A;
+            B = P[c->b];
+            for (i = 0; i < n; i++) Y[i] = B[place[i]];
+        } break;
         case WG_M_SUM:
             w->sums[c->b] += wg_chunk_sum(A, n);
             break;
@@ -400,6 +407,12 @@ static ptrdiff_t wg_run(const wg_step *steps, ptrdiff_t i, ptrdiff_t count, cons
         case WG_PACK: {
             double *to = (double *)w->where[s->array];
             for (j = 0; j < s->size; j++) to[s->offsets[j]] = w->slots[s->slots[j]];
+            break;
+        }
+        case WG_SCATTER: {
+            double *to = (double *)w->where[s->array];
+            const double *from = (const double *)w->where[s->source];
+            for (j = 0; j < s->size; j++) to[s->offsets[j]] += from[j];
             break;
         }
         default: return i;

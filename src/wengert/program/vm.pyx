@@ -82,12 +82,12 @@ cdef extern from "vm.h" nogil:
 
     enum:
         WG_CHUNK
-        WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PYTHON
+        WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_SCATTER, WG_PYTHON
         WG_M_POSITIVE, WG_M_LESS, WG_M_LESS_EQUAL, WG_M_GREATER, WG_M_GREATER_EQUAL, WG_M_EQUAL, WG_M_NOT_EQUAL
         WG_M_NOT, WG_M_AND, WG_M_OR, WG_M_ISNAN, WG_M_STRONG, WG_M_SELECT
         WG_M_LOOP, WG_M_LOAD, WG_M_LOAD_BOOL, WG_M_GUARD, WG_M_GUARD_INT, WG_M_END
         WG_ERFC, WG_POWER, WG_SQRT, WG_RECIPROCAL, WG_M_CUBE, WG_M_FOURTH, WG_M_ROOT
-        WG_M_EXACT, WG_M_GET, WG_M_PUT, WG_M_GET_BOOL, WG_M_PUT_BOOL, WG_M_SUM
+        WG_M_EXACT, WG_M_GET, WG_M_PUT, WG_M_GET_BOOL, WG_M_PUT_BOOL, WG_M_SUM, WG_M_GATHER
 
     Py_ssize_t wg_run(const wg_step *steps, Py_ssize_t i, Py_ssize_t count, const wg_space *w, int32_t *failed)
     int wg_machine_op(int op)
@@ -270,6 +270,11 @@ cdef class Machine:
             step.offsets = <const int32_t *>self.keep(given[2], np.int32)
             step.slots = <const int32_t *>self.keep(given[3], np.int32)
             step.size = len(given[2])
+            step.work = step.size
+        elif step.kind == WG_SCATTER:
+            _, step.array, step.source, offsets = given
+            step.offsets = <const int32_t *>self.keep(offsets, np.int32)
+            step.size = len(offsets)
             step.work = step.size
         else:
             _, code, dims, strides, walk, number, fill, sums, step.first, step.chunks = given
