@@ -172,10 +172,11 @@ cdef class Roll:
                 if before < 0:
                     terms += [(sign, self.code.bs[v]), (1, self.code.as_[v])]
                     break
-                if length[before] == 1 and terms and self.shape[before] == self.shape[<int32_t>terms[0][1]]:
-                    terms += [(sign, self.code.bs[v]), (1, before)]         # the first term is a sum of two itself
-                    break
+                is_first = length[before] == 1 and terms and self.shape[before] == self.shape[<int32_t>terms[0][1]]
                 terms.append((sign, self.code.bs[v] if before == self.code.as_[v] else self.code.as_[v]))
+                if is_first:                                    # the first term is a sum of two itself
+                    terms.append((1, before))
+                    break
                 v = before
                 self.inner[v] = 1
             if len(terms) >= LEAST:
