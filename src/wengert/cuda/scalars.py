@@ -313,6 +313,12 @@ def _value(code, op, a, b, c, kinds, values, inputs, of):
         if isinstance(value, np.ndarray) and value.ndim > where.ndim:
             value = value.reshape(value.shape[value.ndim - where.ndim :])
         return _written(values, a, kind, where, value, of)
+    if op == Op.GATHER:
+        return memory_of(values[a][code.arrays[code.a[b]]], kind)
+    if op == Op.PUT:
+        return _written(values, a, kind, code.arrays[code.a[b]], array_of(values[c], type_of(c)), of)
+    if op == Op.SCATTER:
+        return _added_up(array_of(values[a], type_of(a)), code.arrays[code.a[b]], kind, of)
     if op == Op.SUM:
         return np.sum(array_of(values[a], type_of(a)))
     if op == Op.STOP:
@@ -338,6 +344,15 @@ def _written(values, base, kind, where, value, of):
         return memory_of(np.asarray(value, object), kind)
     line = np.full(size_of(kind), of.constant(0.0), object) if base < 0 else values[base].copy()
     line[where] = value
+    return line
+
+
+def _added_up(x, places, kind, of):
+    """A memory to whose elements numbers are added."""
+    line = np.full(size_of(kind), None, object)
+    for place, item in zip(places.ravel().tolist(), x.ravel()):
+        line[place] = item if line[place] is None else line[place] + item
+    line[line == None] = of.constant(0.0)  # noqa: E711 (of each element)
     return line
 
 

@@ -134,6 +134,11 @@ cdef class Sweep:
     cdef int32_t zeros(self, int32_t kind) except -1:
         return self.placed(-1, whole_view(self.code.types[kind]), self.code.constant(0.0), kind)
 
+    cdef int32_t in_order(self, int32_t v) except -1:
+        """The type of a value in C order."""
+        dtype, shape, _ = self.code.types[self.code.kinds[v]]
+        return self.code.type_of((dtype, shape, None))
+
     cdef int32_t total(self, int32_t g, int32_t kind) except -1:
         """The sum of an adjoint over an array of a type."""
         if self.code.kinds[g] > FLAG:
@@ -328,6 +333,11 @@ cdef class Reverse(Sweep):
             self.pull_place(i, g)
         elif op == GATHER:
             self.accumulate(a, emit(self.code, SCATTER, self.laid_out(g, i), b, -1, self.code.kinds[a]))
+        elif op == PUT:
+            g = self.laid_out(g, i)
+            self.accumulate(c, emit(self.code, GATHER, g, b, -1, self.in_order(c)))
+            if a >= 0 and self.active[a]:
+                self.accumulate(a, emit(self.code, PUT, g, b, self.zeros(self.in_order(c)), kind))
         elif op == SCATTER:
             self.accumulate(a, emit(self.code, GATHER, self.laid_out(g, i), b, -1, self.code.kinds[a]))
         elif op == CALL:
@@ -501,6 +511,12 @@ cdef class Forward(Sweep):
                 return -1
             base = -1 if a < 0 else self.laid_out(t, a) if t >= 0 else self.zeros(kind)
             return emit(self.code, PLACE, base, b, s if s >= 0 else self.code.constant(0.0), kind)
+        if op == PUT:
+            s = self.found[c]
+            if t < 0 and s < 0:
+                return -1
+            s = self.zeros(self.in_order(c)) if s < 0 else self.laid_out(s, c)
+            return emit(self.code, PUT, self.laid_out(t, a) if t >= 0 else -1, b, s, kind)
         if op == CALL:
             return self.push_call(i)
         if op == INPUT or t < 0:

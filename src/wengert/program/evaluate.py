@@ -96,6 +96,10 @@ def _value(code, op, a, b, c, kind, values, inputs):
         return values[a]
     if op == Op.GATHER:
         return _memory(values[a])[values[b]]
+    if op == Op.PUT:
+        found = np.zeros_like(empty(kind)) if a < 0 else _copied(values[a], kind)
+        _memory(found)[values[b]] = values[c]
+        return found
     if op == Op.SCATTER:
         found = empty(kind)
         found[...] = 0

@@ -62,7 +62,7 @@ cdef inline int names(int op) noexcept:
     """Which of the columns a, b and c name values: 1 | 2 | 4; -1 stands for none."""
     if op < PARTIAL:
         return 1 if op < WG_ADD else 3
-    if op < INPUT or op == SELECT:
+    if op < INPUT or op == SELECT or op == PUT:
         return 7
     if op == PLACE:
         return 5

@@ -10,7 +10,7 @@
 cdef enum:
     DOUBLES, BOOLS, OTHER                   # elements of arrays
     GIVEN, CONSTANT, WORK, FRESH, RESULT    # roots: input, constant, workspace, new output, what a call returned
-    NUMBERS, VECTOR, PACKING, SCATTERING, PYTHON        # steps of the schedule
+    NUMBERS, VECTOR, PACKING, MOVING, PYTHON        # steps of the schedule
     CUBE = 1100, FOURTH, ROOT               # instructions of powers that are constant
     END = 1 << 30                           # last use of an output
 
@@ -49,7 +49,7 @@ cdef int fill_tables() except -1:
     reads[<int>Op.GATHER] = reads[<int>Op.SCATTER] = 3
     for op in (Op.NOT, Op.ISNAN, Op.LOAD, Op.VIEW, Op.SUM, Op.GUARD, Op.PACK):
         reads[op] = 1
-    reads[<int>Op.SELECT] = 7
+    reads[<int>Op.SELECT] = reads[<int>Op.PUT] = 7
     reads[<int>Op.PLACE] = 5
     return 0
 
@@ -416,8 +416,10 @@ cdef class Lowering:
         """Of an instruction that has a step of its own."""
         if self.op[i] == Op.PACK and self.layout(i).kind == DOUBLES:
             return PACKING
-        if self.op[i] == Op.SCATTER and self.layout(i).kind == DOUBLES and self.layout(self.a[i]).is_c:
-            return SCATTERING
+        cdef Py_ssize_t source = self.c[i] if self.op[i] == Op.PUT else self.a[i]
+        if self.op[i] == Op.SCATTER or self.op[i] == Op.PUT:
+            if self.layout(i).kind == self.layout(source).kind == DOUBLES and self.layout(source).is_c:
+                return MOVING
         return PYTHON
 
     cdef Py_ssize_t vector_step(self, Py_ssize_t i, list operands) except -1:
@@ -682,23 +684,20 @@ cdef class Lowering:
                 continue
             position += 1
             for i in step.members:
-                if self.op[i] == Op.PLACE or self.op[i] == Op.PACK:
+                if self.op[i] == Op.PLACE or self.op[i] == Op.PACK or self.op[i] == Op.PUT:
                     self.take_over(i, s)
                 elif self.is_number(i):
                     self.new_slot(i)
                 elif step.kind == PYTHON and self.op[i] != Op.GUARD:
                     self.new_root(RESULT, i, s)
-                elif self.needed[i] or step.kind == SCATTERING:
+                elif self.needed[i] or step.kind == MOVING:
                     self.new_root(WORK, i, s)
             if step.kind == VECTOR:
                 Chunks(self, step.shape).emit(step)
             elif step.kind == PACKING:
                 self.emit_pack(step.members[0])
-            elif step.kind == SCATTERING:
-                i = step.members[0]
-                self.emitted.append((WG_COPY, self.array_at(self.root_of[i], 0), -1, self.layout(i).span))
-                self.emitted.append((WG_SCATTER, self.array_at(self.root_of[i], 0), self.array(self.a[i]),
-                                     self.listing.arrays[self.listing.a[self.b[i]]].ravel()))
+            elif step.kind == MOVING:
+                self.emit_moved(step.members[0])
             else:
                 self.emit_python(step.members[0])
             for i in step.members:
@@ -714,6 +713,16 @@ cdef class Lowering:
         slots = np.array([self.slot[v] for v in values], np.int32)
         offsets = np.asarray(offsets, np.int32) - np.int32(layout.low // layout.itemsize)
         self.emitted.append((WG_PACK, self.array(i), offsets, slots))
+        return 0
+
+    cdef int emit_moved(self, Py_ssize_t i) except -1:
+        cdef int array = self.array_at(self.root_of[i], 0)
+        places = self.listing.arrays[self.a[self.b[i]]].ravel()
+        if self.op[i] == Op.PUT:
+            self.emitted.append((WG_PUT, array, self.array(self.c[i]), places))
+        else:
+            self.emitted.append((WG_COPY, array, -1, self.layout(i).span))
+            self.emitted.append((WG_SCATTER, array, self.array(self.a[i]), places))
         return 0
 
     cdef int emit_python(self, Py_ssize_t i) except -1:
@@ -741,6 +750,8 @@ cdef class Lowering:
         elif op == Op.GATHER:
             self.python(op, self.value(i), [self.in_order(self.a[i]), operands[1]], operator.getitem,
                         (Operand(0), Operand(1)))
+        elif op == Op.PUT:
+            self.python(op, self.in_order(i), operands[-2:])
         elif op == Op.SCATTER:
             self.python(op, self.value(i), operands, scattered, (Operand(0), Operand(1), self.layout(i)))
         elif op == Op.SUM:

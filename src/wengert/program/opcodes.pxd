@@ -30,5 +30,6 @@ cpdef enum Op:
     GUARD               # a: value, b: index in guards: (expected plain value, place)
     STOP                # a: the value itself, whose derivative is zero
     GATHER              # a: array, b: constant array of places in it, in elements from its lowest address
+    PUT                 # a: array or -1 for zeros, b: places, c: array: a with these elements replaced
     SCATTER             # a: array, b: places of its elements in a new array, where those of one place are added
     OPS

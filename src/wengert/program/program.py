@@ -16,7 +16,7 @@ import numpy as np
 from wengert.containers import children_of, input_leaf, split
 from wengert.core.var import holds_traced
 from wengert.errors import TracedValueError
-from wengert.program import derive, passes
+from wengert.program import derive, passes, roll
 from wengert.program.callpath import Arguments, Runner
 from wengert.program.evaluate import example_of
 from wengert.program.leaves import fill, key_of, mapped
@@ -206,7 +206,7 @@ class Program(Runner):
     def machine(self) -> Machine:
         """What runs the list, made at the first call."""
         if self._machine is None:
-            code = passes.simplified(self._listing) if self._exact else self._listing
+            code = passes.simplified(self._listing) if self._exact else self._rolled()
             self._machine = Machine(passes.lowered(code), self._exact)
         return self._machine
 
@@ -252,7 +252,9 @@ class Program(Runner):
         return self._made("grad", argnums)
 
     def _grad(self, argnums):
-        code, y = self._differentiable("grad")
+        return self._grad_of(*self._differentiable("grad"), argnums)
+
+    def _grad_of(self, code, y, argnums):
         dtype, shape, _ = kind_of(code, y)
         if shape != ():
             raise NotDerivable(f"grad({self._name}): the function must return a single number: use jacobian()")
@@ -318,10 +320,11 @@ class Program(Runner):
         return self._made("hessian", argnums)
 
     def _hessian(self, argnums):
-        return self.grad(argnums)._unrolled(f"hessian({self._name})", argnums, True)
+        return self._grad_of(*self._flat("hessian"), argnums)._unrolled(f"hessian({self._name})", argnums, True)
 
     def _unrolled(self, name, argnums, is_symmetric):
-        code, y = self._differentiable("jacobian")
+        self._differentiable("jacobian")
+        code, y = self._flat("jacobian")
         x = code.inputs[self._input("jacobian", argnums)]
         n, m = (math.prod(kind_of(code, v)[1]) for v in (x, y))
         by_rows = not is_forward(n, m) if self._exact else m < n  # bit for bit in the mode of the eager drivers
@@ -332,6 +335,12 @@ class Program(Runner):
         is_double = {kind_of(code, v)[0] for v in (x, y)} == _DOUBLE
         longer = derive.unrolled(code, x, y, is_symmetric, most, by_rows, self._exact) if is_double else None
         return Stacked(self, argnums, is_symmetric, name, by_rows) if longer is None else self._like(name, longer, _ONE)
+
+    def _rolled(self):
+        """The list with arrays for what a loop computes."""
+        if self._exact:
+            return self._listing
+        return self.kept("rolled", lambda: roll.rolled(self._listing))
 
     def _made(self, word, argnums):
         """A derivative, made once."""
@@ -354,12 +363,17 @@ class Program(Runner):
             dtype = kind_of(code, code.outputs[0])[0]
             if dtype.kind not in "fc":
                 raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return floats")
-            self._expanded = self._expand(code)
+            self._expanded = self._expand(code if self._exact else roll.rolled(code))
         return self._expanded, self._expanded.outputs[0]
+
+    def _flat(self, word):
+        """The same of the list of numbers."""
+        code = self._expand(self._one_array(word))
+        return code, code.outputs[0]
 
     def differentiable(self) -> Listing:
         """The list with all its outputs, in which all is differentiable."""
-        return self._expand(self._listing)
+        return self._expand(self._rolled())
 
     def _expand(self, code):
         expanded = derive.expanded(code)

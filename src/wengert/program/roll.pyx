@@ -15,27 +15,67 @@ cimport cython
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
+import math
+
 import numpy as np
 
-from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_SUBTRACT
+from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_SUBTRACT, is_cheap
 from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, names, whole_view
 from wengert.program.opcodes cimport *
+
+from wengert.program.passes import live
 
 cdef enum:
     CONSTANTS = 0       # the shape of constants; -1: of what is no number
     LEAST = 8           # members of a class that is worth an array, and terms of a sum
     AXES = 4            # of a view
 
+#: nanoseconds of the machine: of an instruction on numbers, cheap or not, of one on arrays, and of each element
+cdef double NUMBER = 1.8, FUNCTION = 12.0, VECTOR = 20.0, ELEMENT = 0.25, FUNCTION_ELEMENT = 2.5, MOVED_ELEMENT = 0.8
+#: of the time of the list of numbers that one of arrays may take
+cdef double GAIN = 0.9
+
 cdef object FLOAT = np.dtype(float), BOOL = np.dtype(bool)
 
 
-def rolled(Listing code):
-    """The list with arrays in place of numbers that one expression computes; the same list if there are none."""
+def rolled(Listing code, double gain=GAIN):
+    """The list with arrays in place of numbers that one expression computes.
+
+    The same list if there are none, or if the new one is thought to take more than `gain` of the time.
+    """
     cdef Roll roll
     if code.n < 4 * LEAST:
         return code
     roll = Roll(code)
-    return roll.run() if roll.has_arrays() else code
+    if not roll.has_arrays():
+        return code
+    found = live(roll.run())
+    return found if cost(found) < gain * cost(code) else code
+
+
+cdef double cost(Listing code) except -1.0:
+    """An estimate of the time of a run, in nanoseconds; what both lists have counts alike."""
+    cdef Py_ssize_t i
+    cdef int op
+    cdef double total = 0.0
+    cdef bint cheap
+    sizes = [math.prod(type[1]) for type in code.types]
+    for i in range(code.n):
+        op = code.ops[i]
+        cheap = op >= PARTIAL or is_cheap(op, 1 << 20)
+        if op == CONST or op == ARRAY or op == INPUT or op == VIEW:
+            continue
+        if op == SUM:
+            total += VECTOR + ELEMENT * <double>sizes[code.kinds[code.as_[i]]]
+        elif op == PACK:
+            total += VECTOR + len(code.packs[code.bs[i]][0])
+        elif code.kinds[i] <= FLAG:
+            total += NUMBER if cheap else FUNCTION
+        elif op == GATHER or op == SCATTER:
+            total += VECTOR + MOVED_ELEMENT * <double>sizes[code.kinds[code.as_[i] if op == SCATTER else i]]
+        else:
+            total += VECTOR + (ELEMENT if cheap else FUNCTION_ELEMENT) * <double>sizes[code.kinds[i]]
+    return total
 
 
 @cython.final
@@ -477,16 +517,24 @@ cdef class Roll:
             side = self.places(np.ascontiguousarray(values[places]))
             axes = self.axes_to_place(side, where)
             steps = None if axes is None else strides_in(where, axes)
-            if steps is None:
+            view = None
+            if steps is not None:
+                view = int(where[0]) * 8, axes, tuple([8 * step for step in steps])
+            elif side[0] != "places":
                 rest += places
+                continue
             else:
-                written.append((side, axes, (int(where[0]) * 8, axes, tuple([8 * step for step in steps]))))
-        if base < 0 and not (len(written) == 1 and not rest and len(offsets) == size):
+                axes = (len(places),)
+            written.append((side, axes, where, view))
+        if base < 0 and not (len(written) == 1 and not rest and len(offsets) == size and written[0][3] is not None):
             base = emit(self.found, PLACE, -1, self.found.entry(self.found.views, "view", whole_view(
                 self.code.types[kind])), self.found.constant(0.0), kind)
-        for side, axes, view in written:
-            base = emit(self.found, PLACE, base, self.found.entry(self.found.views, "view", view),
-                        self.read(side, axes), kind)
+        for side, axes, where, view in written:
+            if view is None:
+                base = emit(self.found, PUT, base, self.constant(where), self.read(side, axes), kind)
+            else:
+                base = emit(self.found, PLACE, base, self.found.entry(self.found.views, "view", view),
+                            self.read(side, axes), kind)
         if rest:
             rest.sort()
             numbers = np.array([self.value(v) for v in values[rest].tolist()], np.int32)

@@ -191,17 +191,21 @@ class _Checked:
     def gather(self, a, b, c, kind):
         self.moved(a, b, self.rows[a][4], kind, b)
 
+    def put(self, a, b, c, kind):
+        self.expect(a < 0 or self.code.types[self.rows[a][4]] == self.code.types[kind], "elements of another type")
+        self.moved(c, b, kind, kind, c)
+
     def scatter(self, a, b, c, kind):
         self.moved(a, b, kind, kind, a)
 
     def moved(self, a, b, memory, kind, like):
-        """Elements of a memory are taken from places, or added to them; a result has the shape of `like`, or its own."""
+        """Elements of a memory are taken from places, or put there; `like` has the shape of what is moved."""
         self.expect(self.is_array(a) and self.rows[b][0] == Op.ARRAY, "places are a constant array")
         places = self.code.arrays[self.rows[b][1]]
         self.expect(places.dtype == np.int32, "places are of type int32")
         inside = not places.size or (0 <= places.min() and places.max() < self.size(memory))
         self.expect(inside, "an element outside of its array")
-        other = self.code.types[kind][1] if like == b else self.shape(a)
+        other = self.code.types[kind][1] if like == b else self.shape(like)
         self.expect(self.shape(b) == other and self.dtype(a) == self.code.types[kind][0], "a value of another type")
 
 
@@ -224,5 +228,6 @@ _RULES = {
     Op.CALL: _Checked.call,
     Op.GUARD: _Checked.guard,
     Op.GATHER: _Checked.gather,
+    Op.PUT: _Checked.put,
     Op.SCATTER: _Checked.scatter,
 }

@@ -111,7 +111,7 @@ typedef int (*wg_partial_loop)(int form, int op, int side, int add, ptrdiff_t n,
                                const double *b, const double *y, double *out);
 
 enum { WG_CHUNK = 512 };
-enum { WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_SCATTER, WG_PYTHON }; /* kinds of steps */
+enum { WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_PYTHON }; /* kinds of steps */
 
 typedef struct {
     int kind;
@@ -127,7 +127,7 @@ typedef struct {
     const int32_t *fill;      /* (slot, number): a number as a chunk */
     const int32_t *sum;       /* numbers */
     /* COPY: `size` bytes from `source`, or zeros where that is negative; PACK: `size` numbers into elements;
-     * SCATTER: `size` elements of `source` added to elements */
+     * PUT, SCATTER: `size` elements of `source` into elements, or added to them */
     int32_t array, source;
     ptrdiff_t size;
     const int32_t *offsets, *slots;
@@ -407,6 +407,12 @@ static ptrdiff_t wg_run(const wg_step *steps, ptrdiff_t i, ptrdiff_t count, cons
         case WG_PACK: {
             double *to = (double *)w->where[s->array];
             for (j = 0; j < s->size; j++) to[s->offsets[j]] = w->slots[s->slots[j]];
+            break;
+        }
+        case WG_PUT: {
+            double *to = (double *)w->where[s->array];
+            const double *from = (const double *)w->where[s->source];
+            for (j = 0; j < s->size; j++) to[s->offsets[j]] = from[j];
             break;
         }
         case WG_SCATTER: {

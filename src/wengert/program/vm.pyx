@@ -82,7 +82,7 @@ cdef extern from "vm.h" nogil:
 
     enum:
         WG_CHUNK
-        WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_SCATTER, WG_PYTHON
+        WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_PYTHON
         WG_M_POSITIVE, WG_M_LESS, WG_M_LESS_EQUAL, WG_M_GREATER, WG_M_GREATER_EQUAL, WG_M_EQUAL, WG_M_NOT_EQUAL
         WG_M_NOT, WG_M_AND, WG_M_OR, WG_M_ISNAN, WG_M_STRONG, WG_M_SELECT
         WG_M_LOOP, WG_M_LOAD, WG_M_LOAD_BOOL, WG_M_GUARD, WG_M_GUARD_INT, WG_M_END
@@ -271,7 +271,7 @@ cdef class Machine:
             step.slots = <const int32_t *>self.keep(given[3], np.int32)
             step.size = len(given[2])
             step.work = step.size
-        elif step.kind == WG_SCATTER:
+        elif step.kind == WG_PUT or step.kind == WG_SCATTER:
             _, step.array, step.source, offsets = given
             step.offsets = <const int32_t *>self.keep(offsets, np.int32)
             step.size = len(offsets)
@@ -431,6 +431,8 @@ cdef class Machine:
             array_at(w.space.where[step.y.where], step.y.layout, w)[...] = values[0]
         elif step.op == Op.PACK:
             array_at(w.space.where[step.y.where], step.y.layout, w)[step.args[0]] = values
+        elif step.op == Op.PUT:
+            array_at(w.space.where[step.y.where], step.y.layout, w)[values[0]] = values[1]
         else:
             arguments = filled(step.args, values)
             del values
