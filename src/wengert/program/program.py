@@ -624,6 +624,8 @@ class Summary:
         Bytes of constant arrays.
     work : int
         Bytes of the values that are alive at once, at most.
+    rolled : int
+        Instructions that are run: loops over elements are arrays there.
     """
 
     name: str
@@ -633,6 +635,7 @@ class Summary:
     guards: list
     constants: int
     work: int
+    rolled: int
 
     def __repr__(self):
         counts = sorted(self.instructions.items(), key=lambda item: -item[1])
@@ -643,6 +646,8 @@ class Summary:
             f"  counts   {', '.join(f'{count} {kind}' for kind, count in counts)}",
             f"  memory   {self.work} bytes of values at once, {self.constants} of constant arrays",
         ]
+        if self.rolled < sum(self.instructions.values()):
+            rows.append(f"  rolled   {self.rolled} instructions, with arrays for what loops compute")
         rows += [f"  guard    {value} at {place}" for value, place in self.guards]
         return "\n".join(rows)
 
@@ -663,6 +668,7 @@ def _summary(program):
         [code.guards[b] for b, given in zip(code.b.tolist(), is_guard) if given],
         sum(code.arrays[a].nbytes for a, op in zip(code.a.tolist(), ops) if op == Op.ARRAY),
         _most_alive(code, ops),
+        len(program._rolled()),
     )
 
 
