@@ -39,6 +39,7 @@ def of_numbers(program: Program) -> Program:
     """The same program on numbers alone, made once."""
     if "of numbers" not in program._derived:
         made = program._like(program._name, scalarised(program._listing), program._result)
+        made._rolls = False
         made._example = [np.array(x, dtype=float, order="C")[()] for x in program._example]
         program._derived["of numbers"] = made
     return program._derived["of numbers"]

@@ -175,6 +175,8 @@ class Program(Runner):
     return v4
     """
 
+    _rolls = True  # may loops become arrays?
+
     def __init__(self, name, listing, form, result, exact, example, floats=1):
         self._name = name
         self._listing = listing
@@ -338,9 +340,10 @@ class Program(Runner):
 
     def _rolled(self):
         """The list with arrays for what a loop computes."""
-        if self._exact:
-            return self._listing
-        return self.kept("rolled", lambda: roll.rolled(self._listing))
+        return self.kept("rolled", lambda: self._with_arrays(self._listing))
+
+    def _with_arrays(self, code):
+        return roll.rolled(code) if self._rolls and not self._exact else code
 
     def _made(self, word, argnums):
         """A derivative, made once."""
@@ -363,7 +366,7 @@ class Program(Runner):
             dtype = kind_of(code, code.outputs[0])[0]
             if dtype.kind not in "fc":
                 raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return floats")
-            self._expanded = self._expand(code if self._exact else roll.rolled(code))
+            self._expanded = self._expand(self._with_arrays(code))
         return self._expanded, self._expanded.outputs[0]
 
     def _flat(self, word):
@@ -428,7 +431,9 @@ class Program(Runner):
         return _shifted(template, first - self._form.inputs_of(argnums)[0])
 
     def _like(self, name, listing, result):
-        return Program(name, self._passed(listing), self._form, result, self._exact, self._example, self._floats)
+        made = Program(name, self._passed(listing), self._form, result, self._exact, self._example, self._floats)
+        made._rolls = self._rolls
+        return made
 
     def _passed(self, listing):
         """The list after the passes; in an exact one derivatives add up in the order of its instructions."""
