@@ -147,7 +147,8 @@ def _check(program, second, replay):
     except ValueError:  # rounding decides on the number of elements
         report.skipped = "ill-conditioned"
         return report
-    if spread is None or mathematical.shape != y.shape:  # a mask of other length: rounding decides
+    # a mask of other length, or no number where there was one: rounding decides
+    if spread is None or mathematical.shape != y.shape or not np.all(np.isfinite(spread_y)):
         report.skipped = "ill-conditioned"
         return report
     of_y = np.maximum(FIRST[single] * np.maximum(np.abs(y), 1), MARGIN * spread_y)
