@@ -56,6 +56,11 @@ class Program:
         """Are there complex values in between?"""
         return any(word in s.text for s in self.statements for word in ("1j", "complex", "np.fft."))
 
+    @property
+    def multiplies_in_place(self):
+        """Complex numbers? NumPy has a loop of its own for that, with other roundings where elements stand alone."""
+        return self.is_complex and any("*=" in s.text for s in self.statements)
+
     def source(self, twin=False):
         return "def f(x):\n" + textwrap.indent("\n".join(self.body(twin)), "    ")
 
