@@ -131,6 +131,7 @@ static ptrdiff_t wg_roll_forward(const wg_list *t, ptrdiff_t i, ptrdiff_t n) {
 WG_CLONES static void wg_pull_vv(int op, int side, int add, ptrdiff_t n, const double *g, const double *av,
                                  const double *bv, const double *yv, double *adjoint) {
     ptrdiff_t i;
+    if (!bv) bv = av; /* the one operand: loops read both */
     if (add) WG_PULL(WG_VECTORS, 0, 1, 1) else WG_PULL(WG_VECTORS, 1, 1, 1)
 }
 
