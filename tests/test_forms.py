@@ -193,6 +193,7 @@ PROMOTIONS = {
     "element": lambda x: x[0, 0] * x + x[0, 1] * 2.5,
     "element and number": lambda x: np.exp(x[0, 0]) * 2 + 1 / x[0, 1] + np.float64(1),
     "reductions": lambda x: x.sum() * x.mean(0) + np.prod(x, axis=0) + x.std() + np.linalg.norm(x),
+    "transposed, where": lambda x: np.prod(np.exp(x.T), where=x.T > 0) * np.sum((x @ x.T).T, where=x @ x.T > 0.3),
     "sum in double": lambda x: np.sum(x, dtype=float) + x.mean(dtype=np.float64),
     "products": lambda x: x @ x.T + np.dot(x, np.arange(4)).sum() + np.einsum("ij,kj", x, x),
     "powers": lambda x: np.abs(x) ** 2 + np.abs(x) ** 0.5 + 2.0 ** x + np.power(np.abs(x), 3),

@@ -55,6 +55,15 @@ def element_writes_array_writes_and_views_interleaved(x):
     return F
 
 
+@program(X, lambda x: np.stack([x[1], x[1], x[0], x[1], x[2], x[2]]))
+def what_functions_make_of_constants(x):
+    F, G, H = np.resize(1.0, 2), np.insert([1.0, 2.0], 1, 3.0), np.append([1.0], 2.0)
+    F.fill(x[1])
+    G[:] = x[:3]
+    G[0], H[0], H[1] = x[0], x[2], x[2]
+    return np.concatenate([F, G[:2], H])
+
+
 @program(X, lambda x: np.stack([x[0] ** 2, x[0] ** 4, x[0] ** 8, x[3]]))
 def each_element_made_from_the_one_before(x):
     F = x.copy()

@@ -157,7 +157,7 @@ PROGRAMS = {
     "a branch": lambda x: np.sin(x) if x[0] > 0 else x,
     "gradient": lambda x: np.gradient(np.sin(x)) + np.append(np.diff(x), 1.0),
     "logsumexp": lambda x: np.log(np.sum(np.exp(x))),
-    "ufunc methods": lambda x: np.multiply.outer(x, x).sum() + np.add.reduce(x * x),
+    "ufunc methods": lambda x: np.multiply.outer(x, x).sum() + np.add.reduce(x * x) + np.add.reduceat(x, [0, 2]).sum(),
     "out": lambda x: np.exp(x, out=np.zeros(4)),
     "list of numbers": lambda x: [x[0] * x[1], np.sin(x[2]), 2.0],
     "a constant": lambda x: np.ones(3),

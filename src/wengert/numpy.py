@@ -501,6 +501,10 @@ def _frequencies(fun):
     return frequencies
 
 
+#: what is often filled in afterwards, and so may receive traced values
+_FRESH = frozenset("append concatenate copy diag hstack insert repeat resize stack tile vstack".split())
+
+
 def _taking_lists(fun):
     """A function of NumPy whose arguments may be lists that hold traced values: NumPy does not ask those."""
 
@@ -516,8 +520,7 @@ def _taking_lists(fun):
         return result
 
     chooses = bool(_registry.rows[fun].choices)  # np.take does not ask its indices
-    # their results are often filled in afterwards, so they may receive traced values
-    fresh = fun.__name__ in ("copy", "tile", "repeat", "diag", "concatenate", "stack", "vstack", "hstack")
+    fresh = fun.__name__ in _FRESH
     return call
 
 

@@ -1074,6 +1074,8 @@ def float_message() -> str:
         return _solver_message(solver)
     if _is_assignment():
         return assignment_message("element assignment")
+    if instead.is_fill(user_frame()):
+        return assignment_message("fill")
     return (
         f"a traced value cannot become a Python float{_at()}: its derivative would be lost. {instead.of(user_frame())}"
         "Use the NumPy function (np.sin(x) for math.sin(x)), or wengert.stop_gradient(x) where a constant is meant"
