@@ -154,6 +154,8 @@ PROGRAMS = {
     "sorting": lambda x: np.sort(x**2)[::-1],
     "shapes": lambda x: np.concatenate([x.reshape(2, 2).T.ravel(), np.stack([x[0], 1.0]), np.zeros(2)]),
     "clip and interp": lambda x: np.clip(x, 0.7, 1.2) ** 2 + np.interp(x, [0.0, 1.0, 2.0], [0.0, 2.0, 1.0]),
+    "a median that may overwrite": lambda x: np.median(x * 1, overwrite_input=True) * x,
+    "conditions of numbers": lambda x: np.where(x - X[0], x**2, 1.0) + np.compress(x, x) * np.extract(x, x.conj()),
     "a branch": lambda x: np.sin(x) if x[0] > 0 else x,
     "gradient": lambda x: np.gradient(np.sin(x)) + np.append(np.diff(x), 1.0),
     "logsumexp": lambda x: np.log(np.sum(np.exp(x))),

@@ -109,6 +109,10 @@ class Primitive:
         in a recording they may be computed from the inputs.
     fits : callable or None
         Whether that is so for these ``(*args, **kwargs)``.
+    condition : int or None
+        Position of the argument that is asked only which of its elements are other than 0.
+    unheeded : frozenset
+        Keywords that allow what is never done, such as writing into an operand.
     home : str
         Dotted name of the row itself, if it is not in the registry.
     """
@@ -116,6 +120,7 @@ class Primitive:
     __slots__ = (
         "adjoints",
         "choices",
+        "condition",
         "curvature",
         "domain",
         "fits",
@@ -134,6 +139,7 @@ class Primitive:
         "stacked",
         "static",
         "undefined",
+        "unheeded",
         "variadic",
         "vjps",
     )
@@ -158,6 +164,8 @@ class Primitive:
         self.static = columns.get("static", False)
         self.choices = frozenset()
         self.fits = None
+        self.condition = None
+        self.unheeded = frozenset()
         self.home = columns.get("home", "")
         self.opcode = 0
 
@@ -316,6 +324,16 @@ def choosing(fun, *positions: int, fits: Callable | None = None) -> None:
     """Declare which arguments choose among values without changing the shape of the result (where `fits` says so)."""
     rows[fun].choices = frozenset(positions)
     rows[fun].fits = fits
+
+
+def conditional(fun, position: int) -> None:
+    """Declare that the argument at this position is only asked which elements are other than 0: numbers will do."""
+    rows[fun].condition = position
+
+
+def leave_unheeded(fun, *keywords: str) -> None:
+    """Declare keywords that a call of traced values goes without, as they allow only what is never done."""
+    rows[fun].unheeded = frozenset(keywords)
 
 
 def refuse(fun, reason: str) -> None:

@@ -165,6 +165,9 @@ def apply(fun: Callable, args: tuple, kwargs: dict) -> Any:
         return fun(*value_of(args), **{name: value_of(x) for name, x in kwargs.items()})
     if holds_lifted(tuple(kwargs.values())):
         args, kwargs = _by_position(fun, args, kwargs)
+    if row is not None:
+        kwargs = {name: x for name, x in kwargs.items() if name not in row.unheeded}
+        args = args if row.condition is None else dispatch.with_condition(row, args, value_of(args[row.condition]))
     if rule is None and row.on_complex is not True and any(np.iscomplexobj(x.c[0]) for x in found):
         raise _no_rule(row.name, " of complex values")
     with np.errstate(all="ignore"):
@@ -270,10 +273,7 @@ def _piecewise_linear(row, order, args, kwargs):
             raise _no_rule(row.name, " in this argument")
         known = partials[i : i + 1] != (None,) if partials else row.variadic is not None or i in row.vjps
         if not known:
-            args = tuple(value_of(x) if j == i and row.fun is np.where else x for j, x in enumerate(args))
-            if row.fun is not np.where:
-                raise _no_rule(row.name, f" in argument {i}")
-    places = list(_places(args))
+            raise _no_rule(row.name, f" in argument {i}")
     if not places:
         return row.fun(*args, **kwargs)
     values = value_of(tuple(args))
