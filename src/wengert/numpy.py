@@ -9,6 +9,7 @@ Outside of a derivative every function here is NumPy's.
 from __future__ import annotations
 
 import functools as _functools
+import importlib as _importlib
 import itertools as _itertools
 import operator as _operator
 import sys as _sys
@@ -682,8 +683,8 @@ def _install() -> None:
     _rebind.register(_np.linalg, module.linalg)
     _rebind.register(_np, module)
     _rebind.see_constants(_np.ndarray, _is_copied, _seen)
-    _rebind.expect("scipy", "wengert.scipy.standin")
-    _rebind.expect("scipy.special", "wengert.scipy.special")
+    for package, home in (("scipy", "wengert.scipy.standin"), ("scipy.special", "wengert.scipy.special")):
+        _rebind.register_later(package, _functools.partial(_importlib.import_module, home))
 
 
 _install()

@@ -69,7 +69,6 @@ from wengert.core.rename import BUILTINS, TooWide, alias_of, chain, forget, plac
 __all__ = [
     "Plan",
     "Proxy",
-    "expect",
     "make_twin",
     "original",
     "rebound",
@@ -89,8 +88,7 @@ _pinned = collections.deque()
 _lock = threading.RLock()
 _constants = []  # (is it an array that may be copied, how it is seen), once there is NumPy
 _seen_as = set()  # classes of arrays that are seen as views of another class, which names them `_wengert_original`
-_later = {}  # package of NumPy's -> what registers its functions
-_expected = {}  # name of a module -> that of the module of ours that registers what is in it
+_later = {}  # package -> what registers its functions, until one of them is met
 
 # Twins ------------------------------------------------------------------------------------------------------
 
@@ -264,9 +262,7 @@ class Plan:
             if len(objects) > _REACH and key in objects:
                 del parts[1:]
             for part in parts:
-                if id(part) not in REGISTERED and _later and (package := _package_of(part)) in _later:
-                    _later.pop(package)()
-                if id(part) in REGISTERED:
+                if is_registered(part):
                     seeds.append(key)
                     continue
                 if id(part) not in homes:
@@ -665,17 +661,6 @@ def register(original, replacement):
         _plans.clear()
 
 
-def expect(original, home):
-    """Import the module `home`, which registers what it has, when the module `original` has been imported."""
-    _expected[original] = home
-
-
-def _meet():
-    """Import the modules that wait for one that has been imported meanwhile."""
-    for name in [name for name in _expected if name in sys.modules]:
-        importlib.import_module(_expected.pop(name))
-
-
 def register_wrapper(kind, inner, make):
     """Let objects of a class that wrap ``inner(value)``, a function, yield ``make(value, copy of the function)``."""
     with _lock:
@@ -687,18 +672,36 @@ def register_wrapper(kind, inner, make):
 
 
 def register_later(package, install):
-    """Call `install`, which registers what a package ``a.b`` has, when a function first holds something of it."""
+    """Call `install`, which registers what a package ``a`` or ``a.b`` has, when something of it is first met."""
     _later[package] = install
+    FOREIGN.add(top_package(package))
 
 
-def _package_of(value):
-    """The package ``a.b`` that a module, a class, a function or the class of an object belongs to."""
+def is_registered(value):
+    """Is `value` replaced wherever it is met? What registers its package runs first."""
+    if _later and id(value) not in REGISTERED:
+        _meet(_package(_module_of(value)))
+    return id(value) in REGISTERED
+
+
+def _meet(package):
+    """Register what waits in a package."""
+    with _lock:
+        if package in _later:
+            _later.pop(package)()
+
+
+def _module_of(value):
+    """Name of the module that is `value`, or that it or its class belongs to."""
     kind = type(value)
     if kind is types.ModuleType:
-        name = vars(value).get("__name__")
-    else:
-        name = (value if isinstance(value, type) or kind is types.FunctionType else kind).__module__
-    return ".".join(name.split(".")[:2]) if isinstance(name, str) else None
+        return vars(value).get("__name__")
+    return (value if isinstance(value, type) or kind is types.FunctionType else kind).__module__
+
+
+def _package(module):
+    """The package ``a.b`` of a module."""
+    return ".".join(module.split(".")[:2]) if isinstance(module, str) else None
 
 
 def see_constants(kind, is_copied, seen):
@@ -771,9 +774,9 @@ def home_of(f):
 
 def _import_alias(dotted, form):
     """Private name of the module that an import of `dotted` in this form should give, or None."""
-    if dotted in _expected:
-        importlib.import_module(dotted)  # as the statement will
-        _meet()
+    for package in _later.keys() & {top_package(dotted), _package(dotted)}:
+        importlib.import_module(package)  # as the statement will
+        _meet(package)
     # Any other submodule not loaded yet is loaded by the statement itself, so that must stay.
     if dotted not in sys.modules:
         return None
@@ -786,7 +789,7 @@ def _import_alias(dotted, form):
 def _bind(root):
     """A new plan for `root`, or None where something surprises us."""
     with _lock:
-        _meet()
+        is_registered(root)
         try:
             plan = _plans[id(root)] = Plan(root)
         except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
@@ -865,12 +868,10 @@ def _replaced(value, home):
     """What stands for an object that is reached from `home` by an argument of a partial or an attribute."""
     if is_constant(value):
         return constant(value)
-    if id(value) in REGISTERED:
-        return REGISTERED[id(value)][1]
     if is_kin(value, home[0]):
         return Proxy(value)
     if isinstance(value, type) or is_differentiated(value) or not is_followed(value, home):
-        return value
+        return REGISTERED[id(value)][1] if is_registered(value) else value
     if type(value) in (types.FunctionType, *WRAPPERS):
         return rebound(value)
     return rebound(f) if (f := py_func_of(value)) else _twin_of(value, _plan_of(value))
