@@ -1404,3 +1404,15 @@ def test_results_without_axes_are_numbers_that_no_write_changes(name):
 
     for mode in ("forward", "reverse"):
         assert_rounding(wg.jacobian(f, mode=mode, value=True)(X)[0], f(X))
+
+
+@pytest.mark.parametrize("call", [lambda x: np.piecewise(x, [x > 0], [np.square]), lambda x: np.real_if_close(x**2)])
+def test_results_without_axes_are_arrays_where_numpy_gives_arrays(call):
+    def f(x):
+        y = call(x)
+        assert isinstance(y, np.ndarray)
+        y[...] += x
+        return y
+
+    for x in (0.5, np.array(0.5)):
+        assert f(np.float64(x)) == 0.75 and wg.grad(f)(x) == wg.derivative(f)(x) == wg.taylor(f, x, 1.0, 1)[1] == 2.0

@@ -125,7 +125,8 @@ def _select(condlist, choicelist, default=0):
 
 
 def _piecewise(x, condlist, funclist, *args, **kw):
-    x, is_number = as_array(x), np.ndim(x) == 0
+    x = as_array(x)
+    of_x, is_number = np.shape(x), np.ndim(x) == 0
     if np.ndim(condlist) == 0 or (not isinstance(condlist[0], (list, np.ndarray)) and not is_number):
         condlist = [condlist]
     shape = np.shape(x) or (1,)
@@ -145,7 +146,7 @@ def _piecewise(x, condlist, funclist, *args, **kw):
             found = np.broadcast_to(function(x[condition], *args, **kw), np.sum(condition))
             function = elements(found, np.maximum(places, 0))
         y = of_dtype(np.where(condition, function, y), x.dtype)
-    return y[0] if is_number else y
+    return np.reshape(y, of_x)
 
 
 def _choose(a, choices, out=None, mode="raise"):

@@ -27,6 +27,7 @@ from wengert.core import dispatch, levels, matrices, tangents, var
 from wengert.core.lifted import Lifted, holds_lifted
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 from wengert.registry import strong
+from wengert.rules.reductions import laid_along
 
 #: series that partials of the registry asked for while one of them is made, by function, order and arguments
 _found: ContextVar = ContextVar("wengert_series", default=None)
@@ -43,9 +44,10 @@ class Series(Lifted):
 
     @property
     def __class__(self):
-        """An array, where a function asks; libraries see it as it is."""
+        """An array or a number, where a function asks; libraries see it as it is."""
         package = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
-        return Series if package in ("wengert", "numpy", "scipy") or not self.shape else np.ndarray
+        kind = Series if package in ("wengert", "numpy", "scipy") else self.c[0].__class__
+        return {np.float64: float, np.complex128: complex}.get(kind, kind if kind is np.ndarray else Series)
 
     @property
     def shape(self):
@@ -527,7 +529,8 @@ _unary(np.arctanh, lambda y0, u, n: divided(y0, u, _one_minus_square(u, n), n))
 
 @rule(np.multiply)
 def _multiply(order, a, b):
-    return Series(product(coefficients(a), coefficients(b), order))
+    a, b = coefficients(a), coefficients(b)
+    return Series([a[0] * b[0], *product(a, b, order)[1:]])  # of values 0 times inf is NaN, as NumPy has it
 
 
 @rule(np.divide)
@@ -616,7 +619,17 @@ def _var(order, x, axis=None, ddof=0, keepdims=False):
     away = x - np.mean(x, axis=axis, keepdims=True)
     squares = np.mean(np.square(away), axis=axis, keepdims=keepdims is not np._NoValue and keepdims)
     count = x.size / max(squares.size, 1)
-    return squares * (count / (count - ddof))
+    return squares * (count / (count - ddof) if count > ddof else math.inf)
+
+
+@rule(np.average)
+def _average(order, a, axis=None, weights=None, keepdims=False):
+    a, axis, weights = _stacked_arguments(registry.lookup(np.average), (a, axis, weights))
+    keepdims = keepdims is not np._NoValue and keepdims
+    if weights is None:
+        return np.mean(a, axis=axis, keepdims=keepdims)
+    weights = np.broadcast_to(laid_along(weights, a, axis), np.shape(a))
+    return np.sum(a * weights, axis, keepdims=keepdims) / np.sum(weights, axis, keepdims=keepdims)
 
 
 @rule(np.std)
