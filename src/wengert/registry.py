@@ -111,6 +111,8 @@ class Primitive:
         Whether that is so for these ``(*args, **kwargs)``.
     condition : int or None
         Position of the argument that is asked only which of its elements are other than 0.
+    simpler : callable or None
+        Gives the same as the function for less, or None where it does not.
     unheeded : frozenset
         Keywords that allow what is never done, such as writing into an operand.
     home : str
@@ -136,6 +138,7 @@ class Primitive:
         "partials",
         "reason",
         "sequence",
+        "simpler",
         "stacked",
         "static",
         "undefined",
@@ -165,6 +168,7 @@ class Primitive:
         self.choices = frozenset()
         self.fits = None
         self.condition = None
+        self.simpler = None
         self.unheeded = frozenset()
         self.home = columns.get("home", "")
         self.opcode = 0
@@ -329,6 +333,11 @@ def choosing(fun, *positions: int, fits: Callable | None = None) -> None:
 def conditional(fun, position: int) -> None:
     """Declare that the argument at this position is only asked which elements are other than 0: numbers will do."""
     rows[fun].condition = position
+
+
+def simpler(fun, body: Callable) -> None:
+    """Declare what gives the same for less, or None: asked before the function is recorded."""
+    rows[fun].simpler = body
 
 
 def leave_unheeded(fun, *keywords: str) -> None:

@@ -161,6 +161,8 @@ def function(fun, args, kwargs, compute=None):
         raise UnsupportedFunctionError(_no_rule(fun, row))
     if row.condition is not None and _is_traced_number(*args[row.condition : row.condition + 1]):
         return function(fun, with_condition(row, args, np.not_equal(args[row.condition], 0)), kwargs, compute)
+    if row.simpler is not None and (y := row.simpler(*args, **kwargs)) is not None:
+        return y
     recording = var.may_record() and var.recording_level((args, tuple(kwargs.values()))) is not None
     if recording:
         args, kwargs = _as_the_rule_takes_them(row, fun, args, kwargs)

@@ -19,6 +19,7 @@ from wengert.registry import (
     leave_unheeded,
     linear,
     rearrangement,
+    simpler,
     strong,
     structural,
     view,
@@ -50,7 +51,15 @@ if hasattr(np, "unstack"):  # NumPy 2.1
 
 # ---- rearrangements
 
+
+def copy_by_kernel(a, order="K", subok=False):
+    """A contiguous copy of an array: a ufunc's, which has a kernel."""
+    ndim = a.ndim if isinstance(a, np.ndarray) and a.dtype.kind in "fc" else 0
+    return +a if ndim == 1 or (ndim and order != "F" and a.flags.c_contiguous) else None
+
+
 rearrangement(np.copy, np.roll, np.tile, np.repeat, np.resize, np.delete, np.take, np.take_along_axis)
+simpler(np.copy, copy_by_kernel)
 choosing(np.take, 1)
 choosing(np.take_along_axis, 1)
 rearrangement(np.tril, np.triu, np.diag, np.diagflat)
