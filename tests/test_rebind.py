@@ -537,6 +537,26 @@ def test_functions_sharing_the_globals_are_followed_whatever_their_module():
 TABLE = {"helper": helper}
 
 
+def test_what_defaults_hold_is_replaced():
+    held = namespace(
+        """
+        def make(n): return np.zeros(n)
+        def f(n, of=make, kind=list, *, xp=np): return of(n), xp.zeros(n), kind is list
+        """
+    )
+    f = held["f"]
+    first, second, kept = rebound(f)(2)
+    assert is_marked(first) and is_marked(second) and kept
+    assert f.__defaults__ == (held["make"], list) and f.__kwdefaults__ == {"xp": np}
+    assert rebound(f)(2, float, xp=types.SimpleNamespace(zeros=int))[:2] == (2.0, 2)
+    f.__defaults__ = (lambda n: n, list)
+    assert rebound(f)(2)[0] == 2
+    f.__kwdefaults__ = None
+    with pytest.raises(TypeError, match="xp"):
+        rebound(f)(2)
+    assert is_marked(rebound(lambda n, of=held["make"]: of(n))(2))
+
+
 def test_functions_fetched_from_a_dict_are_not_followed():
     def f():
         return TABLE["helper"](1), np.zeros(1)

@@ -8,7 +8,7 @@ sharing `__dict__`, of a subclass whose methods are copies; attributes that hold
 descriptors there, which yield the replacement and write to `__dict__`.
 
 Invariants
-- Globals, defaults, `__dict__` and every cell that holds nothing renamed are f's own: reads are live, writes
+- Globals, `__dict__`, defaults and every cell that holds nothing renamed are f's own: reads are live, writes
   land.  A name or a cell that the code itself assigns is never renamed.
 - A copy is used while all that was looked at to make it is unchanged: what names, cells and attributes hold,
   code and defaults of followed functions, methods of followed classes.  Otherwise it is made anew.  What can
@@ -17,8 +17,8 @@ Invariants
   the plans that may reach their own key (those with classes or of namespaces made by `exec`) are bounded in
   number.
 
-Given up.  Not followed: other packages (all code that is not installed is of one), C functions, defaults,
-classes in cells, attributes or modules, functions fetched at run time from a list, a dict or by `eval`, and
+Given up.  Not followed: other packages (all code that is not installed is of one), C functions,
+classes in cells, defaults, attributes or modules, functions fetched at run time from a list, a dict or by `eval`, and
 what attributes hold beyond the first hundred objects.  No twins for objects whose state is not all in
 `__dict__`, nor for classes with a metaclass (but ABCMeta), `__init_subclass__` or `__del__`.  `is`, identity
 hashes and `type(x) is C` tell twins and copies from originals.  A replaced cell is no longer shared with
@@ -50,6 +50,7 @@ from wengert.core.follow import (
     cells_written,
     content_of,
     contents_of,
+    defaults_of,
     held_by,
     is_differentiated,
     is_followed,
@@ -193,8 +194,8 @@ class Plan:
     in the copies: their arguments, what their cells hold, attributes of objects and of arrays that global names hold.
     """
 
-    __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "copying", "fixed", "holders",
-                 "is_plain", "kinds", "loose", "methods", "orders", "recipes", "refs", "run", "sizes",
+    __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "copying", "defaults", "fixed",
+                 "holders", "is_plain", "kinds", "loose", "methods", "orders", "recipes", "refs", "run", "sizes",
                  "written")  # fmt: skip
 
     twins = _twins
@@ -209,7 +210,7 @@ class Plan:
         self.run = self.changed.get(id(root))
         is_lasting = type(root) is not types.FunctionType or is_module_namespace(root.__globals__)
         if self.run and self.code:
-            if self.run is root.__code__ and not (self.recipe(root)[0] or id(root) in self.copying):
+            if self.run is root.__code__ and not (any(self.recipe(root)[:2]) or id(root) in self.copying):
                 self.run = None
             # Kept only where it can reach no more than a module does: it would keep its own key alive.
             elif is_lasting and not root.__closure__:
@@ -302,6 +303,7 @@ class Plan:
         end = functools.partial(forget, _plans, id(root))
         self.refs = [weakref.ref(root, end)]
         self.code = root.__code__ if type(root) is types.FunctionType else None
+        self.defaults = self.code and (id(root.__defaults__), id(root.__kwdefaults__))
         self.cells = ()
         if self.code and root.__closure__:
             cells = enumerate(zip(marks_of(map(content_of, root.__closure__)), self.code.co_freevars))
@@ -540,7 +542,7 @@ class Plan:
         return twin
 
     def copy_function(self, f, code, memo):
-        swaps, dress = self.recipes.get(id(f)) or self.recipe(f)
+        swaps, has_own_defaults, dress = self.recipes.get(id(f)) or self.recipe(f)
         cells = f.__closure__
         if swaps:
             cells = [*cells]
@@ -552,6 +554,10 @@ class Plan:
         copy.__dict__ = f.__dict__
         for name in dress:
             setattr(copy, name, getattr(f, name))
+        if has_own_defaults:
+            copy.__defaults__ = tuple(self.default(f, v, memo) for v in f.__defaults__ or ()) or None
+            words = f.__kwdefaults__ or {}
+            copy.__kwdefaults__ = {name: self.default(f, v, memo) for name, v in words.items()} or None
         for k in swaps:
             cells[k].cell_contents = self.content(f.__closure__[k], memo)
         return copy
@@ -567,24 +573,30 @@ class Plan:
         run.__dict__, run.__name__, run.__qualname__, run.__doc__ = copy.__dict__, f.__name__, f.__qualname__, f.__doc__
         return run
 
+    def default(self, f, value, memo):
+        """What a copy of f has for a default."""
+        return self.build(value, memo) if not isinstance(value, type) and self.is_swapped(f, value) else value
+
+    def is_swapped(self, f, value):
+        """Is what f holds itself replaced?"""
+        return id(value) in REGISTERED or id(value) in self.changed or (id(f) in self.copying and is_constant(value))
+
     def content(self, cell, memo):
         """What a replaced cell holds."""
         return self.build(cell.cell_contents, memo)
 
     def recipe(self, f):
-        """Indices of the cells of f to be replaced, and the attributes that its code alone does not give."""
-        copies = id(f) in self.copying
+        """Indices of the cells of f to be replaced, whether defaults are, and attributes that no code gives."""
         swaps = [
             k
             for k, content in enumerate(contents_of(f))
-            if id(content) in REGISTERED
-            or id(content) in self.changed
-            or (copies and is_constant(content) and id(f.__closure__[k]) not in self.written)
+            if self.is_swapped(f, content) and not (is_constant(content) and id(f.__closure__[k]) in self.written)
         ]
+        has_own_defaults = any(self.is_swapped(f, value) for value in defaults_of(f))
         bare = types.FunctionType(f.__code__, f.__globals__, f.__name__, None, f.__closure__)
         dress = [name for name in _DRESS if getattr(f, name) != getattr(bare, name)]
-        self.recipes[id(f)] = swaps, dress
-        return swaps, dress
+        self.recipes[id(f)] = recipe = swaps, has_own_defaults, dress
+        return recipe
 
 
 # From 3.14 annotations are computed when asked for.
@@ -749,12 +761,13 @@ def rebound(f):
     if type(f) is not types.FunctionType:
         return _rebound_object(f)
     plan = _plans.get(id(f))
-    if plan is None or f.__code__ is not plan.code or not plan.holds(f):
+    defaults = id(f.__defaults__), id(f.__kwdefaults__)
+    if plan is None or f.__code__ is not plan.code or defaults != plan.defaults or not plan.holds(f):
         plan = _bind(f)
     if plan is None or plan.run is None:
         return REGISTERED[id(f)][1] if id(f) in REGISTERED else f
     copy = plan.copy
-    if copy is None or copy.__defaults__ is not f.__defaults__ or copy.__kwdefaults__ is not f.__kwdefaults__:
+    if copy is None:
         copy = plan.copy_function(f, plan.run, {})
     if not plan.copying:
         return copy
