@@ -8,6 +8,7 @@ Outside of a derivative every function here is NumPy's.
 
 from __future__ import annotations
 
+import copy as _copy
 import functools as _functools
 import importlib as _importlib
 import itertools as _itertools
@@ -221,6 +222,25 @@ class _Constant(_np.ndarray):
 
     def __repr__(self):
         return repr(self.view(_np.ndarray))
+
+
+def _copy_of(x):
+    """``copy.copy``, whose arrays may hold traced values."""
+    return _copy.copy(_rebind.constant(x))
+
+
+def _deep_copy_of(x, memo=None, **options):
+    """``copy.deepcopy``, whose arrays may hold traced values, those in lists, tuples, dicts and attributes too."""
+    memo, waiting, met = {} if memo is None else memo, [x], set()
+    while waiting:
+        item = waiting.pop()
+        if _is_copied(item):
+            memo.setdefault(id(item), _made(item.copy("K")))
+        elif id(item) not in met and not isinstance(item, (str, type, _types.FunctionType, _types.ModuleType)):
+            met.add(id(item))
+            held = item if isinstance(item, (list, tuple, dict)) else getattr(item, "__dict__", ())
+            waiting += held.values() if isinstance(held, dict) else held
+    return _copy.deepcopy(x, memo, **options)
 
 
 def _is_copied(value):
@@ -682,6 +702,10 @@ def _install() -> None:
     _rebind.register(_np.fft, module.fft)
     _rebind.register(_np.linalg, module.linalg)
     _rebind.register(_np, module)
+    copies = _types.ModuleType("copy")
+    vars(copies).update(vars(_copy), copy=_copy_of, deepcopy=_deep_copy_of)
+    for original in (_copy, _copy.copy, _copy.deepcopy):
+        _rebind.register(original, copies if original is _copy else getattr(copies, original.__name__))
     _rebind.see_constants(_np.ndarray, _is_copied, _seen)
     for package, home in (("scipy", "wengert.scipy.standin"), ("scipy.special", "wengert.scipy.special")):
         _rebind.register_later(package, _functools.partial(_importlib.import_module, home))

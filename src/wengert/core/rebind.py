@@ -352,7 +352,8 @@ class Plan:
         bases = {base for cls in sizes for base in cls.__mro__[1:]}
         self.orders = tuple((cls, cls.__mro__) for cls in sizes if cls not in bases)
         self.holders = tuple(holders)
-        self.is_plain = not (codes or sizes or self.orders or self.cells or holders or self.loose)
+        has_defaults = self.code and (root.__defaults__ or root.__kwdefaults__)
+        self.is_plain = not (has_defaults or codes or sizes or self.orders or self.cells or holders or self.loose)
 
     def holds(self, root):
         """Whether all is as it was looked at."""
@@ -362,10 +363,14 @@ class Plan:
         for get, name, kind in self.kinds:
             if type(get(name)) is not kind:
                 return False
-        return self.is_plain or self.rest_holds(root)
+        if not self.is_plain:
+            return self.rest_holds(root)
+        return self.code is None or not (root.__defaults__ or root.__kwdefaults__)
 
     def rest_holds(self, root):
         """The same of what most functions have none of."""
+        if self.code and (id(root.__defaults__), id(root.__kwdefaults__)) != self.defaults:
+            return False
         for f, code, defaults in self.codes:
             if f.__code__ is not code or f.__defaults__ is not defaults:
                 return False
@@ -761,8 +766,7 @@ def rebound(f):
     if type(f) is not types.FunctionType:
         return _rebound_object(f)
     plan = _plans.get(id(f))
-    defaults = id(f.__defaults__), id(f.__kwdefaults__)
-    if plan is None or f.__code__ is not plan.code or defaults != plan.defaults or not plan.holds(f):
+    if plan is None or f.__code__ is not plan.code or not plan.holds(f):
         plan = _bind(f)
     if plan is None or plan.run is None:
         return REGISTERED[id(f)][1] if id(f) in REGISTERED else f
