@@ -768,8 +768,10 @@ def rebound(f):
     plan = _plans.get(id(f))
     if plan is None or f.__code__ is not plan.code or not plan.holds(f):
         plan = _bind(f)
-    if plan is None or plan.run is None:
+    if plan is None:
         return REGISTERED[id(f)][1] if id(f) in REGISTERED else f
+    if plan.run is None:
+        return f
     copy = plan.copy
     if copy is None:
         copy = plan.copy_function(f, plan.run, {})
@@ -804,9 +806,10 @@ def _import_alias(dotted, form):
 
 
 def _bind(root):
-    """A new plan for `root`, or None where something surprises us."""
+    """A new plan for `root`, or None where it is registered itself or something surprises us."""
     with _lock:
-        is_registered(root)
+        if is_registered(root):
+            return None
         try:
             plan = _plans[id(root)] = Plan(root)
         except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
