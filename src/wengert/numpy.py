@@ -147,7 +147,8 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
 def fromiter(iter, dtype, count=-1, *, like=None):
     """``numpy.fromiter``, of numbers that may be traced."""
     items = list(iter if count < 0 else _itertools.islice(iter, count))
-    return array(items, dtype) if _dispatch.holds_traced(items) else _plain_fromiter(items, dtype, count)
+    has_own = _dispatch.holds_traced(items) or _lifted.holds_lifted(items)
+    return array(items, dtype) if has_own else _plain_fromiter(items, dtype, count)
 
 
 def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndmax=0, like=None):
@@ -157,7 +158,10 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndm
     if (lift := _levels.lifted_by()) is not None:
         if _lifted.holds_lifted(object):
             is_kept = isinstance(object, _lifted.Lifted) and not copy and dtype in (None, object.dtype)
-            return object if is_kept else lift.array(object)
+            result = object if is_kept else lift.array(object)
+            result = result if dtype in (None, result.dtype) else result.astype(dtype)
+            missing = ndmin - _np.ndim(result)
+            return _np.reshape(result, (1,) * missing + _np.shape(result)) if missing > 0 else result
         if copy and not _dispatch.holds_var(object):
             return lift.made(_np.array(object, dtype, order=order, subok=subok, ndmin=ndmin))
     if not _dispatch.holds_var(object):
@@ -522,6 +526,11 @@ def _frequencies(fun):
     return frequencies
 
 
+def _of_lifted(x):
+    """A list that holds values which stand for several, as one such value."""
+    return array(x) if isinstance(x, (list, tuple)) and _lifted.holds_lifted(x) else x
+
+
 def _taking_lists(fun):
     """A function of NumPy whose arguments may be lists that hold traced values: NumPy does not ask those."""
 
@@ -531,7 +540,12 @@ def _taking_lists(fun):
             is_list = type(argument) in (list, tuple)
             if _dispatch.holds_traced(argument) if is_list else chooses and _var.is_var(argument):
                 return _dispatch.function(fun, args, kwargs)
-        result = fun(*args, **kwargs)
+        try:
+            result = fun(*args, **kwargs)
+        except _errors.TracedValueError:
+            if not _lifted.holds_lifted((*args, *kwargs.values())):
+                raise
+            return fun(*map(_of_lifted, args), **{name: _of_lifted(x) for name, x in kwargs.items()})
         if fresh and type(result) is _np.ndarray and _dispatch.is_tracing():
             return _dispatch.clean(result)
         return result

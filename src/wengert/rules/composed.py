@@ -120,6 +120,7 @@ def _at_least(ndim):
 def _select(condlist, choicelist, default=0):
     result = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist)):
+        choice = as_array(choice) if isinstance(choice, (list, tuple)) else choice
         result = np.where(condition, choice, result)
     return result
 

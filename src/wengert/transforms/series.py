@@ -234,6 +234,9 @@ def _places(args):
 def _stacked_arguments(row, args):
     """Arguments in which a list of numbers is an array, and one of numbers and series a series."""
     found = list(args)
+    if row.sequence and isinstance(args[0], (list, tuple)):
+        found[0] = [Maker(0).array(x) if isinstance(x, (list, tuple)) and holds_lifted(x) else x for x in args[0]]
+        return tuple(found)
     for i, x in enumerate(args):
         if isinstance(x, (list, tuple)) and (row.kind == "elementwise" or i in row.vjps):
             found[i] = Maker(0).array(x) if holds_lifted(x) else np.asarray(x)
@@ -266,8 +269,7 @@ def _coefficient(x, k):
 
 def _piecewise_linear(row, order, args, kwargs):
     """Each coefficient by the linear piece at t = 0, all of them at once."""
-    if not row.sequence:
-        args = _stacked_arguments(row, args)
+    args = _stacked_arguments(row, args)
     places = list(_places(args))
     partials = row.partials if row.kind == "elementwise" else ()
     for i, _ in places:
@@ -293,8 +295,7 @@ def _piecewise_linear(row, order, args, kwargs):
 
 def _multilinear(row, order, args, kwargs):
     """A function that is linear in each operand alone: the convolution of all of them."""
-    if not row.sequence:
-        args = _stacked_arguments(row, args)
+    args = _stacked_arguments(row, args)
     places = list(_places(args))
     found = []
     for k in range(order + 1):
