@@ -160,6 +160,7 @@ PROGRAMS = {
     "lists": lambda x: np.concatenate([[x[0], np.sum([x[1], x[2]])], np.dot([x[1], 1], x[:2]) * np.array([x[0], 1.0])]),
     "nested lists": lambda x: np.einsum("ij,j", [[x[0], 1], [2, x[1]]], [x[2], x[3]]) + np.vstack([[x[0], 1], x[2:]]),
     "what iterates and joins": lambda x: np.r_[x[0], np.fromiter((v * v for v in x), float), 1],
+    "sums of exponentials": lambda x: sc.logsumexp(np.outer(x, x), axis=1) * sc.softmax(x) + sc.log_softmax(3 * x),
     "conditions of numbers": lambda x: np.where(x - X[0], x**2, 1.0) + np.compress(x, x) * np.extract(x, x.conj()),
     "a branch": lambda x: np.sin(x) if x[0] > 0 else x,
     "gradient": lambda x: np.gradient(np.sin(x)) + np.append(np.diff(x), 1.0),

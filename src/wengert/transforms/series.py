@@ -28,6 +28,7 @@ from wengert.core.lifted import Lifted, holds_lifted
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 from wengert.registry import strong
 from wengert.rules.reductions import laid_along
+from wengert.rules.special_python import exponentials, log_shares, log_sum, shares
 
 #: series that partials of the registry asked for while one of them is made, by function, order and arguments
 _found: ContextVar = ContextVar("wengert_series", default=None)
@@ -300,11 +301,11 @@ def _multilinear(row, order, args, kwargs):
     found = []
     for k in range(order + 1):
         total = None
-        for shares in itertools.product(range(k + 1), repeat=len(places) - 1):
-            if sum(shares) > k:
+        for powers in itertools.product(range(k + 1), repeat=len(places) - 1):
+            if sum(powers) > k:
                 continue
             given = list(args)
-            for (i, j), own in zip(places, (*shares, k - sum(shares))):
+            for (i, j), own in zip(places, (*powers, k - sum(powers))):
                 given = tangents.replaced(given, (i, j), (given[i] if j < 0 else given[i][j]).c[own])
             term = row.fun(*given, **kwargs)
             total = term if total is None else total + term
@@ -654,6 +655,26 @@ def _interp(order, x, xp, fp, left=None, right=None):
 
 for _fun in (np.real, np.imag, np.conjugate):
     RULES[_fun] = lambda order, x, fun=_fun: Series([fun(a) for a in x.c])
+
+
+@rule(log_sum)
+def _log_sum(order, a, b, axis):
+    total = exponentials(a, b, axis)[1]
+    rest = np.log(np.abs(total)).c[1:] if isinstance(total, Series) else []
+    y = log_sum(value_of(a), value_of(b), axis)
+    return Series([y, *[np.reshape(x, np.shape(y)) for x in rest]])
+
+
+@rule(shares)
+def _shares(order, x, axis):
+    e, total = exponentials(x, np.ones(()), axis)
+    return Series([shares(x.c[0], axis), *(e / total).c[1:]])
+
+
+@rule(log_shares)
+def _log_shares(order, x, axis):
+    y = x - np.log(exponentials(x, np.ones(()), axis)[1])
+    return Series([log_shares(x.c[0], axis), *y.c[1:]])
 
 
 # ---- matrices
