@@ -322,6 +322,8 @@ AROUND = {
     ),
     "edges of bins": lambda x: np.histogram_bin_edges(x, 3) * np.histogram_bin_edges(X, 3, (0, x[0, 0])) * x[0],
     "a condition of numbers": lambda x: np.where(x, x**2, 1) + np.where(np.maximum(x, 0), x, -x) * np.where(x[0], x, 1),
+    "choices in lists": lambda x: np.select([X[0] > 1, X[0] < 1], [[x[0, 0], 1, x[1, 1], 2], x[0] ** 2], x[0, 1]),
+    "elements by numbers": lambda x: np.compress(x[0], x, 1) * x + np.extract(x[1], x[2]) * np.where(x[0])[0],
     "polyval of a poly1d": lambda x: np.polyval(np.poly1d(x[0]), x[1]),
     "poly1d of a list": lambda x: np.poly1d([x[0, 0], 1, x[0, 1]])(x) * np.poly1d([x[0, 0], 2], True).coeffs[2],
     "polynomials of two variables": lambda x: np.polynomial.polynomial.polyval2d(x[0], x[1], x[:, :2]),

@@ -141,12 +141,12 @@ class Lifted:
     def __getattr__(self, name):
         if name in dispatch.METHODS:
             fun = dispatch.METHODS[name]
-            if fun is np.conjugate and self.dtype.kind != "c":
-                return lambda: self  # the array itself, as NumPy has it
             return lambda *args, **kwargs: fun(self, *args, **kwargs)
         if name.startswith("__") or not hasattr(np.ndarray, name):
             raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
         return self._leave(f"ndarray.{name}")
+
+    conj = conjugate = dispatch.conj
 
     def copy(self, order="C"):
         return np.copy(self)
