@@ -155,6 +155,18 @@ def test_an_element_of_a_plain_array_cannot_hold_a_traced_value():
     )
 
 
+def test_a_plain_array_cannot_be_filled_with_a_traced_value():
+    def f(x):
+        OUTSIDE.fill(x[0])
+        return OUTSIDE
+
+    check(
+        wg.TracedValueError,
+        f"a traced value cannot be stored in a plain NumPy array: fill ({line_of(f)}). {NO_PLACE}",
+        lambda: wg.jacobian(f, X),
+    )
+
+
 def test_a_slice_of_a_plain_array_cannot_hold_traced_values():
     def f(x):
         OUTSIDE[:2] = x[:2]

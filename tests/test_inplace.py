@@ -55,6 +55,15 @@ def element_writes_array_writes_and_views_interleaved(x):
     return F
 
 
+@program(X, lambda x: np.stack([x[1], x[1], x[0], x[1], x[2], x[2]]))
+def what_functions_make_of_constants(x):
+    F, G, H = np.resize(1.0, 2), np.insert([1.0, 2.0], 1, 3.0), np.append([1.0], 2.0)
+    F.fill(x[1])
+    G[:] = x[:3]
+    G[0], H[0], H[1] = x[0], x[2], x[2]
+    return np.concatenate([F, G[:2], H])
+
+
 @program(X, lambda x: np.stack([x[0] ** 2, x[0] ** 4, x[0] ** 8, x[3]]))
 def each_element_made_from_the_one_before(x):
     F = x.copy()
@@ -1185,9 +1194,26 @@ def through_other_methods(x):
 
 def through_the_module_copy(x):
     state = STATE.view()
-    a, b = copy.copy(state), copy.deepcopy(state)
-    a[0], b[1] = x[0] * x[1], x[1] ** 2
-    return a * b
+    a, b, c = copy.copy(state), copy.deepcopy(state), copy.copy(STATE)
+    a[0], b[1], c[2] = x[0] * x[1], x[1] ** 2, x[2]
+    return a * b * c
+
+
+STATES = {"first": STATE, "others": [STATE[::-1], (STATE, 2)]}
+
+
+def through_copies_of_containers(x, states=STATES):
+    held, again = copy.deepcopy(states), copy.deepcopy([x, STATES["first"], STATES["first"]])
+    held["first"][0] = x[0] ** 2
+    held["others"][0][1:4] = x
+    again[1][2] = x[1]
+    return held["first"] * held["others"][0] * again[2] * again[0][0]
+
+
+def by_default(x, state=STATE, *, copied=np.copy):
+    u, v = state.copy(), copied(state)
+    u[0], v[1] = x[0], x[1]
+    return u * v
 
 
 def through_arithmetic(x):
@@ -1241,6 +1267,8 @@ COPIED = {
     "item unpacked into arguments": lambda x, held=(STATE,): smoothed(x, *held),
     "other methods": through_other_methods,
     "module copy": through_the_module_copy,
+    "copies of containers": through_copies_of_containers,
+    "default": by_default,
     "arithmetic": through_arithmetic,
     "the method dot": functools.partial(through_the_method_dot, held=MATRIX[:3]),
     "ndarray": through_a_new_ndarray,
@@ -1404,3 +1432,15 @@ def test_results_without_axes_are_numbers_that_no_write_changes(name):
 
     for mode in ("forward", "reverse"):
         assert_rounding(wg.jacobian(f, mode=mode, value=True)(X)[0], f(X))
+
+
+@pytest.mark.parametrize("call", [lambda x: np.piecewise(x, [x > 0], [np.square]), lambda x: np.real_if_close(x**2)])
+def test_results_without_axes_are_arrays_where_numpy_gives_arrays(call):
+    def f(x):
+        y = call(x)
+        assert isinstance(y, np.ndarray)
+        y[...] += x
+        return y
+
+    for x in (0.5, np.array(0.5)):
+        assert f(np.float64(x)) == 0.75 and wg.grad(f)(x) == wg.derivative(f)(x) == wg.taylor(f, x, 1.0, 1)[1] == 2.0

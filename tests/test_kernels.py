@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 
 import mpmath as mp
@@ -15,6 +16,7 @@ import wengert.rules
 from helpers import assert_same_bits
 from primitive_cases import ELEMENTWISE
 from wengert import registry
+from wengert.core import tape
 
 inf, nan = np.inf, np.nan
 READS_A, READS_B, READS_Y = 1, 2, 4
@@ -408,3 +410,27 @@ def test_a_cotangent_of_zero_meets_every_partial_and_gives_zero(fun, arity):
         _, pullback = wg.vjp(lambda *x: fun(*x), at[0], args=at[1:], argnums=tuple(range(arity)))
         for adjoint in pullback(ybar):
             assert not adjoint[::2].any()
+
+
+def shared_in_c(name, *kinds):
+    """A function of `wengert.core.tape` that other compiled modules call."""
+    of = ctypes.pythonapi
+    of.PyCapsule_GetName.restype, of.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    of.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    of.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    capsule = tape.__pyx_capi__[name]
+    return ctypes.PYFUNCTYPE(ctypes.c_int, *kinds)(of.PyCapsule_GetPointer(capsule, of.PyCapsule_GetName(capsule)))
+
+
+def test_bits_do_not_depend_on_where_memory_lies():
+    """Loops over vectors and over numbers round differently: neither may be chosen by addresses."""
+    times_partial = shared_in_c("times_partial", *[ctypes.c_int] * 4, ctypes.c_ssize_t, *[ctypes.c_void_p] * 5)
+    memory = np.zeros(100)
+    for name, opcode, operands, *_ in kernel_rows():
+        for n in (3, 5, 9) if operands == 1 else ():
+            a, g, seen = memory[20 : 20 + n], np.cos(np.arange(n) + 0.3), set()
+            for place in (0, *range(20 - n - 8, 20 - n), *range(20 + n, 20 + n + 8), 80):
+                a[:], out = np.linspace(0.2, 0.9, n), memory[place : place + n]
+                times_partial(0, opcode, 0, 0, n, *[z.ctypes.data for z in (g, a, a, a, out)])
+                seen.add(out.tobytes())
+            assert len(seen) == 1, (name, n)

@@ -488,3 +488,17 @@ def test_equal_eigenvalues_are_refused(f):
     for mode in ("forward", "reverse"):
         with pytest.raises(NonSmoothError, match="two of the eigenvalues are equal"):
             wg.jacobian(f, np.eye(2), mode=mode)
+
+
+def test_systems_without_unknowns_have_empty_derivatives():
+    cases = [
+        (lambda x: np.linalg.solve(np.ones((0, 0)), x), (0,)),
+        (lambda x: np.linalg.solve(x, np.ones((0, 2))), (0, 0)),
+        (lambda x: np.linalg.qr(x).R, (3, 0)),
+        (lambda x: np.linalg.inv(x), (2, 0, 0)),
+    ]
+    for f, shape in cases:
+        y, pullback = wg.vjp(f, np.zeros(shape))
+        assert pullback(np.ones((2, *y.shape))).shape == (2, *shape)
+        for mode in ("forward", "reverse"):
+            assert wg.jacobian(f, np.zeros(shape), mode=mode).shape == y.shape + shape

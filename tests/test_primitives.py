@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -808,10 +810,10 @@ def test_out_of_another_shape_is_refused():
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
 @pytest.mark.parametrize(
-    "name", "sum mean prod var std median nansum nanmean cumsum cumprod diff sort".split()
+    "name", "sum mean prod var std median nansum nanmean cumsum cumprod diff sort logaddexp.reduce".split()
 )
 def test_empty_arrays_have_empty_derivatives_of_the_right_shape(name, shape):
-    fun = getattr(np, name)
+    fun = operator.attrgetter(name)(np)
     x = np.zeros(shape)
     if name == "diff" and shape[-1] == 0 and np.ndim(x) == 1:
         return

@@ -209,6 +209,39 @@ def test_imports_inside_a_function_give_the_replacement():
     assert all(map(is_marked, rebound(f)()))
 
 
+#: functions of a module `part` and its function `fun`, by their source or as they are
+MEETINGS = {
+    "a function": "def f(n): return fun(n)",
+    "a module": "def f(n): return part.fun(n)",
+    "an import of names": "def f(n):\n    from {0}.part import fun\n    return fun(n)",
+    "an import by another name": "def f(n):\n    import {0}.part as other\n    return other.fun(n)",
+    "an argument of a partial": lambda fun: functools.partial(lambda g, n: g(n), fun),
+    "the function that is run": lambda fun: fun,
+}
+
+
+def test_a_package_registers_its_functions_when_something_of_it_is_first_met(monkeypatch):
+    for k, way in enumerate(MEETINGS.values()):
+        package, installed = f"late{k}", []
+        part, ours = types.ModuleType(f"{package}.part"), types.ModuleType("ours")
+        exec("def fun(n): return [0.0] * n", vars(part))
+        ours.fun = fake.zeros
+        monkeypatch.setitem(sys.modules, package, types.ModuleType(package))
+        monkeypatch.setitem(sys.modules, f"{package}.part", part)
+
+        def install(part=part, ours=ours, installed=installed):
+            installed.append(part)
+            rebind.register(part, ours)
+            rebind.register(part.fun, ours.fun)
+
+        rebind.register_later(f"{package}.part", install)
+        rebound(lambda: np.zeros(1))
+        assert not installed
+        f = way(part.fun) if callable(way) else namespace(way.format(package), part=part, fun=part.fun)["f"]
+        assert is_marked(rebound(f)(2)) and is_marked(rebound(f)(2))
+        assert installed == [part]
+
+
 def test_unregistered_submodules_and_relative_imports_pass_through():
     import numpy.fft
 
@@ -502,6 +535,26 @@ def test_functions_sharing_the_globals_are_followed_whatever_their_module():
 
 
 TABLE = {"helper": helper}
+
+
+def test_what_defaults_hold_is_replaced():
+    held = namespace(
+        """
+        def make(n): return np.zeros(n)
+        def f(n, of=make, kind=list, *, xp=np): return of(n), xp.zeros(n), kind is list
+        """
+    )
+    f = held["f"]
+    first, second, kept = rebound(f)(2)
+    assert is_marked(first) and is_marked(second) and kept
+    assert f.__defaults__ == (held["make"], list) and f.__kwdefaults__ == {"xp": np}
+    assert rebound(f)(2, float, xp=types.SimpleNamespace(zeros=int))[:2] == (2.0, 2)
+    f.__defaults__ = (lambda n: n, list)
+    assert rebound(f)(2)[0] == 2
+    f.__kwdefaults__ = None
+    with pytest.raises(TypeError, match="xp"):
+        rebound(f)(2)
+    assert is_marked(rebound(lambda n, of=held["make"]: of(n))(2))
 
 
 def test_functions_fetched_from_a_dict_are_not_followed():

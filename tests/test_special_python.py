@@ -149,6 +149,11 @@ def test_single_precision_stays_single():
         return np.sum(logsumexp(x, axis=1)) + np.sum(softmax(x)[0]) + np.sum(log_softmax(x, axis=-1)[0])
 
     assert wg.grad(f)(x).dtype == np.float32
+    n = np.float32(0.4)
+    of_array, of_number = wg.jvp(sc.factorial, x, x), wg.jvp(sc.factorial, n, n)  # as SciPy has it
+    assert of_array[0].dtype == sc.factorial(x).dtype == np.float64
+    assert of_number[0].dtype == sc.factorial(n).dtype == np.float32
+    np.testing.assert_array_equal(of_array[0], sc.factorial(x))
 
 
 def test_counts_of_exact_integers_are_refused():

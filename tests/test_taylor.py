@@ -1,6 +1,7 @@
 """taylor: coefficients to order 20 against mpmath and closed forms, programs, matrices, derivatives around it."""
 
 import math
+import warnings
 
 import mpmath
 import numpy as np
@@ -154,10 +155,17 @@ PROGRAMS = {
     "sorting": lambda x: np.sort(x**2)[::-1],
     "shapes": lambda x: np.concatenate([x.reshape(2, 2).T.ravel(), np.stack([x[0], 1.0]), np.zeros(2)]),
     "clip and interp": lambda x: np.clip(x, 0.7, 1.2) ** 2 + np.interp(x, [0.0, 1.0, 2.0], [0.0, 2.0, 1.0]),
+    "a median that may overwrite": lambda x: np.median(x * 1, overwrite_input=True) * x,
+    "average": lambda x: np.multiply(*np.average(np.outer(x, x), 1, np.exp(x), True)) * np.average(x, returned=True)[1],
+    "lists": lambda x: np.concatenate([[x[0], np.sum([x[1], x[2]])], np.dot([x[1], 1], x[:2]) * np.array([x[0], 1.0])]),
+    "nested lists": lambda x: np.einsum("ij,j", [[x[0], 1], [2, x[1]]], [x[2], x[3]]) + np.vstack([[x[0], 1], x[2:]]),
+    "what iterates and joins": lambda x: np.r_[x[0], np.fromiter((v * v for v in x), float), 1],
+    "sums of exponentials": lambda x: sc.logsumexp(np.outer(x, x), axis=1) * sc.softmax(x) + sc.log_softmax(3 * x),
+    "conditions of numbers": lambda x: np.where(x - X[0], x**2, 1.0) + np.compress(x, x) * np.extract(x, x.conj()),
     "a branch": lambda x: np.sin(x) if x[0] > 0 else x,
     "gradient": lambda x: np.gradient(np.sin(x)) + np.append(np.diff(x), 1.0),
     "logsumexp": lambda x: np.log(np.sum(np.exp(x))),
-    "ufunc methods": lambda x: np.multiply.outer(x, x).sum() + np.add.reduce(x * x),
+    "ufunc methods": lambda x: np.multiply.outer(x, x).sum() + np.add.reduce(x * x) + np.add.reduceat(x, [0, 2]).sum(),
     "out": lambda x: np.exp(x, out=np.zeros(4)),
     "list of numbers": lambda x: [x[0] * x[1], np.sin(x[2]), 2.0],
     "a constant": lambda x: np.ones(3),
@@ -244,6 +252,21 @@ def test_a_factor_zero_is_strong():
         found = wg.taylor(lambda x: np.where(x > 0, np.sqrt(x), 0.0), np.array([0.0, 4.0]), np.array([1.0, 1.0]), 2)
     assert_rounding(found, [[0, 2], [0, 0.25], [0, -1 / 64]])
     assert not wg.taylor(np.sqrt, 0.0, 0.0, 3).any()
+
+
+def test_values_are_those_of_numpy_where_they_are_not_numbers():
+    for f in (lambda x: np.cov(x[:1]), lambda x: np.std(x[:1], ddof=1), lambda x: (x - x) * np.inf):
+        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+            assert np.isnan(wg.taylor(f, X, V, 2)[0]).all()
+
+
+def test_a_series_without_axes_is_a_number_to_isinstance():
+    def check(x):
+        assert isinstance(x[0], float) and isinstance(x.sum(), float) and not isinstance(x[0], np.ndarray)
+        assert isinstance(x, np.ndarray) and isinstance(x.reshape(2, 2)[1, :1], np.ndarray)
+        return x
+
+    wg.taylor(check, X, V, 1)
 
 
 REFUSED = {

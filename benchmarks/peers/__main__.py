@@ -72,7 +72,7 @@ def processor():
 
 def setting(versions, missing, options):
     """Sentences on where the figures come from, one a line."""
-    named = ", ".join(f"{DISTRIBUTIONS.get(name, name)} {number}" for name, number in versions.items())
+    named = ", ".join(dict.fromkeys(f"{DISTRIBUTIONS.get(name, name)} {number}" for name, number in versions.items()))
     malloc = measure.malloc_setting()
     lines = [
         f"Written by `python -m benchmarks.peers` on {date.today().isoformat()}.",

@@ -8,7 +8,9 @@ Outside of a derivative every function here is NumPy's.
 
 from __future__ import annotations
 
+import copy as _copy
 import functools as _functools
+import importlib as _importlib
 import itertools as _itertools
 import operator as _operator
 import sys as _sys
@@ -145,7 +147,8 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
 def fromiter(iter, dtype, count=-1, *, like=None):
     """``numpy.fromiter``, of numbers that may be traced."""
     items = list(iter if count < 0 else _itertools.islice(iter, count))
-    return array(items, dtype) if _dispatch.holds_traced(items) else _plain_fromiter(items, dtype, count)
+    has_own = _dispatch.holds_traced(items) or _lifted.holds_lifted(items)
+    return array(items, dtype) if has_own else _plain_fromiter(items, dtype, count)
 
 
 def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndmax=0, like=None):
@@ -155,7 +158,10 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndm
     if (lift := _levels.lifted_by()) is not None:
         if _lifted.holds_lifted(object):
             is_kept = isinstance(object, _lifted.Lifted) and not copy and dtype in (None, object.dtype)
-            return object if is_kept else lift.array(object)
+            result = object if is_kept else lift.array(object)
+            result = result if dtype in (None, result.dtype) else result.astype(dtype)
+            missing = ndmin - _np.ndim(result)
+            return _np.reshape(result, (1,) * missing + _np.shape(result)) if missing > 0 else result
         if copy and not _dispatch.holds_var(object):
             return lift.made(_np.array(object, dtype, order=order, subok=subok, ndmin=ndmin))
     if not _dispatch.holds_var(object):
@@ -220,6 +226,25 @@ class _Constant(_np.ndarray):
 
     def __repr__(self):
         return repr(self.view(_np.ndarray))
+
+
+def _copy_of(x):
+    """``copy.copy``, whose arrays may hold traced values."""
+    return _copy.copy(_rebind.constant(x))
+
+
+def _deep_copy_of(x, memo=None, **options):
+    """``copy.deepcopy``, whose arrays may hold traced values, those in lists, tuples, dicts and attributes too."""
+    memo, waiting, met = {} if memo is None else memo, [x], set()
+    while waiting:
+        item = waiting.pop()
+        if _is_copied(item):
+            memo.setdefault(id(item), _made(item.copy("K")))
+        elif id(item) not in met and not isinstance(item, (str, type, _types.FunctionType, _types.ModuleType)):
+            met.add(id(item))
+            held = item if isinstance(item, (list, tuple, dict)) else getattr(item, "__dict__", ())
+            waiting += held.values() if isinstance(held, dict) else held
+    return _copy.deepcopy(x, memo, **options)
 
 
 def _is_copied(value):
@@ -501,6 +526,15 @@ def _frequencies(fun):
     return frequencies
 
 
+#: what is often filled in afterwards, and so may receive traced values
+_FRESH = frozenset("append concatenate copy diag hstack insert repeat resize stack tile vstack".split())
+
+
+def _of_lifted(x):
+    """A list that holds values which stand for several, as one such value."""
+    return array(x) if isinstance(x, (list, tuple)) and _lifted.holds_lifted(x) else x
+
+
 def _taking_lists(fun):
     """A function of NumPy whose arguments may be lists that hold traced values: NumPy does not ask those."""
 
@@ -510,14 +544,18 @@ def _taking_lists(fun):
             is_list = type(argument) in (list, tuple)
             if _dispatch.holds_traced(argument) if is_list else chooses and _var.is_var(argument):
                 return _dispatch.function(fun, args, kwargs)
-        result = fun(*args, **kwargs)
+        try:
+            result = fun(*args, **kwargs)
+        except _errors.TracedValueError:
+            if not _lifted.holds_lifted((*args, *kwargs.values())):
+                raise
+            return fun(*map(_of_lifted, args), **{name: _of_lifted(x) for name, x in kwargs.items()})
         if fresh and type(result) is _np.ndarray and _dispatch.is_tracing():
             return _dispatch.clean(result)
         return result
 
     chooses = bool(_registry.rows[fun].choices)  # np.take does not ask its indices
-    # their results are often filled in afterwards, so they may receive traced values
-    fresh = fun.__name__ in ("copy", "tile", "repeat", "diag", "concatenate", "stack", "vstack", "hstack")
+    fresh = fun.__name__ in _FRESH
     return call
 
 
@@ -681,9 +719,13 @@ def _install() -> None:
     _rebind.register(_np.fft, module.fft)
     _rebind.register(_np.linalg, module.linalg)
     _rebind.register(_np, module)
+    copies = _types.ModuleType("copy")
+    vars(copies).update(vars(_copy), copy=_copy_of, deepcopy=_deep_copy_of)
+    for original in (_copy, _copy.copy, _copy.deepcopy):
+        _rebind.register(original, copies if original is _copy else getattr(copies, original.__name__))
     _rebind.see_constants(_np.ndarray, _is_copied, _seen)
-    _rebind.expect("scipy", "wengert.scipy.standin")
-    _rebind.expect("scipy.special", "wengert.scipy.special")
+    for package, home in (("scipy", "wengert.scipy.standin"), ("scipy.special", "wengert.scipy.special")):
+        _rebind.register_later(package, _functools.partial(_importlib.import_module, home))
 
 
 _install()

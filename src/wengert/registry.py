@@ -109,6 +109,12 @@ class Primitive:
         in a recording they may be computed from the inputs.
     fits : callable or None
         Whether that is so for these ``(*args, **kwargs)``.
+    condition : int or None
+        Position of the argument that is asked only which of its elements are other than 0.
+    simpler : callable or None
+        Gives the same as the function for less, or None where it does not.
+    unheeded : frozenset
+        Keywords that allow what is never done, such as writing into an operand.
     home : str
         Dotted name of the row itself, if it is not in the registry.
     """
@@ -116,6 +122,7 @@ class Primitive:
     __slots__ = (
         "adjoints",
         "choices",
+        "condition",
         "curvature",
         "domain",
         "fits",
@@ -131,9 +138,11 @@ class Primitive:
         "partials",
         "reason",
         "sequence",
+        "simpler",
         "stacked",
         "static",
         "undefined",
+        "unheeded",
         "variadic",
         "vjps",
     )
@@ -158,6 +167,9 @@ class Primitive:
         self.static = columns.get("static", False)
         self.choices = frozenset()
         self.fits = None
+        self.condition = None
+        self.simpler = None
+        self.unheeded = frozenset()
         self.home = columns.get("home", "")
         self.opcode = 0
 
@@ -316,6 +328,21 @@ def choosing(fun, *positions: int, fits: Callable | None = None) -> None:
     """Declare which arguments choose among values without changing the shape of the result (where `fits` says so)."""
     rows[fun].choices = frozenset(positions)
     rows[fun].fits = fits
+
+
+def conditional(fun, position: int) -> None:
+    """Declare that the argument at this position is only asked which elements are other than 0: numbers will do."""
+    rows[fun].condition = position
+
+
+def simpler(fun, body: Callable) -> None:
+    """Declare what gives the same for less, or None: asked before the function is recorded."""
+    rows[fun].simpler = body
+
+
+def leave_unheeded(fun, *keywords: str) -> None:
+    """Declare keywords that a call of traced values goes without, as they allow only what is never done."""
+    rows[fun].unheeded = frozenset(keywords)
 
 
 def refuse(fun, reason: str) -> None:

@@ -220,10 +220,10 @@ def einsum(fun, subscripts, a, b):
 
 
 def solve(fun, a, b):
-    """To first order."""
+    """Values and tangents are the unknowns of one system."""
     a, s, b, t = part(a, False), part(a, True), part(b, False), part(b, True)
-    x = np.linalg.solve(a, b)
-    return joined(x, np.linalg.solve(a, t - s @ x))
+    whole = np.linalg.solve(np.block([[a, -s], [s, a]]), np.concatenate([b, t]))
+    return joined(whole[: len(b)], whole[len(b) :])
 
 
 def norm(fun, z):

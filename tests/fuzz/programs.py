@@ -8,6 +8,7 @@ for plain NumPy, and for its twin (`twins`) where that differs.
 from __future__ import annotations
 
 import functools
+import linecache
 import random
 import textwrap
 import warnings
@@ -55,6 +56,11 @@ class Program:
         """Are there complex values in between?"""
         return any(word in s.text for s in self.statements for word in ("1j", "complex", "np.fft."))
 
+    @property
+    def multiplies_in_place(self):
+        """Complex numbers? NumPy has a loop of its own for that, with other roundings where elements stand alone."""
+        return self.is_complex and any("*=" in s.text for s in self.statements)
+
     def source(self, twin=False):
         return "def f(x):\n" + textwrap.indent("\n".join(self.body(twin)), "    ")
 
@@ -65,7 +71,7 @@ class Program:
     @functools.cached_property
     def twin(self):
         names = {"np": twins.numpy, "special": twins.special, "perturb": twins.noise.perturb}
-        return compiled(self.source(twin=True), **names, ufuncs=np, I=pairs.I, zeros=pairs.zeros)
+        return compiled(self.source(twin=True), file="<twin>", **names, ufuncs=np, I=pairs.I, zeros=pairs.zeros)
 
     def loss(self, weights):
         """The weighted sum of the results, in one module with f."""
@@ -80,9 +86,10 @@ class Program:
         )
 
 
-def compiled(source, name="f", **names):
+def compiled(source, name="f", file="<program>", **names):
     names["__name__"] = "fuzzed"
-    exec(compile(source, "<program>", "exec"), names)
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file  # errors quote it
+    exec(compile(source, file, "exec"), names)
     return names[name]
 
 

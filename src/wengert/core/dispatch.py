@@ -150,8 +150,6 @@ def function(fun, args, kwargs, compute=None):
         args = args[:position]
     if out is not None:
         return _into(out, fun, args, kwargs, compute)
-    if fun is np.where and len(args) == 3 and var.is_traced(args[0]) and args[0].dtype.kind in "fc":
-        args = (np.not_equal(args[0], 0), *args[1:])
     if not holds_traced(args) and not holds_traced(tuple(kwargs.values())):
         return _on_constants(fun, args, kwargs, compute)
     if fun in _ASKED_BY_SOLVERS and (solver := _solver()) is not None:
@@ -161,10 +159,12 @@ def function(fun, args, kwargs, compute=None):
         if _all_passive((args, tuple(kwargs.values()))):
             return clean(fun(*observed(args), **_observed_keywords(kwargs)))
         raise UnsupportedFunctionError(_no_rule(fun, row))
+    if row.condition is not None and _is_traced_number(*args[row.condition : row.condition + 1]):
+        return function(fun, with_condition(row, args, np.not_equal(args[row.condition], 0)), kwargs, compute)
+    if row.simpler is not None and (y := row.simpler(*args, **kwargs)) is not None:
+        return y
     recording = var.may_record() and var.recording_level((args, tuple(kwargs.values()))) is not None
     if recording:
-        if fun is np.where and len(args) == 1:
-            return function(np.nonzero, args, kwargs)
         args, kwargs = _as_the_rule_takes_them(row, fun, args, kwargs)
         if not holds_traced(args) and not holds_traced(tuple(kwargs.values())):
             return _on_constants(fun, args, kwargs, compute)
@@ -190,8 +190,16 @@ def function(fun, args, kwargs, compute=None):
         return clean((compute or fun)(*plain(args), **_plain_keywords(kwargs)))
     if holds_traced(tuple(kwargs.values())):
         args, kwargs = _positional(fun, args, kwargs)
-    kwargs.pop("overwrite_input", None)  # what the rule reads is not to be overwritten
     return apply(row, fun, args, kwargs, compute)
+
+
+def _is_traced_number(x=None):
+    return var.is_traced(x) and x.dtype.kind in "fc"
+
+
+def with_condition(row, args, condition):
+    """The arguments with another condition."""
+    return (*args[: row.condition], condition, *args[row.condition + 1 :])
 
 
 def apply(row, fun, args, kwargs, compute=None):
@@ -204,7 +212,7 @@ def apply(row, fun, args, kwargs, compute=None):
     level = var.innermost([x for _, _, x in traced])
     operands = [operand for operand in traced if var.level_of(operand[2]) is level]
     values = [var.lower(a, level) for a in args]
-    kwargs = {name: kept(plain(value)) for name, value in kwargs.items()}
+    kwargs = {name: kept(plain(value)) for name, value in kwargs.items() if name not in row.unheeded}
     y = (compute or fun)(*values, **kwargs)
     y = np.complex128(y) if type(y) is complex else y  # a Python number times a float64
     _check_complex(level, row, operands, y)
@@ -644,11 +652,10 @@ def _as_the_rule_takes_them(row, fun, args, kwargs):
     if row.kind in ("constant", "composed", "custom") or row.variadic is not None:
         return args, kwargs
     if row.kind == "elementwise":
-        taken = range(len(row.partials))
+        taken = set(range(len(row.partials)))
     else:
-        fits = row.fits is None or row.fits(*args, **kwargs)
         taken = {0} if row.kind in ("view", "rearrangement") else set(row.vjps)
-        taken = taken | row.choices if fits else taken
+    taken = taken | row.choices if row.fits is None or row.fits(*args, **kwargs) else taken - row.choices
     names = {parameter.name: i for i, parameter in enumerate(signature(fun) or ())}
     names.update(registry.positions.get(fun, {}))
     args = tuple(a if i in taken else observed_if_passive(a) for i, a in enumerate(args))
@@ -682,11 +689,10 @@ METHODS = {
     name: getattr(np, name)
     for name in (
         "sum mean prod max min cumsum cumprod var std ptp ravel squeeze swapaxes repeat take dot trace "
-        "diagonal round argmax argmin argsort any all nonzero searchsorted conjugate argpartition"
+        "diagonal round argmax argmin argsort any all nonzero searchsorted argpartition"
     ).split()
     if hasattr(np.ndarray, name)  # NumPy 2 has no method ptp
 }
-METHODS["conj"] = np.conjugate
 
 #: attributes that speak of the array, not of its values
 METADATA = frozenset("nbytes itemsize strides flags device".split())
@@ -713,8 +719,6 @@ def array_attribute(x, name):
     value = var.value_of(x)
     if name in METHODS:
         fun = METHODS[name]
-        if fun is np.conjugate and value.dtype.kind != "c":
-            return lambda: x  # the array itself, as NumPy has it
         return lambda *args, **kwargs: function(fun, (x, *args), kwargs)
     if name in _ARRAY_METHODS:
         method = _ARRAY_METHODS[name]
@@ -750,7 +754,7 @@ def scalar_attribute(x, name):
         return lambda *args, **kwargs: function(fun, (x, *args), kwargs)
     if name == "copy":
         return lambda: x
-    if name in ("clip", "reshape", "astype", "flatten", "item", "transpose"):
+    if name in ("clip", "conj", "conjugate", "reshape", "astype", "flatten", "item", "transpose"):
         method = _ARRAY_METHODS[name]
         return lambda *args, **kwargs: method(x, *args, **kwargs)
     value = var.value_of(x)
@@ -840,6 +844,11 @@ def _clip(x, min=None, max=None, out=None, **kwargs):
     return function(np.clip, (x, min, max), kwargs if out is None else {**kwargs, "out": out})
 
 
+def conj(x, *out):
+    """The method of arrays: real ones give themselves."""
+    return function(np.conjugate, (x, *out), {}) if out or x.dtype.kind == "c" else x
+
+
 def _compress(x, condition, axis=None, out=None):
     return function(np.compress, (condition, x), {"axis": axis, "out": out})
 
@@ -908,6 +917,8 @@ _ARRAY_METHODS = {
     "clip": _clip,
     "choose": _choose,
     "compress": _compress,
+    "conj": conj,
+    "conjugate": conj,
     "fill": _fill,
     "item": _item,
     "partition": _partition,
@@ -1074,6 +1085,8 @@ def float_message() -> str:
         return _solver_message(solver)
     if _is_assignment():
         return assignment_message("element assignment")
+    if instead.is_fill(user_frame()):
+        return assignment_message("fill")
     return (
         f"a traced value cannot become a Python float{_at()}: its derivative would be lost. {instead.of(user_frame())}"
         "Use the NumPy function (np.sin(x) for math.sin(x)), or wengert.stop_gradient(x) where a constant is meant"

@@ -57,7 +57,7 @@ static void wg_dual(int op, double a, double b, double y, const double *ta, cons
 /* The same over n elements of two arrays that both have tangents, in one pass. */
 #define WG_PUSH_BINARY(NAME, name, cost, value, ua, ub, pa, pb, ...)                  \
     case WG_##NAME:                                                            \
-        for (i = 0; i < n; i++) {                                              \
+        WG_IVDEP for (i = 0; i < n; i++) {                                     \
             const double a = av[i], b = bv[i], y = yv[i], u = ta[i], v = tb[i]; \
             const double p = (pa), q = (pb);                                   \
             (void)a, (void)b, (void)y;                                         \

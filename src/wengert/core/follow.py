@@ -165,7 +165,8 @@ def parts_of(value):
     if kind is types.FunctionType:
         held = value.__globals__
         parts = [held[name] if name in held else BUILTINS.get(name) for name in read(value.__code__).names]
-        return parts + contents_of(value) + [part for *_, part in steps_of(value) if not isinstance(part, type)]
+        parts += [part for *_, part in steps_of(value) if not isinstance(part, type)]
+        return parts + contents_of(value) + defaults_of(value)
     if kind is functools.partial:
         return [value.func, *value.args, *value.keywords.values()]
     if kind is types.MethodType:
@@ -193,6 +194,12 @@ def contents_of(f):
     written, names = read(f.__code__).written, f.__code__.co_freevars
     held = [None if name in written else content_of(cell) for name, cell in zip(names, f.__closure__)]
     return [None if isinstance(content, type) else content for content in held]
+
+
+def defaults_of(f):
+    """Defaults of the parameters of f; None for classes, which stay."""
+    held = [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
+    return [None if isinstance(value, type) else value for value in held]
 
 
 def cells_written(f):

@@ -56,6 +56,12 @@ def of(frame) -> str:
     return f"Draws of {name} have no derivative: pass wengert.stop_gradient(...). "
 
 
+def is_fill(frame) -> bool:
+    """Is a frame at a call of an array's own ``fill``?"""
+    fun = getattr(call_at(frame), "func", None)
+    return isinstance(fun, ast.Attribute) and fun.attr == "fill"
+
+
 def call_at(frame):
     """The call that a frame is at, as its source has it; None where that cannot be told."""
     if frame is None:

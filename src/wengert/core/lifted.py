@@ -66,10 +66,11 @@ class Lifted:
             found = ufunc(np.reshape(left, np.shape(left) + (1,) * np.ndim(right)), right)
         else:
             fun = registry.ufunc_methods.get((ufunc, method))
-            if fun is None:
+            if fun is None or method == "at":
                 self._leave(f"numpy.{ufunc.__name__}.{method}")
-            names = dict(zip(("axis", "dtype", "out"), inputs[1:]))
-            found = self._call(fun, inputs[:1], {"axis": 0, **names, **kwargs})
+            count = 2 if method == "reduceat" else 1
+            names = dict(zip(("axis", "dtype", "out"), inputs[count:]))
+            found = self._call(fun, inputs[:count], {"axis": 0, **names, **kwargs})
         if out is None and where is True:
             return found
         out = out[0] if isinstance(out, tuple) else out
@@ -140,12 +141,12 @@ class Lifted:
     def __getattr__(self, name):
         if name in dispatch.METHODS:
             fun = dispatch.METHODS[name]
-            if fun is np.conjugate and self.dtype.kind != "c":
-                return lambda: self  # the array itself, as NumPy has it
             return lambda *args, **kwargs: fun(self, *args, **kwargs)
         if name.startswith("__") or not hasattr(np.ndarray, name):
             raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
         return self._leave(f"ndarray.{name}")
+
+    conj = conjugate = dispatch.conj
 
     def copy(self, order="C"):
         return np.copy(self)

@@ -16,6 +16,14 @@
 #define WG_ROW_CLONES
 #endif
 
+/* Of a loop none of whose elements depends on another. Where the compiler compared addresses instead, and took vectors
+ * or numbers by the outcome, results would depend on them: glibc's functions round otherwise on vectors. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define WG_IVDEP _Pragma("GCC ivdep")
+#else
+#define WG_IVDEP
+#endif
+
 /* For what must become part of its caller, which is compiled for another instruction set or for a fixed k. */
 #if defined(__GNUC__)
 #define WG_INLINE static inline __attribute__((always_inline))

@@ -8,7 +8,7 @@ sharing `__dict__`, of a subclass whose methods are copies; attributes that hold
 descriptors there, which yield the replacement and write to `__dict__`.
 
 Invariants
-- Globals, defaults, `__dict__` and every cell that holds nothing renamed are f's own: reads are live, writes
+- Globals, `__dict__`, defaults and every cell that holds nothing renamed are f's own: reads are live, writes
   land.  A name or a cell that the code itself assigns is never renamed.
 - A copy is used while all that was looked at to make it is unchanged: what names, cells and attributes hold,
   code and defaults of followed functions, methods of followed classes.  Otherwise it is made anew.  What can
@@ -17,8 +17,8 @@ Invariants
   the plans that may reach their own key (those with classes or of namespaces made by `exec`) are bounded in
   number.
 
-Given up.  Not followed: other packages (all code that is not installed is of one), C functions, defaults,
-classes in cells, attributes or modules, functions fetched at run time from a list, a dict or by `eval`, and
+Given up.  Not followed: other packages (all code that is not installed is of one), C functions,
+classes in cells, defaults, attributes or modules, functions fetched at run time from a list, a dict or by `eval`, and
 what attributes hold beyond the first hundred objects.  No twins for objects whose state is not all in
 `__dict__`, nor for classes with a metaclass (but ABCMeta), `__init_subclass__` or `__del__`.  `is`, identity
 hashes and `type(x) is C` tell twins and copies from originals.  A replaced cell is no longer shared with
@@ -50,6 +50,7 @@ from wengert.core.follow import (
     cells_written,
     content_of,
     contents_of,
+    defaults_of,
     held_by,
     is_differentiated,
     is_followed,
@@ -69,7 +70,6 @@ from wengert.core.rename import BUILTINS, TooWide, alias_of, chain, forget, plac
 __all__ = [
     "Plan",
     "Proxy",
-    "expect",
     "make_twin",
     "original",
     "rebound",
@@ -89,8 +89,7 @@ _pinned = collections.deque()
 _lock = threading.RLock()
 _constants = []  # (is it an array that may be copied, how it is seen), once there is NumPy
 _seen_as = set()  # classes of arrays that are seen as views of another class, which names them `_wengert_original`
-_later = {}  # package of NumPy's -> what registers its functions
-_expected = {}  # name of a module -> that of the module of ours that registers what is in it
+_later = {}  # package -> what registers its functions, until one of them is met
 
 # Twins ------------------------------------------------------------------------------------------------------
 
@@ -195,8 +194,8 @@ class Plan:
     in the copies: their arguments, what their cells hold, attributes of objects and of arrays that global names hold.
     """
 
-    __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "copying", "fixed", "holders",
-                 "is_plain", "kinds", "loose", "methods", "orders", "recipes", "refs", "run", "sizes",
+    __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "copying", "defaults", "fixed",
+                 "holders", "is_plain", "kinds", "loose", "methods", "orders", "recipes", "refs", "run", "sizes",
                  "written")  # fmt: skip
 
     twins = _twins
@@ -211,7 +210,7 @@ class Plan:
         self.run = self.changed.get(id(root))
         is_lasting = type(root) is not types.FunctionType or is_module_namespace(root.__globals__)
         if self.run and self.code:
-            if self.run is root.__code__ and not (self.recipe(root)[0] or id(root) in self.copying):
+            if self.run is root.__code__ and not (any(self.recipe(root)[:2]) or id(root) in self.copying):
                 self.run = None
             # Kept only where it can reach no more than a module does: it would keep its own key alive.
             elif is_lasting and not root.__closure__:
@@ -264,9 +263,7 @@ class Plan:
             if len(objects) > _REACH and key in objects:
                 del parts[1:]
             for part in parts:
-                if id(part) not in REGISTERED and _later and (package := _package_of(part)) in _later:
-                    _later.pop(package)()
-                if id(part) in REGISTERED:
+                if is_registered(part):
                     seeds.append(key)
                     continue
                 if id(part) not in homes:
@@ -306,6 +303,7 @@ class Plan:
         end = functools.partial(forget, _plans, id(root))
         self.refs = [weakref.ref(root, end)]
         self.code = root.__code__ if type(root) is types.FunctionType else None
+        self.defaults = self.code and (id(root.__defaults__), id(root.__kwdefaults__))
         self.cells = ()
         if self.code and root.__closure__:
             cells = enumerate(zip(marks_of(map(content_of, root.__closure__)), self.code.co_freevars))
@@ -354,7 +352,8 @@ class Plan:
         bases = {base for cls in sizes for base in cls.__mro__[1:]}
         self.orders = tuple((cls, cls.__mro__) for cls in sizes if cls not in bases)
         self.holders = tuple(holders)
-        self.is_plain = not (codes or sizes or self.orders or self.cells or holders or self.loose)
+        has_defaults = self.code and (root.__defaults__ or root.__kwdefaults__)
+        self.is_plain = not (has_defaults or codes or sizes or self.orders or self.cells or holders or self.loose)
 
     def holds(self, root):
         """Whether all is as it was looked at."""
@@ -364,10 +363,14 @@ class Plan:
         for get, name, kind in self.kinds:
             if type(get(name)) is not kind:
                 return False
-        return self.is_plain or self.rest_holds(root)
+        if not self.is_plain:
+            return self.rest_holds(root)
+        return self.code is None or not (root.__defaults__ or root.__kwdefaults__)
 
     def rest_holds(self, root):
         """The same of what most functions have none of."""
+        if self.code and (id(root.__defaults__), id(root.__kwdefaults__)) != self.defaults:
+            return False
         for f, code, defaults in self.codes:
             if f.__code__ is not code or f.__defaults__ is not defaults:
                 return False
@@ -544,7 +547,7 @@ class Plan:
         return twin
 
     def copy_function(self, f, code, memo):
-        swaps, dress = self.recipes.get(id(f)) or self.recipe(f)
+        swaps, has_own_defaults, dress = self.recipes.get(id(f)) or self.recipe(f)
         cells = f.__closure__
         if swaps:
             cells = [*cells]
@@ -556,6 +559,10 @@ class Plan:
         copy.__dict__ = f.__dict__
         for name in dress:
             setattr(copy, name, getattr(f, name))
+        if has_own_defaults:
+            copy.__defaults__ = tuple(self.default(f, v, memo) for v in f.__defaults__ or ()) or None
+            words = f.__kwdefaults__ or {}
+            copy.__kwdefaults__ = {name: self.default(f, v, memo) for name, v in words.items()} or None
         for k in swaps:
             cells[k].cell_contents = self.content(f.__closure__[k], memo)
         return copy
@@ -571,24 +578,30 @@ class Plan:
         run.__dict__, run.__name__, run.__qualname__, run.__doc__ = copy.__dict__, f.__name__, f.__qualname__, f.__doc__
         return run
 
+    def default(self, f, value, memo):
+        """What a copy of f has for a default."""
+        return self.build(value, memo) if not isinstance(value, type) and self.is_swapped(f, value) else value
+
+    def is_swapped(self, f, value):
+        """Is what f holds itself replaced?"""
+        return id(value) in REGISTERED or id(value) in self.changed or (id(f) in self.copying and is_constant(value))
+
     def content(self, cell, memo):
         """What a replaced cell holds."""
         return self.build(cell.cell_contents, memo)
 
     def recipe(self, f):
-        """Indices of the cells of f to be replaced, and the attributes that its code alone does not give."""
-        copies = id(f) in self.copying
+        """Indices of the cells of f to be replaced, whether defaults are, and attributes that no code gives."""
         swaps = [
             k
             for k, content in enumerate(contents_of(f))
-            if id(content) in REGISTERED
-            or id(content) in self.changed
-            or (copies and is_constant(content) and id(f.__closure__[k]) not in self.written)
+            if self.is_swapped(f, content) and not (is_constant(content) and id(f.__closure__[k]) in self.written)
         ]
+        has_own_defaults = any(self.is_swapped(f, value) for value in defaults_of(f))
         bare = types.FunctionType(f.__code__, f.__globals__, f.__name__, None, f.__closure__)
         dress = [name for name in _DRESS if getattr(f, name) != getattr(bare, name)]
-        self.recipes[id(f)] = swaps, dress
-        return swaps, dress
+        self.recipes[id(f)] = recipe = swaps, has_own_defaults, dress
+        return recipe
 
 
 # From 3.14 annotations are computed when asked for.
@@ -665,17 +678,6 @@ def register(original, replacement):
         _plans.clear()
 
 
-def expect(original, home):
-    """Import the module `home`, which registers what it has, when the module `original` has been imported."""
-    _expected[original] = home
-
-
-def _meet():
-    """Import the modules that wait for one that has been imported meanwhile."""
-    for name in [name for name in _expected if name in sys.modules]:
-        importlib.import_module(_expected.pop(name))
-
-
 def register_wrapper(kind, inner, make):
     """Let objects of a class that wrap ``inner(value)``, a function, yield ``make(value, copy of the function)``."""
     with _lock:
@@ -687,18 +689,36 @@ def register_wrapper(kind, inner, make):
 
 
 def register_later(package, install):
-    """Call `install`, which registers what a package ``a.b`` has, when a function first holds something of it."""
+    """Call `install`, which registers what a package ``a`` or ``a.b`` has, when something of it is first met."""
     _later[package] = install
+    FOREIGN.add(top_package(package))
 
 
-def _package_of(value):
-    """The package ``a.b`` that a module, a class, a function or the class of an object belongs to."""
+def is_registered(value):
+    """Is `value` replaced wherever it is met? What registers its package runs first."""
+    if _later and id(value) not in REGISTERED:
+        _meet(_package(_module_of(value)))
+    return id(value) in REGISTERED
+
+
+def _meet(package):
+    """Register what waits in a package."""
+    with _lock:
+        if package in _later:
+            _later.pop(package)()
+
+
+def _module_of(value):
+    """Name of the module that is `value`, or that it or its class belongs to."""
     kind = type(value)
     if kind is types.ModuleType:
-        name = vars(value).get("__name__")
-    else:
-        name = (value if isinstance(value, type) or kind is types.FunctionType else kind).__module__
-    return ".".join(name.split(".")[:2]) if isinstance(name, str) else None
+        return vars(value).get("__name__")
+    return (value if isinstance(value, type) or kind is types.FunctionType else kind).__module__
+
+
+def _package(module):
+    """The package ``a.b`` of a module."""
+    return ".".join(module.split(".")[:2]) if isinstance(module, str) else None
 
 
 def see_constants(kind, is_copied, seen):
@@ -748,10 +768,12 @@ def rebound(f):
     plan = _plans.get(id(f))
     if plan is None or f.__code__ is not plan.code or not plan.holds(f):
         plan = _bind(f)
-    if plan is None or plan.run is None:
+    if plan is None:
         return REGISTERED[id(f)][1] if id(f) in REGISTERED else f
+    if plan.run is None:
+        return f
     copy = plan.copy
-    if copy is None or copy.__defaults__ is not f.__defaults__ or copy.__kwdefaults__ is not f.__kwdefaults__:
+    if copy is None:
         copy = plan.copy_function(f, plan.run, {})
     if not plan.copying:
         return copy
@@ -771,9 +793,9 @@ def home_of(f):
 
 def _import_alias(dotted, form):
     """Private name of the module that an import of `dotted` in this form should give, or None."""
-    if dotted in _expected:
-        importlib.import_module(dotted)  # as the statement will
-        _meet()
+    for package in _later.keys() & {top_package(dotted), _package(dotted)}:
+        importlib.import_module(package)  # as the statement will
+        _meet(package)
     # Any other submodule not loaded yet is loaded by the statement itself, so that must stay.
     if dotted not in sys.modules:
         return None
@@ -784,9 +806,10 @@ def _import_alias(dotted, form):
 
 
 def _bind(root):
-    """A new plan for `root`, or None where something surprises us."""
+    """A new plan for `root`, or None where it is registered itself or something surprises us."""
     with _lock:
-        _meet()
+        if is_registered(root):
+            return None
         try:
             plan = _plans[id(root)] = Plan(root)
         except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
@@ -865,12 +888,10 @@ def _replaced(value, home):
     """What stands for an object that is reached from `home` by an argument of a partial or an attribute."""
     if is_constant(value):
         return constant(value)
-    if id(value) in REGISTERED:
-        return REGISTERED[id(value)][1]
     if is_kin(value, home[0]):
         return Proxy(value)
     if isinstance(value, type) or is_differentiated(value) or not is_followed(value, home):
-        return value
+        return REGISTERED[id(value)][1] if is_registered(value) else value
     if type(value) in (types.FunctionType, *WRAPPERS):
         return rebound(value)
     return rebound(f) if (f := py_func_of(value)) else _twin_of(value, _plan_of(value))

@@ -50,7 +50,7 @@ cdef object leave_guard(object x):
     if level is None:           # a constant there
         return value
     if isinstance(value, ndarray):
-        value = value.copy()
+        value = value.copy(order="K")   # reductions with where= go by its layout
     node = Node.__new__(Node)
     node.kind = GUARD
     node.sources = [source_of(0, -1, x)]
@@ -58,7 +58,7 @@ cdef object leave_guard(object x):
     node.key = dispatch.caller()
     node.aslot = node.bslot = -1
     (<Tape>level.tape).add_node(node, 0.0)
-    return value.copy() if isinstance(value, ndarray) else value
+    return value.copy(order="K") if isinstance(value, ndarray) else value
 
 
 cdef tuple source_of(position, item, x):

@@ -193,16 +193,10 @@ static ptrdiff_t wg_roll_back(const wg_list *t, ptrdiff_t i) {
 
 /* ---- arrays: one partial of a row over n elements, and sums of products for k directions */
 
-#if defined(__GNUC__) && !defined(__clang__)
-#define WG_IVDEP _Pragma("GCC ivdep") /* no element depends on another */
-#else
-#define WG_IVDEP
-#endif
-
 enum { WG_PA, WG_PB, WG_PAA, WG_PAB, WG_PBB }; /* columns of kernels.h */
 
 #define WG_COLUMN(partial)                                           \
-    for (i = 0; i < n; i++) {                                        \
+    WG_IVDEP for (i = 0; i < n; i++) {                                        \
         const double a = av[i * sa], b = bv[i * sb], y = yv[i];      \
         (void)a, (void)b, (void)y;                                   \
         out[i] = (partial);                                          \

@@ -101,7 +101,7 @@ static ptrdiff_t wg_roll_forward(const wg_list *t, ptrdiff_t i, ptrdiff_t n) {
 /* adjoint[i] (+)= g[i] * dy/d(operand `side`) over n elements; sa, sb: 1, or 0 for an operand that is one number.
  * `fresh`: adjoint holds nothing yet and is written, not added to; then it may be g itself. */
 #define WG_LOOP(partial)                                             \
-    for (i = 0; i < n; i++) {                                        \
+    WG_IVDEP for (i = 0; i < n; i++) {                                        \
         const double a = av[i * sa], b = bv[i * sb], y = yv[i];      \
         const double p = (partial), q = g[i];                        \
         const double t = ((p == 0.0) | (q == 0.0)) ? 0.0 : p * q;     \
@@ -131,6 +131,7 @@ static ptrdiff_t wg_roll_forward(const wg_list *t, ptrdiff_t i, ptrdiff_t n) {
 WG_CLONES static void wg_pull_vv(int op, int side, int add, ptrdiff_t n, const double *g, const double *av,
                                  const double *bv, const double *yv, double *adjoint) {
     ptrdiff_t i;
+    if (!bv) bv = av; /* the one operand: loops read both */
     if (add) WG_PULL(WG_VECTORS, 0, 1, 1) else WG_PULL(WG_VECTORS, 1, 1, 1)
 }
 

@@ -153,9 +153,9 @@ cdef class Template:
         if self.form == ARRAY:
             if not cnp.PyArray_CheckExact(x) or cnp.PyArray_TYPE(x) != self.typenum or cnp.PyArray_NDIM(x) != self.ndim:
                 return False
-            if memcmp(cnp.PyArray_DIMS(x), self.shape, self.ndim * sizeof(cnp.npy_intp)) != 0:
+            if self.ndim and memcmp(cnp.PyArray_DIMS(x), self.shape, self.ndim * sizeof(cnp.npy_intp)) != 0:
                 return False
-            if memcmp(cnp.PyArray_STRIDES(x), self.strides, self.ndim * sizeof(cnp.npy_intp)) != 0:
+            if self.ndim and memcmp(cnp.PyArray_STRIDES(x), self.strides, self.ndim * sizeof(cnp.npy_intp)) != 0:
                 return False
             if cnp.PyArray_ISBYTESWAPPED(x):
                 return False

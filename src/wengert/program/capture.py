@@ -316,9 +316,9 @@ class _Copies(Plan):
         self.changed[id(f)] = rename(f.__code__, *key)
 
     def recipe(self, f):
-        swaps, dress = super().recipe(f)
+        swaps, *rest = super().recipe(f)
         bound = {k for k, cell in enumerate(f.__closure__ or ()) if (id(cell), None) in self.operands}
-        self.recipes[id(f)] = recipe = sorted(bound.union(swaps)), dress
+        self.recipes[id(f)] = recipe = sorted(bound.union(swaps)), *rest
         return recipe
 
     def content(self, cell, memo):
@@ -328,9 +328,9 @@ class _Copies(Plan):
     def copy_function(self, f, code, memo):
         new = super().copy_function(f, code, memo)
         if f.__defaults__:
-            new.__defaults__ = tuple(self.items(f.__defaults__, enumerate(f.__defaults__)))
+            new.__defaults__ = tuple(self.items(f.__defaults__, enumerate(new.__defaults__)))
         if f.__kwdefaults__:
-            new.__kwdefaults__ = dict(zip(f.__kwdefaults__, self.items(f.__kwdefaults__, f.__kwdefaults__.items())))
+            new.__kwdefaults__ = dict(zip(f.__kwdefaults__, self.items(f.__kwdefaults__, new.__kwdefaults__.items())))
         return new
 
     def items(self, holder, items):

@@ -120,12 +120,14 @@ def _at_least(ndim):
 def _select(condlist, choicelist, default=0):
     result = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist)):
+        choice = as_array(choice) if isinstance(choice, (list, tuple)) else choice
         result = np.where(condition, choice, result)
     return result
 
 
 def _piecewise(x, condlist, funclist, *args, **kw):
-    x, is_number = as_array(x), np.ndim(x) == 0
+    x = as_array(x)
+    of_x, is_number = np.shape(x), np.ndim(x) == 0
     if np.ndim(condlist) == 0 or (not isinstance(condlist[0], (list, np.ndarray)) and not is_number):
         condlist = [condlist]
     shape = np.shape(x) or (1,)
@@ -145,7 +147,7 @@ def _piecewise(x, condlist, funclist, *args, **kw):
             found = np.broadcast_to(function(x[condition], *args, **kw), np.sum(condition))
             function = elements(found, np.maximum(places, 0))
         y = of_dtype(np.where(condition, function, y), x.dtype)
-    return y[0] if is_number else y
+    return np.reshape(y, of_x)
 
 
 def _choose(a, choices, out=None, mode="raise"):

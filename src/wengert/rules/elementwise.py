@@ -16,7 +16,7 @@ from math import factorial, log, pi
 
 import numpy as np
 
-from wengert.registry import elementwise, positions, refuse, structural
+from wengert.registry import choosing, conditional, elementwise, positions, refuse, structural
 from wengert.rules.broadcasting import aligned, leading, unbroadcast
 
 POSITIVE = (0.1, 4.0)
@@ -275,7 +275,6 @@ elementwise(
     domain=(ANY, ANY),
 )
 
-# a condition may be any number, true where it is not 0
 elementwise(
     np.where,
     None,
@@ -284,6 +283,8 @@ elementwise(
     curvature="none",
     domain=(None, ANY, ANY),
 )
+conditional(np.where, 0)
+choosing(np.where, 0, fits=lambda *args: len(args) == 3)  # with one argument it is np.nonzero
 
 
 def clip_bounds(a_min, a_max, low, high):

@@ -252,7 +252,7 @@ def solutions(a, g, lead):
             z = solution(a, g)
         else:
             columns = np.moveaxis(g, -2, 0)
-            z = solution(a, np.reshape(columns, (np.shape(a)[-1], -1)))
+            z = solution(a, np.reshape(columns, (np.shape(a)[-1], math.prod(np.shape(columns)[1:]))))
             z = np.moveaxis(np.reshape(z, np.shape(columns)), 0, -2)
     except np.linalg.LinAlgError:  # of a matrix that is not finite
         if not is_absent(g):

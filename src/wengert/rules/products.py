@@ -46,6 +46,8 @@ def tall(z, lead):
 def matmul_wrt_left(ybar, y, a, b, out=None):
     if np.ndim(ybar) == np.ndim(a) == np.ndim(b) == 2:  # the usual case, kept short
         return strong_matmul(ybar, transposed(b))
+    if np.ndim(a) == np.ndim(b) == 1:
+        return strong(ybar[..., None], b)
     lead = leading(ybar, y)
     g, left, right = as_matrices(ybar, a, b)
     if np.ndim(right) == 2:  # a stack times one matrix is one tall matrix times it
@@ -61,6 +63,8 @@ def matmul_wrt_left(ybar, y, a, b, out=None):
 def matmul_wrt_right(ybar, y, a, b, out=None):
     if np.ndim(ybar) == np.ndim(a) == np.ndim(b) == 2:
         return strong_matmul(transposed(a), ybar)
+    if np.ndim(a) == np.ndim(b) == 1:
+        return strong(ybar[..., None], a)
     lead = leading(ybar, y)
     if np.ndim(b) == 1 and np.ndim(a) == 2:  # directions are rows of one matrix
         shape = np.shape(ybar)[:lead]

@@ -11,7 +11,19 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import choosing, composed, constant, linear, rearrangement, strong, structural, view
+from wengert.registry import (
+    choosing,
+    composed,
+    conditional,
+    constant,
+    leave_unheeded,
+    linear,
+    rearrangement,
+    simpler,
+    strong,
+    structural,
+    view,
+)
 from wengert.rules.broadcasting import (
     aligned,
     elements,
@@ -39,7 +51,15 @@ if hasattr(np, "unstack"):  # NumPy 2.1
 
 # ---- rearrangements
 
+
+def copy_by_kernel(a, order="K", subok=False):
+    """A contiguous copy of an array: a ufunc's, which has a kernel."""
+    ndim = a.ndim if isinstance(a, np.ndarray) and a.dtype.kind in "fc" else 0
+    return +a if ndim == 1 or (ndim and order != "F" and a.flags.c_contiguous) else None
+
+
 rearrangement(np.copy, np.roll, np.tile, np.repeat, np.resize, np.delete, np.take, np.take_along_axis)
+simpler(np.copy, copy_by_kernel)
 choosing(np.take, 1)
 choosing(np.take_along_axis, 1)
 rearrangement(np.tril, np.triu, np.diag, np.diagflat)
@@ -162,6 +182,7 @@ def push_compress(t, y, condition, a, axis=None, out=None):
 
 
 structural(np.compress, None, compress_wrt_array, jvp=(None, push_compress), stacked=True, curvature="none")
+conditional(np.compress, 0)
 structural(
     np.extract,
     None,
@@ -170,6 +191,7 @@ structural(
     stacked=True,
     curvature="none",
 )
+conditional(np.extract, 0)
 
 # ---- order: the branch taken
 
@@ -224,6 +246,8 @@ def ranked_places(a, axis):
 def quantile_places(counts, q, method):
     """Where quantiles of so many sorted elements lie: those of the numbers 0, 1, 2, ... of the elements."""
     q, counts = np.ravel(q), np.asarray(counts)
+    if method == "linear":
+        return np.multiply.outer(q, np.maximum(counts - 1, 0))
     places = np.zeros((len(q), *np.shape(counts)))
     for n in set(np.ravel(counts)) - {0}:
         places[:, counts == n] = np.quantile(np.arange(float(n)), q, method=method)[:, None]
@@ -232,7 +256,6 @@ def quantile_places(counts, q, method):
 
 #: how fast places grow with q, beyond the number of elements; by other methods they jump
 GROWTH = {
-    "linear": -1,
     "hazen": 0,
     "interpolated_inverted_cdf": 0,
     "weibull": 1,
@@ -243,9 +266,11 @@ GROWTH = {
 
 def places_growth(places, counts, method):
     """How fast places grow with q; not where they were cut off at the first or last element."""
+    if method == "linear":
+        return np.broadcast_to(counts - 1.0, np.shape(places))
     if method not in GROWTH:
         return np.zeros(np.shape(places))
-    is_cut = (method != "linear") & (np.less_equal(places, 0) | np.greater_equal(places, counts - 1))
+    is_cut = np.less_equal(places, 0) | np.greater_equal(places, counts - 1)
     return np.where(is_cut, 0, counts + GROWTH[method])
 
 
@@ -271,8 +296,8 @@ structural(
 
 def all_of(a, axis):
     """Number of elements of each quantile."""
-    kept = np.ndim(a) - len(from_end(axis, np.ndim(a)))
-    return np.full(ranked_places(a, axis).shape[:kept], length(a, axis))
+    reduced = from_end(axis, np.ndim(a))
+    return np.full([n for i, n in enumerate(np.shape(a), -np.ndim(a)) if i not in reduced], length(a, axis))
 
 
 def numbers_of(a, axis):
@@ -280,28 +305,19 @@ def numbers_of(a, axis):
     return np.sum(~np.isnan(a), axis=axis)
 
 
-def as_result(z, y):
-    """Values of each line and each fraction, with those of fractions in front as in the result."""
-    return np.reshape(np.moveaxis(z, -1, 0), np.shape(y))
-
-
 def quantile_parts(y, a, q, axis, method, counts):
-    """The two elements that a quantile lies between, how near it is to the second, and how fast that grows with q."""
-    ranked = ranked_places(a, axis)
-    n = np.shape(ranked)[-1]
+    """The two elements that a quantile lies between, how near it is to the second, and its place among so many."""
+    ranked = np.moveaxis(ranked_places(a, axis), -1, 0)
+    n, *lines = np.shape(ranked)
     if n == 0:
         nothing = np.zeros(np.shape(y))
-        return nothing.astype(int), nothing.astype(int), nothing, nothing
-    counts = np.reshape(counts, np.shape(ranked)[:-1])
+        return nothing.astype(int), nothing.astype(int), nothing, nothing, counts
+    counts = np.reshape(counts, lines)
     places = quantile_places(counts, q, method)
-    growth = np.moveaxis(places_growth(places, counts, method), 0, -1)
-    place = np.moveaxis(places, 0, -1)
-    low = np.minimum(np.floor(place), np.maximum(counts - 2, 0)[..., None]).astype(np.intp)
-    share = np.where(np.isnan(y), np.nan, as_result(place - low, y))
-    below, above = (
-        as_result(np.take_along_axis(ranked, i, -1), y) for i in (low, np.minimum(low + 1, n - 1))
-    )
-    return below, above, share, as_result(growth, y)
+    low = np.minimum(np.floor(places), np.maximum(counts - 2, 0)).astype(np.intp)
+    parts = [np.take_along_axis(ranked, i, 0) for i in (low, np.minimum(low + 1, n - 1))]
+    below, above, share = (np.reshape(part, np.shape(y)) for part in (*parts, places - low))
+    return below, above, np.where(np.isnan(y), np.nan, share), places, counts
 
 
 def quantile_rules(counts_of, scale):
@@ -314,17 +330,20 @@ def quantile_rules(counts_of, scale):
 
     def slope(y, a, q, axis, method):
         """dy/dq: from one element to the next, as fast as the place grows."""
-        below, above, _, growth = parts(y, a, q, axis, method)
-        growth, line = (growth / scale).astype(y.dtype), np.ravel(a)
-        return strong(elements(line, above - 1) - elements(line, below - 1), growth) if np.size(a) else growth
+        below, above, _, places, counts = parts(y, a, q, axis, method)
+        if np.size(a) == 0:
+            return np.zeros_like(y)
+        growth = np.reshape(places_growth(places, counts, method), np.shape(y)) / scale
+        line = np.ravel(a)
+        return strong(elements(line, above - 1) - elements(line, below - 1), growth.astype(y.dtype))
 
     def pull(ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
-        below, above, share, _ = parts(y, a, q, axis, method)
+        below, above, share, *_ = parts(y, a, q, axis, method)
         share = share.astype(ybar.dtype)
         return send_home(strong(ybar, 1 - share), below, a) + send_home(strong(ybar, share), above, a)
 
     def push(t, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
-        below, above, share, _ = parts(y, a, q, axis, method)
+        below, above, share, *_ = parts(y, a, q, axis, method)
         share = share.astype(t.dtype)
         return strong(fetch(t, below, a), 1 - share) + strong(fetch(t, above, a), share)
 
@@ -360,6 +379,7 @@ for fun, (pulls, pushes) in {
     np.nanmedian: median_rules(numbers_of),
 }.items():
     structural(fun, *pulls, jvp=pushes, stacked=True, curvature="none" if len(pulls) == 1 else "full")
+    leave_unheeded(fun, "overwrite_input")  # the rule reads what would be overwritten
 
 # ---- distinct elements: the branch taken
 

@@ -11,7 +11,7 @@ import numpy as np
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import analytic, composed, constant, elementwise, refuse, strong, structural
 from wengert.rules.broadcasting import from_end
-from wengert.rules.composed import as_array, offered
+from wengert.rules.composed import as_array, of_dtype, offered
 from wengert.rules.special import hurwitz, sp
 from wengert.rules.transcendental import lower
 
@@ -182,7 +182,10 @@ def _factorial(n, exact=False, extend="zero"):
         raise UnsupportedFunctionError(EXACT)
     n = as_array(n)
     y = sp.gamma(n + 1)
-    return np.where(np.less(n, 0), 0.0, y)[()] if extend == "zero" else y
+    if extend != "zero":
+        return y
+    y = np.where(np.less(n, 0), 0.0, y)[()]
+    return of_dtype(y, np.dtype(float)) if np.ndim(n) else y  # as SciPy has it
 
 
 composed("scipy.special.comb", _comb)

@@ -249,8 +249,7 @@ def softmax_by(exp):
 
     def share(y, a, axis, initial, where):
         a = taken(a, where, -np.inf)
-        start = {"initial": initial} if given(initial) else {}
-        top = np.max(a, axis=axis, keepdims=True, **start)
+        top = np.max(a, axis=axis, keepdims=True, initial=initial if given(initial) else -np.inf)
 
         def weight(z):
             return exp(np.where(np.isinf(top) & (z == top), 0, z - top))

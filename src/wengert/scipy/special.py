@@ -17,6 +17,7 @@ import wengert.numpy as _numpy  # noqa: F401  (declares the rows)
 from wengert import registry as _registry
 from wengert.core import dispatch as _dispatch
 from wengert.core import rebind as _rebind
+from wengert.core.lifted import Lifted as _Lifted
 
 
 def _asking(name, fun):
@@ -26,6 +27,9 @@ def _asking(name, fun):
     def call(*args, **kwargs):
         if _dispatch.holds_var(args) or _dispatch.holds_var(tuple(kwargs.values())):
             return _dispatch.function(fun, args, kwargs)
+        for x in args:
+            if isinstance(x, _Lifted):
+                return x._call(fun, args, kwargs)
         return fun(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = name

@@ -27,6 +27,8 @@ from wengert.core import dispatch, levels, matrices, tangents, var
 from wengert.core.lifted import Lifted, holds_lifted
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 from wengert.registry import strong
+from wengert.rules.reductions import laid_along
+from wengert.rules.special_python import exponentials, log_shares, log_sum, shares
 
 #: series that partials of the registry asked for while one of them is made, by function, order and arguments
 _found: ContextVar = ContextVar("wengert_series", default=None)
@@ -43,9 +45,10 @@ class Series(Lifted):
 
     @property
     def __class__(self):
-        """An array, where a function asks; libraries see it as it is."""
+        """An array or a number, where a function asks; libraries see it as it is."""
         package = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
-        return Series if package in ("wengert", "numpy", "scipy") or not self.shape else np.ndarray
+        kind = Series if package in ("wengert", "numpy", "scipy") else self.c[0].__class__
+        return {np.float64: float, np.complex128: complex}.get(kind, kind if kind is np.ndarray else Series)
 
     @property
     def shape(self):
@@ -165,6 +168,9 @@ def apply(fun: Callable, args: tuple, kwargs: dict) -> Any:
         return fun(*value_of(args), **{name: value_of(x) for name, x in kwargs.items()})
     if holds_lifted(tuple(kwargs.values())):
         args, kwargs = _by_position(fun, args, kwargs)
+    if row is not None:
+        kwargs = {name: x for name, x in kwargs.items() if name not in row.unheeded}
+        args = args if row.condition is None else dispatch.with_condition(row, args, value_of(args[row.condition]))
     if rule is None and row.on_complex is not True and any(np.iscomplexobj(x.c[0]) for x in found):
         raise _no_rule(row.name, " of complex values")
     with np.errstate(all="ignore"):
@@ -229,6 +235,9 @@ def _places(args):
 def _stacked_arguments(row, args):
     """Arguments in which a list of numbers is an array, and one of numbers and series a series."""
     found = list(args)
+    if row.sequence and isinstance(args[0], (list, tuple)):
+        found[0] = [Maker(0).array(x) if isinstance(x, (list, tuple)) and holds_lifted(x) else x for x in args[0]]
+        return tuple(found)
     for i, x in enumerate(args):
         if isinstance(x, (list, tuple)) and (row.kind == "elementwise" or i in row.vjps):
             found[i] = Maker(0).array(x) if holds_lifted(x) else np.asarray(x)
@@ -261,8 +270,7 @@ def _coefficient(x, k):
 
 def _piecewise_linear(row, order, args, kwargs):
     """Each coefficient by the linear piece at t = 0, all of them at once."""
-    if not row.sequence:
-        args = _stacked_arguments(row, args)
+    args = _stacked_arguments(row, args)
     places = list(_places(args))
     partials = row.partials if row.kind == "elementwise" else ()
     for i, _ in places:
@@ -270,10 +278,7 @@ def _piecewise_linear(row, order, args, kwargs):
             raise _no_rule(row.name, " in this argument")
         known = partials[i : i + 1] != (None,) if partials else row.variadic is not None or i in row.vjps
         if not known:
-            args = tuple(value_of(x) if j == i and row.fun is np.where else x for j, x in enumerate(args))
-            if row.fun is not np.where:
-                raise _no_rule(row.name, f" in argument {i}")
-    places = list(_places(args))
+            raise _no_rule(row.name, f" in argument {i}")
     if not places:
         return row.fun(*args, **kwargs)
     values = value_of(tuple(args))
@@ -291,17 +296,16 @@ def _piecewise_linear(row, order, args, kwargs):
 
 def _multilinear(row, order, args, kwargs):
     """A function that is linear in each operand alone: the convolution of all of them."""
-    if not row.sequence:
-        args = _stacked_arguments(row, args)
+    args = _stacked_arguments(row, args)
     places = list(_places(args))
     found = []
     for k in range(order + 1):
         total = None
-        for shares in itertools.product(range(k + 1), repeat=len(places) - 1):
-            if sum(shares) > k:
+        for powers in itertools.product(range(k + 1), repeat=len(places) - 1):
+            if sum(powers) > k:
                 continue
             given = list(args)
-            for (i, j), own in zip(places, (*shares, k - sum(shares))):
+            for (i, j), own in zip(places, (*powers, k - sum(powers))):
                 given = tangents.replaced(given, (i, j), (given[i] if j < 0 else given[i][j]).c[own])
             term = row.fun(*given, **kwargs)
             total = term if total is None else total + term
@@ -527,7 +531,8 @@ _unary(np.arctanh, lambda y0, u, n: divided(y0, u, _one_minus_square(u, n), n))
 
 @rule(np.multiply)
 def _multiply(order, a, b):
-    return Series(product(coefficients(a), coefficients(b), order))
+    a, b = coefficients(a), coefficients(b)
+    return Series([a[0] * b[0], *product(a, b, order)[1:]])  # of values 0 times inf is NaN, as NumPy has it
 
 
 @rule(np.divide)
@@ -616,7 +621,17 @@ def _var(order, x, axis=None, ddof=0, keepdims=False):
     away = x - np.mean(x, axis=axis, keepdims=True)
     squares = np.mean(np.square(away), axis=axis, keepdims=keepdims is not np._NoValue and keepdims)
     count = x.size / max(squares.size, 1)
-    return squares * (count / (count - ddof))
+    return squares * (count / (count - ddof) if count > ddof else math.inf)
+
+
+@rule(np.average)
+def _average(order, a, axis=None, weights=None, keepdims=False):
+    a, axis, weights = _stacked_arguments(registry.lookup(np.average), (a, axis, weights))
+    keepdims = keepdims is not np._NoValue and keepdims
+    if weights is None:
+        return np.mean(a, axis=axis, keepdims=keepdims)
+    weights = np.broadcast_to(laid_along(weights, a, axis), np.shape(a))
+    return np.sum(a * weights, axis, keepdims=keepdims) / np.sum(weights, axis, keepdims=keepdims)
 
 
 @rule(np.std)
@@ -640,6 +655,26 @@ def _interp(order, x, xp, fp, left=None, right=None):
 
 for _fun in (np.real, np.imag, np.conjugate):
     RULES[_fun] = lambda order, x, fun=_fun: Series([fun(a) for a in x.c])
+
+
+@rule(log_sum)
+def _log_sum(order, a, b, axis):
+    total = exponentials(a, b, axis)[1]
+    rest = np.log(np.abs(total)).c[1:] if isinstance(total, Series) else []
+    y = log_sum(value_of(a), value_of(b), axis)
+    return Series([y, *[np.reshape(x, np.shape(y)) for x in rest]])
+
+
+@rule(shares)
+def _shares(order, x, axis):
+    e, total = exponentials(x, np.ones(()), axis)
+    return Series([shares(x.c[0], axis), *(e / total).c[1:]])
+
+
+@rule(log_shares)
+def _log_shares(order, x, axis):
+    y = x - np.log(exponentials(x, np.ones(()), axis)[1])
+    return Series([log_shares(x.c[0], axis), *y.c[1:]])
 
 
 # ---- matrices
