@@ -12,7 +12,7 @@ Long sums, ``s = s + term``, are sums of what the terms are in their class.
 """
 
 cimport cython
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
 import math
@@ -78,6 +78,11 @@ cdef double cost(Listing code) except -1.0:
     return total
 
 
+cdef struct Shape:
+    int32_t number              # -1: no entry
+    int32_t op, a, b, c         # of its members, and the shapes of their operands
+
+
 @cython.final
 cdef class Roll:
     cdef Listing code, found
@@ -90,17 +95,21 @@ cdef class Roll:
     cdef dict sums              # of the last value of a sum: its terms, as pairs (sign, value)
     cdef dict maps              # constant arrays of places in the new list
     cdef list members           # of each shape: an array of values
-    cdef list keys              # of each shape
+    cdef Py_ssize_t shapes
+    cdef int32_t *first         # of each shape: a member, -1 for constants
+    cdef char *wide             # of each shape: is it an array in the new list?
     cdef list made              # of each shape: its array in the new list and the axes of that; None: not made
 
     def __cinit__(self, Listing code):
         self.code = code
-        self.rooms = [Room((code.n + 1) * sizeof(int32_t)) for _ in range(5)]
+        self.rooms = [Room((code.n + 2) * sizeof(int32_t)) for _ in range(7)]
         self.shape = <int32_t *>(<Room>self.rooms[0]).data
         self.place = <int32_t *>(<Room>self.rooms[1]).data
         self.uses = <int32_t *>(<Room>self.rooms[2]).data
         self.of = <int32_t *>(<Room>self.rooms[3]).data
         self.inner = <char *>(<Room>self.rooms[4]).data
+        self.first = <int32_t *>(<Room>self.rooms[5]).data
+        self.wide = <char *>(<Room>self.rooms[6]).data
         memset(self.inner, 0, code.n)
         memset(self.uses, 0, code.n * sizeof(int32_t))
         memset(self.of, 0xff, code.n * sizeof(int32_t))
@@ -148,9 +157,6 @@ cdef class Roll:
                 and (self.code.bs[i] < 0 or self.code.kinds[self.code.bs[i]] <= FLAG)
                 and (self.code.cs[i] < 0 or self.code.kinds[self.code.cs[i]] <= FLAG))
 
-    cdef inline int32_t shape_of(self, int32_t v) noexcept:
-        return -1 if v < 0 else self.shape[v]
-
     cdef bint is_turned(self, Py_ssize_t i) noexcept:
         """Are the operands of a sum or product exchanged, so that their shapes are in order?"""
         cdef int op = self.code.ops[i]
@@ -164,32 +170,57 @@ cdef class Roll:
 
     cdef int number(self) except -1:
         """Give each number its shape."""
-        cdef Py_ssize_t i
-        cdef dict numbers = {}
-        cdef list keys = [("constants",)]
+        cdef Py_ssize_t i, size = 1024
+        cdef int32_t a, b, c
+        cdef int op
+        cdef Room room
+        cdef dict of_sums = {}
+        while size < 2 * self.code.n:
+            size *= 2
+        room = Room(size * sizeof(Shape))
+        memset(room.data, 0xff, size * sizeof(Shape))
+        self.shapes = 1
+        self.first[CONSTANTS] = -1
         for i in range(self.code.n):
-            if self.code.ops[i] == CONST:
+            op = self.code.ops[i]
+            if op == CONST:
                 self.shape[i] = CONSTANTS
-                continue
-            if self.inner[i]:
+            elif self.inner[i]:
                 self.shape[i] = -1
-                continue
-            if i in self.sums:
-                key = ("sum", frozenset([self.shape[<int32_t>v] for _, v in self.sums[i]]))
+            elif self.sums and i in self.sums:
+                key = frozenset([self.shape[<int32_t>v] for _, v in self.sums[i]])
+                found = of_sums.get(key)
+                self.shape[i] = of_sums[key] = self.new_shape(i) if found is None else found
+            elif op == LOAD:
+                self.shape[i] = self.entered(<Shape *>room.data, size, i, op, self.code.as_[i], self.code.kinds[i], -1)
             elif self.is_computed(i):
-                key = (self.code.ops[i], self.shape_of(self.operand(i, 0)), self.shape_of(self.operand(i, 1)),
-                       self.shape_of(self.operand(i, 2)))
-            elif self.code.ops[i] == LOAD:
-                key = ("load", self.code.as_[i], self.code.kinds[i])
+                a, b, c = self.operand(i, 0), self.operand(i, 1), self.operand(i, 2)
+                self.shape[i] = self.entered(<Shape *>room.data, size, i, op, -1 if a < 0 else self.shape[a],
+                                             -1 if b < 0 else self.shape[b], -1 if c < 0 else self.shape[c])
             else:
-                key = ("alone", i)
-            found = numbers.get(key)
-            if found is None:
-                found = numbers[key] = len(keys)
-                keys.append(key)
-            self.shape[i] = found
-        self.keys = keys
+                self.shape[i] = self.new_shape(i)
         return 0
+
+    cdef inline int32_t new_shape(self, Py_ssize_t i) noexcept:
+        """A shape whose first member is this value."""
+        self.first[self.shapes] = <int32_t>i
+        self.shapes += 1
+        return <int32_t>(self.shapes - 1)
+
+    cdef int32_t entered(self, Shape *table, Py_ssize_t size, Py_ssize_t i, int op, int32_t a, int32_t b,
+                         int32_t c) noexcept:
+        """The number of a shape in the table."""
+        cdef uint32_t h = <uint32_t>op
+        h = (h ^ <uint32_t>a) * 0x9E3779B1u
+        h = (h ^ (h >> 15) ^ <uint32_t>b) * 0x85EBCA77u
+        h = (h ^ (h >> 13) ^ <uint32_t>c) * 0xC2B2AE3Du
+        h = (h ^ (h >> 16)) & <uint32_t>(size - 1)
+        while table[h].number >= 0:
+            if table[h].op == op and table[h].a == a and table[h].b == b and table[h].c == c:
+                return table[h].number
+            h = (h + 1) & <uint32_t>(size - 1)
+        table[h] = Shape(self.new_shape(i), op, a, b, c)
+        return table[h].number
 
     cdef int find_sums(self) except -1:
         """Sums of many terms, each of which is used for the next one only."""
@@ -242,7 +273,7 @@ cdef class Roll:
         numbers = np.asarray(shapes)
         order = np.argsort(numbers, kind="stable").astype(np.int32)
         in_order = numbers[order]
-        bounds = np.searchsorted(in_order, np.arange(len(self.keys) + 1)).tolist()
+        bounds = np.searchsorted(in_order, np.arange(self.shapes + 1)).tolist()
         self.members = [order[a:b] for a, b in zip(bounds, bounds[1:])]
         places = np.empty(self.code.n, np.int32)
         places[order] = np.arange(self.code.n) - np.searchsorted(in_order, in_order)
@@ -250,19 +281,20 @@ cdef class Roll:
         cdef Py_ssize_t i
         for i in range(self.code.n):
             self.place[i] = given[i]
-        self.made = [None] * len(self.keys)
+        self.made = [None] * self.shapes
+        for i in range(self.shapes):
+            self.wide[i] = i != CONSTANTS and len(self.members[i]) >= LEAST and (
+                self.is_computed(self.first[i]) or self.first[i] in self.sums)
         return 0
 
-    cdef bint is_array(self, int32_t s) except -1:
+    cdef inline bint is_array(self, int32_t s) noexcept:
         """Is a shape an array in the new list?"""
-        if s < 0 or len(self.members[s]) < LEAST:
-            return False
-        return type(self.keys[s][0]) is int or self.keys[s][0] == "sum"
+        return s >= 0 and self.wide[s]
 
-    cdef bint has_arrays(self) except -1:
-        cdef int32_t s
-        for s in range(len(self.keys)):
-            if self.is_array(s):
+    cdef bint has_arrays(self) noexcept:
+        cdef Py_ssize_t s
+        for s in range(self.shapes):
+            if self.wide[s]:
                 return True
         return False
 
@@ -325,14 +357,14 @@ cdef class Roll:
 
     cdef int make(self, int32_t s) except -1:
         """The array of a class."""
-        if self.keys[s][0] == "sum":
+        if self.first[s] in self.sums:
             self.made[s] = self.make_sums(self.members[s].tolist()), (len(self.members[s]),)
             return 0
         cdef list sides = [self.reading(self.members[s], side) for side in range(3)]
         cdef int32_t kind = self.code.kinds[<int32_t>self.members[s][0]]
         axes = self.axes_of(sides, len(self.members[s]))
         given = [-1 if side is None else self.read(side, axes) for side in sides]
-        self.made[s] = emit(self.found, self.keys[s][0], given[0], given[1], given[2],
+        self.made[s] = emit(self.found, self.code.ops[self.first[s]], given[0], given[1], given[2],
                             self.found.type_of((BOOL if kind == FLAG else FLOAT, axes, None))), axes
         return 0
 
