@@ -28,7 +28,7 @@ from wengert.errors import NonSmoothError
 from wengert.program import rows
 from wengert.program.evaluate import evaluated, example_of, of_type
 from wengert.program.listing import operands
-from wengert.program.passes import folded, live
+from wengert.program.passes import folded, live, needed_for
 from wengert.program.tracing import listed
 
 cdef int WG_POWER = (<Kernel>kernels[np.power]).opcode
@@ -461,7 +461,13 @@ cdef class Reverse(Sweep):
 
 @cython.final
 cdef class Forward(Sweep):
-    """The tangents of all values of a list in one direction."""
+    """The tangents of the values of a list in one direction, as far as results need them."""
+
+    cdef bytearray needed
+
+    def need(self, results):
+        """Leave out what these results do not depend on, as what is computed for a guard alone."""
+        self.needed = needed_for(self.code, results)
 
     cpdef int give(self, int32_t v, int32_t t) except -1:
         self.found[v] = t
@@ -475,7 +481,7 @@ cdef class Forward(Sweep):
         cdef Py_ssize_t i
         cdef int32_t t
         for i in range(self.size):
-            if self.active[i] and self.found[i] < 0:
+            if self.active[i] and self.found[i] < 0 and self.needed[i]:
                 t = self.push(<int32_t>i)
                 self.found[i] = t if t < 0 else self.as_precise(t, <int32_t>i)
 
@@ -613,6 +619,7 @@ def pushed_forward(Listing code, list seeds, list results, example):
     cdef Listing longer = sweep.code
     cdef int32_t v, t
     sweep.mark([v for v, _ in seeds])
+    sweep.need(results)
     for v, seed in seeds:
         sweep.give(v, sweep.insert_input(seed, longer.kinds[v]))
     sweep.sweep()
@@ -670,6 +677,7 @@ cdef tuple unrolled_columns(Listing code, int32_t wrt, list pairs, bint is_symme
         if code.ops[i] == LOAD and code.as_[i] == wrt:
             loads.setdefault(code.bs[i], []).append(<int32_t>i)
     sweep.mark([wrt])
+    sweep.need([v for _, v in pairs])
     for column, readings in loads.items():
         sweep.clear()
         for v in readings:

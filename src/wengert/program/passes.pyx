@@ -45,21 +45,30 @@ def live(Listing code):
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
     cdef int32_t v
-    cdef bytearray needed = bytearray(max(1, code.n))
+    cdef bytearray needed = needed_for(code, code.inputs + code.outputs, True)
     cdef unsigned char *marks = needed
     cdef Room room = Room(code.n * sizeof(int32_t))
     cdef int32_t *of = <int32_t *>room.data
-    for v in code.inputs + code.outputs:
-        marks[v] = 1
-    for i in range(code.n - 1, -1, -1):
-        if marks[i] or code.ops[i] == GUARD:
-            marks[i] = 1
-            mark(code, i, marks)
     for i in range(code.n):
         if marks[i]:
             of[i] = copied(code, i, of, found)
     end(code, of, found)
     return found
+
+
+def needed_for(Listing code, list values, bint and_guards=False):
+    """Which values some need, these included, by number."""
+    cdef bytearray needed = bytearray(max(1, code.n))
+    cdef unsigned char *marks = needed
+    cdef Py_ssize_t i
+    cdef int32_t v
+    for v in values:
+        marks[v] = 1
+    for i in range(code.n - 1, -1, -1):
+        if marks[i] or (and_guards and code.ops[i] == GUARD):
+            marks[i] = 1
+            mark(code, i, marks)
+    return needed
 
 
 cdef int mark(Listing code, Py_ssize_t i, unsigned char *marks) except -1:
