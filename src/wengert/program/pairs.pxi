@@ -48,8 +48,8 @@ def _quotient(Listing code, tuple x, tuple y):
     cdef int32_t large = choice(code, first, c, d), small = choice(code, first, d, c)
     cdef int32_t zero = code.constant(0.0), is_zero = emit(code, EQUAL, large, zero, -1, FLAG)
     cdef int32_t ratio = choice(code, is_zero, zero, real(code, WG_DIVIDE, small, large))
-    cdef int32_t scale = real(code, WG_DIVIDE, code.constant(1.0),
-                              real(code, WG_ADD, choice(code, is_zero, zero, large), real(code, WG_MULTIPLY, small, ratio)))
+    cdef int32_t size = real(code, WG_ADD, choice(code, is_zero, zero, large), real(code, WG_MULTIPLY, small, ratio))
+    cdef int32_t scale = real(code, WG_DIVIDE, code.constant(1.0), size)
     # x times the conjugate of y, over its larger part
     cdef int32_t e = choice(code, first, a, b), f = choice(code, first, b, a)
     cdef int32_t cross = real(code, WG_MULTIPLY, e, ratio)
