@@ -997,7 +997,7 @@ def test_ctrl_c_during_a_sweep_rolls_the_buffers_forward(steps, by_elements):
     try:
         _, pullback = wg.vjp(f, X)
         expected, buffer = pullback(1.0), wg.stop_gradient(kept["F"]).copy()
-        interrupted = 0
+        interrupted, settings = 0, np.geterr()
         for delay in (2e-5, 5e-5, 1e-4, 2e-4, 4e-4) * 3:
             armed[0] = delay
             try:
@@ -1006,6 +1006,7 @@ def test_ctrl_c_during_a_sweep_rolls_the_buffers_forward(steps, by_elements):
             except KeyboardInterrupt:
                 interrupted += 1
             armed[0] = 0.0
+            assert np.geterr() == settings
             assert_same_bits(wg.stop_gradient(kept["F"]), buffer)
             assert_same_bits(pullback(1.0), expected)
         assert interrupted

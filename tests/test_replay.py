@@ -414,6 +414,31 @@ def test_tangents_and_adjoints_have_the_precision_of_their_values(f, dtype):
         np.testing.assert_allclose(found, J, rtol=1e-6, atol=1e-6)
 
 
+def test_complex_numbers_are_those_of_numpy_where_they_are_not_finite():
+    """A quotient by 0, and exponentials beyond the largest number, of which a part may be 0 or finite."""
+
+    def divide(x):
+        return (x[0] + 1j * x[1]) / (x[2] + 1j * x[3])
+
+    def exponential(x):
+        return np.exp(x[0] + 1j * x[1])
+
+    quotient, power = wg.record(divide, np.ones(4)), wg.record(exponential, np.ones(2))
+    points = [(1, 2, 0, 0), (-1, 2, 0, -0.0), (0, 2, -0.0, 0), (1, 0, 0, 2), (3, 4, 1e-200, 1e-200), (1, 2, 3e200, 1)]
+    for x in np.array(points, dtype=float):
+        assert_complex(quotient(x), divide(x))
+    for x in np.array([(800, 0), (800, -0.0), (720, 1e-300), (-800, 1), (1, -0.0), (0, np.pi)]):
+        assert_complex(power(x), exponential(x))
+    slope = (1 + 1j) / 3j - (1 + 2j) * (1 + 1j) / (3j) ** 2
+    assert_close(quotient.jvp()(np.array([1.0, 2, 0, 3]), np.ones(4))[1], slope)
+
+
+def assert_complex(found, expected):
+    for one, other in zip((found.real, found.imag), (expected.real, expected.imag), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-15)
+        assert np.signbit(one) == np.signbit(other) or np.isnan(other)
+
+
 # ---------------------------------------------------------------------------------------------- random programs
 
 

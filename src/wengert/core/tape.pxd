@@ -97,7 +97,7 @@ cdef class Tape:
     cdef readonly bint stacked          # cotangents carry a leading axis of length k
     cdef bint swept                     # the sweep reached the first entry
     cdef set spare                      # buffers whose adjoint nobody asks for and nothing reads, or None
-    cdef object quiet                   # the errstate of a sweep that has called a rule, or None
+    cdef object quiet                   # how a sweep that has called a rule ends its silence, or None
     cdef Py_ssize_t room                # rows of adjoints that there is memory for
     cdef readonly bint has_loops        # an entry stands for steps that are recorded again to be swept
     cdef readonly bint has_complex      # a value is complex, or was

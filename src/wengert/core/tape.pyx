@@ -42,6 +42,25 @@ from wengert.registry import strong
 
 cnp.import_array()
 
+
+class _Entered:
+    """`numpy.errstate`, entered and left: what a signal may interrupt half-way."""
+
+    @staticmethod
+    def set(errstate):
+        errstate.__enter__()
+        return errstate
+
+    @staticmethod
+    def reset(errstate):
+        errstate.__exit__(None, None, None)
+
+
+try:
+    from numpy._core.umath import _extobj_contextvar as float_errors, _make_extobj as float_errors_with
+except ImportError:
+    float_errors, float_errors_with = _Entered, np.errstate
+
 cdef extern from "sweep.h" nogil:
     ctypedef struct wg_row:
         const char *name
@@ -396,14 +415,13 @@ cdef class Tape:
         self.spare = None
         if self.quiet is not None:
             quiet, self.quiet = self.quiet, None
-            quiet.__exit__(None, None, None)
+            float_errors.reset(quiet)
         return 0
 
     cdef int hush(self) except -1:
         """A rule is about to run: what overflows or divides by zero in it is no news. Entering costs, so only now."""
         if self.quiet is None:
-            self.quiet = np.errstate(all="ignore")
-            self.quiet.__enter__()
+            self.quiet = float_errors.set(float_errors_with(all="ignore"))
         return 0
 
     cdef int drop_shadow(self, Buffer buffer) except -1:

@@ -448,15 +448,17 @@ cdef class Reverse(Sweep):
         call = self.code.calls[self.code.as_[i]]
         g = self.laid_out(g, i)
         wanted = [j for j, v in enumerate(call.operands) if self.active[v]]
-        rule = lambda *operands: rows.pullback(call, wanted, *operands)
-        given = [self.value(i), *[self.value(v) for v in call.operands]]
         try:
-            found = self.run(rule, [g, i, *call.operands], [self.like(g), *given])
+            found = self.run_pullback(call, wanted, g, i, self.like(g))
         except NonSmoothError:          # for a cotangent of ones; f may have one for which there is a derivative
-            found = self.run(rule, [g, i, *call.operands], [self.value(g), *given])
+            found = self.run_pullback(call, wanted, g, i, self.value(g))
         for j, part in zip(wanted, found):
             self.accumulate(call.operands[j], part)
         return 0
+
+    cdef list run_pullback(self, call, list wanted, int32_t g, int32_t i, cotangent):
+        return self.run(lambda *operands: rows.pullback(call, wanted, *operands), [g, i, *call.operands],
+                        [cotangent, self.value(i), *[self.value(v) for v in call.operands]])
 
 
 @cython.final

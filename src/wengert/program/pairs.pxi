@@ -42,13 +42,14 @@ def _product(Listing code, tuple x, tuple y):
 
 
 def _quotient(Listing code, tuple x, tuple y):
-    """By the larger part of the divisor, so that nothing overflows on the way (Smith 1962)."""
+    """By the larger part of the divisor, so that nothing overflows on the way (Smith 1962); of 0 as by a real 0."""
     cdef int32_t a = x[0], b = x[1], c = y[0], d = y[1]
     cdef int32_t first = emit(code, GREATER_EQUAL, real(code, WG_ABSOLUTE, c), real(code, WG_ABSOLUTE, d), -1, FLAG)
     cdef int32_t large = choice(code, first, c, d), small = choice(code, first, d, c)
-    cdef int32_t ratio = real(code, WG_DIVIDE, small, large)
-    cdef int32_t scale = real(code, WG_DIVIDE, code.constant(1.0),
-                              real(code, WG_ADD, large, real(code, WG_MULTIPLY, small, ratio)))
+    cdef int32_t zero = code.constant(0.0), is_zero = emit(code, EQUAL, large, zero, -1, FLAG)
+    cdef int32_t ratio = choice(code, is_zero, zero, real(code, WG_DIVIDE, small, large))
+    cdef int32_t size = real(code, WG_ADD, choice(code, is_zero, zero, large), real(code, WG_MULTIPLY, small, ratio))
+    cdef int32_t scale = real(code, WG_DIVIDE, code.constant(1.0), size)
     # x times the conjugate of y, over its larger part
     cdef int32_t e = choice(code, first, a, b), f = choice(code, first, b, a)
     cdef int32_t cross = real(code, WG_MULTIPLY, e, ratio)
@@ -81,9 +82,10 @@ def _power(Listing code, tuple x, tuple y):
 
 
 def _exponential(Listing code, tuple x):
-    cdef int32_t size = real(code, EXP, x[0])
-    return (real(code, WG_MULTIPLY, size, real(code, COS, x[1])),
-            real(code, WG_MULTIPLY, size, real(code, SIN, x[1])))
+    """The size in two factors: where it alone overflows a part may be finite, and one that is 0 stays so."""
+    cdef int32_t root = real(code, EXP, real(code, WG_MULTIPLY, code.constant(0.5), x[0]))
+    return (real(code, WG_MULTIPLY, real(code, WG_MULTIPLY, root, real(code, COS, x[1])), root),
+            real(code, WG_MULTIPLY, real(code, WG_MULTIPLY, root, real(code, SIN, x[1])), root))
 
 
 def _absolute(Listing code, tuple x):
