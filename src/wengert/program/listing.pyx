@@ -148,6 +148,40 @@ cdef class Listing:
             self.constants.append(c)
         return emit(self, CONST, found, -1, -1, SCALAR)
 
+    def add(self, int op, int32_t a, tuple type):
+        """Append an instruction of one operand or entry."""
+        return emit(self, op, a, -1, -1, self.type_of(type))
+
+    def take(self, Listing other, int32_t[::1] which, int32_t[::1] of):
+        """Append these instructions of another list, where its value v is ``of[v]``."""
+        cdef Py_ssize_t i
+        for i in range(which.shape[0]):
+            of[which[i]] = self.adopt(other, which[i], &of[0])
+
+    def call(self, call):
+        """Index of one more call."""
+        self.calls.append(call)
+        return len(self.calls) - 1
+
+    def part(self, int32_t a, tuple view, dtype):
+        """A view of an array value, a number where that is one."""
+        return self.view(a, view, dtype)
+
+    def place(self, int32_t a, tuple view, int32_t c, tuple type):
+        """An array value with a view of it overwritten; -1: a new one."""
+        return emit(self, PLACE, a, self.entry(self.views, "view", view), c, self.type_of(type))
+
+    def filled(self, double x, tuple shape):
+        """A number, or an array of it."""
+        cdef int32_t v = self.constant(x)
+        type = (np.dtype(float), shape, None)
+        return v if shape == () else self.place(-1, whole_view(type), v, type)
+
+    def constant_array(self, array):
+        """An array in C order as a value."""
+        self.arrays.append(array)
+        return self.add(ARRAY, len(self.arrays) - 1, (array.dtype, array.shape, None))
+
     cdef int32_t as_type(self, int32_t a, tuple type) except -1:
         """The memory of an array value as an array of another type, without gaps where that has none."""
         return emit(self, VIEW, a, self.entry(self.views, "view", whole_view(type)), -1, self.type_of(type))
@@ -230,7 +264,21 @@ cdef tuple contiguous_or(strides, shape, dtype):
     return None
 
 
-cdef bint overlaps(shape, strides):
+def columns_named(int op):
+    """Which of the columns a, b and c of an instruction name values: 1 | 2 | 4."""
+    return names(op) & 7
+
+
+cpdef tuple c_strides(shape, Py_ssize_t itemsize):
+    """Of an array in C order."""
+    cdef list steps = []
+    for n in reversed(shape):
+        steps.insert(0, itemsize)
+        itemsize *= n
+    return tuple(steps)
+
+
+cpdef bint overlaps(shape, strides):
     """May elements of an array share memory?"""
     span = 0
     for stride, n in sorted(zip(map(abs, strides), shape)):
@@ -263,12 +311,7 @@ cdef tuple whole_view(tuple type):
     """All of an array of a type, as a view."""
     dtype, shape, strides = type
     if strides is None:
-        steps = []
-        step = dtype.itemsize
-        for n in reversed(shape):
-            steps.insert(0, step)
-            step *= n
-        return 0, shape, tuple(steps)
+        return 0, shape, c_strides(shape, dtype.itemsize)
     return sum([-(n - 1) * s for n, s in zip(shape, strides) if s < 0 and n > 0]), shape, strides
 
 

@@ -40,12 +40,12 @@ def lowered(Listing code):
 
 # ---------------------------------------------------------------------------------------------- what nothing needs
 
-def live(Listing code):
-    """The list without what no output, guard or input needs."""
+def live(Listing code, bint and_guards=True):
+    """The list without what no output, guard or input needs; or without guards, too."""
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
     cdef int32_t v
-    cdef bytearray needed = needed_for(code, code.inputs + code.outputs, True)
+    cdef bytearray needed = needed_for(code, code.inputs + code.outputs, and_guards)
     cdef unsigned char *marks = needed
     cdef Room room = Room(code.n * sizeof(int32_t))
     cdef int32_t *of = <int32_t *>room.data

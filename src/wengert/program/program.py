@@ -16,7 +16,7 @@ import numpy as np
 from wengert.containers import children_of, input_leaf, split
 from wengert.core.var import holds_traced
 from wengert.errors import TracedValueError
-from wengert.program import derive, passes, roll
+from wengert.program import derive, loops, passes, roll
 from wengert.program.callpath import Arguments, Runner
 from wengert.program.evaluate import example_of
 from wengert.program.leaves import fill, key_of, mapped
@@ -343,7 +343,7 @@ class Program(Runner):
         return self.kept("rolled", lambda: self._with_arrays(self._listing))
 
     def _with_arrays(self, code):
-        return roll.rolled(code) if self._rolls and not self._exact else code
+        return roll.rolled(loops.looped(code)) if self._rolls and not self._exact else code
 
     def _made(self, word, argnums):
         """A derivative, made once."""

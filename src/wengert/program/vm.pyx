@@ -10,11 +10,12 @@ A run allocates nothing but the outputs and what calls return; a call must not k
 
 cimport cython
 cimport numpy as cnp
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF, Py_REFCNT
 from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 import importlib
 import math
@@ -96,6 +97,18 @@ cdef extern from "vm.h" nogil:
     void wg_values(int op, Py_ssize_t n, double *a, double *b, double *y)
 
 include "lower.pxi"
+
+cdef struct Port:                   # a value of a body that lies elsewhere in each step
+    int32_t slot                    # of a number; -1: of an array
+    int count                       # arrays in its root
+    const int32_t *numbers
+    const int64_t *firsts
+    char *at                        # where it lies, from its lowest address on
+    char *stack                     # that of all steps, or NULL
+    Py_ssize_t stride
+    Py_ssize_t size
+    int32_t source                  # an output that lies in an array of another value; -1: none
+
 
 cdef double LONG = 20000.0          # operations of steps that are worth letting other threads run meanwhile
 cdef cnp.dtype FLOAT = np.dtype(np.float64)
@@ -358,8 +371,8 @@ cdef class Machine:
     cdef object run_in(self, Workspace w, inputs, list out):
         cdef Value value
         cdef Root root
-        cdef Py_ssize_t i = 0, j
-        cdef int32_t failed = -1
+        cdef Py_ssize_t j
+        cdef int32_t failed
         cdef list results
         if len(inputs) != len(self.inputs):
             raise ValueError(f"{len(inputs)} inputs for a program of {len(self.inputs)}")
@@ -376,20 +389,9 @@ cdef class Machine:
                     given = new_array(root.layout)
                 w.objects[root.number] = given
                 put_root(w, root, bytes_of(given) - root.layout.low)
-        while True:
-            if self.work[i] > LONG:
-                with nogil:
-                    i = wg_run(self.steps, i, self.count, &w.space, &failed)
-            else:
-                i = wg_run(self.steps, i, self.count, &w.space, &failed)
-            if failed >= 0:
-                return failed
-            if i == self.count:
-                break
-            failed = self.run_python(w, self.python[i])
-            if failed >= 0:
-                return failed
-            i += 1
+        failed = self.run_steps(w)
+        if failed >= 0:
+            return failed
         results = []
         for value in self.outputs:
             results.append(self.result(w, value))
@@ -399,6 +401,150 @@ cdef class Machine:
                     out[j][...] = results[j]
                     results[j] = out[j]
         return results
+
+    # ------------------------------------------------------------------------------------------ loops
+
+    @cython.wraparound(False)
+    def loop(self, loop, tuple values):
+        """The result of a loop of which this machine runs the body."""
+        cdef Workspace w = self.spaces.pop() if self.spaces else self.new_space()
+        cdef Root root
+        try:
+            return self.loop_in(w, loop, values)
+        finally:
+            for root in self.passing:
+                w.objects[root.number] = None
+            self.spaces.append(w)
+
+    cdef int set_port(self, Port *port, Value value) except -1:
+        port.slot = value.where if value.is_number else -1
+        port.source = -1
+        port.stack = NULL
+        port.size = sizeof(double) if value.is_number else value.layout.span
+        if not value.is_number:
+            port.count, port.numbers, port.firsts = value.root.count, value.root.numbers, value.root.firsts
+        return 0
+
+    cdef object loop_in(self, Workspace w, loop, tuple values):
+        cdef Py_ssize_t steps = loop.steps, carried = loop.carried, first = carried + loop.kept, k, j, block, place
+        cdef Py_ssize_t inputs = len(self.inputs), outputs = len(self.outputs), i = 0
+        cdef Port *ins = <Port *>PyMem_RawCalloc(inputs + outputs + 1, sizeof(Port))
+        cdef Port *outs = ins + inputs
+        cdef char **ends = <char **>PyMem_RawCalloc(2 * carried + 1, sizeof(char *))    # of carried: the last one,
+        cdef char **entries = ends + carried                                            # and a stack of all
+        cdef cnp.npy_intp count = loop.count
+        cdef cnp.ndarray result, array, spare
+        cdef char *line
+        cdef char *room
+        cdef Value value
+        cdef list held = []             # what ports point to
+        cdef bint backward = loop.backward, quiet = not any([step is not None for step in self.python])
+        cdef int32_t failed = -1
+        if ins == NULL or ends == NULL:
+            PyMem_RawFree(ins)
+            PyMem_RawFree(ends)
+            raise MemoryError()
+        try:
+            result = empty_array(1, &count)
+            line = bytes_of(result)
+            for k in range(inputs):
+                value = self.inputs[k]
+                self.set_port(&ins[k], value)
+                if first > k >= carried and not value.is_number:
+                    set_input(w, value, values[k], k)
+                    continue
+                array = np.asarray(values[k], dtype=None if value.layout is not None else float)
+                if first > k >= carried:        # its slot may be used again within a step
+                    ins[k].stack = bytes_of(array)
+                elif k < carried:
+                    if value.layout is not None and not fits(array, value.layout):
+                        array = copied(array, value.layout)
+                    ins[k].at = bytes_of(array)
+                else:
+                    array = slices(array, steps, value.layout)
+                    ins[k].stride = cnp.PyArray_STRIDE(array, 0)
+                    ins[k].stack = bytes_of(array) - (0 if value.layout is None else value.layout.low)
+                held.append(array)
+            place = 0
+            for k in range(outputs):
+                value = self.outputs[k]
+                self.set_port(&outs[k], value)
+                if not value.is_number and not (value.is_handed_over and value.root.kind == FRESH):
+                    outs[k].source = value.where
+                    outs[k].count = 0
+                    if not value.layout.is_c:
+                        raise TypeError("a loop's result that is not in C order")
+                place += 2 * ((outs[k].size + 63) // 64 * 64)
+            spare = np.empty(place + 64, np.uint8)
+            room = <char *>((<size_t>bytes_of(spare) + 63) // 64 * 64)
+            for word, number in loop.results:
+                k = number
+                if word == "zeros":
+                    memset(line, 0, k)
+                elif word == "last":
+                    ends[k] = line
+                elif word == "entry":
+                    entries[k] = line
+                else:
+                    outs[k].stack, outs[k].stride = line, outs[k].size
+                line += <Py_ssize_t>loop.length(word, number) * <Py_ssize_t>sizeof(double)
+            for k in range(outputs):
+                outs[k].at = room
+                if k < carried:                 # two places, one of which is read and the other written
+                    outs[k].stride = (outs[k].size + 63) // 64 * 64
+                    room += outs[k].stride
+                room += (outs[k].size + 63) // 64 * 64
+            for k in range(carried):
+                if entries[k] != NULL:
+                    ends[k] = outs[k].at if ends[k] == NULL else ends[k]
+                    outs[k].stack = entries[k]
+                    memcpy(entries[k] + (steps - 1 if backward else 0) * outs[k].size, ins[k].at, outs[k].size)
+                    ins[k].at = entries[k] + (steps - 1 if backward else 0) * outs[k].size
+            block = <Py_ssize_t>max(1.0, 1e8 / (self.work[0] + 100.0))
+            while i < steps:
+                if quiet:
+                    block = min(block, steps - i)
+                    with nogil:
+                        for j in range(i, i + block):
+                            enter(&w.space, ins, inputs, outs, outputs, carried, ends, entries, j, steps, backward)
+                            wg_run(self.steps, 0, self.count, &w.space, &failed)
+                            if failed >= 0:
+                                break
+                            leave(&w.space, outs, outputs)
+                            carry(ins, outs, carried)
+                    i += block
+                    PyErr_CheckSignals()
+                else:
+                    enter(&w.space, ins, inputs, outs, outputs, carried, ends, entries, i, steps, backward)
+                    failed = self.run_steps(w)
+                    if failed < 0:
+                        leave(&w.space, outs, outputs)
+                        carry(ins, outs, carried)
+                    i += 1
+                if failed >= 0:
+                    expected, where = self.guards[failed][:2]
+                    raise GuardError(f"{where}: the recorded path needs {expected!r} here")
+            return result
+        finally:
+            PyMem_RawFree(ins)
+            PyMem_RawFree(ends)
+
+    cdef int run_steps(self, Workspace w) except -2:
+        """Run all steps; the number of a guard that failed, or -1."""
+        cdef Py_ssize_t i = 0
+        cdef int32_t failed = -1
+        while True:
+            if self.work[i] > LONG:
+                with nogil:
+                    i = wg_run(self.steps, i, self.count, &w.space, &failed)
+            else:
+                i = wg_run(self.steps, i, self.count, &w.space, &failed)
+            if failed >= 0 or i == self.count:
+                return failed
+            failed = self.run_python(w, self.python[i])
+            if failed >= 0:
+                return failed
+            i += 1
 
     cdef bint may_write(self, Workspace w, given, Root root) except -1:
         """May an output be computed right into this array?"""
@@ -463,6 +609,77 @@ cdef class Machine:
         w.objects[root.number] = array
         put_root(w, root, bytes_of(array) - layout.low)
         return 0
+
+
+cdef inline void point(const wg_space *w, const Port *port) noexcept nogil:
+    """Say where a value lies."""
+    cdef int i
+    if port.slot >= 0:
+        w.slots[port.slot] = (<double *>port.at)[0]
+    else:
+        for i in range(port.count):
+            w.where[port.numbers[i]] = port.at + port.firsts[i]
+
+
+cdef void enter(const wg_space *w, Port *ins, Py_ssize_t inputs, Port *outs, Py_ssize_t outputs, Py_ssize_t carried,
+                char **ends, char **entries, Py_ssize_t j, Py_ssize_t steps, bint backward) noexcept nogil:
+    """Say where the inputs and outputs of step j lie."""
+    cdef Py_ssize_t i, k = steps - 1 - j if backward else j, later = k - 1 if backward else k + 1
+    for i in range(carried):
+        point(w, &ins[i])
+        if j == steps - 1 and ends[i] != NULL:
+            outs[i].at = ends[i]
+        elif entries[i] != NULL and j < steps - 1:
+            outs[i].at = entries[i] + later * outs[i].size
+    for i in range(carried, inputs):
+        if ins[i].stack != NULL:
+            ins[i].at = ins[i].stack + k * ins[i].stride
+            point(w, &ins[i])
+    for i in range(outputs):
+        if i >= carried and outs[i].stack != NULL:
+            outs[i].at = outs[i].stack + k * outs[i].stride
+        if outs[i].slot < 0:
+            point(w, &outs[i])
+
+
+cdef void leave(const wg_space *w, Port *outs, Py_ssize_t outputs) noexcept nogil:
+    """Put outputs where they belong that were not computed there."""
+    cdef Py_ssize_t i
+    for i in range(outputs):
+        if outs[i].slot >= 0:
+            (<double *>outs[i].at)[0] = w.slots[outs[i].slot]
+        elif outs[i].source >= 0:
+            memcpy(outs[i].at, w.where[outs[i].source], outs[i].size)
+
+
+cdef void carry(Port *ins, Port *outs, Py_ssize_t carried) noexcept nogil:
+    """What a step made is what the next one reads."""
+    cdef Py_ssize_t i
+    for i in range(carried):
+        ins[i].at = outs[i].at
+        if outs[i].stack == NULL:       # in turn
+            outs[i].at += outs[i].stride
+            outs[i].stride = -outs[i].stride
+
+
+cdef cnp.ndarray slices(cnp.ndarray array, Py_ssize_t steps, Layout layout):
+    """An array whose first axis is the steps', laid out so that each slice is as the body has it."""
+    cdef int d
+    cdef Py_ssize_t inner = 0 if layout is None else layout.ndim
+    if array.ndim != inner + 1 or len(array) != steps:
+        raise ValueError(f"an array of shape {np.shape(array)} for the slices of {steps} steps")
+    if array.dtype == np.float64:
+        for d in range(inner):
+            if layout.dims[d] > 1 and cnp.PyArray_STRIDE(array, d + 1) != layout.steps[d]:
+                break
+        else:
+            return array
+    if layout is None or layout.is_c:
+        return np.ascontiguousarray(array, dtype=float)
+    found = np.empty((steps, layout.span), np.uint8)
+    made = np.ndarray(np.shape(array), float, found, layout.low, (layout.span, *layout.strides))
+    made[...] = array
+    return made
 
 
 cdef int put_root(Workspace w, Root root, char *bottom) except -1:
