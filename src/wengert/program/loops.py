@@ -294,7 +294,7 @@ class _Found:
             middle = len(values) // 2
             away = own[middle, q] - where[middle]
             moves = (where >= 0) & (own[:, q] - where == away)
-            if (values == values[-1]).sum() > moves.sum():
+            if (values == values[-1]).sum() > max(moves.sum(), len(values) // 2):
                 broken |= values != values[-1]
             elif moves.sum() > len(values) // 2:
                 back = -((q - away) // self.period)
@@ -529,7 +529,7 @@ class _Found:
                 raise _NoLoop
             if self.lasts.get(q, 0) > 1 or q in self.stacks or overlaps(view[1], view[2]):
                 raise _NoLoop
-            if (q, 2) in self.back and self.back[q, 2] or self.is_same(self.given[q, 2]):
+            if (q, 2) not in self.back:
                 raise _NoLoop
             self.trajectories[q] = view
 
