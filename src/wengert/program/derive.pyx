@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POW, WG_SUBTRACT
+from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_POW, WG_SUBTRACT
 from wengert.core.kernel cimport Kernel, kernels
 from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, names, overlaps, parted, whole_view
 from wengert.program.opcodes cimport *
@@ -353,7 +353,7 @@ cdef class Reverse(Sweep):
         cdef int32_t p
         if not self.active[v]:
             return 0
-        if op == WG_ADD or (op == WG_SUBTRACT and side == 0):
+        if op == WG_ADD or op == WG_POSITIVE or (op == WG_SUBTRACT and side == 0):
             return self.give(v, i, g)
         if op == WG_NEGATIVE or op == WG_SUBTRACT:
             return self.give(v, i, emit(self.code, WG_NEGATIVE, g, -1, -1, self.code.kinds[g]))
@@ -408,8 +408,23 @@ cdef class Reverse(Sweep):
             if np.unique(places).size < places.size:
                 g, = self.run(lambda g: [rows.scattered(g, places, size)], [g], [self.like(g)])
                 return self.accumulate(a, self.code.view(g, whole_view(self.code.types[kind]), dtype))
-        is_all = math.prod(view[1]) == size
-        return self.accumulate(a, self.placed(-1 if is_all else self.zeros(kind), view, g, kind))
+        if math.prod(view[1]) == size:
+            return self.accumulate(a, self.placed(-1, view, g, kind))
+        if self.exact or self.found[a] < 0 or not self.active[a]:
+            return self.accumulate(a, self.placed(self.zeros(kind), view, g, kind))
+        # added where it belongs to what is there, in place when it is run
+        whole = self.laid_out(self.found[a], a)
+        index = self.code.entry(self.code.views, "view", view)
+        if self.code.ops[whole] == PLACE and self.code.bs[whole] == index and self.is_zero(self.code.cs[whole]):
+            self.found[a] = self.placed(self.code.as_[whole], view, g, self.code.kinds[whole])
+            return 0
+        part = self.code.view(whole, view, dtype)
+        self.found[a] = self.placed(whole, view, self.binary(WG_ADD, part, g, self.code.kinds[g]),
+                                    self.code.kinds[whole])
+        return 0
+
+    cdef bint is_zero(self, int32_t v) except -1:
+        return self.code.ops[v] == CONST and self.code.constants[self.code.as_[v]] == 0.0
 
     cdef int pull_place(self, int32_t i, int32_t g) except -1:
         cdef int32_t base = self.code.as_[i], index = self.code.bs[i], source = self.code.cs[i], part
@@ -461,7 +476,7 @@ cdef class Reverse(Sweep):
         return 0
 
     cdef int pull_loop(self, int32_t i, call, int32_t g) except -1:
-        """A loop backwards: the loop stacks what its steps begin with, and each step is computed once more from that."""
+        """A loop backwards: the loop stacks what steps begin with, and each is computed once more from that."""
         cdef int32_t r, v
         cdef Listing code = self.code
         loop = call.compute
@@ -473,7 +488,7 @@ cdef class Reverse(Sweep):
             code.kinds[i] = code.type_of(type_of_result(saving))
             del self.values[i:]                     # its value at the example is longer now
         values = []
-        for source, word, number in back.operands:
+        for source, word, number in back.given:
             if source == "operand":
                 values.append(call.operands[number])
             elif source == "value":
@@ -574,7 +589,7 @@ cdef class Forward(Sweep):
     cdef int32_t share(self, int32_t i, int op, int side, int32_t v) except -2:
         """What one operand of an elementwise row contributes."""
         cdef int32_t t = self.found[v]
-        if t < 0 or op == WG_ADD or (op == WG_SUBTRACT and side == 0):
+        if t < 0 or op == WG_ADD or op == WG_POSITIVE or (op == WG_SUBTRACT and side == 0):
             return t
         if op == WG_NEGATIVE or op == WG_SUBTRACT:
             return emit(self.code, WG_NEGATIVE, t, -1, -1, self.code.kinds[t])
@@ -609,7 +624,6 @@ cdef class Forward(Sweep):
                       [*[self.like(v) for v in directions], self.value(i), *[self.value(v) for v in call.operands]])
         return t
 
-
     cdef int32_t push_loop(self, call, list moved) except -2:
         """The tangent of what a loop gives, by a loop that carries tangents, too."""
         cdef int32_t v
@@ -618,7 +632,7 @@ cdef class Forward(Sweep):
         examples = loop.example([self.value(v) for v in call.operands]) if has_calls(loop.body) else None
         ahead = pushed_loop(loop, tuple([j in moved for j in range(len(call.operands))]), examples)
         values = []
-        for is_tangent, j in ahead.operands:
+        for is_tangent, j in ahead.given:
             v = call.operands[j]
             if is_tangent and j in moved:
                 v = self.laid_out(self.found[v], v)
@@ -642,24 +656,24 @@ def has_calls(Listing code):
 class BackwardLoop:
     """The loop that carries adjoints, and how it goes into a list.
 
-    `operands` say of each of its operands: ("operand" of the call, None, number), ("value" or "adjoint" of the result,
+    `given` says of each of its operands: ("operand" of the call, None, number), ("value" or "adjoint" of the result,
     word, number), ("zeros", ...).
     `adjoints` are pairs of the number of an operand of the call and the result that is its adjoint; `entries` the
     carried values that the loop forward has to stack.
     """
 
     loop: object
-    operands: list
+    given: list
     adjoints: list
     entries: list
 
 
 @dataclasses.dataclass
 class ForwardLoop:
-    """The loop that carries values and tangents; its operands are pairs (is it a tangent?, operand of the call)."""
+    """The loop that carries values and tangents; `given` are its operands: pairs (is it a tangent?, operand of the call)."""
 
     loop: object
-    operands: list
+    given: list
 
 
 def active_inputs(Listing body, Py_ssize_t carried, active):

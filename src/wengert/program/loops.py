@@ -16,13 +16,14 @@ import math
 import numpy as np
 
 from wengert.program import passes, roll
-from wengert.program.calls import Call, Operand
+from wengert.program.calls import Call, Operand, static
 from wengert.program.listing import Listing, c_strides, columns_named, kind_of, operands, overlaps
 from wengert.program.opcodes import Op
 from wengert.program.vm import Machine
 
 _FLOAT = np.dtype(float)
 _LEAVES = (Op.INPUT, Op.CONST, Op.ARRAY)
+_MOVING = (Op.LOAD, Op.VIEW, Op.PLACE, Op.PACK, Op.STOP)
 
 #: steps that are worth a loop
 _LEAST = 8
@@ -212,9 +213,9 @@ class _Steps:
         if op == Op.PACK:
             return op, kind, code.packs[b][0].tobytes(), a < 0
         if op == Op.GUARD:
-            return op, _static(code.guards[b][0])
+            return op, static(code.guards[b][0])
         call = code.calls[a]
-        return op, kind, _static(call.compute), _static(call.args), _static(call.kwargs), len(call.operands)
+        return op, kind, static(call.compute), static(call.args), static(call.kwargs), len(call.operands)
 
     def _candidates(self, words):
         """Periods and the positions between which the list has them, those with most instructions first."""
@@ -330,7 +331,7 @@ class _Found:
             raise _NoLoop
         for key, values in self.given.items():
             if key not in self.back and self.is_same(values) and self.search.position[values[0]] >= self.start:
-                raise _NoLoop       # computed in one step for all later ones
+                raise _NoLoop  # computed in one step for all later ones
 
     def _begins(self, first):
         """Do all that read a carried value read the same initial one, of its type, if step `first` is the first?"""
@@ -358,10 +359,14 @@ class _Found:
         sizes = sum(search.size(i) for i in self.at[0].tolist() if search.op[i] not in (Op.VIEW, Op.GUARD))
         if self.at.size < _LONG // 2 and steps * sizes < _LARGE // 2:
             raise _NoLoop
-        kinds = {(int(search.op[i]) < Op.INPUT or Op.SELECT <= search.op[i] <= Op.STRONG, self.shape(i)[1])
-                 for i in self.at[0].tolist()}
+        if all(search.op[i] in _MOVING for i in self.at[0].tolist()):
+            raise _NoLoop
+        kinds = {
+            (int(search.op[i]) < Op.INPUT or Op.SELECT <= search.op[i] <= Op.STRONG, self.shape(i)[1])
+            for i in self.at[0].tolist()
+        }
         if len(kinds) == 1 and min(kinds)[0] and self.at.size < _FUSED:
-            raise _NoLoop       # elementwise: all steps together are one pass over the elements
+            raise _NoLoop  # elementwise: all steps together are one pass over the elements
 
     def _used_outside(self):
         """Of which body instructions the last values are used afterwards, and of which all of them."""
@@ -384,7 +389,7 @@ class _Found:
 
     def depth(self, q):
         """From how many steps before values of instruction q are read."""
-        return max([back for (at, number), back in self.back.items() if back and self._made(at, number) == q], default=0)
+        return max([back for key, back in self.back.items() if back and self._made(*key) == q], default=0)
 
     def _made(self, q, number):
         """Which body instruction makes an operand."""
@@ -414,9 +419,9 @@ class _Found:
 
     def _write_body(self):
         """The body, of the instructions of one step; and its operands, as values of the new list."""
-        code, search = self.code, self.search
+        code = self.code
         self.body = body = Listing()
-        self.within = np.full(len(code), -1, dtype=np.int32)    # values of the template in the body
+        self.within = np.full(len(code), -1, dtype=np.int32)  # values of the template in the body
         step = max([1, *self.back.values()])
         template = self.at[step]
         self.carried, self.kept, self.slices, self.entered = {}, {}, [], []
@@ -445,8 +450,9 @@ class _Found:
                 self.within[v] = before
         body.inputs = list(range(len(self.entered)))
         ends = {q: int(self.within[i]) for q, i in enumerate(template.tolist())}
-        body.outputs = [ends[q] if back == 1 else int(self.within[self.at[step - back + 1, q]])
-                        for q, back in self.carried]
+        body.outputs = [
+            ends[q] if back == 1 else int(self.within[self.at[step - back + 1, q]]) for q, back in self.carried
+        ]
         lasts = [("last", k) for k, (q, back) in enumerate(self.carried) if back <= self.lasts.get(q, 0)]
         stacks = [*self.stacks, *self.trajectories]
         sources = [ends[q] if q in self.stacks else int(self.within[self.given[q, 2][step]]) for q in stacks]
@@ -509,10 +515,13 @@ class _Found:
             places = search.b[ids]
             if self.is_same(places):
                 continue
-            offsets = 8 * places.astype(np.int64) if op == Op.LOAD else np.array([code.views[b][0] for b in places.tolist()])
+            if op == Op.LOAD:
+                offsets = 8 * places.astype(np.int64)
+                dtype, shape, strides = _FLOAT, (), ()
+            else:
+                offsets = np.array([code.views[b][0] for b in places.tolist()])
+                dtype, (_, shape, strides) = kind_of(code, ids[0])[0], code.views[int(places[0])]
             stride = int(offsets[1] - offsets[0])
-            dtype, shape, strides = ((_FLOAT, (), ()) if op == Op.LOAD else
-                                     (kind_of(code, ids[0])[0], *code.views[int(places[0])][1:]))
             base = self.given.get((q, 0))
             if base is None or (np.diff(offsets) != stride).any() or dtype != _FLOAT:
                 raise _NoLoop
@@ -522,8 +531,7 @@ class _Found:
                     raise _NoLoop
                 self.moving[q] = view
                 continue
-            readers = sum(self.back.get(key) == 1 and self._made(*key) == q or
-                          self.back.get(key) == 0 and self._made(*key) == q for key in self.back)
+            readers = sum(self._made(*key) == q for key in self.back)
             source = kind_of(code, int(self.given[q, 2][-1]))[1]
             if self.back.get((q, 0)) != 1 or self._made(q, 0) != q or readers != 1 or source != shape:
                 raise _NoLoop
@@ -572,22 +580,3 @@ class _Found:
             stack = new.part(r, loop.view(*self.stacked[q]), _FLOAT)
             base = int(self.of[self.given[q, 0][0]])
             self.of[self.at[-1, q]] = new.place(base, view, stack, kind_of(self.code, int(self.at[-1, q])))
-
-
-def _static(x):
-    """What tells arguments apart that are no values; what cannot be told is equal to nothing."""
-    if isinstance(x, (tuple, list)):
-        return type(x).__name__, *map(_static, x)
-    if isinstance(x, dict):
-        return tuple((key, _static(value)) for key, value in x.items())
-    if isinstance(x, slice):
-        return "slice", _static(x.start), _static(x.stop), _static(x.step)
-    if isinstance(x, np.ndarray):
-        return x.dtype.str, x.shape, x.tobytes() if x.size < 64 and x.dtype != object else id(x)
-    if isinstance(x, float):
-        return "float", float(x).hex()
-    try:
-        hash(x)
-    except TypeError:
-        return object()
-    return type(x).__name__, x

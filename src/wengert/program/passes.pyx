@@ -46,7 +46,6 @@ def live(Listing code, bint and_guards=True):
     """The list without what no output, guard or input needs; or without guards, too."""
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
-    cdef int32_t v
     cdef bytearray needed = needed_for(code, code.inputs + code.outputs, and_guards)
     cdef unsigned char *marks = needed
     cdef Room room = Room(code.n * sizeof(int32_t))
@@ -217,12 +216,12 @@ cdef int32_t loaded(Listing code, int32_t i, dict places) except -1:
 
 
 cdef int32_t viewed(Listing code, int32_t i) except -1:
-    """A view of what was placed just there, or of the array before parts of it were overwritten that it does not see."""
+    """A view of what was placed just there, or of the array before what it does not see was overwritten."""
     cdef int32_t a = code.as_[i], base
-    cdef int k
+    cdef int _
     cdef tuple view = code.views[code.bs[i]]
     dtype = code.types[code.kinds[i]][0]
-    for k in range(16):
+    for _ in range(16):
         base = code.as_[a]
         if code.ops[a] != PLACE or code.types[code.kinds[a]][0] != dtype:
             break

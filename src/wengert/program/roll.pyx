@@ -371,7 +371,7 @@ cdef class Roll:
     cdef tuple reading(self, members, int side):
         """What an operand of the members of a class is: ("number", value), ("numbers", values), ("places", ...)."""
         cdef const int32_t[::1] given = members
-        cdef int32_t first = self.operand(given[0], side), v
+        cdef int32_t first = self.operand(given[0], side)
         cdef Py_ssize_t j, n = given.shape[0]
         cdef int32_t[::1] values
         if first < 0:
@@ -418,7 +418,6 @@ cdef class Roll:
 
     cdef int32_t read(self, tuple side, tuple axes) except -1:
         """An operand as a number, or as an array with these axes."""
-        cdef int32_t v
         if side[0] == "number":
             return self.value(side[1])
         if side[0] == "numbers":

@@ -24,7 +24,7 @@ import operator
 import numpy as np
 
 from wengert.core.kernel cimport Kernel, by_opcode, loop_function
-from wengert.core.memory cimport empty_array
+from wengert.core.memory cimport empty_array, owns_memory
 from wengert.core.tape cimport WG_POSITIVE, WG_POW, WG_SQUARE, times_partial
 from wengert.program.opcodes cimport Op
 
@@ -601,7 +601,7 @@ cdef class Machine:
         if np.shape(y) != layout.shape or np.asarray(y).dtype != layout.dtype:
             raise GuardError(f"{step.compute!r} returned {np.asarray(y).dtype} of shape {np.shape(y)}; "
                              f"the recorded path needs {layout.dtype} of shape {layout.shape}")
-        if (type(y) is np.ndarray and fits(y, layout) and cnp.PyArray_CHKFLAGS(y, cnp.NPY_ARRAY_OWNDATA)
+        if (type(y) is np.ndarray and fits(y, layout) and owns_memory(y)
                 and cnp.PyArray_ISWRITEABLE(y) and Py_REFCNT(y) == 1):
             array = y
         else:
