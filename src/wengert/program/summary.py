@@ -1,0 +1,189 @@
+"""What a program consists of, in words and numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+from wengert.program import roll
+from wengert.program.listing import kind_of, operands
+from wengert.program.opcodes import Op
+from wengert.program.steps import Step, most_alive, operations, schedule
+from wengert.transforms.explain import counted, size_of
+
+#: steps that are shown, those with the largest shares
+_MOST = 8
+#: numbers that follow from one another, from so many on that it is worth saying
+_LONG = 16
+_TITLE = 11
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Summary:
+    """What a program consists of; print it.
+
+    Attributes
+    ----------
+    name : str
+    inputs, captured, outputs : list of (dtype, shape)
+        `captured` is what the function reads from outside, and is read anew in each call.
+    instructions : dict
+        Number of instructions by kind.
+    operations : int
+        Numbers that a call computes, those inside of calls of NumPy not counted.
+    guards : list of (value, place)
+        What was handed to Python when it was recorded, and where.
+    constants : int
+        Bytes of constant arrays.
+    work : int
+        Bytes of the values that are alive at once, at most, if one instruction is run after the other.
+    rolled : int
+        Instructions that are run: loops over elements are arrays there.
+    rolling : list of str
+        What became of loops, in words.
+    steps : list of Step
+        In which the machine runs them.
+    repeats : int
+        How often a call runs all of that: a Jacobian may be a loop over its rows.
+    memory : int
+        Bytes that a run needs beside inputs, constants and outputs.
+    tier : str
+        What runs the program.
+    """
+
+    name: str
+    inputs: list
+    captured: list
+    outputs: list
+    instructions: dict
+    operations: int
+    guards: list
+    constants: int
+    work: int
+    rolled: int
+    rolling: list
+    steps: list[Step]
+    repeats: int
+    memory: int
+    tier: str
+
+    def __repr__(self):
+        counts = sorted(self.instructions.items(), key=lambda item: -item[1])
+        rows = [("inputs", _types(self.inputs))]
+        if self.captured:
+            rows.append(("captured", f"{_types(self.captured)}, read in each call"))
+        rows += [
+            ("outputs", _types(self.outputs)),
+            ("counts", ", ".join(f"{count} {kind}" for kind, count in counts)),
+            ("does", f"{counted(self.operations, 'operation')} a call{self._beside()}"),
+            *[("rolling", text) for text in self.rolling],
+            *[("runs", text) for text in self._runs()],
+            ("memory", f"{size_of(self.memory)} beside inputs and outputs, {size_of(self.constants)} of constants"),
+            ("tier", self.tier),
+            *[("guard", f"{value} at {place}") for value, place in self.guards],
+        ]
+        lines = [f"{self.name}: {counted(sum(self.instructions.values()), 'instruction')}"]
+        titles = ["", *[title for title, _ in rows]]
+        for before, (title, text) in zip(titles, rows):
+            lines.append(f"  {'' if title == before else title:{_TITLE - 2}}{text}")
+        return "\n".join(lines)
+
+    def _beside(self):
+        """What is not counted among the operations."""
+        calls = self.instructions.get("call", 0)
+        return f", and {counted(calls, 'call')} of functions" if calls else ""
+
+    def _runs(self):
+        """The steps with the largest shares, in their order."""
+        yield f"{counted(len(self.steps), 'step')}{f', {self.repeats} times' if self.repeats > 1 else ''}"
+        shares = sorted((1.0 if step.share is None else step.share for step in self.steps), reverse=True)
+        least = shares[_MOST - 1] if len(shares) > _MOST else 0.0
+        shown = [step for step in self.steps if step.share is None or step.share >= least][:_MOST]
+        for step in shown:
+            yield f"  {'   ?' if step.share is None else f'{step.share:4.0%}'} {step}"
+        if len(shown) < len(self.steps):
+            yield f"       and {len(self.steps) - len(shown)} more"
+
+
+def summary(program) -> Summary:
+    """What a program consists of."""
+    code = program._listing
+    ops = code.op.tolist()
+    run = schedule(program.lowered(), program.exact)
+    types = [kind_of(code, v)[:2] for v in code.inputs]
+    arguments = program._form.count
+    return Summary(
+        program._name,
+        types[:arguments],
+        types[arguments:],
+        [kind_of(code, v)[:2] for v in code.outputs],
+        dict(Counter(map(_kind, ops))),
+        program.repeats * sum(operations(code)),
+        [code.guards[b] for b, op in zip(code.b.tolist(), ops) if op == Op.GUARD],
+        sum(code.arrays[a].nbytes for a, op in zip(code.a.tolist(), ops) if op == Op.ARRAY),
+        most_alive(code),
+        len(program._rolled()),
+        rolling(program),
+        run.steps,
+        program.repeats,
+        run.nbytes + 8 * run.slots,
+        tier(program),
+    )
+
+
+def tier(program) -> str:
+    """What runs a program."""
+    return "machine: loops in C made beforehand"
+
+
+def rolling(program) -> list[str]:
+    """What became of the loops of a program, in words."""
+    code = program._listing
+    if not program.rolls:
+        return ["not tried: the sums of an exact program keep their order"]
+    arrays, found, in_sums = roll.classes(code)
+    sizes = [len(members) for members, value in found if value >= 0]
+    small = [members for members, value in found if value < 0]
+    summed = int(in_sums.sum())
+    if not (sizes or small or summed):
+        return ["nothing to do: there are no numbers to compute, only arrays"]
+    texts = []
+    if sizes or summed:
+        what = [f"{counted(len(sizes), 'class', 'classes')} of {_span(sizes)} alike numbers"] if sizes else []
+        what += [f"sums of {summed} terms"] if summed else []
+        texts.append(" and ".join(what))
+        if program._rolled() is code:
+            before, after = (sum(roll.costs(listing)) / 1000 for listing in (code, arrays))
+            texts.append(f"left as they are: arrays are estimated to take {after:.3g} us, numbers {before:.3g} us")
+        else:
+            texts.append(f"{counted(len(code), 'instruction')} become {len(program._rolled())}")
+    if small:
+        count = sum(map(len, small))
+        chain = _longest_chain(code, small)
+        why = f"{count} stay numbers: fewer than {roll.FEWEST} are computed by the same expression"
+        if chain >= _LONG:
+            why += f", and {chain} follow from one another"
+        texts.append(why)
+    return texts
+
+
+def _span(sizes):
+    return str(sizes[0]) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+
+
+def _longest_chain(code, classes):
+    """The largest number of values each of which needs the one before."""
+    depth = dict.fromkeys((v for members in classes for v in members.tolist()), 0)
+    for v in sorted(depth):
+        depth[v] = 1 + max((depth.get(u, 0) for u in operands(code, v)), default=0)
+    return max(depth.values(), default=0)
+
+
+def _types(found):
+    return ", ".join(f"{dtype}{list(shape) if shape else ''}" for dtype, shape in found)
+
+
+def _kind(op):
+    if op >= Op.INPUT:
+        return Op(op).name.lower()
+    return "partial" if op >= Op.PARTIAL else "elementwise"
