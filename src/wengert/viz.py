@@ -197,8 +197,19 @@ def passes(
     ...     return s
     >>> found = wg.viz.passes(f, np.ones(100))
     >>> len(found["recorded"]), len(found["rolled"])
-    (604, 7)
+    (602, 8)
     >>> print(found["machine"])
+    v0: float64[100] = input 0
+    step 1, vector, 100 elements: 3 operations, 8 bytes read and 0 written for each
+        v1 = 2.0
+        v2: float64[100] = v0
+        v3: float64[100] = **(v2, v1)
+        v4: float64[100] = multiply(v1, v3)
+        v6 = sum(v4)
+    step 2, numbers: 1 instruction
+        v5 = 0.0
+        v7 = add(v6, v5)
+    return v7
     """
     if isinstance(f, Program):
         if x is not None or args or kwargs:
@@ -215,7 +226,7 @@ def passes(
             stages.append(Stage(name, what, getattr(_passes, name)(stages[-1].listing)))
         program._listing = stages[-1].listing
     if program.rolls:
-        stages.append(Stage("rolled", "loops are arrays", program._rolled()))
+        stages.append(_rolled(program, "rolled"))
     if derivative is not None:
         if derivative not in _DERIVATIVES:
             raise TypeError(f"passes: derivative={derivative!r} is none of {', '.join(_DERIVATIVES)}")
@@ -224,11 +235,16 @@ def passes(
         stages.append(Stage("derived", "with the instructions of the derivative", watched.seen[-1]))
         stages.append(Stage("simplified", "through the first passes", program._listing))
         if program.rolls:
-            stages.append(Stage("rolled again", "what is left of loops", program._rolled()))
+            stages.append(_rolled(program, "rolled again"))
     run = schedule(program.lowered(), program.exact)
     what = f"{counted(len(run.steps), 'step')}, {counted(run.slots, 'slot')} for numbers"
     stages.append(Stage("machine", what, run.listing, run.steps))
     return Passes(program._name, stages)
+
+
+def _rolled(program, name):
+    found = program._rolled()
+    return Stage(name, "nothing is rolled" if found is program._listing else "loops are arrays", found)
 
 
 class _Watched(Program):
@@ -329,7 +345,7 @@ def draw(program: Program, axes: Any = None) -> Any:
     >>> program = wg.record(lambda x: sum(x[i] ** 2 for i in range(50)), np.ones(50))
     >>> numbers, arrays = wg.viz.draw(program)
     >>> numbers.get_title()
-    '101 numbers in 1 class'
+    '100 numbers in 1 class'
     """
     if axes is None:
         pyplot = _imported("matplotlib.pyplot")
@@ -373,11 +389,11 @@ def _draw_numbers(ax, code, found, in_sums, colours):
     if len(arrows) <= _MOST_ARROWS:
         collections = _imported("matplotlib.collections")
         ax.add_collection(collections.LineCollection(arrows, colors=_PALE, linewidths=0.4, zorder=1))
-    size = 24 if len(height) < 300 else 6 if len(height) < 3000 else 2
-    shades = [colour[i] for i in height]
-    ax.scatter([*height], [*height.values()], size, shades, linewidths=0, zorder=2, rasterized=True)
+    count, shades = len(height), [colour[i] for i in height]
+    size = 24 if count < 300 else 6 if count < 3000 else 2
+    ax.scatter([*height], [*height.values()], size, shades, linewidths=0, zorder=2, rasterized=count > 3000)
     classes = counted(sum(value >= 0 for _, value in found), "class", "classes")
-    ax.set(title=f"{counted(len(height), 'number')} in {classes}", xlabel="instruction", ylabel="values before it")
+    ax.set(title=f"{counted(count, 'number')} in {classes}", xlabel="instruction", ylabel="values before it")
     ax.yaxis.get_major_locator().set_params(integer=True)
 
 
@@ -393,10 +409,12 @@ def _draw_list(ax, code, colours):
             height[i] = 1 + max((height[v] for v in given), default=-1)
             boxes[i, "read"] = given
     place: dict = {}
-    for level in range(1 + max(height.values(), default=0)):
+    top = max(height.values(), default=0)
+    for level in range(1 + top):
         row = [i for i in height if height[i] == level]
         row.sort(key=lambda i: sum(place[v] for v in boxes[i, "read"]) / max(1, len(boxes[i, "read"])))
         place |= {i: (k + 1) / (len(row) + 1) for k, i in enumerate(row)}
+    fontsize = min(8.0, 120 / (top + 1))
     for i, level in height.items():
         for v in boxes[i, "read"]:
             ax.plot([place[v], place[i]], [height[v], level], color=_PALE, linewidth=0.8, zorder=1)
@@ -405,8 +423,7 @@ def _draw_list(ax, code, colours):
         box = {"boxstyle": "round", "facecolor": shade, "edgecolor": shade if is_class else _INK}
         text = _box(code, ops, i) if len(height) <= _MOST_BOXES else " "
         ink = "#ffffff" if is_class else _INK
-        ax.text(place[i], level, text, ha="center", va="center", color=ink, fontsize=8, bbox=box, zorder=2)
-    top = max(height.values(), default=0)
+        ax.text(place[i], level, text, ha="center", va="center", color=ink, fontsize=fontsize, bbox=box, zorder=2)
     ax.set(title=counted(len(code), "instruction"), xlim=(0, 1), ylim=(-0.7, top + 0.7))
     ax.set_axis_off()
 

@@ -44,7 +44,6 @@ def live(Listing code):
     """The list without what no output, guard or input needs."""
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
-    cdef int32_t v
     cdef bytearray needed = needed_for(code, code.inputs + code.outputs, True)
     cdef unsigned char *marks = needed
     cdef Room room = Room(code.n * sizeof(int32_t))

@@ -477,7 +477,7 @@ class Program(Runner):
         return printed(self._listing)
 
     def explain(self) -> Summary:
-        """What the program consists of: its inputs and outputs, guards, instructions by kind, and memory.
+        """What the program consists of, what became of its loops, and the steps in which it is run.
 
         Examples
         --------
@@ -487,7 +487,13 @@ class Program(Runner):
           inputs   float64[1000]
           outputs  float64
           counts   2 elementwise, 1 input, 1 sum, 1 const
-          memory   8008 bytes of values at once, 0 of constant arrays
+          does     2001 operations a call
+          rolling  nothing to do: there are no loops over numbers
+          runs     2 steps
+                     100% vector, 1000 elements: 2 operations, 8 bytes read and 0 written for each
+                       0% numbers: 1 instruction
+          memory   8.22 kB beside inputs and outputs, constant arrays 0 bytes
+          tier     machine: loops in C made beforehand
         """
         return summary(self)
 

@@ -30,8 +30,8 @@ cdef enum:
     LEAST = 8           # members of a class that is worth an array, and terms of a sum
     AXES = 4            # of a view
 
-#: the same for Python
-FEWEST = LEAST
+#: so many members a class has at least, and so many instructions a list that is rolled
+FEWEST, SHORTEST = LEAST, 4 * LEAST
 
 #: nanoseconds of the machine: of an instruction on numbers, cheap or not, of one on arrays, and of each element
 cdef double NUMBER = 1.8, FUNCTION = 12.0, VECTOR = 20.0, ELEMENT = 0.25, FUNCTION_ELEMENT = 2.5, MOVED_ELEMENT = 0.8
@@ -47,7 +47,7 @@ def rolled(Listing code, double gain=GAIN):
     The same list if there are none, or if the new one is thought to take more than `gain` of the time.
     """
     cdef Roll roll
-    if code.n < 4 * LEAST:
+    if code.n < SHORTEST:
         return code
     roll = Roll(code)
     if not roll.has_arrays():
@@ -409,7 +409,7 @@ cdef class Roll:
     cdef tuple reading(self, members, int side):
         """What an operand of the members of a class is: ("number", value), ("numbers", values), ("places", ...)."""
         cdef const int32_t[::1] given = members
-        cdef int32_t first = self.operand(given[0], side), v
+        cdef int32_t first = self.operand(given[0], side)
         cdef Py_ssize_t j, n = given.shape[0]
         cdef int32_t[::1] values
         if first < 0:
@@ -456,7 +456,6 @@ cdef class Roll:
 
     cdef int32_t read(self, tuple side, tuple axes) except -1:
         """An operand as a number, or as an array with these axes."""
-        cdef int32_t v
         if side[0] == "number":
             return self.value(side[1])
         if side[0] == "numbers":

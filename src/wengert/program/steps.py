@@ -64,7 +64,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """A list as the machine runs it: steps, slots for numbers, bytes of arrays that are neither input nor output."""
+    """A list as the machine runs it: steps, slots for numbers, and bytes beside inputs and outputs."""
 
     listing: Listing
     steps: list[Step]

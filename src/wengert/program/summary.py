@@ -78,7 +78,7 @@ class Summary:
             ("does", f"{counted(self.operations, 'operation')} a call{self._beside()}"),
             *[("rolling", text) for text in self.rolling],
             *[("runs", text) for text in self._runs()],
-            ("memory", f"{size_of(self.memory)} beside inputs and outputs, {size_of(self.constants)} of constants"),
+            ("memory", f"{size_of(self.memory)} beside inputs and outputs, constant arrays {size_of(self.constants)}"),
             ("tier", self.tier),
             *[("guard", f"{value} at {place}") for value, place in self.guards],
         ]
@@ -126,7 +126,7 @@ def summary(program) -> Summary:
         rolling(program),
         run.steps,
         program.repeats,
-        run.nbytes + 8 * run.slots,
+        run.nbytes,
         tier(program),
     )
 
@@ -144,26 +144,26 @@ def rolling(program) -> list[str]:
     arrays, found, in_sums = roll.classes(code)
     sizes = [len(members) for members, value in found if value >= 0]
     small = [members for members, value in found if value < 0]
-    summed = int(in_sums.sum())
-    if not (sizes or small or summed):
-        return ["nothing to do: there are no numbers to compute, only arrays"]
+    summed, left = int(in_sums.sum()), sum(map(len, small))
+    if not (sizes or summed) and left < roll.FEWEST:
+        return ["nothing to do: there are no loops over numbers"]
     texts = []
     if sizes or summed:
         what = [f"{counted(len(sizes), 'class', 'classes')} of {_span(sizes)} alike numbers"] if sizes else []
-        what += [f"sums of {summed} terms"] if summed else []
-        texts.append(" and ".join(what))
-        if program._rolled() is code:
+        what += [f"{counted(summed, 'addition')} of long sums"] if summed else []
+        texts.append(", ".join(what))
+        if program._rolled() is not code:
+            texts.append(f"{counted(len(code), 'instruction')} become {len(program._rolled())}")
+        elif len(code) < roll.SHORTEST:
+            texts.append("left as they are: the list is short")
+        else:
             before, after = (sum(roll.costs(listing)) / 1000 for listing in (code, arrays))
             texts.append(f"left as they are: arrays are estimated to take {after:.3g} us, numbers {before:.3g} us")
-        else:
-            texts.append(f"{counted(len(code), 'instruction')} become {len(program._rolled())}")
-    if small:
-        count = sum(map(len, small))
+    if left >= roll.FEWEST:
+        texts.append(f"{left} stay numbers: fewer than {roll.FEWEST} of each are alike")
         chain = _longest_chain(code, small)
-        why = f"{count} stay numbers: fewer than {roll.FEWEST} are computed by the same expression"
         if chain >= _LONG:
-            why += f", and {chain} follow from one another"
-        texts.append(why)
+            texts.append(f"{chain} of them form a chain: each needs the one before")
     return texts
 
 

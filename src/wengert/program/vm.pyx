@@ -527,11 +527,12 @@ def schedule(listing, bint exact=False):
     slots : int
         For numbers.
     memory : int
-        Bytes of a run for arrays that are no outputs.
+        Bytes of a workspace: slots, chunks, and arrays that are neither inputs nor outputs.
     """
     cdef Lowering low = Lowering(listing, exact)
     steps = [((<Step>step).kind, (<Step>step).shape, np.asarray((<Step>step).members)) for step in low.steps]
-    return [(KINDS[kind], shape, members.tolist()) for kind, shape, members in steps], low.slots, low.memory
+    memory = low.memory + sizeof(double) * (low.slots + WG_CHUNK * (low.chunks + 1))
+    return [(KINDS[kind], shape, members.tolist()) for kind, shape, members in steps], low.slots, memory
 
 
 def row_values(int opcode, a, b):
