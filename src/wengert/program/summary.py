@@ -11,7 +11,7 @@ from wengert.program.opcodes import Op
 from wengert.program.steps import Step, most_alive, operations, schedule
 from wengert.transforms.explain import counted, size_of
 
-#: steps that are shown, those with the largest shares
+#: steps that are shown, those with the largest shares, and guards
 _MOST = 8
 #: numbers that follow from one another, from so many on that it is worth saying
 _LONG = 16
@@ -80,7 +80,7 @@ class Summary:
             *[("runs", text) for text in self._runs()],
             ("memory", f"{size_of(self.memory)} beside inputs and outputs, constant arrays {size_of(self.constants)}"),
             ("tier", self.tier),
-            *[("guard", f"{value} at {place}") for value, place in self.guards],
+            *[("guard", text) for text in self._guards()],
         ]
         lines = [f"{self.name}: {counted(sum(self.instructions.values()), 'instruction')}"]
         titles = ["", *[title for title, _ in rows]]
@@ -92,6 +92,14 @@ class Summary:
         """What is not counted among the operations."""
         calls = self.instructions.get("call", 0)
         return f", and {counted(calls, 'call')} of functions" if calls else ""
+
+    def _guards(self):
+        """What the program asks for, once for each place."""
+        counts = Counter(f"{value} at {place}" for value, place in self.guards)
+        for text, count in [*counts.items()][:_MOST]:
+            yield text if count == 1 else f"{text}, {count} times"
+        if len(counts) > _MOST:
+            yield f"and {len(counts) - _MOST} more"
 
     def _runs(self):
         """The steps with the largest shares, in their order."""

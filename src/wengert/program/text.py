@@ -150,17 +150,16 @@ def _slices(offset, shape, strides, whole, steps):
     axes = list(zip(shape, strides))
     for left, (n, step) in zip(range(len(whole), 0, -1), zip(whole, steps)):
         first, offset = divmod(offset, step)
-        taken = None
-        if axes and (axes[0][0] == 1 or axes[0][1] % step == 0) and (axes[0][1] or axes[0][0] == 1):
-            m, stride = axes[0]
-            by = stride // step if m > 1 else 1
-            last = first + by * (m - 1)
-            if 0 <= last < n and (m > 1 or len(axes) == left):
-                taken = _slice(first, by, m, n)
-                axes.pop(0)
-        if taken is None and not 0 <= first < n:
+        m, stride = axes[0] if axes else (0, 0)
+        by, rest = divmod(stride, step) if m > 1 else (1, 0)
+        is_along = by and not rest and 0 <= first + by * (m - 1) < n
+        if is_along and (m > 1 or len(axes) == left):
+            found.append(_slice(first, by, m, n))
+            axes.pop(0)
+        elif first < n:
+            found.append(str(first))
+        else:
             return None
-        found.append(str(first) if taken is None else taken)
     return None if axes or offset else found
 
 
