@@ -15,7 +15,8 @@ from wengert.program.listing import kind_of, operands
 from wengert.program.opcodes import Op
 
 import wengert as wg
-from wengert.program import dot, roll, spec, steps, text
+from wengert.program import roll, spec
+from wengert.program.calls import Call
 from wengert.program.evaluate import outputs
 
 N = 100
@@ -173,20 +174,36 @@ def test_calls_and_constants_are_written_with_their_operands():
     assert re.search(r"v\d+: int32\[\d+\] = constant \[\d+, \d+, \.\.\., \d+, \d+\]", rolled)
 
 
-def test_lists_within_an_instruction_are_indented_and_counted(monkeypatch):
-    inner = wg.record(lambda u: np.sin(u) * 2.0, x)._listing
-    program = wg.record(lambda u: np.cos(u) + 1.0, x)
-    before = sum(steps.operations(program._listing))
+class Repeated:
+    """What a loop is to those who look at a list: a body, and a number of steps."""
 
-    def bodies(code, i):
-        return [(10, inner)] if code is program._listing and i == 0 else []
+    def __init__(self, steps, body):
+        self.steps, self.body = steps, body
 
-    for module in (text, steps, dot):
-        monkeypatch.setattr(module, "bodies", bodies)
+    def __call__(self, x):
+        for _ in range(self.steps):
+            (x,) = outputs(self.body, [x])
+        return x
+
+
+def test_lists_that_a_call_runs_are_indented_and_counted():
+    body = wg.record(lambda u: np.cos(u) * 2.0, x)._listing
+    program = wg.record(lambda u: np.linalg.inv(u) + 1.0, np.eye(N))
+    code = program._listing
+    (call,) = code.calls
+    code.calls[0] = Call(Repeated(10, body), call.args, call.kwargs, call.operands)
     shown = str(program).splitlines()
-    assert shown[1:3] == ["    10 times:", "        v0: float64[100] = input 0"]
-    assert sum(steps.operations(program._listing)) == before + 10 * 2 * N
-    assert f"10 times {len(inner)} instructions" in program.to_dot()
+    assert shown[2:4] == ["    10 times:", "        v0: float64[100] = input 0"]
+    found = program.explain()
+    assert found.operations == 10 * 2 * N + N * N
+    loop = next(step for step in found.steps if step.kind == "loop")
+    assert (loop.elements, loop.operations) == (10, 2 * N) and 0.5 > loop.share > 0.1
+    assert found.rolling[0] == "10 steps of 4 instructions are a loop" and f"loop, 10 times: {2 * N} op" in repr(found)
+    assert r"10 times 4 instructions\nfloat64[100, 100]" in program.to_dot()
+    stage = wg.viz.passes(program)["machine"]
+    assert stage.operations == found.operations and "        10 times:" in str(stage).splitlines()
+    _, boxes = wg.viz.draw(program, Figure().subplots(1, 2))
+    assert boxes.get_title() == "nothing is rolled"
 
 
 # ---------------------------------------------------------------------------------------------- explain

@@ -25,13 +25,13 @@ from wengert.program.opcodes import Op
 from wengert.program.program import Program
 from wengert.program.steps import Step, most_alive, operations, schedule
 from wengert.program.summary import rolling
-from wengert.program.text import lines, name_of, printed
+from wengert.program.text import bodies, lines, name_of, printed, rows
 from wengert.transforms.explain import counted, size_of
 
 __all__ = ["Passes", "Stage", "draw", "passes", "render"]
 
-#: lines of a list that its repr shows, arrows of a picture, and boxes with a text
-_MOST, _MOST_ARROWS, _MOST_BOXES = 60, 5000, 60
+#: lines of a list that its repr shows, arrows of a picture, boxes with a text, and instructions that are drawn
+_MOST, _MOST_ARROWS, _MOST_BOXES, _MOST_DRAWN = 60, 5000, 60, 600
 _FIRST = {
     "folded": "constants are computed, known elements not read",
     "shared": "equal instructions are one",
@@ -106,22 +106,20 @@ class Stage:
     def _of_steps(self, most):
         """Inputs, and the steps, each with the constants and the parts of arrays that it is the first to read."""
         code = self.listing
+        table = rows(code)
         groups = [[*step.instructions] for step in self.steps]
         known = {*code.inputs, *(i for group in groups for i in group)}
-        yield from lines(code, code.inputs)
+        yield from lines(code, code.inputs, table)
         for number, (step, group) in enumerate(zip(self.steps, groups), 1):
             for i in group:  # it grows
                 group += [v for v in operands(code, i) if v not in known]
                 known.update(operands(code, i))
             yield f"step {number}, {step}"
-            yield from self._shown(sorted(group), most)
-        yield from lines(code, sorted({*range(len(code))} - known))
+            yield from (f"    {line}" for line in lines(code, sorted(group)[:most], table))
+            if len(group) > most:
+                yield f"    ... {len(group) - most} more"
+        yield from lines(code, sorted({*range(len(code))} - known), table)
         yield "return " + ", ".join(f"v{v}" for v in code.outputs)
-
-    def _shown(self, instructions, most):
-        yield from (f"    {line}" for line in lines(self.listing, instructions[:most]))
-        if len(instructions) > most:
-            yield f"    ... {len(instructions) - most} more"
 
     def __str__(self):
         return self.text()
@@ -351,14 +349,18 @@ def draw(program: Program, axes: Any = None) -> Any:
         pyplot = _imported("matplotlib.pyplot")
         axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")[1]
     numbers, arrays = axes
-    code = program._listing
+    code, run = program._listing, program._rolled()
     rolled, found, in_sums = roll.classes(code) if program.rolls else (code, [], np.zeros(len(code), bool))
     colours = _colours(found)
     _draw_numbers(numbers, code, found, in_sums, colours)
-    if program._rolled() is code:
-        _write(arrays, rolling(program))
-    else:
-        _draw_list(arrays, rolled, {value: colours[j] for j, (_, value) in enumerate(found) if value >= 0})
+    if run is code:
+        _write(arrays, "nothing is rolled", rolling(program))
+    elif len(run) > _MOST_DRAWN:
+        _write(arrays, counted(len(run), "instruction"), rolling(program))
+    else:  # of a list with loops the classes are others
+        is_rolled = run.op.tolist() == rolled.op.tolist()
+        shades = {value: shade for (_, value), shade in zip(found, colours) if value >= 0}
+        _draw_list(arrays, run, shades if is_rolled else {})
     return axes
 
 
@@ -398,45 +400,58 @@ def _draw_numbers(ax, code, found, in_sums, colours):
 
 
 def _draw_list(ax, code, colours):
-    """The instructions of a list as boxes, each above what it reads; parts of arrays and constants are not shown."""
-    ops = code.op.tolist()
-    boxes: dict = {}  # of a value: those that it stands for
+    """The instructions of a list as boxes, each above what it reads."""
+    table = rows(code)
+    read = _read(code, table)
     height: dict = {}
-    for i, op in enumerate(ops):
-        given = sorted({box for v in operands(code, i) for box in boxes[v]})
-        boxes[i] = given if op in (Op.CONST, Op.ARRAY, Op.VIEW, Op.LOAD) else [i]
-        if boxes[i] == [i]:
-            height[i] = 1 + max((height[v] for v in given), default=-1)
-            boxes[i, "read"] = given
-    place: dict = {}
+    for i, given in read.items():
+        height[i] = 1 + max((height[v] for v in given), default=-1)
     top = max(height.values(), default=0)
-    for level in range(1 + top):
-        row = [i for i in height if height[i] == level]
-        row.sort(key=lambda i: sum(place[v] for v in boxes[i, "read"]) / max(1, len(boxes[i, "read"])))
-        place |= {i: (k + 1) / (len(row) + 1) for k, i in enumerate(row)}
-    fontsize = min(8.0, 120 / (top + 1))
+    levels: list = [[] for _ in range(top + 1)]
     for i, level in height.items():
-        for v in boxes[i, "read"]:
-            ax.plot([place[v], place[i]], [height[v], level], color=_PALE, linewidth=0.8, zorder=1)
-        shade = _INK if ops[i] == Op.SUM else colours.get(i, "#ffffff")
-        is_class = shade != "#ffffff"
-        box = {"boxstyle": "round", "facecolor": shade, "edgecolor": shade if is_class else _INK}
-        text = _box(code, ops, i) if len(height) <= _MOST_BOXES else " "
-        ink = "#ffffff" if is_class else _INK
-        ax.text(place[i], level, text, ha="center", va="center", color=ink, fontsize=fontsize, bbox=box, zorder=2)
+        levels[level].append(i)
+    place: dict = {}
+    for level in levels:
+        level.sort(key=lambda i: sum(place[v] for v in read[i]) / max(1, len(read[i])))
+        place |= {i: (k + 1) / (len(level) + 1) for k, i in enumerate(level)}
+    fontsize = min(8.0, 120 / (top + 1))
+    for i, given in read.items():
+        for v in given:
+            ax.plot([place[v], place[i]], [height[v], height[i]], color=_PALE, linewidth=0.8, zorder=1)
+        shade = _INK if table[i][0] == Op.SUM else colours.get(i)
+        box = {"boxstyle": "round", "facecolor": shade or "#ffffff", "edgecolor": shade or _INK}
+        text = _box(code, i, table[i]) if len(read) <= _MOST_BOXES else " "
+        ink = "#ffffff" if shade else _INK
+        ax.text(place[i], height[i], text, ha="center", va="center", color=ink, fontsize=fontsize, bbox=box, zorder=2)
     ax.set(title=counted(len(code), "instruction"), xlim=(0, 1), ylim=(-0.7, top + 0.7))
     ax.set_axis_off()
 
 
-def _box(code, ops, i):
+def _read(code, table):
+    """Of each instruction: those that it reads, seen through constants and parts of arrays, which are none here."""
+    boxes: dict = {}
+    found = {}
+    for i, (op, *_) in enumerate(table):
+        given = sorted({box for v in operands(code, i) for box in boxes[v]})
+        is_hidden = op in (Op.CONST, Op.ARRAY, Op.VIEW, Op.LOAD)
+        boxes[i] = given if is_hidden else [i]
+        if not is_hidden:
+            found[i] = given
+    return found
+
+
+def _box(code, i, row):
+    op, a, *_ = row
+    text = f"input {a}" if op == Op.INPUT else name_of(op)
+    if op == Op.CALL:
+        text = "\n".join(f"{times} times" for times, _ in bodies(code.calls[a])) or code.calls[a].name
     _, shape, _ = kind_of(code, i)
-    text = f"input {code.a[i]}" if ops[i] == Op.INPUT else name_of(ops[i])
     return f"{text} {list(shape)}" if shape else text
 
 
-def _write(ax, texts):
+def _write(ax, title, texts):
     """Why there is nothing to draw."""
     wrapped = "\n".join(line for text in texts for line in textwrap.wrap(text, 44))
     ax.text(0.5, 0.5, wrapped, ha="center", va="center", color=_INK, fontsize=9)
-    ax.set(title="nothing is rolled", xlim=(0, 1), ylim=(0, 1))
+    ax.set(title=title, xlim=(0, 1), ylim=(0, 1))
     ax.set_axis_off()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from wengert.program.listing import Listing, kind_of, operands
 from wengert.program.opcodes import Op
 from wengert.program.steps import schedule
-from wengert.program.text import bodies, formula, name_of
+from wengert.program.text import bodies, formula, name_of, rows
 from wengert.transforms.explain import counted
 
 _STYLES = {
@@ -29,15 +29,16 @@ _HEAD = """digraph {name} {{
 def to_dot(name: str, code: Listing, exact: bool, most: int) -> str:
     """The graph of a list as it is run: instructions in the boxes of their steps, or steps alone if there are many."""
     steps = schedule(code, exact).steps
-    shown = [i for i, op in enumerate(code.op.tolist()) if op != Op.CONST]
+    table = rows(code)
+    shown = [i for i, (op, *_) in enumerate(table) if op != Op.CONST]
     note = f"{name}: {counted(len(code), 'instruction')} in {counted(len(steps), 'step')}"
     if len(shown) <= most:
-        body = _instructions(code, shown, steps)
+        body = _instructions(code, table, shown, steps)
     else:
         note += f", more than {most}: each box is a step"
         if len(steps) > most:
             note += f", and the last {len(steps) - most} are left out"
-        body = _steps(code, steps[:most])
+        body = _steps(code, table, steps[:most])
     return "\n".join([_HEAD.format(name=quoted(name), note=quoted(note)), *body, "}"])
 
 
@@ -46,8 +47,8 @@ def quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-def _instructions(code, shown, steps) -> Iterator[str]:
-    ops = code.op.tolist()
+def _instructions(code, table, shown, steps) -> Iterator[str]:
+    ops = [op for op, *_ in table]
     for number, step in enumerate(steps):
         if len(step.instructions) > 1:
             yield f"  subgraph cluster_{number} {{ label={quoted(str(step))}; style=rounded;"
@@ -55,60 +56,60 @@ def _instructions(code, shown, steps) -> Iterator[str]:
             yield "  }"
     for i in shown:
         style = _STYLES.get(ops[i], "")
-        yield f"  v{i} [label={quoted(_label(code, ops, i))}{', ' if style else ''}{style}];"
+        yield f"  v{i} [label={quoted(_label(code, table, i))}{', ' if style else ''}{style}];"
         for v in operands(code, i):
             if ops[v] != Op.CONST:
                 yield f"  v{v} -> v{i};"
-    yield from _outputs(code, {v: f"v{v}" for v in shown})
+    yield from _outputs(code, table, {v: f"v{v}" for v in shown})
 
 
-def _label(code, ops, i):
+def _label(code, table, i):
     """What an instruction does, constant numbers among its operands included, and the shape of its value."""
-    op, a, b, c = ops[i], int(code.a[i]), int(code.b[i]), int(code.c[i])
+    op, a, b, _, _ = table[i]
     dtype, shape, _ = kind_of(code, i)
     text = name_of(op)
     if op == Op.GUARD:
         expected, place = code.guards[b]
         return f"is {expected}?\n{place}"
     if op == Op.INPUT:
-        text = formula(code, i, op, a, b, c)
+        text = formula(code, i, table[i])
     elif op in (Op.LOAD, Op.VIEW):
-        text = formula(code, i, op, a, b, c).removeprefix(f"v{a}") or "same"
+        text = formula(code, i, table[i]).removeprefix(f"v{a}") or "same"
     elif op == Op.CALL:
-        text = code.calls[a].name
-    else:
-        given = operands(code, i)
-        if op != Op.PACK and any(ops[v] == Op.CONST for v in given):
-            shown = [repr(code.constants[code.a[v]]) if ops[v] == Op.CONST else "·" for v in given]
+        loops = [f"{times} times {counted(len(body), 'instruction')}" for times, body in bodies(code.calls[a])]
+        text = "\n".join(loops) or code.calls[a].name
+    elif op != Op.PACK:
+        given = [table[v] for v in operands(code, i)]
+        if any(row[0] == Op.CONST for row in given):
+            shown = [repr(code.constants[row[1]]) if row[0] == Op.CONST else "·" for row in given]
             text += f"({', '.join(shown)})"
-    text += "".join(f"\n{times} times {counted(len(body), 'instruction')}" for times, body in bodies(code, i))
     return f"{text}\n{dtype}{list(shape)}" if shape else text
 
 
-def _outputs(code, place) -> Iterator[str]:
+def _outputs(code, table, place) -> Iterator[str]:
     for number, v in enumerate(code.outputs):
-        text = f" = {code.constants[code.a[v]]!r}" if code.op[v] == Op.CONST else ""
+        op, a, *_ = table[v]
+        text = f" = {code.constants[a]!r}" if op == Op.CONST else ""
         yield f"  output{number} [label={quoted(f'output {number}{text}')}, {_OUTPUT}];"
         if v in place:
             yield f"  {place[v]} -> output{number};"
 
 
-def _steps(code, steps) -> Iterator[str]:
+def _steps(code, table, steps) -> Iterator[str]:
     """Steps and inputs; what is neither, as a view, stands where what it is made of stands."""
-    ops = code.op.tolist()
     place = {i: f"step{number}" for number, step in enumerate(steps) for i in step.instructions}
-    for i, op in enumerate(ops):
+    for i, (op, a, *_) in enumerate(table):
         if op == Op.INPUT:
             place[i] = f"v{i}"
-            yield f"  v{i} [label={quoted(_label(code, ops, i))}, {_STYLES[op]}];"
-        elif op == Op.VIEW and int(code.a[i]) in place:
-            place[i] = place[int(code.a[i])]
+            yield f"  v{i} [label={quoted(_label(code, table, i))}, {_STYLES[op]}];"
+        elif op == Op.VIEW and a in place:
+            place[i] = place[a]
     for number, step in enumerate(steps):
         given = [place[v] for i in step.instructions for v in operands(code, i) if v in place]
-        guards = sum(ops[i] == Op.GUARD for i in step.instructions)
+        guards = sum(table[i][0] == Op.GUARD for i in step.instructions)
         label = f"{step}\n{counted(guards, 'guard')}" if guards else str(step)
         yield f"  step{number} [label={quoted(label)}, shape=box, style=rounded];"
         for other in dict.fromkeys(given):
             if other != f"step{number}":
                 yield f"  {other} -> step{number};"
-    yield from _outputs(code, place)
+    yield from _outputs(code, table, place)

@@ -8,7 +8,7 @@ import math
 from wengert.program import roll, vm
 from wengert.program.listing import Listing, kind_of, operands
 from wengert.program.opcodes import Op
-from wengert.program.text import bodies, name_of
+from wengert.program.text import bodies, name_of, rows
 from wengert.transforms.explain import counted
 
 _ELEMENTWISE = range(Op.SELECT, Op.STRONG + 1)
@@ -27,11 +27,12 @@ class Step:
         "vector": all of them on some hundred elements of their arrays, then on the next.
         "pack": numbers become elements of an array; "move": elements are put at places of an array, or added there.
         "call": what Python does, as a call of a function of NumPy.
+        "loop": a list that is run again and again.
     instructions : list of int
     elements : int
-        Of a vector step, of an array that is moved, of numbers that are packed; else 1.
+        Of a vector step, of an array that is moved, of numbers that are packed; runs of a loop; else 1.
     operations : int
-        For each element; of a step of numbers all of them.
+        For each element, or run; of a step of numbers all of them.
     read, written : int
         Bytes of a vector step for each element: of arrays that it does not make, and of those that are kept.
     share : float or None
@@ -59,6 +60,8 @@ class Step:
                 f"vector, {counted(self.elements, 'element')}: {counted(self.operations, 'operation')}, "
                 f"{self.read} bytes read and {self.written} written for each"
             )
+        if self.kind == "loop":
+            return f"loop, {self.elements} times: {counted(self.operations, 'operation')} each"
         return f"{self.kind}: {counted(self.elements, 'element')}"
 
 
@@ -75,15 +78,17 @@ class Schedule:
 def schedule(code: Listing, exact: bool) -> Schedule:
     """The steps in which the machine runs a list."""
     found, slots, nbytes = vm.schedule(code, exact)
-    ops = code.op.tolist()
+    table = rows(code)
+    ops = [op for op, *_ in table]
     of_step = {i: number for number, (_, _, members) in enumerate(found) for i in members}
     kept = _kept(code, ops, of_step)
-    costs = [0.0 if op == Op.CALL else cost for op, cost in zip(ops, roll.costs(code))]
+    costs = _costs(code, table)
     total = sum(costs) or 1.0
     done = operations(code)
     steps = []
     for number, (kind, shape, members) in enumerate(found):
         first = members[0]
+        op, a, _, c, _ = table[first]
         elements, read, written, name = 1, 0, 0, ""
         work = sum(done[i] for i in members)
         share = sum(costs[i] for i in members) / total
@@ -94,14 +99,26 @@ def schedule(code: Listing, exact: bool) -> Schedule:
             read = sum(_itemsize(code, v) for v in outside)
             written = sum(_itemsize(code, i) for i in members if i in kept)
         elif kind == "pack":
-            elements = len(operands(code, first)) - (code.a[first] >= 0)
+            elements = len(operands(code, first)) - (a >= 0)
         elif kind == "move":
-            elements = _size(code, code.c[first] if ops[first] == Op.PUT else code.a[first])
+            elements = _size(code, c if op == Op.PUT else a)
+        elif op == Op.CALL and bodies(code.calls[a]):
+            kind, elements = "loop", sum(times for times, _ in bodies(code.calls[a]))
+            work //= elements
         elif kind == "call":
-            share = None if ops[first] == Op.CALL else share
-            name = code.calls[code.a[first]].name if ops[first] == Op.CALL else name_of(ops[first])
+            share = None if op == Op.CALL else share
+            name = code.calls[a].name if op == Op.CALL else name_of(op)
         steps.append(Step(kind, members, elements, work, read, written, share, name))
     return Schedule(code, steps, slots, nbytes)
+
+
+def _costs(code, table):
+    """The estimated time of each instruction, in nanoseconds; 0 of calls."""
+    found = roll.costs(code)
+    for i, (op, a, *_) in enumerate(table):
+        if op == Op.CALL:
+            found[i] = sum(times * sum(_costs(body, rows(body))) for times, body in bodies(code.calls[a]))
+    return found
 
 
 def _read(code, ops, i):
@@ -134,8 +151,10 @@ def operations(code: Listing) -> list[int]:
             found.append(_size(code, i))
         elif op in _OF_OPERAND:
             found.append(_size(code, a))
+        elif op == Op.CALL:
+            found.append(sum(times * sum(operations(body)) for times, body in bodies(code.calls[a])))
         else:
-            found.append(sum(times * sum(operations(body)) for times, body in bodies(code, i)))
+            found.append(0)
     return found
 
 

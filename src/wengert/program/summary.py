@@ -9,6 +9,7 @@ from wengert.program import roll
 from wengert.program.listing import kind_of, operands
 from wengert.program.opcodes import Op
 from wengert.program.steps import Step, most_alive, operations, schedule
+from wengert.program.text import bodies
 from wengert.transforms.explain import counted, size_of
 
 #: steps that are shown, those with the largest shares, and guards
@@ -47,8 +48,8 @@ class Summary:
         How often a call runs all of that: a Jacobian may be a loop over its rows.
     memory : int
         Bytes that a run needs beside inputs, constants and outputs.
-    tier : str
-        What runs the program.
+    tier : list of str
+        What runs the program, in words.
     """
 
     name: str
@@ -65,7 +66,7 @@ class Summary:
     steps: list[Step]
     repeats: int
     memory: int
-    tier: str
+    tier: list
 
     def __repr__(self):
         counts = sorted(self.instructions.items(), key=lambda item: -item[1])
@@ -79,7 +80,7 @@ class Summary:
             *[("rolling", text) for text in self.rolling],
             *[("runs", text) for text in self._runs()],
             ("memory", f"{size_of(self.memory)} beside inputs and outputs, constant arrays {size_of(self.constants)}"),
-            ("tier", self.tier),
+            *[("tier", text) for text in self.tier],
             *[("guard", text) for text in self._guards()],
         ]
         lines = [f"{self.name}: {counted(sum(self.instructions.values()), 'instruction')}"]
@@ -139,16 +140,20 @@ def summary(program) -> Summary:
     )
 
 
-def tier(program) -> str:
-    """What runs a program."""
-    return "machine: loops in C made beforehand"
+def tier(program) -> list[str]:
+    """What runs a program, in words."""
+    return ["machine: loops in C made beforehand"]
 
 
 def rolling(program) -> list[str]:
     """What became of the loops of a program, in words."""
-    code = program._listing
+    code, run = program._listing, program._rolled()
     if not program.rolls:
         return ["not tried: the sums of an exact program keep their order"]
+    become = f"{counted(len(code), 'instruction')} become {len(run)}"
+    loops = [loop for call in run.calls for loop in bodies(call)]
+    if loops:
+        return [*[f"{times} steps of {counted(len(body), 'instruction')} are a loop" for times, body in loops], become]
     arrays, found, in_sums = roll.classes(code)
     sizes = [len(members) for members, value in found if value >= 0]
     small = [members for members, value in found if value < 0]
@@ -160,8 +165,8 @@ def rolling(program) -> list[str]:
         what = [f"{counted(len(sizes), 'class', 'classes')} of {_span(sizes)} alike numbers"] if sizes else []
         what += [f"{counted(summed, 'addition')} of long sums"] if summed else []
         texts.append(", ".join(what))
-        if program._rolled() is not code:
-            texts.append(f"{counted(len(code), 'instruction')} become {len(program._rolled())}")
+        if run is not code:
+            texts.append(become)
         elif len(code) < roll.SHORTEST:
             texts.append("left as they are: the list is short")
         else:

@@ -7,11 +7,13 @@ count along the axes of the part: ``v0[33 + 32*i + j]``.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
 
 from wengert.core.tape import kernel_rows
+from wengert.program.calls import Call
 from wengert.program.listing import Listing, kind_of
 from wengert.program.opcodes import Op
 
@@ -22,9 +24,15 @@ _MOST = 5
 ROW_NAMES = {opcode: (name or "**").rpartition(".")[2] for name, opcode, *_ in kernel_rows()}
 
 
-def bodies(code: Listing, i: int) -> list[tuple[int, Listing]]:
-    """Lists that an instruction runs again and again, each with the number of its runs."""
-    return []
+def rows(code: Listing) -> list[tuple]:
+    """Of each instruction: its number, the columns a, b and c, and the index of its type."""
+    return list(zip(*[column.tolist() for column in (code.op, code.a, code.b, code.c, code.type)]))
+
+
+def bodies(call: Call) -> list[tuple[int, Listing]]:
+    """Lists that a call runs again and again, each with the number of its runs: a loop has a body and steps."""
+    body = getattr(call.compute, "body", None)
+    return [(call.compute.steps, body)] if isinstance(body, Listing) else []
 
 
 def printed(code: Listing, most: int | None = None) -> str:
@@ -36,24 +44,25 @@ def printed(code: Listing, most: int | None = None) -> str:
     return "\n".join([*shown, "return " + ", ".join(f"v{v}" for v in code.outputs)])
 
 
-def lines(code: Listing, numbers) -> list[str]:
+def lines(code: Listing, numbers: Iterable[int], table: list[tuple] | None = None) -> list[str]:
     """The lines of some instructions; what they run again and again is indented below them."""
-    columns = [column.tolist() for column in (code.op, code.a, code.b, code.c, code.type)]
+    table = rows(code) if table is None else table
     found = []
     for i in numbers:
-        op, a, b, c, kind = (column[i] for column in columns)
-        text = formula(code, i, op, a, b, c)
+        op, a, _, _, kind = table[i]
         dtype, shape, _ = code.types[kind]
         typed = "" if kind <= 1 else f": {dtype}{list(shape)}"
+        text = formula(code, i, table[i])
         found.append(text if op == Op.GUARD else f"v{i}{typed} = {text}")
-        for times, body in bodies(code, i):
+        for times, body in bodies(code.calls[a]) if op == Op.CALL else ():
             found.append(f"    {times} times:")
             found += [f"        {line}" for line in printed(body).splitlines()]
     return found
 
 
-def formula(code: Listing, i: int, op: int, a: int, b: int, c: int) -> str:
+def formula(code: Listing, i: int, row: tuple) -> str:
     """How an instruction gets its value."""
+    op, a, b, c, _ = row
     if op == Op.GUARD:
         expected, place = code.guards[b]
         return f"guard v{a} is {expected}    # {place}"
