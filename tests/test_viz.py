@@ -97,6 +97,8 @@ def test_the_stages_of_derivatives():
         for name in list(found)[-4:]:
             result = outputs(found[name].listing, inputs)
             np.testing.assert_allclose(result[-1], y, rtol=1e-13, err_msg=f"{word} {name}")
+    found = wg.viz.passes(wg.compile(wg.grad(squares)), x)
+    assert str(found["recorded"]) == str(wg.record(squares, x).grad())
     program = wg.record(squares, x, exact=True)
     assert list(wg.viz.passes(program, derivative="grad")) == ["recorded", "derived", "simplified", "machine"]
 
@@ -198,12 +200,14 @@ def test_lists_that_a_call_runs_are_indented_and_counted():
     assert found.operations == 10 * 2 * N + N * N
     loop = next(step for step in found.steps if step.kind == "loop")
     assert (loop.elements, loop.operations) == (10, 2 * N) and 0.5 > loop.share > 0.1
-    assert found.rolling[0] == "10 steps of 4 instructions are a loop" and f"loop, 10 times: {2 * N} op" in repr(found)
+    assert found.instructions["loop"] == 1
+    assert found.rolling == ["10 steps of 4 instructions are a loop"] and f"loop, 10 times: {2 * N} op" in repr(found)
     assert r"10 times 4 instructions\nfloat64[100, 100]" in program.to_dot()
     stage = wg.viz.passes(program)["machine"]
     assert stage.operations == found.operations and "        10 times:" in str(stage).splitlines()
-    _, boxes = wg.viz.draw(program, Figure().subplots(1, 2))
-    assert boxes.get_title() == "nothing is rolled"
+    numbers, boxes = wg.viz.draw(program, Figure().subplots(1, 2))
+    assert numbers.get_title() == "no loops over numbers"
+    assert [box.get_text() for box in boxes.texts] == ["input 0 [100, 100]", "10 times [100, 100]", "add [100, 100]"]
 
 
 # ---------------------------------------------------------------------------------------------- explain

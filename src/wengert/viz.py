@@ -26,6 +26,7 @@ from wengert.program.program import Program
 from wengert.program.steps import Step, most_alive, operations, schedule
 from wengert.program.summary import rolling
 from wengert.program.text import bodies, lines, name_of, printed, rows
+from wengert.transforms.dense import Operator
 from wengert.transforms.explain import counted, size_of
 
 __all__ = ["Passes", "Stage", "draw", "passes", "render"]
@@ -101,7 +102,7 @@ class Stage:
         """The list, or the steps and their instructions; of a longer one the first `most` instructions."""
         if self.steps is None:
             return printed(self.listing, most)
-        return "\n".join(self._of_steps(len(self) if most is None else most))
+        return "\n".join(self._of_steps(most))
 
     def _of_steps(self, most):
         """Inputs, and the steps, each with the constants and the parts of arrays that it is the first to read."""
@@ -115,9 +116,10 @@ class Stage:
                 group += [v for v in operands(code, i) if v not in known]
                 known.update(operands(code, i))
             yield f"step {number}, {step}"
-            yield from (f"    {line}" for line in lines(code, sorted(group)[:most], table))
-            if len(group) > most:
-                yield f"    ... {len(group) - most} more"
+            shown = sorted(group)[:most]
+            yield from (f"    {line}" for line in lines(code, shown, table, most))
+            if len(shown) < len(group):
+                yield f"    ... {len(group) - len(shown)} more"
         yield from lines(code, sorted({*range(len(code))} - known), table)
         yield "return " + ", ".join(f"v{v}" for v in code.outputs)
 
@@ -212,14 +214,15 @@ def passes(
     if isinstance(f, Program):
         if x is not None or args or kwargs:
             raise TypeError("passes: a program has its point already; a function comes with one")
-        program = f
-        stages = [Stage("recorded", "as the program keeps it", program._listing)]
+        program, is_raw = f, False
+    elif x is None:
+        raise TypeError("passes: give a point at which the function is recorded: wengert.viz.passes(f, x)")
     else:
-        if x is None:
-            raise TypeError("passes: give a point at which the function is recorded: wengert.viz.passes(f, x)")
         f = f.f if hasattr(type(f), "__wengert__") else f
-        program = _record.record(f, (x, *args), kwargs or {}, False, is_raw=True)
-        stages = [Stage("recorded", "what f did", program._listing)]
+        is_raw = not (isinstance(f, Operator) and f.is_derivative)  # else its program is made of another
+        program = _record.record(f, (x, *args), kwargs or {}, False, is_raw)
+    stages = [Stage("recorded", "what f did" if is_raw else "as the program keeps it", program._listing)]
+    if is_raw:
         for name, what in _FIRST.items():
             stages.append(Stage(name, what, getattr(_passes, name)(stages[-1].listing)))
         program._listing = stages[-1].listing
@@ -352,8 +355,12 @@ def draw(program: Program, axes: Any = None) -> Any:
     code, run = program._listing, program._rolled()
     rolled, found, in_sums = roll.classes(code) if program.rolls else (code, [], np.zeros(len(code), bool))
     colours = _colours(found)
-    _draw_numbers(numbers, code, found, in_sums, colours)
-    if run is code:
+    has_numbers = sum(len(members) for members, _ in found) + in_sums.sum() >= roll.FEWEST
+    if has_numbers:
+        _draw_numbers(numbers, code, found, in_sums, colours)
+    else:
+        _write(numbers, "no loops over numbers", [f"{program._name} computes with whole arrays"])
+    if has_numbers and run is code:
         _write(arrays, "nothing is rolled", rolling(program))
     elif len(run) > _MOST_DRAWN:
         _write(arrays, counted(len(run), "instruction"), rolling(program))
@@ -450,7 +457,7 @@ def _box(code, i, row):
 
 
 def _write(ax, title, texts):
-    """Why there is nothing to draw."""
+    """Why there is no picture."""
     wrapped = "\n".join(line for text in texts for line in textwrap.wrap(text, 44))
     ax.text(0.5, 0.5, wrapped, ha="center", va="center", color=_INK, fontsize=9)
     ax.set(title=title, xlim=(0, 1), ylim=(0, 1))

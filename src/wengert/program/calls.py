@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-#: elements of an array that are shown
+#: elements of an array that are shown, and arguments of a call
 _MOST = 8
 
 
@@ -47,6 +47,8 @@ class Call:
 
     def __repr__(self):
         given = [self._shown(value) for value in self.args]
+        if len(given) > _MOST:
+            given[_MOST // 2 : -1] = ["..."]
         given += [f"{key}={self._shown(value)}" for key, value in self.kwargs.items()]
         return f"{self.name}({', '.join(given)})"
 

@@ -126,7 +126,7 @@ def summary(program) -> Summary:
         types[:arguments],
         types[arguments:],
         [kind_of(code, v)[:2] for v in code.outputs],
-        dict(Counter(map(_kind, ops))),
+        dict(Counter(_kind(code, op, a) for op, a in zip(ops, code.a.tolist()))),
         program.repeats * sum(operations(code)),
         [code.guards[b] for b, op in zip(code.b.tolist(), ops) if op == Op.GUARD],
         sum(code.arrays[a].nbytes for a, op in zip(code.a.tolist(), ops) if op == Op.ARRAY),
@@ -153,7 +153,8 @@ def rolling(program) -> list[str]:
     become = f"{counted(len(code), 'instruction')} become {len(run)}"
     loops = [loop for call in run.calls for loop in bodies(call)]
     if loops:
-        return [*[f"{times} steps of {counted(len(body), 'instruction')} are a loop" for times, body in loops], become]
+        texts = [f"{times} steps of {counted(len(body), 'instruction')} are a loop" for times, body in loops]
+        return texts if run is code else [*texts, become]
     arrays, found, in_sums = roll.classes(code)
     sizes = [len(members) for members, value in found if value >= 0]
     small = [members for members, value in found if value < 0]
@@ -196,7 +197,9 @@ def _types(found):
     return ", ".join(f"{dtype}{list(shape) if shape else ''}" for dtype, shape in found)
 
 
-def _kind(op):
+def _kind(code, op, a):
+    if op == Op.CALL and bodies(code.calls[a]):
+        return "loop"
     if op >= Op.INPUT:
         return Op(op).name.lower()
     return "partial" if op >= Op.PARTIAL else "elementwise"

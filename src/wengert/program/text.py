@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from wengert.core.tape import kernel_rows
+from wengert.program import roll
 from wengert.program.calls import Call
 from wengert.program.listing import Listing, kind_of
 from wengert.program.opcodes import Op
@@ -32,20 +33,22 @@ def rows(code: Listing) -> list[tuple]:
 def bodies(call: Call) -> list[tuple[int, Listing]]:
     """Lists that a call runs again and again, each with the number of its runs: a loop has a body and steps."""
     body = getattr(call.compute, "body", None)
-    return [(call.compute.steps, body)] if isinstance(body, Listing) else []
+    return [(call.compute.steps, roll.rolled(body))] if isinstance(body, Listing) else []
 
 
 def printed(code: Listing, most: int | None = None) -> str:
     """The list as text; of more than `most` instructions the first ones."""
     count = len(code) if most is None else min(most, len(code))
-    shown = lines(code, range(count))
+    shown = lines(code, range(count), most=most)
     if count < len(code):
         shown.append(f"... {len(code) - count} more")
     return "\n".join([*shown, "return " + ", ".join(f"v{v}" for v in code.outputs)])
 
 
-def lines(code: Listing, numbers: Iterable[int], table: list[tuple] | None = None) -> list[str]:
-    """The lines of some instructions; what they run again and again is indented below them."""
+def lines(
+    code: Listing, numbers: Iterable[int], table: list[tuple] | None = None, most: int | None = None
+) -> list[str]:
+    """The lines of some instructions; lists that they run again and again are indented below them."""
     table = rows(code) if table is None else table
     found = []
     for i in numbers:
@@ -56,7 +59,7 @@ def lines(code: Listing, numbers: Iterable[int], table: list[tuple] | None = Non
         found.append(text if op == Op.GUARD else f"v{i}{typed} = {text}")
         for times, body in bodies(code.calls[a]) if op == Op.CALL else ():
             found.append(f"    {times} times:")
-            found += [f"        {line}" for line in printed(body).splitlines()]
+            found += [f"        {line}" for line in printed(body, most).splitlines()]
     return found
 
 
