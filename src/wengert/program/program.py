@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
 import math
 import pickle
@@ -49,6 +50,7 @@ _NO_JACOBIAN = (
 )
 
 
+@functools.cache
 def _form() -> str:
     """The pickled form: lists hold numbers of instructions, which are others where there are other rows."""
     rows = [row[:2] for row in kernel_rows()], [(op.name, int(op)) for op in Op]

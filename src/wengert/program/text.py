@@ -142,7 +142,8 @@ def _part(view, kind, dtype):
         slices = _slices(offset, shape, strides, whole, steps)
         if slices is not None:
             return f"[{', '.join(slices)}]"
-    return _flat(whole) + _places(offset, shape, strides, dtype.itemsize)
+    flat = _flat(whole) if dtype == of_array else f" as {dtype} "  # real parts of complex numbers, and the other way
+    return flat + _places(offset, shape, strides, dtype.itemsize)
 
 
 def _in_order(shape, step):
