@@ -16,7 +16,8 @@ import struct
 import numpy as np
 
 from wengert.cuda import formulas
-from wengert.cuda.scalars import ROW_NAMES, Builder, Number, constants, interpreted
+from wengert.cuda.scalars import Builder, Number, constants, interpreted
+from wengert.program.text import ROW_NAMES
 
 
 class Body(Builder):

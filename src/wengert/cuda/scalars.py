@@ -15,20 +15,18 @@ import numpy as np
 
 from wengert import registry
 from wengert.core.dispatch import converted
-from wengert.core.tape import kernel_rows
 from wengert.cuda import elimination, formulas
 from wengert.errors import UnsupportedFunctionError
 from wengert.program import passes
 from wengert.program.calls import Call, Operand
-from wengert.program.listing import printed, restored
+from wengert.program.listing import restored
 from wengert.program.opcodes import Op
 from wengert.program.rows import filled, places
+from wengert.program.text import ROW_NAMES, lines
 from wengert.registry import strong
 
 SCALAR, FLAG = 0, 1
 
-#: the name of every elementwise row: that of its NumPy function, ** for the operator
-ROW_NAMES = {opcode: (name or "**").rpartition(".")[2] for name, opcode, *_ in kernel_rows()}
 FLAG_NAMES = {
     Op.LESS: "less",
     Op.LESS_EQUAL: "less_equal",
@@ -260,9 +258,8 @@ def interpreted(code, inputs: list, of) -> tuple[list, list]:
 
 def unsupported(code, i, reason):
     """The error for an instruction that has no code for numbers."""
-    text = next(line for line in printed(code).splitlines() if line.startswith((f"v{i} ", f"v{i}:")))
     return UnsupportedFunctionError(
-        f"{text}: this instruction has no GPU kernel ({reason}): write it with elementwise "
+        f"{lines(code, [i])[0]}: this instruction has no GPU kernel ({reason}): write it with elementwise "
         "functions, sums and products of small arrays, or leave this function on the CPU, wengert.compile(f)"
     )
 

@@ -670,7 +670,7 @@ class BackwardLoop:
 
 @dataclasses.dataclass
 class ForwardLoop:
-    """The loop that carries values and tangents; `given` are its operands: pairs (is it a tangent?, operand of the call)."""
+    """The loop of values and tangents; `given` are its operands, as (is it a tangent?, number of one of the call)."""
 
     loop: object
     given: list
@@ -719,10 +719,10 @@ def pulled_loop(loop, tuple active, example):
     sums = len(of_carried) + len(of_kept)
     results = [("last", k) for k in range(sums)] + [("stack", k) for k in range(sums, len(wrt))]
     has_last = {k for word, k in loop.results if word == "last"}
-    operands = [("zeros", "last", source[2]) if source[1] == "last" and source[2] not in has_last else source
-                for source in [sources[j] for j in (*order, *kept, *slices)]]
+    given = [("zeros", "last", source[2]) if source[1] == "last" and source[2] not in has_last else source
+             for source in [sources[j] for j in (*order, *kept, *slices)]]
     made = Loop(found, loop.steps, sums, len(kept), results, not loop.backward)
-    return BackwardLoop(made, operands, list(zip(wrt, results)), [j for j in slices if j < carried])
+    return BackwardLoop(made, given, list(zip(wrt, results)), [j for j in slices if j < carried])
 
 
 def pushed_loop(loop, tuple moved, example):

@@ -19,9 +19,6 @@ import numpy as np
 
 from wengert.program.opcodes cimport *
 
-import wengert.program.opcodes as opcodes
-from wengert.core.tape import kernel_rows
-
 
 @cython.final
 cdef class Room:
@@ -382,63 +379,3 @@ cdef renamed(values, const int32_t *of):
     for i in range(given.shape[0]):
         found[i] = of[given[i]]
     return np.asarray(found)
-
-
-# ---------------------------------------------------------------------------------------------- text
-
-def printed(Listing code, most=None):
-    """The list as text: a line for each instruction, with its shape if it is an array."""
-    cdef Py_ssize_t i
-    cdef list lines = []
-    for i in range(code.n if most is None else min(most, code.n)):
-        lines.append(line(code, i))
-    if most is not None and code.n > most:
-        lines.append(f"... {code.n - most} more")
-    lines.append("return " + ", ".join([f"v{v}" for v in code.outputs]))
-    return "\n".join(lines)
-
-
-cdef str line(Listing code, Py_ssize_t i):
-    cdef int op = code.ops[i]
-    cdef int32_t a = code.as_[i], b = code.bs[i], c = code.cs[i]
-    dtype, shape, _ = code.types[code.kinds[i]]
-    kind = "" if code.kinds[i] <= FLAG else f": {dtype}{list(shape)}"
-    if op == GUARD:
-        expected, place = code.guards[b]
-        return f"guard v{a} is {expected}    # {place}"
-    given = ", ".join([f"v{v}" for v in (a, b, c) if v >= 0])
-    if op < PARTIAL:
-        text = f"{names_of_rows[op]}({given})"
-    elif op < INPUT:
-        opcode, side = divmod(op - PARTIAL, 2)
-        text = f"d{names_of_rows[opcode]}/d{'ab'[side]}({given})"
-    elif op == INPUT:
-        text = f"input {a}"
-    elif op == CONST:
-        text = repr(code.constants[a])
-    elif op == ARRAY:
-        text = f"constant array {a}"
-    elif op == LOAD:
-        text = f"v{a}[{b}]"
-    elif op == VIEW:
-        offset, view, strides = code.views[b]
-        text = f"view of v{a} from byte {offset}, strides {strides}"
-    elif op == PACK:
-        offsets, values = code.packs[b]
-        text = f"{'zeros' if a < 0 else f'v{a}'} with {len(offsets)} elements " + _some(
-            [f"[{o}]=v{v}" for o, v in zip(offsets[:5].tolist(), values[:5].tolist())], len(offsets))
-    elif op == PLACE:
-        offset, view, strides = code.views[b]
-        text = f"{'new' if a < 0 else f'v{a}'} with v{c} placed in {list(view)} from byte {offset}"
-    elif op == CALL:
-        text = repr(code.calls[a])
-    else:
-        text = f"{opcodes.Op(op).name.lower()}({given})"
-    return f"v{i}{kind} = {text}"
-
-
-def _some(items, count):
-    return ", ".join(items) + (", ..." if count > len(items) else "")
-
-
-cdef dict names_of_rows = {opcode: (name or "**").rpartition(".")[2] for name, opcode, *_ in kernel_rows()}

@@ -68,7 +68,7 @@ class Loop:
 
     def __repr__(self):
         way = ", last to first" if self.backward else ""
-        return f"loop of {self.steps} steps{way}, {len(self.body)} instructions each,"
+        return f"loop of {self.steps} steps{way}"
 
     def __call__(self, *values):
         return self.machine.loop(self, values)

@@ -730,6 +730,28 @@ cdef bint agrees(value, expected):
     return bool(np.all((value == expected) | ((value != value) & (expected != expected))))
 
 
+#: what the steps of a schedule are called
+KINDS = {NUMBERS: "numbers", VECTOR: "vector", PACKING: "pack", MOVING: "move", PYTHON: "call"}
+
+
+def schedule(listing, bint exact=False):
+    """How the machine would run a list.
+
+    Returns
+    -------
+    steps : list of (str, tuple, list of int)
+        Kind, shape of a vector step, and instructions.
+    slots : int
+        For numbers.
+    memory : int
+        Bytes of a workspace: slots, chunks, and arrays that are neither inputs nor outputs.
+    """
+    cdef Lowering low = Lowering(listing, exact)
+    steps = [((<Step>step).kind, (<Step>step).shape, np.asarray((<Step>step).members)) for step in low.steps]
+    memory = low.memory + sizeof(double) * (low.slots + WG_CHUNK * (low.chunks + 1))
+    return [(KINDS[kind], shape, members.tolist()) for kind, shape, members in steps], low.slots, memory
+
+
 def row_values(int opcode, a, b):
     """Values of one row of ``kernels.h`` as vector steps compute them."""
     cdef cnp.ndarray x = np.ascontiguousarray(a, float)
