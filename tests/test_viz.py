@@ -170,8 +170,8 @@ def taken(part, v0, shape):
 
 
 def test_calls_and_constants_are_written_with_their_operands():
-    program = str(wg.record(lambda u: np.linalg.solve(np.eye(3), np.concatenate([u[1:], u[:1]])), x[:3]))
-    assert "concatenate([v1, v2]" in program and "solve(" in program
+    program = str(wg.record(lambda u: np.linalg.solve(np.eye(3), np.concatenate([u[:1], u[:1], [2.0]])), x[:3]))
+    assert "concatenate([v1, v1, array([2.])])" in program and "solve(" in program
     rolled = str(wg.viz.passes(lambda u: sum(u[i * 37 % N] * 2.0 for i in range(40)), x)["rolled"])
     assert re.search(r"v\d+: int32\[\d+\] = constant \[\d+, \d+, \.\.\., \d+, \d+\]", rolled)
 

@@ -50,10 +50,12 @@ cdef class Sweep:
     cdef unsigned char *active          # does a value depend on what is differentiated in?
     cdef list values                    # of the list at an example, made when a row is first run
     cdef object example
+    cdef bint exact                     # add up in the order in which the eager sweep does, by its partials
 
     def __cinit__(self, Listing code, example, exact=False):
         self.code = code.copy()
         self.size = code.n
+        self.exact = exact
         self.example = example
         self.values = []
         self.found = <int32_t *>PyMem_Malloc(max(1, code.n) * sizeof(int32_t))
@@ -207,6 +209,8 @@ cdef class Sweep:
         """The partial of an elementwise row in one operand."""
         cdef int32_t a = self.code.as_[i], b = self.code.bs[i], y = i
         cdef int wanted = read_by(op, side)
+        if (op == WG_POW or op == WG_POWER) and side == 0 and self.code.ops[b] == CONST and not self.exact:
+            return of_constant_power(self.code, a, b, self.code.kinds[i])
         a = a if wanted & 1 else -1
         b = b if wanted & 2 else -1
         y = y if wanted & 4 else -1
@@ -246,11 +250,9 @@ cdef class Reverse(Sweep):
     """The adjoints of all values of a list."""
 
     cdef dict elements                  # of arrays: adjoints of single elements, by offset
-    cdef bint exact                     # add up in the order in which the eager sweep does
 
     def __init__(self, code, example, exact=False):
         self.elements = {}
-        self.exact = exact
 
     # ------------------------------------------------------------------------------------------ adjoints
 

@@ -526,7 +526,7 @@ cdef class Lowering:
         if base >= 0:
             root = self.root_of[self.under[base]]
             if (root.kind in (WORK, RESULT) and root.last <= s and self.is_whole(base) and layout == root.layout
-                    and self.count_uses(root, s) == 1):
+                    and self.count_uses(root, s, i) == 1):
                 self.root_of[i] = root
                 root.last = max(root.last, self.last[i])
                 return 0
@@ -541,13 +541,25 @@ cdef class Lowering:
             Chunks(self, layout.shape).copy(base, i)
         return 0
 
-    cdef int count_uses(self, Root root, Py_ssize_t s) except -1:
-        """How many operands in a step read a root."""
+    cdef int count_uses(self, Root root, Py_ssize_t s, Py_ssize_t y) except -1:
+        """How many operands in a step read a root, but those that value y overwrites element by element afterwards."""
         cdef int count = 0
+        cdef Py_ssize_t written = y         # by this instruction
+        if self.op[y] == Op.PLACE and not self.is_number(self.c[y]) and self.step[self.c[y]] == s:
+            written = self.c[y]
         for i in (<Step>self.steps[s]).members:
             for u in self.operands(i):
-                count += self.root_of.get(self.under[u]) is root
+                count += self.root_of.get(self.under[u]) is root and not (i <= written and self.is_placed_at(u, y))
         return count
+
+    cdef bint is_placed_at(self, Py_ssize_t u, Py_ssize_t y) except -1:
+        """Does an operand have the very elements, in their order, that PLACE y overwrites?"""
+        if self.op[y] != Op.PLACE or self.op[u] != Op.VIEW:
+            return False
+        offset, shape, strides = self.listing.views[self.b[y]]
+        layout = self.layout(u)
+        return (self.low[u] + (<Layout>layout).low == offset and (<Layout>layout).shape == shape
+                and (<Layout>layout).strides == strides and not overlaps(shape, strides))
 
     cdef int place_roots(self) except -1:
         """Outputs are new arrays; other roots share the workspace, each from its first step to its last."""

@@ -26,6 +26,7 @@ import numpy as np
 from wengert.core.kernel cimport Kernel, by_opcode, loop_function
 from wengert.core.memory cimport empty_array, owns_memory
 from wengert.core.tape cimport WG_POSITIVE, WG_POW, WG_SQUARE, times_partial
+from wengert.program.listing cimport overlaps
 from wengert.program.opcodes cimport Op
 
 from wengert.core.tape import kernel_rows
@@ -110,6 +111,7 @@ cdef struct Port:                   # a value of a body that lies elsewhere in e
     int32_t source                  # an output that lies in an array of another value; -1: none
 
 
+cdef Py_ssize_t HUGE = 1 << 19      # doubles
 cdef double LONG = 20000.0          # operations of steps that are worth letting other threads run meanwhile
 cdef cnp.dtype FLOAT = np.dtype(np.float64)
 cdef cnp.dtype BOOL = np.dtype(np.bool)
@@ -445,7 +447,10 @@ cdef class Machine:
             PyMem_RawFree(ends)
             raise MemoryError()
         try:
-            result = empty_array(1, &count)
+            if len(values) != inputs:
+                raise ValueError(f"{len(values)} operands for a loop with {inputs}")
+            # NumPy asks for large pages where there is much, which it takes less time to get
+            result = empty_array(1, &count) if count < HUGE else np.empty(count)
             line = bytes_of(result)
             for k in range(inputs):
                 value = self.inputs[k]
