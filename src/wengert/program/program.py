@@ -176,6 +176,7 @@ class Program(Runner):
     """
 
     _rolls = True  # may loops become arrays?
+    _tier = "auto"  # what runs it: see `tiered`
 
     def __init__(self, name, listing, form, result, exact, example, floats=1):
         self._name = name
@@ -209,8 +210,15 @@ class Program(Runner):
         """What runs the list, made at the first call."""
         if self._machine is None:
             code = passes.simplified(self._listing) if self._exact else self._rolled()
-            self._machine = Machine(passes.lowered(code), self._exact)
+            self._machine = Machine(passes.lowered(code), self._exact, self._tier)
         return self._machine
+
+    def tiered(self, tier: str) -> Program:
+        """The same program on another tier, as in `wengert.compile`: "auto", "vm" or "llvm"; its derivatives too."""
+        made = copy.copy(self)
+        made._reset()
+        made._tier = tier
+        return made
 
     @property
     def exact(self) -> bool:
@@ -432,7 +440,7 @@ class Program(Runner):
 
     def _like(self, name, listing, result):
         made = Program(name, self._passed(listing), self._form, result, self._exact, self._example, self._floats)
-        made._rolls = self._rolls
+        made._rolls, made._tier = self._rolls, self._tier
         return made
 
     def _passed(self, listing):

@@ -17,6 +17,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
 import importlib
+import importlib.util
 import math
 import operator
 
@@ -68,6 +69,7 @@ cdef extern from "vm.h" nogil:
         Py_ssize_t size
         const int32_t *offsets
         const int32_t *slots
+        int32_t (*run)(double *slots, char **where) noexcept nogil
 
     ctypedef struct wg_space:
         double *slots
@@ -82,7 +84,7 @@ cdef extern from "vm.h" nogil:
 
     enum:
         WG_CHUNK
-        WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_PYTHON
+        WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_COMPILED, WG_PYTHON
         WG_M_POSITIVE, WG_M_LESS, WG_M_LESS_EQUAL, WG_M_GREATER, WG_M_GREATER_EQUAL, WG_M_EQUAL, WG_M_NOT_EQUAL
         WG_M_NOT, WG_M_AND, WG_M_OR, WG_M_ISNAN, WG_M_STRONG, WG_M_SELECT
         WG_M_LOOP, WG_M_LOAD, WG_M_LOAD_BOOL, WG_M_GUARD, WG_M_GUARD_INT, WG_M_END
@@ -100,6 +102,31 @@ include "lower.pxi"
 cdef double LONG = 20000.0          # operations of steps that are worth letting other threads run meanwhile
 cdef cnp.dtype FLOAT = np.dtype(np.float64)
 cdef cnp.dtype BOOL = np.dtype(np.bool)
+
+
+# What decides when compiling pays, in nanoseconds, measured: see docs/explanation/decisions/0029-tier.md
+cdef double COMPILING = 1e8, COMPILING_ONE = 5e5
+cdef double PER_NUMBER = 2.0, PER_ELEMENT = 0.1, PER_CHUNK = 20.0
+
+KINDS = ["numbers", "vector", "copy", "pack", "put", "scatter", "compiled", "python"]
+OPCODES = opcodes_of_machine()
+
+
+cdef tuple described(tuple given):
+    """A step that was emitted, for the compiled tier."""
+    if given[0] != WG_PYTHON:
+        return (KINDS[given[0]], *given[1:])
+    return "python", slots_of((<PythonStep>given[1]).operands), given[1]
+
+
+cdef list slots_of(list values):
+    """Slots of the numbers among some values."""
+    cdef Value value
+    cdef list found = []
+    for value in values:
+        if value.is_number:
+            found.append(value.where)
+    return found
 
 
 cdef char *bytes_of(array) except NULL:
@@ -204,12 +231,24 @@ cdef class Machine:
     cdef double[::1] numbers        # what the slots hold at first
     cdef Py_ssize_t memory, arrays, chunks, sums, pointers, axes
     cdef list spaces
+    cdef readonly object report     # of the compiled tier: what became of the steps
+    cdef Machine faster             # the same list where steps are compiled
+    cdef object listing             # as long as that may still be made
+    cdef Py_ssize_t runs, due       # the number of the run before which it is made
 
-    def __init__(self, listing, exact=False):
-        cdef Lowering low = Lowering(listing, exact)
+    def __init__(self, listing, exact=False, tier="vm"):
+        self.build(Lowering(listing, exact), listing)
+        if tier != "vm":
+            self.listing = listing
+        if tier == "llvm":
+            self.hasten()
+        elif tier == "auto" and not exact:
+            self.due = self.pays_from()
+
+    cdef int build(self, Lowering low, listing) except -1:
         cdef Py_ssize_t i
         cdef Kernel kernel
-        self.exact = exact
+        self.exact = low.exact
         self.spaces = []
         self.kept = []
         self.guards = list(listing.guards)
@@ -243,6 +282,7 @@ cdef class Machine:
         for i in range(self.count - 1, -1, -1):
             if self.steps[i].kind != WG_PYTHON:
                 self.work[i] = self.steps[i].work + self.work[i + 1]
+        return 0
 
     def __dealloc__(self):
         PyMem_RawFree(self.steps)
@@ -261,6 +301,9 @@ cdef class Machine:
             self.python[i] = given[1]
         elif step.kind == WG_NUMBERS:
             step.code = <const wg_code *>self.keep(given[1], np.int32)
+            step.work = given[2]
+        elif step.kind == WG_COMPILED:
+            step.run = <int32_t (*)(double *, char **) noexcept nogil><size_t>given[1]
             step.work = given[2]
         elif step.kind == WG_COPY:
             _, step.array, step.source, step.size = given
@@ -287,6 +330,57 @@ cdef class Machine:
             step.sums, step.sum = len(sums), <const int32_t *>self.keep(sums, np.int32)
             step.work = <double>step.count * math.prod(dims)
         return 0
+
+    # ------------------------------------------------------------------------------------------ compiled steps
+
+    cdef Py_ssize_t pays_from(self) except -1:
+        """From which run on compiled steps pay: when as much time is lost without them as it takes to make them."""
+        cdef double lost = 0.0, cost = COMPILING
+        cdef Py_ssize_t i
+        for i in range(self.count):
+            if self.steps[i].kind == WG_NUMBERS:
+                lost += self.steps[i].work * PER_NUMBER
+                cost += min(self.steps[i].work, 2000.0) * COMPILING_ONE
+            elif self.steps[i].kind == WG_VECTOR:
+                lost += self.steps[i].work * PER_ELEMENT + self.steps[i].count * PER_CHUNK
+                cost += self.steps[i].count * COMPILING_ONE
+        return <Py_ssize_t>(cost / lost) + 2 if lost > 0.0 else 0
+
+    cdef int hasten(self) except -1:
+        """Let machine code run what can be compiled."""
+        tier = importlib.import_module("wengert.program.tier")
+        listing, self.listing = self.listing, None
+        self.report = tier.Report()
+        if self.exact:
+            self.report.refused.append("an exact program runs the loops that NumPy runs")
+            return 0
+        cdef Lowering low = Lowering(listing, False)
+        emitted, extra, code = tier.hastened(tier.Steps(
+            [described(given) for given in low.emitted],
+            {slot: np.frombuffer(bits)[0] for bits, slot in low.constants.items()},
+            slots_of(low.outputs), low.slots, OPCODES, WG_CHUNK), self.report)
+        if code is None:
+            return 0
+        low.emitted = [(KINDS.index(given[0]), given[-1]) if given[0] == "python" else (
+            KINDS.index(given[0]), *given[1:]) for given in emitted]
+        low.slots += extra
+        cdef Machine faster = Machine.__new__(Machine)
+        faster.build(low, listing)
+        faster.kept.append(code)
+        self.faster = faster
+        self.spaces = []
+        return 0
+
+    cdef int try_hasten(self) except -1:
+        """The same where it is worth trying."""
+        if importlib.util.find_spec("llvmlite") is None:
+            self.due = 0
+            return 0
+        try:
+            return self.hasten()
+        except (ImportError, OSError, RuntimeError) as reason:
+            self.report.refused.append(str(reason))
+            return 0
 
     # ------------------------------------------------------------------------------------------ workspaces
 
@@ -345,6 +439,13 @@ cdef class Machine:
 
     @cython.wraparound(False)
     cdef object completed(self, inputs, list out):
+        if self.faster is not None:
+            return self.faster.completed(inputs, out)
+        if self.due > 0:
+            self.runs += 1
+            if self.runs == self.due:
+                self.try_hasten()
+                return self.completed(inputs, out)
         cdef Workspace w = self.spaces.pop() if self.spaces else self.new_space()
         cdef Root root
         try:

@@ -1,0 +1,745 @@
+"""The compiled tier: steps of the machine as machine code.
+
+A step is what `wengert.program.vm` makes of a list: code on numbers in slots, or code on arrays, chunk by chunk.
+Its instructions become statements by the formulas that kernels for GPUs are made of, and these a function of the slots
+and of the addresses of the arrays:
+
+    code on arrays    one loop, eight elements at a time, in which nothing lies in memory between the instructions;
+                      sums add up in the order of the machine
+    code on numbers   a straight list; a long one with loops for what is repeated, see `wengert.program.reroll`, whose
+                      values lie in a workspace, each in a place of its own
+
+All else stays with the machine, which calls such a function as one of its steps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from wengert.program import native, reroll
+from wengert.program.emit import NAMES, Statements, appended
+from wengert.program.native import Refused
+from wengert.program.opcodes import Op
+
+#: elements at a time, on every machine: the order of a sum does not depend on it
+WIDTH = 8
+
+#: statements of a function; longer lists become several, since compilers take more than linear time
+_MOST_TOGETHER = 400
+
+#: statements of a step, after loops are found, that take too long to be compiled
+MOST_STATEMENTS = 6000
+
+
+@dataclasses.dataclass
+class Steps:
+    """What the machine runs, as its lowering gives it.
+
+    Attributes
+    ----------
+    steps : list of tuple
+        The name of a kind, and what belongs to it; of steps for Python, the slots that they read.
+    constants : dict
+        Value of each slot that never changes.
+    results : list of int
+        Slots that are read in the end.
+    slots : int
+        How many there are.
+    opcodes : dict
+        For each opcode of the machine what it does, an instruction of lists or a name, and how many operands it has.
+    chunk : int
+        Elements of an array at a time.
+    """
+
+    steps: list
+    constants: dict
+    results: list
+    slots: int
+    opcodes: dict
+    chunk: int
+
+
+@dataclasses.dataclass
+class Report:
+    """What became of the steps: how many are compiled, why others are not, and how long it took."""
+
+    compiled: int = 0
+    refused: list = dataclasses.field(default_factory=list)
+    seconds: float = 0.0
+    is_from_disk: bool = False
+
+
+def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
+    """The steps with functions for those that can be compiled, the numbers that these need, and what holds them.
+
+    A function is a tuple ``("compiled", address, work)``.
+    """
+    module = _Module()
+    found: list = []
+    extra = 0
+    for first, last in _groups(given.steps):
+        group = given.steps[first:last]
+        kind = group[0][0]
+        if kind not in ("numbers", "vector"):
+            found += group
+            continue
+        try:
+            with module.function() as function:
+                if kind == "vector":
+                    _Vector(given, function).emit(*group[0][1:])
+                else:
+                    extra = max(extra, _Numbers(given, function, first, last).emit())
+        except Refused as reason:
+            report.refused.append(f"step {first}: {reason}")
+            found += group
+            continue
+        report.compiled += last - first
+        found.append(("compiled", function.name, sum(map(_work, group))))
+    if not report.compiled:
+        return given.steps, 0, None
+    code = native.Code(str(module), module.names, module.externals)
+    report.seconds, report.is_from_disk = code.seconds, code.is_from_disk
+    addresses = dict(zip(module.names, code.addresses))
+    return [(s[0], addresses[s[1]], *s[2:]) if s[0] == "compiled" else s for s in found], extra, code
+
+
+def _groups(steps):
+    """Ranges of steps that become one function: vectors alone, numbers with what packs them."""
+    first = 0
+    while first < len(steps):
+        last = first + 1
+        if steps[first][0] == "numbers":
+            while last < len(steps) and steps[last][0] in ("numbers", "pack", "copy"):
+                last += 1
+            while steps[last - 1][0] == "copy":
+                last -= 1
+        yield first, last
+        first = last
+
+
+def _work(step):
+    """Operations, for the decision whether other threads may run meanwhile."""
+    kind, *facts = step
+    if kind == "numbers":
+        return facts[1]
+    if kind == "vector":
+        return len(facts[0]) * float(np.prod(facts[1]))
+    return float(facts[-1] if kind == "copy" else len(facts[-1]))
+
+
+# ---------------------------------------------------------------------------------------------- functions
+
+
+class _Module:
+    """Functions ``int32 f(double *slots, char **where)``: -1, or the number of a guard that failed."""
+
+    def __init__(self):
+        from llvmlite import ir
+
+        self.ir = ir.Module()
+        self.names: list = []
+
+    @contextlib.contextmanager
+    def function(self):
+        """A new function, which is not there if its making is refused."""
+        made = _Function(self.ir, f"step_{len(self.names)}")
+        try:
+            yield made
+        except Refused:
+            made.remove()
+            raise
+        made.close()
+        self.names.append(made.name)
+
+    @property
+    def externals(self):
+        return [
+            f.name for f in self.ir.functions if f.is_declaration and not f.name.startswith("llvm.")
+        ]
+
+    def __str__(self):
+        return str(self.ir)
+
+
+class _Function:
+    """One of them, its parts, and the constants of their types."""
+
+    def __init__(self, module, name):
+        from llvmlite import ir
+
+        self.ir, self.module, self.name = ir, module, name
+        self.i64, self.i32, self.i8 = ir.IntType(64), ir.IntType(32), ir.IntType(8)
+        self.double, self.pointer = ir.DoubleType(), ir.PointerType()
+        self.parts: list = []
+        self.part()
+
+    def part(self):
+        """Go on in a new function, which is called after those before it."""
+        if self.parts:
+            self.end()
+        kind = self.ir.FunctionType(self.i32, [self.pointer, self.pointer])
+        made = self.ir.Function(self.module, kind, f"{self.name}_{len(self.parts)}")
+        made.linkage = "internal"
+        for x in made.args:
+            x.add_attribute("noalias")
+        self.parts.append(made)
+        self.slots, self.where = made.args
+        self.builder = self.ir.IRBuilder(made.append_basic_block())
+        self.arrays: dict = {}
+
+    def end(self):
+        self.builder.ret(self.ir.Constant(self.i32, -1))
+
+    def close(self):
+        """The function itself: its parts, one after the other."""
+        self.end()
+        kind = self.ir.FunctionType(self.i32, [self.pointer, self.pointer])
+        made = self.ir.Function(self.module, kind, self.name)
+        builder = self.ir.IRBuilder(made.append_basic_block())
+        for part in self.parts:
+            failed = builder.call(part, made.args)
+            with builder.if_then(builder.icmp_signed(">=", failed, self.ir.Constant(self.i32, 0)), likely=False):
+                builder.ret(failed)
+        builder.ret(self.ir.Constant(self.i32, -1))
+
+    def remove(self):
+        for part in self.parts:
+            del self.module.globals[part.name]
+
+    # ------------------------------------------------------------------------------------------ small things
+
+    def whole(self, x):
+        return self.ir.Constant(self.i64, x)
+
+    def array(self, number):
+        """Address of the first element of an array."""
+        if number not in self.arrays:
+            with self.builder.goto_entry_block():
+                place = self.builder.gep(self.where, [self.whole(number)], source_etype=self.pointer)
+                self.arrays[number] = self.builder.load(place, typ=self.pointer)
+        return self.arrays[number]
+
+    def at(self, pointer, place, kind=None):
+        """The address of an element, given its number, or so many bytes away."""
+        place = self.whole(place) if isinstance(place, int) else place
+        return self.builder.gep(pointer, [place], source_etype=kind or self.double)
+
+    def slot(self, number):
+        return self.builder.load(self.at(self.slots, number), typ=self.double)
+
+    @contextlib.contextmanager
+    def loop(self, times: int, step: int = 1):
+        """What is appended meanwhile is repeated; gives the number of the turn, times `step`."""
+        builder = self.builder
+        before = builder.block
+        body = builder.append_basic_block()
+        builder.branch(body)
+        builder.position_at_end(body)
+        turn = builder.phi(self.i64)
+        turn.add_incoming(self.whole(0), before)
+        yield turn
+        after = builder.add(turn, self.whole(step))
+        turn.add_incoming(after, builder.block)
+        end = builder.append_basic_block()
+        builder.cbranch(builder.icmp_signed("<", after, self.whole(times * step)), body, end)
+        builder.position_at_end(end)
+
+    def affine(self, base: int, steps: tuple, turns: list):
+        """base + steps . turns"""
+        found = None
+        for step, turn in zip(steps, turns):
+            if step:
+                moved = turn if step == 1 else self.builder.mul(turn, self.whole(step))
+                found = moved if found is None else self.builder.add(found, moved)
+        return self.whole(base) if found is None else self.builder.add(found, self.whole(base)) if base else found
+
+
+# ---------------------------------------------------------------------------------------------- statements
+
+
+class _Block:
+    """Statements of numbers, or of vectors of them, that are appended to a function as they are made."""
+
+    def __init__(self, function: _Function, real):
+        self.of = Statements()
+        self.function = function
+        self.real = real
+        self.found: dict = {}
+        self.done = 0
+
+    def given(self, key, make: Callable, is_flag=False):
+        """A number that is no statement: what `make` appends, once for each key."""
+        self.flush()
+        number = self.of._statement(("given", *key), is_flag=is_flag)
+        if number.v not in self.found:
+            self.found[number.v] = make()
+            self.done = number.v + 1
+        return number
+
+    def flush(self):
+        new = [(v, self.of._statements[v]) for v in range(self.done, self.of.count)]
+        self.done = self.of.count
+        appended(self.function.builder, new, self.found, self.real, native.call)
+
+    def flag(self, number):
+        """A flag as a value of LLVM."""
+        number = self.of.as_flag(number)
+        self.flush()
+        return self.found[number.v]
+
+    def double(self, number):
+        """A number as a value of LLVM."""
+        number = self.of.as_float(number)
+        self.flush()
+        return self.found[number.v]
+
+    def applied(self, op, operands):
+        """The value of an instruction at numbers; those that it does not read may be None."""
+        of, a = self.of, operands[0]
+        if op == "cube":
+            return of.number(a * a * a)
+        if op == "fourth":
+            return of.number((a * a) * (a * a))
+        if op == "root":
+            return of.apply("**", a, 0.5)
+        if op in NAMES:
+            return of.apply(NAMES[op], *operands)
+        opcode, side = divmod(op - Op.PARTIAL, 2)
+        return of.partial(opcode, side, *[None if x is None else of.as_float(x) for x in operands])
+
+
+# ---------------------------------------------------------------------------------------------- arrays
+
+
+class _Vector:
+    """A step on arrays as a loop."""
+
+    def __init__(self, given: Steps, function: _Function):
+        self.given = given
+        self.function = function
+
+    def emit(self, code, dims, strides, walk, number, fill, sums, first, chunks):
+        f, ir = self.function, self.function.ir
+        self.vector = ir.VectorType(f.double, WIDTH)
+        self.code, self.strides = code.tolist(), strides
+        self.splats = {chunk: self.splat(self.number(slot)) for chunk, slot in [*number, *fill]}
+        self.walks = dict(walk)
+        self.totals = [f.at(f.slots, slot) for slot in sums]
+        for total in self.totals:
+            f.builder.store(ir.Constant(f.double, 0.0), total)
+        if 0 in dims:
+            return
+        *outer, length = dims
+        with contextlib.ExitStack() as stack:
+            turns = [stack.enter_context(f.loop(n)) for n in outer]
+            self.rows = {w: self.row(w, array, turns) for w, array in walk}
+            if not sums:
+                self.stretch(f.whole(0), length)
+                return
+            whole, rest = divmod(length, self.given.chunk)
+            if whole:
+                with f.loop(whole, self.given.chunk) as start:
+                    self.stretch(start, self.given.chunk)
+            if rest:
+                self.stretch(f.whole(whole * self.given.chunk), rest)
+
+    def number(self, slot):
+        f = self.function
+        return f.ir.Constant(f.double, self.given.constants[slot]) if slot in self.given.constants else f.slot(slot)
+
+    def row(self, w, array, turns):
+        """Address of the first element of a row of an array."""
+        f = self.function
+        return f.at(f.array(array), f.affine(0, self.strides[w][:-1], turns), f.i8)
+
+    def stretch(self, start, length):
+        """A part of a row, at most a chunk where there are sums."""
+        f, b = self.function, self.function.builder
+        zero = f.ir.Constant(self.vector, 0.0)
+        parts = [zero] * len(self.totals)
+        whole, rest = divmod(length, WIDTH)
+        if whole:
+            before = b.block
+            with f.loop(whole, WIDTH) as turn:
+                carried = [b.phi(self.vector) for _ in parts]
+                for phi in carried:
+                    phi.add_incoming(zero, before)
+                parts = self.eight(b.add(start, turn), WIDTH, carried)
+                for phi, part in zip(carried, parts):
+                    phi.add_incoming(part, b.block)
+        if rest:
+            parts = self.eight(b.add(start, f.whole(whole * WIDTH)), rest, parts)
+        for total, part in zip(self.totals, parts):
+            for half in (4, 2, 1):
+                part = b.fadd(self.taken(part, range(half)), self.taken(part, range(half, 2 * half)))
+            b.store(b.fadd(b.load(total, typ=f.double), b.extract_element(part, f.ir.Constant(f.i32, 0))), total)
+
+    def eight(self, place, count, parts):
+        """All instructions on the elements from a place on."""
+        f = self.function
+        block = _Block(f, self.vector)
+        now: dict = {slot: block.given(("number", slot), lambda x=x: x) for slot, x in self.splats.items()}
+        parts = list(parts)
+
+        def read(slot):
+            if slot not in now:
+                if slot not in self.rows:
+                    return None
+                now[slot] = block.given(("walk", slot), lambda: self.loaded(slot, place, count, 8, f.double))
+            return now[slot]
+
+        t = 0
+        while t < len(self.code):
+            code, a, b, y = self.code[t]
+            op, arity = self.given.opcodes[code]
+            t += 1
+            if op == "get":
+                now[y] = block.given(("get", a, t), lambda a=a, b=b: self.loaded(a, place, count, b, f.double))
+            elif op == "get_bool":
+                now[y] = block.given(("get", a, t), lambda a=a, b=b: self.truths(a, place, count, b), is_flag=True)
+            elif op == "gather":
+                now[y] = block.given(("gather", a, b, t), lambda a=a, b=b: self.gathered(a, b, place, count))
+            elif op == "put":
+                self.stored(block.double(read(a)), y, place, count, b)
+            elif op == "put_bool":
+                self.stored(f.builder.zext(block.flag(read(a)), f.ir.VectorType(f.i8, WIDTH)), y, place, count, b)
+            elif op == "sum":
+                term = block.double(read(a))
+                if count < WIDTH:
+                    mask = f.ir.Constant(f.ir.VectorType(f.ir.IntType(1), WIDTH), [i < count for i in range(WIDTH)])
+                    term = f.builder.select(mask, term, f.ir.Constant(self.vector, 0.0))
+                parts[b] = f.builder.fadd(parts[b], term)
+            elif isinstance(op, str) and op not in ("cube", "fourth", "root"):
+                raise Refused(f"{op} is left to the machine")
+            else:
+                slots = [a, b] if arity < 3 else [a, b, self.code[t][1]]
+                t += arity == 3
+                given = [None if arity == 3 and slot == y else read(slot) for slot in slots[:arity]]
+                now[y] = block.applied(op, given)
+                if y in self.rows:
+                    self.stored(block.double(now[y]), y, place, count, 8)
+        return parts
+
+    # ------------------------------------------------------------------------------------------ elements
+
+    def splat(self, x):
+        b, f = self.function.builder, self.function
+        undefined = f.ir.Constant(self.vector, f.ir.Undefined)
+        one = b.insert_element(undefined, x, f.ir.Constant(f.i32, 0))
+        return b.shuffle_vector(one, undefined, f.ir.Constant(f.ir.VectorType(f.i32, WIDTH), 0))
+
+    def taken(self, x, places):
+        """Some elements of a vector."""
+        f = self.function
+        mask = f.ir.Constant(f.ir.VectorType(f.i32, len(places)), [*places])
+        return f.builder.shuffle_vector(x, f.ir.Constant(x.type, f.ir.Undefined), mask)
+
+    def addresses(self, w, place, count, stride):
+        f, b = self.function, self.function.builder
+        first = f.at(self.rows[w], b.mul(place, f.whole(stride)), f.i8)
+        return [f.at(first, i * stride, f.i8) for i in range(count if stride else 1)]
+
+    def loaded(self, w, place, count, stride, kind):
+        """Elements of an array; those beyond the end are the first one."""
+        f, b = self.function, self.function.builder
+        size = 8 if kind is f.double else kind.width // 8
+        places = self.addresses(w, place, count, stride)
+        if stride == size and count == WIDTH:
+            return b.load(places[0], align=size, typ=f.ir.VectorType(kind, WIDTH))
+        if stride == size and count > 1:
+            few = b.load(places[0], align=size, typ=f.ir.VectorType(kind, count))
+            return self.taken(few, [*range(count), *[0] * (WIDTH - count)])
+        return self.joined([b.load(p, align=size, typ=kind) for p in places], kind)
+
+    def joined(self, items, kind):
+        """Numbers as a vector; the first one stands for those that are missing."""
+        f, b = self.function, self.function.builder
+        undefined = f.ir.Constant(f.ir.VectorType(kind, WIDTH), f.ir.Undefined)
+        found = b.insert_element(undefined, items[0], f.ir.Constant(f.i32, 0))
+        if len(items) < WIDTH:
+            found = b.shuffle_vector(found, undefined, f.ir.Constant(f.ir.VectorType(f.i32, WIDTH), 0))
+        for i, x in enumerate(items[1:], 1):
+            found = b.insert_element(found, x, f.ir.Constant(f.i32, i))
+        return found
+
+    def truths(self, w, place, count, stride):
+        f = self.function
+        found = self.loaded(w, place, count, stride, f.i8)
+        return f.builder.icmp_unsigned("!=", found, f.ir.Constant(found.type, 0))
+
+    def gathered(self, w, memory, place, count):
+        f, b = self.function, self.function.builder
+        places = self.addresses(w, place, count, 4)
+        items = []
+        for p in places:
+            offset = b.sext(b.load(p, align=4, typ=f.i32), f.i64)
+            items.append(b.load(f.at(self.rows[memory], offset), align=8, typ=f.double))
+        return self.joined(items, f.double)
+
+    def stored(self, x, w, place, count, stride):
+        f, b = self.function, self.function.builder
+        size = 8 if x.type.element == f.double else 1
+        if stride == size:
+            first = self.addresses(w, place, 1, stride)[0]
+            b.store(x if count == WIDTH else self.taken(x, range(count)), first, align=size)
+            return
+        for i, p in enumerate(self.addresses(w, place, count, stride)):
+            b.store(b.extract_element(x, f.ir.Constant(f.i32, i)), p, align=size)
+
+
+# ---------------------------------------------------------------------------------------------- numbers
+
+
+class _Numbers:
+    """Steps on numbers as a list of instructions, each with a place of its own for its value."""
+
+    def __init__(self, given: Steps, function: _Function, first: int, last: int):
+        self.given = given
+        self.function = function
+        self.items: list = []
+        self.uses: list = []  # pairs of the places of an instruction and of a value that it reads
+        self.place: dict = {}  # of the value that a slot holds now
+        self.version = 0  # of what the arrays hold
+        for kind, *facts in given.steps[first:last]:
+            getattr(self, f"_read_{kind}")(*facts)
+        later = {slot for step in given.steps[last:] for slot in _reads(step, given)}.union(given.results)
+        for slot in sorted(later & self.place.keys()):
+            self.add(("keep",), [slot], [slot])
+
+    # ------------------------------------------------------------------------------------------ instructions
+
+    def add(self, key, integers=(), slots=()):
+        """One more instruction: what it is, integers that move, and slots that it reads, None for none."""
+        base, kinds = [len(self.items), *integers], []
+        for slot in slots:
+            if slot in self.place:
+                kinds.append("value")
+                base.append(self.place[slot])
+                self.uses.append((len(self.items), self.place[slot]))
+            elif slot in self.given.constants:
+                kinds.append(float.hex(self.given.constants[slot]))
+            else:
+                kinds.append(slot)
+        self.items.append(reroll.Item((*key, *kinds), np.array(base, np.int64), 1))
+
+    def _read_numbers(self, code, work):
+        code = code.tolist()
+        t = 0
+        while True:
+            number, a, b, y = code[t]
+            op, arity = self.given.opcodes[number]
+            t += 1
+            if op == "end":
+                return
+            if op in ("load", "load_bool"):
+                self.add((op, a), [b])
+            elif op in ("guard", "guard_int"):
+                self.add((op,), [y], [a, b])
+                continue
+            elif op == "loop":
+                raise Refused("it has a function that NumPy or SciPy runs")
+            else:
+                slots = [a, b]
+                if arity == 3:
+                    slots = [x or None for x in (a, b, code[t][1])]
+                    t += 1
+                self.add((op,), [], slots[:arity])
+            self.place[y] = len(self.items) - 1
+
+    def _read_pack(self, array, offsets, slots):
+        for offset, slot in zip(offsets.tolist(), slots.tolist()):
+            self.add(("store", array), [offset], [slot])
+
+    def _read_copy(self, array, source, size):
+        self.add(("copy", array, source, size))
+
+    # ------------------------------------------------------------------------------------------ code
+
+    def emit(self) -> int:
+        """Append the code; the numbers that it keeps outside of registers are so many."""
+        items = self.items
+        if len(items) > _MOST_TOGETHER:
+            items = reroll.rolled(items)
+        left = reroll.count(items)
+        if left > MOST_STATEMENTS:
+            raise Refused(f"{left} instructions on numbers, without loops, take LLVM too long")
+        parts = _parts(items)
+        self.needed = self._needed(parts)
+        self.static = 0
+        for i, part in enumerate(parts):
+            if i:
+                self.function.part()
+            block = _Block(self.function, self.function.double)
+            self._append([(x.key, [(v, ()) for v in x.base.tolist()]) for x in part], [], block)
+        return len(self.items) if self.needed else 0
+
+    def _needed(self, parts):
+        """Which instructions, as they are written, have values that are read elsewhere than right here."""
+        written, group = [], []
+        first = groups = 0
+        for part in parts:
+            home, groups = groups, groups + 1
+            for item in part:
+                numbers, first = _written(item.key, first)
+                places, groups = _grouped(item.key, home, groups)
+                written.append(numbers)
+                group.append(places)
+        if not self.uses:
+            return set()
+        written, group = np.concatenate(written), np.concatenate(group)
+        user, used = np.array(self.uses).T
+        return {*written[used[group[user] != group[used]]].tolist()}
+
+    def _append(self, items, turns, block):
+        """Instructions and loops; a base is a list of pairs, a number and its steps from turn to turn."""
+        f = self.function
+        values: dict = {}
+        for key, base in items:
+            if isinstance(key, reroll.Loop):
+                moved = [(x, (*steps, step)) for (x, steps), step in zip(base, key.steps)]
+                ends = np.cumsum([0, *key.widths]).tolist()
+                inner = [(k, moved[i:j]) for k, i, j in zip(key.keys, ends, ends[1:])]
+                with f.loop(key.times) as turn:
+                    self._append(inner, [*turns, turn], _Block(f, f.double))
+                continue
+            self._append_one(key, base, turns, block, values)
+            self.static += 1
+
+    def _append_one(self, key, base, turns, block, values):
+        f, b = self.function, self.function.builder
+        op, place, rest = key[0], base[0], base[1:]
+
+        def address(pointer, moving, by=0, kind=None):
+            return f.at(pointer, f.affine(by + moving[0], moving[1], turns), kind)
+
+        def operands(kinds, moving):
+            moving = iter(moving)
+            return [None if kind is None else operand(kind, moving) for kind in kinds]
+
+        def operand(kind, moving):
+            if type(kind) is str and kind != "value":
+                return block.of.constant(float.fromhex(kind))
+            if kind != "value":
+                return block.given(("slot", kind), lambda: f.slot(kind))
+            x = next(moving)
+            if x in values:
+                return values[x]
+            return block.given(("value", x), lambda: b.load(address(f.slots, x, self.given.slots), typ=f.double))
+
+        if op == "load" or op == "load_bool":
+            is_flag = op == "load_bool"
+            kind = f.i8 if is_flag else f.double
+
+            def load():
+                x = b.load(address(f.array(key[1]), rest[0], kind=kind), typ=kind)
+                return b.icmp_unsigned("!=", x, f.ir.Constant(kind, 0)) if is_flag else x
+
+            found = block.given(("load", key[1], rest[0], self.version), load, is_flag)
+        elif op == "copy":
+            self._append_copy(*key[1:])
+            return
+        elif op == "store" or op == "keep":
+            (x,) = operands(key[-1:], rest[1:])
+            b.store(block.double(x), address(f.array(key[1]) if op == "store" else f.slots, rest[0]))
+            self.version += op == "store"
+            return
+        elif op == "guard" or op == "guard_int":
+            x, expected = [block.double(x) for x in operands(key[1:], rest[1:])]
+            with b.if_then(b.not_(self._is_same(x, expected, op == "guard")), likely=False):
+                b.ret(b.trunc(f.affine(*rest[0], turns), f.i32))
+            return
+        else:
+            found = block.applied(op, operands(key[1:], rest))
+        values[place] = found
+        if self.static in self.needed:
+            b.store(block.double(found), address(f.slots, place, self.given.slots))
+
+    def _append_copy(self, array, source, size):
+        f, b = self.function, self.function.builder
+        ir = f.ir
+        name, kind = ("memset", f.i8) if source < 0 else ("memcpy", f.pointer)
+        name = f"llvm.{name}.p0.{'p0.' if source >= 0 else ''}i64"
+        flag = ir.IntType(1)
+        kinds = ir.FunctionType(ir.VoidType(), [f.pointer, kind, f.i64, flag])
+        function = f.module.globals.get(name) or ir.Function(f.module, kinds, name)
+        x = ir.Constant(f.i8, 0) if source < 0 else f.array(source)
+        b.call(function, [f.array(array), x, f.whole(size), ir.Constant(flag, 0)])
+        self.version += 1
+
+    def _is_same(self, x, expected, are_bits):
+        """Does a guard hold?  Zeros of either sign are equal as integers only; NaN is NaN."""
+        f, b = self.function, self.function.builder
+        if not are_bits:
+            return b.fcmp_ordered("==", x, expected)
+        is_equal = b.icmp_unsigned("==", b.bitcast(x, f.i64), b.bitcast(expected, f.i64))
+        return b.or_(is_equal, b.and_(b.fcmp_unordered("uno", x, x), b.fcmp_unordered("uno", expected, expected)))
+
+
+def _reads(step, given):
+    """Slots that a step reads before it writes them."""
+    kind, *facts = step
+    if kind == "python":
+        return facts[0]
+    if kind == "pack":
+        return facts[2].tolist()
+    if kind == "vector":
+        return [slot for _, slot in [*facts[4], *facts[5]]]
+    if kind != "numbers":
+        return []
+    found, written = set(), set()
+    code = facts[0].tolist()
+    t = 0
+    while t < len(code):
+        number, a, b, y = code[t]
+        op, arity = given.opcodes[number]
+        t += 1
+        slots = [a, b][:arity]
+        if arity == 3 or op == "loop":
+            slots = [a, b, code[t][1] if arity == 3 else a]
+            t += 1
+        found.update(x for x in slots if x not in written)
+        if op not in ("guard", "guard_int", "end"):
+            written.add(y)
+    return found
+
+
+def _parts(items):
+    """The list in pieces, each a function, of about as many instructions."""
+    found: list = [[]]
+    size = 0
+    for item in items:
+        more = reroll.count([item])
+        if size + more > _MOST_TOGETHER and found[-1]:
+            found.append([])
+            size = 0
+        found[-1].append(item)
+        size += more
+    return found
+
+
+def _written(key, first):
+    """For each instruction that a key stands for, its number as it is written; and the next number."""
+    if not isinstance(key, reroll.Loop):
+        return np.array([first]), first + 1
+    found = []
+    for inner in key.keys:
+        numbers, first = _written(inner, first)
+        found.append(numbers)
+    return np.tile(np.concatenate(found), key.times), first
+
+
+def _grouped(key, home, groups):
+    """The same for the turn of a loop in which each is; and the next number of a turn."""
+    if not isinstance(key, reroll.Loop):
+        return np.array([home]), groups
+    found = []
+    for _ in range(key.times):
+        turn, groups = groups, groups + 1
+        for inner in key.keys:
+            places, groups = _grouped(inner, turn, groups)
+            found.append(places)
+    return np.concatenate(found), groups
