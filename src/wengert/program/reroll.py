@@ -10,6 +10,8 @@ base is that of its first period.  So a loop is an instruction of the next round
 
 from __future__ import annotations
 
+import itertools
+import operator
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +37,7 @@ class Loop(NamedTuple):
 
 class Item(NamedTuple):
     key: object
-    base: np.ndarray
+    base: list
     size: int  # instructions
 
 
@@ -74,13 +76,12 @@ def _round(items, numbers):
     return [*found, *items[end:]] if found else None
 
 
-_RANDOM = np.random.default_rng(0).integers(1, 1 << 63, 1 << 12, np.uint64)
+_WEIGHTS = np.random.default_rng(0).integers(1, 1 << 63, 64).tolist()
 
 
 def _mark(base):
     """A number that moves by a constant if all integers do; hardly ever otherwise."""
-    weights = _RANDOM if len(base) <= len(_RANDOM) else np.resize(_RANDOM, len(base))
-    return (base.astype(np.uint64) * weights[: len(base)]).sum(dtype=np.uint64)
+    return sum(map(operator.mul, base, itertools.cycle(_WEIGHTS))) & 0xFFFFFFFFFFFFFFFF
 
 
 def _runs(keys, marks, weight, period):
@@ -105,14 +106,14 @@ def _runs(keys, marks, weight, period):
 
 def _loop(items, period):
     """The items of a run as one; None if they do not move as it seemed."""
-    rows = [np.concatenate([x.base for x in items[i : i + period]]) for i in range(0, len(items), period)]
-    bases = np.array(rows)
+    rows = [[v for x in items[i : i + period] for v in x.base] for i in range(0, len(items), period)]
+    bases = np.array(rows, np.int64)
     moved = np.diff(bases, axis=0)
     if (moved != moved[0]).any():
         return None
     keys, widths = tuple([x.key for x in items[:period]]), tuple([len(x.base) for x in items[:period]])
     key = Loop(len(rows), keys, widths, tuple(moved[0].tolist()))
-    return Item(key, bases[0], sum(x.size for x in items))
+    return Item(key, rows[0], sum(x.size for x in items))
 
 
 def count(items: list[Item]) -> int:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -79,32 +80,35 @@ def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
     A function is a tuple ``("compiled", address, work)``.
     """
     module = _Module()
-    found: list = []
-    extra = 0
-    for first, last in _groups(given.steps):
-        group = given.steps[first:last]
-        kind = group[0][0]
-        if kind not in ("numbers", "vector"):
-            found += group
-            continue
+    groups = [given.steps[i:j] for i, j in _groups(given.steps)]
+    numbers = _numbers(given, groups, report)
+    functions: list = []
+    first = 0
+    for group, lists in zip(groups, numbers.groups):
+        functions.append(None)
         try:
-            with module.function() as function:
-                if kind == "vector":
-                    _Vector(given, function).emit(*group[0][1:])
-                else:
-                    extra = max(extra, _Numbers(given, function, first, last).emit())
+            if lists is not None:
+                with module.function() as functions[-1]:
+                    first = _Writer(given, functions[-1], numbers.needed, first).write(lists)
+            elif group[0][0] == "vector":
+                with module.function() as functions[-1]:
+                    _Vector(given, functions[-1]).write(*group[0][1:])
         except Refused as reason:
-            report.refused.append(f"step {first}: {reason}")
-            found += group
-            continue
-        report.compiled += last - first
-        found.append(("compiled", function.name, sum(map(_work, group))))
-    if not report.compiled:
+            functions[-1] = None
+            report.refused.append(str(reason))
+    if not any(functions):
         return given.steps, 0, None
     code = native.Code(str(module), module.names, module.externals)
     report.seconds, report.is_from_disk = code.seconds, code.is_from_disk
     addresses = dict(zip(module.names, code.addresses))
-    return [(s[0], addresses[s[1]], *s[2:]) if s[0] == "compiled" else s for s in found], extra, code
+    found = []
+    for group, function in zip(groups, functions):
+        if function is None:
+            found += group
+        else:
+            report.compiled += len(group)
+            found.append(("compiled", addresses[function.name], sum(map(_work, group))))
+    return found, numbers.count if numbers.needed else 0, code
 
 
 def _groups(steps):
@@ -142,11 +146,12 @@ class _Module:
 
         self.ir = ir.Module()
         self.names: list = []
+        self.count = itertools.count()
 
     @contextlib.contextmanager
     def function(self):
         """A new function, which is not there if its making is refused."""
-        made = _Function(self.ir, f"step_{len(self.names)}")
+        made = _Function(self.ir, f"step_{next(self.count)}")
         try:
             yield made
         except Refused:
@@ -322,7 +327,7 @@ class _Vector:
         self.given = given
         self.function = function
 
-    def emit(self, code, dims, strides, walk, number, fill, sums, first, chunks):
+    def write(self, code, dims, strides, walk, number, fill, sums, first, chunks):
         f, ir = self.function, self.function.ir
         self.vector = ir.VectorType(f.double, WIDTH)
         self.code, self.strides = code.tolist(), strides
@@ -494,37 +499,106 @@ class _Vector:
 # ---------------------------------------------------------------------------------------------- numbers
 
 
-class _Numbers:
-    """Steps on numbers as a list of instructions, each with a place of its own for its value."""
+def _numbers(given, groups, report):
+    """The steps on numbers as lists; those that are refused stay what they are, and with them what they write."""
+    refused: dict = {}
+    while True:
+        found = _Numbers(given, groups, refused)
+        if not found.refused:
+            report.refused += refused.values()
+            return found
+        refused |= found.refused
 
-    def __init__(self, given: Steps, function: _Function, first: int, last: int):
+
+class _Numbers:
+    """Steps on numbers as lists of instructions: each has a place of its own in the program, and so has its value.
+
+    Attributes
+    ----------
+    groups : list
+        For each group of steps its list in parts, with loops where it repeats itself; None for other steps.
+    needed : set of int
+        Instructions, by their order as they are written, whose values are read elsewhere than right there.
+    count : int
+        Of all instructions.
+    refused : dict
+        Reasons, by group.
+    """
+
+    def __init__(self, given: Steps, groups: list, refused: dict):
         self.given = given
-        self.function = function
-        self.items: list = []
-        self.uses: list = []  # pairs of the places of an instruction and of a value that it reads
+        self.refused: dict = {}
+        self.groups: list = []
         self.place: dict = {}  # of the value that a slot holds now
-        self.version = 0  # of what the arrays hold
-        for kind, *facts in given.steps[first:last]:
+        self.count = 0
+        uses: list = []  # pairs of the places of an instruction and of a value that it reads
+        self.uses = uses
+        later = [{*given.results}]  # slots that are read behind each group, by what is no list
+        for i in range(len(groups) - 1, 0, -1):
+            is_list = groups[i][0][0] == "numbers" and i not in refused
+            here = [] if is_list else [slot for step in groups[i] for slot in _reads(step, given)]
+            later.append(later[-1].union(here) if here else later[-1])
+        for i, group in enumerate(groups):
+            if group[0][0] == "numbers" and i not in refused:
+                try:
+                    self.groups.append(self._parts_of(group, later[-1 - i]))
+                except Refused as reason:
+                    self.refused[i] = str(reason)
+                    return
+            else:
+                self.groups.append(None)
+                for slot in [slot for step in group for slot in _writes(step, given)]:
+                    self.place.pop(slot, None)
+        self.needed = self._needed()
+
+    def _parts_of(self, group, later):
+        self.items: list = []
+        own: set = set()  # slots written here
+        self.own = own
+        for kind, *facts in group:
             getattr(self, f"_read_{kind}")(*facts)
-        later = {slot for step in given.steps[last:] for slot in _reads(step, given)}.union(given.results)
-        for slot in sorted(later & self.place.keys()):
+        for slot in sorted(later & own):
             self.add(("keep",), [slot], [slot])
+        items = self.items
+        if len(items) > _MOST_TOGETHER:
+            items = reroll.rolled(items)
+        left = reroll.count(items)
+        if left > MOST_STATEMENTS:
+            raise Refused(f"{left} instructions on numbers, without loops, take LLVM too long")
+        return _parts(items)
+
+    def _needed(self):
+        written, turns = [], []
+        first = turn = 0
+        for part in [part for parts in self.groups if parts for part in parts]:
+            home, turn = turn, turn + 1
+            for item in part:
+                numbers, first = _written(item.key, first)
+                places, turn = _turned(item.key, home, turn)
+                written.append(numbers)
+                turns.append(places)
+        if not self.uses:
+            return set()
+        number, of_turn = np.concatenate(written), np.concatenate(turns)
+        user, used = np.array(self.uses).T
+        return {*number[used[of_turn[user] != of_turn[used]]].tolist()}
 
     # ------------------------------------------------------------------------------------------ instructions
 
     def add(self, key, integers=(), slots=()):
         """One more instruction: what it is, integers that move, and slots that it reads, None for none."""
-        base, kinds = [len(self.items), *integers], []
+        base, kinds = [self.count, *integers], []
         for slot in slots:
             if slot in self.place:
                 kinds.append("value")
                 base.append(self.place[slot])
-                self.uses.append((len(self.items), self.place[slot]))
+                self.uses.append((self.count, self.place[slot]))
             elif slot in self.given.constants:
                 kinds.append(float.hex(self.given.constants[slot]))
             else:
                 kinds.append(slot)
-        self.items.append(reroll.Item((*key, *kinds), np.array(base, np.int64), 1))
+        self.items.append(reroll.Item((*key, *kinds), base, 1))
+        self.count += 1
 
     def _read_numbers(self, code, work):
         code = code.tolist()
@@ -541,14 +615,15 @@ class _Numbers:
                 self.add((op,), [y], [a, b])
                 continue
             elif op == "loop":
-                raise Refused("it has a function that NumPy or SciPy runs")
+                raise Refused("a function on numbers that NumPy or SciPy runs")
             else:
                 slots = [a, b]
                 if arity == 3:
                     slots = [x or None for x in (a, b, code[t][1])]
                     t += 1
                 self.add((op,), [], slots[:arity])
-            self.place[y] = len(self.items) - 1
+            self.place[y] = self.count - 1
+            self.own.add(y)
 
     def _read_pack(self, array, offsets, slots):
         for offset, slot in zip(offsets.tolist(), slots.tolist()):
@@ -557,42 +632,25 @@ class _Numbers:
     def _read_copy(self, array, source, size):
         self.add(("copy", array, source, size))
 
-    # ------------------------------------------------------------------------------------------ code
 
-    def emit(self) -> int:
-        """Append the code; the numbers that it keeps outside of registers are so many."""
-        items = self.items
-        if len(items) > _MOST_TOGETHER:
-            items = reroll.rolled(items)
-        left = reroll.count(items)
-        if left > MOST_STATEMENTS:
-            raise Refused(f"{left} instructions on numbers, without loops, take LLVM too long")
-        parts = _parts(items)
-        self.needed = self._needed(parts)
-        self.static = 0
+class _Writer:
+    """A list of instructions as code."""
+
+    def __init__(self, given: Steps, function: _Function, needed: set, first: int):
+        self.given = given
+        self.function = function
+        self.needed = needed
+        self.static = first  # the number of the next instruction, as they are written
+        self.version = 0  # of what the arrays hold
+
+    def write(self, parts) -> int:
+        """Append the parts; the number of the next instruction."""
         for i, part in enumerate(parts):
             if i:
                 self.function.part()
             block = _Block(self.function, self.function.double)
-            self._append([(x.key, [(v, ()) for v in x.base.tolist()]) for x in part], [], block)
-        return len(self.items) if self.needed else 0
-
-    def _needed(self, parts):
-        """Which instructions, as they are written, have values that are read elsewhere than right here."""
-        written, group = [], []
-        first = groups = 0
-        for part in parts:
-            home, groups = groups, groups + 1
-            for item in part:
-                numbers, first = _written(item.key, first)
-                places, groups = _grouped(item.key, home, groups)
-                written.append(numbers)
-                group.append(places)
-        if not self.uses:
-            return set()
-        written, group = np.concatenate(written), np.concatenate(group)
-        user, used = np.array(self.uses).T
-        return {*written[used[group[user] != group[used]]].tolist()}
+            self._append([(x.key, [(v, ()) for v in x.base]) for x in part], [], block)
+        return self.static
 
     def _append(self, items, turns, block):
         """Instructions and loops; a base is a list of pairs, a number and its steps from turn to turn."""
@@ -680,7 +738,7 @@ class _Numbers:
 
 
 def _reads(step, given):
-    """Slots that a step reads before it writes them."""
+    """Slots that a step reads; of numbers, before it writes them."""
     kind, *facts = step
     if kind == "python":
         return facts[0]
@@ -688,10 +746,22 @@ def _reads(step, given):
         return facts[2].tolist()
     if kind == "vector":
         return [slot for _, slot in [*facts[4], *facts[5]]]
-    if kind != "numbers":
-        return []
-    found, written = set(), set()
-    code = facts[0].tolist()
+    return _read_and_written(facts[0], given)[0] if kind == "numbers" else []
+
+
+def _writes(step, given):
+    """Slots that a step writes."""
+    kind, *facts = step
+    if kind == "python":
+        return facts[1]
+    if kind == "vector":
+        return facts[6]
+    return _read_and_written(facts[0], given)[1] if kind == "numbers" else []
+
+
+def _read_and_written(code, given):
+    read, written = set(), set()
+    code = code.tolist()
     t = 0
     while t < len(code):
         number, a, b, y = code[t]
@@ -701,10 +771,10 @@ def _reads(step, given):
         if arity == 3 or op == "loop":
             slots = [a, b, code[t][1] if arity == 3 else a]
             t += 1
-        found.update(x for x in slots if x not in written)
+        read.update(x for x in slots if x not in written)
         if op not in ("guard", "guard_int", "end"):
             written.add(y)
-    return found
+    return read, written
 
 
 def _parts(items):
@@ -732,14 +802,14 @@ def _written(key, first):
     return np.tile(np.concatenate(found), key.times), first
 
 
-def _grouped(key, home, groups):
-    """The same for the turn of a loop in which each is; and the next number of a turn."""
+def _turned(key, home, turn):
+    """The same for the turn of a loop in which each is, `home` outside of all; and the number of the next turn."""
     if not isinstance(key, reroll.Loop):
-        return np.array([home]), groups
+        return np.array([home]), turn
     found = []
     for _ in range(key.times):
-        turn, groups = groups, groups + 1
+        here, turn = turn, turn + 1
         for inner in key.keys:
-            places, groups = _grouped(inner, turn, groups)
+            places, turn = _turned(inner, here, turn)
             found.append(places)
-    return np.concatenate(found), groups
+    return np.concatenate(found), turn

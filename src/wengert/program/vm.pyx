@@ -116,7 +116,8 @@ cdef tuple described(tuple given):
     """A step that was emitted, for the compiled tier."""
     if given[0] != WG_PYTHON:
         return (KINDS[given[0]], *given[1:])
-    return "python", slots_of((<PythonStep>given[1]).operands), given[1]
+    cdef PythonStep step = given[1]
+    return "python", slots_of(step.operands), slots_of([step.y] if step.y is not None else []), step
 
 
 cdef list slots_of(list values):
