@@ -57,6 +57,15 @@ class NotDerivable(TypeError):
     """The derivative of this program is no program: the message says why."""
 
 
+def checked_tier(tier: str, name: str) -> str:
+    """A tier that there is here."""
+    if tier not in ("auto", "vm", "llvm"):
+        raise ValueError(f"{name}: tier is 'auto', 'vm' or 'llvm', not {tier!r}")
+    if tier == "llvm":
+        importlib.import_module("wengert.program.native").llvm()
+    return tier
+
+
 def refuse_traced(name: str, args: tuple, kwargs: dict) -> None:
     """A program runs on numbers alone: what is traced would lose its derivative."""
     if holds_traced((*args, *kwargs.values())):
@@ -217,7 +226,7 @@ class Program(Runner):
         """The same program on another tier, as in `wengert.compile`: "auto", "vm" or "llvm"; its derivatives too."""
         made = copy.copy(self)
         made._reset()
-        made._tier = tier
+        made._tier = checked_tier(tier, "tiered")
         return made
 
     @property
@@ -572,6 +581,11 @@ class Stacked(Program):
         self._is_symmetric = is_symmetric
         super().__init__(name, self._one._listing, program._form, _ONE, program._exact, program._example,
                          program._floats)
+
+    def tiered(self, tier):
+        made = super().tiered(tier)
+        made._one = self._one.tiered(tier)
+        return made
 
     def _differentiable(self, word):
         raise NotDerivable(

@@ -4,8 +4,8 @@ A step is what `wengert.program.vm` makes of a list: code on numbers in slots, o
 Its instructions become statements by the formulas that kernels for GPUs are made of, and these a function of the slots
 and of the addresses of the arrays:
 
-    code on arrays    one loop, eight elements at a time, in which nothing lies in memory between the instructions;
-                      sums add up in the order of the machine
+    code on arrays    one loop, some elements at a time, in which nothing lies in memory between the instructions;
+                      sums add up in the order of the machine; steps that differ in their arrays alone share a function
     code on numbers   a straight list; a long one with loops for what is repeated, see `wengert.program.reroll`, whose
                       values lie in a workspace, each in a place of its own
 
@@ -26,8 +26,11 @@ from wengert.program.emit import NAMES, Statements, appended
 from wengert.program.native import Refused
 from wengert.program.opcodes import Op
 
-#: elements at a time, on every machine: the order of a sum does not depend on it
-WIDTH = 8
+#: numbers that a sum is kept in, as the machine does, on every CPU
+PARTS = 8
+
+#: code on arrays with more instructions has too few registers for two vectors at a time
+_MOST_AT_TWICE = 24
 
 #: statements of a function; longer lists become several, since compilers take more than linear time
 _MOST_TOGETHER = 400
@@ -77,24 +80,29 @@ class Report:
 def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
     """The steps with functions for those that can be compiled, the numbers that these need, and what holds them.
 
-    A function is a tuple ``("compiled", address, work)``.
+    A function is a tuple ``("compiled", address, table, work)``.
     """
     module = _Module()
     groups = [given.steps[i:j] for i, j in _groups(given.steps)]
     numbers = _numbers(given, groups, report)
     functions: list = []
+    shared: dict = {}
     first = 0
     for group, lists in zip(groups, numbers.groups):
         functions.append(None)
         try:
             if lists is not None:
-                with module.function() as functions[-1]:
-                    first = _Writer(given, functions[-1], numbers.needed, first).write(lists)
+                with module.function() as made:
+                    first = _Writer(given, made, numbers.needed, first).write(lists)
+                functions[-1] = made.name, ()
             elif group[0][0] == "vector":
-                with module.function() as functions[-1]:
-                    _Vector(given, functions[-1]).write(*group[0][1:])
+                vector = _Vector(given, *group[0][1:])
+                if vector.key not in shared:
+                    with module.function() as made:
+                        vector.write(made)
+                    shared[vector.key] = made.name
+                functions[-1] = shared[vector.key], vector.table
         except Refused as reason:
-            functions[-1] = None
             report.refused.append(str(reason))
     if not any(functions):
         return given.steps, 0, None
@@ -107,7 +115,8 @@ def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
             found += group
         else:
             report.compiled += len(group)
-            found.append(("compiled", addresses[function.name], sum(map(_work, group))))
+            name, table = function
+            found.append(("compiled", addresses[name], table, sum(map(_work, group))))
     return found, numbers.count if numbers.needed else 0, code
 
 
@@ -139,7 +148,7 @@ def _work(step):
 
 
 class _Module:
-    """Functions ``int32 f(double *slots, char **where)``: -1, or the number of a guard that failed."""
+    """Functions ``int32 f(double *slots, char **where, int32 *table)``: -1, or the number of a guard that failed."""
 
     def __init__(self):
         from llvmlite import ir
@@ -186,13 +195,13 @@ class _Function:
         """Go on in a new function, which is called after those before it."""
         if self.parts:
             self.end()
-        kind = self.ir.FunctionType(self.i32, [self.pointer, self.pointer])
+        kind = self.ir.FunctionType(self.i32, [self.pointer] * 3)
         made = self.ir.Function(self.module, kind, f"{self.name}_{len(self.parts)}")
         made.linkage = "internal"
         for x in made.args:
             x.add_attribute("noalias")
         self.parts.append(made)
-        self.slots, self.where = made.args
+        self.slots, self.where, self.table = made.args
         self.builder = self.ir.IRBuilder(made.append_basic_block())
         self.arrays: dict = {}
 
@@ -202,7 +211,7 @@ class _Function:
     def close(self):
         """The function itself: its parts, one after the other."""
         self.end()
-        kind = self.ir.FunctionType(self.i32, [self.pointer, self.pointer])
+        kind = self.ir.FunctionType(self.i32, [self.pointer] * 3)
         made = self.ir.Function(self.module, kind, self.name)
         builder = self.ir.IRBuilder(made.append_basic_block())
         for part in self.parts:
@@ -224,14 +233,21 @@ class _Function:
         """Address of the first element of an array."""
         if number not in self.arrays:
             with self.builder.goto_entry_block():
-                place = self.builder.gep(self.where, [self.whole(number)], source_etype=self.pointer)
-                self.arrays[number] = self.builder.load(place, typ=self.pointer)
+                self.arrays[number] = self.address(self.whole(number))
         return self.arrays[number]
+
+    def address(self, number):
+        return self.builder.load(self.at(self.where, number, self.pointer), typ=self.pointer)
 
     def at(self, pointer, place, kind=None):
         """The address of an element, given its number, or so many bytes away."""
         place = self.whole(place) if isinstance(place, int) else place
         return self.builder.gep(pointer, [place], source_etype=kind or self.double)
+
+    def entry(self, number):
+        """An entry of the table."""
+        place = self.at(self.table, number, self.i32)
+        return self.builder.sext(self.builder.load(place, typ=self.i32), self.i64)
 
     def slot(self, number):
         return self.builder.load(self.at(self.slots, number), typ=self.double)
@@ -323,26 +339,41 @@ class _Block:
 class _Vector:
     """A step on arrays as a loop."""
 
-    def __init__(self, given: Steps, function: _Function):
+    def __init__(self, given: Steps, code, dims, strides, walk, number, fill, sums, first, chunks):
         self.given = given
-        self.function = function
+        self.code, self.dims, self.strides = code.tolist(), dims, strides
+        self.walks = [w for w, _ in walk]
+        self.numbers = [(chunk, given.constants.get(slot)) for chunk, slot in [*number, *fill]]
+        self.sums = len(sums)
+        #: numbers of the arrays, and of the slots that are read and written, which are not part of the code
+        self.table = [*[array for _, array in walk], *[slot for _, slot in [*number, *fill]], *sums]
+        texts = [None if x is None else float.hex(x) for _, x in self.numbers]
+        self.key = repr((self.code, dims, strides, self.walks, self.numbers, texts, self.sums))
 
-    def write(self, code, dims, strides, walk, number, fill, sums, first, chunks):
-        f, ir = self.function, self.function.ir
-        self.vector = ir.VectorType(f.double, WIDTH)
-        self.code, self.strides = code.tolist(), strides
-        self.splats = {chunk: self.splat(self.number(slot)) for chunk, slot in [*number, *fill]}
-        self.walks = dict(walk)
-        self.totals = [f.at(f.slots, slot) for slot in sums]
+    def write(self, function: _Function):
+        f, ir = function, function.ir
+        self.function = function
+        firsts = [f.address(f.entry(i)) for i in range(len(self.walks))]
+        read = len(firsts)
+        self.given_numbers = {
+            chunk: f.slot(f.entry(read + i)) if x is None else ir.Constant(f.double, x)
+            for i, (chunk, x) in enumerate(self.numbers)
+        }
+        self.totals = [f.at(f.slots, f.entry(read + len(self.numbers) + i)) for i in range(self.sums)]
         for total in self.totals:
             f.builder.store(ir.Constant(f.double, 0.0), total)
-        if 0 in dims:
+        if 0 in self.dims:
             return
-        *outer, length = dims
+        *outer, length = self.dims
+        self.splats: dict = {}
+        for width in {PARTS, self.width(length)}:
+            self.splats[width] = {chunk: self.splat(x, width) for chunk, x in self.given_numbers.items()}
         with contextlib.ExitStack() as stack:
             turns = [stack.enter_context(f.loop(n)) for n in outer]
-            self.rows = {w: self.row(w, array, turns) for w, array in walk}
-            if not sums:
+            self.rows = {
+                w: f.at(first, f.affine(0, self.strides[w][:-1], turns), f.i8) for w, first in zip(self.walks, firsts)
+            }
+            if not self.sums:
                 self.stretch(f.whole(0), length)
                 return
             whole, rest = divmod(length, self.given.chunk)
@@ -352,49 +383,45 @@ class _Vector:
             if rest:
                 self.stretch(f.whole(whole * self.given.chunk), rest)
 
-    def number(self, slot):
-        f = self.function
-        return f.ir.Constant(f.double, self.given.constants[slot]) if slot in self.given.constants else f.slot(slot)
-
-    def row(self, w, array, turns):
-        """Address of the first element of a row of an array."""
-        f = self.function
-        return f.at(f.array(array), f.affine(0, self.strides[w][:-1], turns), f.i8)
+    def width(self, length):
+        """How many elements at a time: two vectors, where there are registers, so that one need not wait."""
+        width = 2 * native.lanes()
+        return width if width > PARTS and len(self.code) <= _MOST_AT_TWICE and length >= 2 * width else PARTS
 
     def stretch(self, start, length):
         """A part of a row, at most a chunk where there are sums."""
         f, b = self.function, self.function.builder
-        zero = f.ir.Constant(self.vector, 0.0)
-        parts = [zero] * len(self.totals)
-        whole, rest = divmod(length, WIDTH)
-        if whole:
-            before = b.block
-            with f.loop(whole, WIDTH) as turn:
-                carried = [b.phi(self.vector) for _ in parts]
-                for phi in carried:
-                    phi.add_incoming(zero, before)
-                parts = self.eight(b.add(start, turn), WIDTH, carried)
-                for phi, part in zip(carried, parts):
-                    phi.add_incoming(part, b.block)
-        if rest:
-            parts = self.eight(b.add(start, f.whole(whole * WIDTH)), rest, parts)
+        parts = [f.ir.Constant(f.ir.VectorType(f.double, PARTS), 0.0)] * self.sums
+        done = 0
+        for width in sorted(self.splats, reverse=True):
+            whole = (length - done) // width
+            if whole:
+                before, first = b.block, b.add(start, f.whole(done))
+                with f.loop(whole, width) as turn:
+                    carried = [b.phi(x.type) for x in parts]
+                    for phi, part in zip(carried, parts):
+                        phi.add_incoming(part, before)
+                    parts = self.some(b.add(first, turn), width, width, carried)
+                    for phi, part in zip(carried, parts):
+                        phi.add_incoming(part, b.block)
+            done += whole * width
+        if done < length:
+            parts = self.some(b.add(start, f.whole(done)), length - done, PARTS, parts)
         for total, part in zip(self.totals, parts):
             for half in (4, 2, 1):
                 part = b.fadd(self.taken(part, range(half)), self.taken(part, range(half, 2 * half)))
             b.store(b.fadd(b.load(total, typ=f.double), b.extract_element(part, f.ir.Constant(f.i32, 0))), total)
 
-    def eight(self, place, count, parts):
-        """All instructions on the elements from a place on."""
+    def some(self, place, count, width, parts):
+        """All instructions on so many elements from a place on, in vectors of a width."""
         f = self.function
-        block = _Block(f, self.vector)
-        now: dict = {slot: block.given(("number", slot), lambda x=x: x) for slot, x in self.splats.items()}
+        block = _Block(f, f.ir.VectorType(f.double, width))
+        now: dict = {slot: block.given(("number", slot), lambda x=x: x) for slot, x in self.splats[width].items()}
         parts = list(parts)
 
         def read(slot):
             if slot not in now:
-                if slot not in self.rows:
-                    return None
-                now[slot] = block.given(("walk", slot), lambda: self.loaded(slot, place, count, 8, f.double))
+                now[slot] = block.given(("walk", slot), lambda: self.loaded(slot, place, count, width, 8, f.double))
             return now[slot]
 
         t = 0
@@ -403,39 +430,49 @@ class _Vector:
             op, arity = self.given.opcodes[code]
             t += 1
             if op == "get":
-                now[y] = block.given(("get", a, t), lambda a=a, b=b: self.loaded(a, place, count, b, f.double))
+                x = block.given(("get", t), lambda a=a, b=b: self.loaded(a, place, count, width, b, f.double))
             elif op == "get_bool":
-                now[y] = block.given(("get", a, t), lambda a=a, b=b: self.truths(a, place, count, b), is_flag=True)
+                x = block.given(("get", t), lambda a=a, b=b: self.truths(a, place, count, width, b), is_flag=True)
             elif op == "gather":
-                now[y] = block.given(("gather", a, b, t), lambda a=a, b=b: self.gathered(a, b, place, count))
-            elif op == "put":
-                self.stored(block.double(read(a)), y, place, count, b)
-            elif op == "put_bool":
-                self.stored(f.builder.zext(block.flag(read(a)), f.ir.VectorType(f.i8, WIDTH)), y, place, count, b)
+                x = block.given(("gather", t), lambda a=a, b=b: self.gathered(a, b, place, count, width))
+            elif op == "put" or op == "put_bool":
+                x = read(a)
+                x = block.double(x) if op == "put" else f.builder.zext(block.flag(x), f.ir.VectorType(f.i8, width))
+                self.stored(x, y, place, count, b)
+                continue
             elif op == "sum":
-                term = block.double(read(a))
-                if count < WIDTH:
-                    mask = f.ir.Constant(f.ir.VectorType(f.ir.IntType(1), WIDTH), [i < count for i in range(WIDTH)])
-                    term = f.builder.select(mask, term, f.ir.Constant(self.vector, 0.0))
-                parts[b] = f.builder.fadd(parts[b], term)
+                parts[b] = self.added(parts[b], block.double(read(a)), count)
+                continue
             elif isinstance(op, str) and op not in ("cube", "fourth", "root"):
-                raise Refused(f"{op} is left to the machine")
+                raise Refused("functions on arrays that NumPy or SciPy runs")
             else:
                 slots = [a, b] if arity < 3 else [a, b, self.code[t][1]]
                 t += arity == 3
-                given = [None if arity == 3 and slot == y else read(slot) for slot in slots[:arity]]
-                now[y] = block.applied(op, given)
-                if y in self.rows:
-                    self.stored(block.double(now[y]), y, place, count, 8)
+                # an operand that is not read is the result
+                x = block.applied(op, [None if arity == 3 and slot == y else read(slot) for slot in slots[:arity]])
+            now[y] = x
+            if y in self.rows:
+                self.stored(block.double(x), y, place, count, 8)
         return parts
+
+    def added(self, part, x, count):
+        """A sum with some more terms: those beyond the end are no terms."""
+        f = self.function
+        if count < PARTS:
+            is_term = f.ir.Constant(f.ir.VectorType(f.ir.IntType(1), PARTS), [i < count for i in range(PARTS)])
+            x = f.builder.select(is_term, x, f.ir.Constant(x.type, 0.0))
+        for i in range(0, x.type.count, PARTS):
+            part = f.builder.fadd(part, x if x.type.count == PARTS else self.taken(x, range(i, i + PARTS)))
+        return part
 
     # ------------------------------------------------------------------------------------------ elements
 
-    def splat(self, x):
+    def splat(self, x, width):
+        """A number as a vector."""
         b, f = self.function.builder, self.function
-        undefined = f.ir.Constant(self.vector, f.ir.Undefined)
+        undefined = f.ir.Constant(f.ir.VectorType(x.type, width), f.ir.Undefined)
         one = b.insert_element(undefined, x, f.ir.Constant(f.i32, 0))
-        return b.shuffle_vector(one, undefined, f.ir.Constant(f.ir.VectorType(f.i32, WIDTH), 0))
+        return b.shuffle_vector(one, undefined, f.ir.Constant(f.ir.VectorType(f.i32, width), 0))
 
     def taken(self, x, places):
         """Some elements of a vector."""
@@ -448,49 +485,45 @@ class _Vector:
         first = f.at(self.rows[w], b.mul(place, f.whole(stride)), f.i8)
         return [f.at(first, i * stride, f.i8) for i in range(count if stride else 1)]
 
-    def loaded(self, w, place, count, stride, kind):
+    def loaded(self, w, place, count, width, stride, kind):
         """Elements of an array; those beyond the end are the first one."""
         f, b = self.function, self.function.builder
         size = 8 if kind is f.double else kind.width // 8
         places = self.addresses(w, place, count, stride)
-        if stride == size and count == WIDTH:
-            return b.load(places[0], align=size, typ=f.ir.VectorType(kind, WIDTH))
+        if stride == size and count == width:
+            return b.load(places[0], align=size, typ=f.ir.VectorType(kind, width))
         if stride == size and count > 1:
             few = b.load(places[0], align=size, typ=f.ir.VectorType(kind, count))
-            return self.taken(few, [*range(count), *[0] * (WIDTH - count)])
-        return self.joined([b.load(p, align=size, typ=kind) for p in places], kind)
+            return self.taken(few, [*range(count), *[0] * (width - count)])
+        return self.joined([b.load(p, align=size, typ=kind) for p in places], width)
 
-    def joined(self, items, kind):
+    def joined(self, items, width):
         """Numbers as a vector; the first one stands for those that are missing."""
-        f, b = self.function, self.function.builder
-        undefined = f.ir.Constant(f.ir.VectorType(kind, WIDTH), f.ir.Undefined)
-        found = b.insert_element(undefined, items[0], f.ir.Constant(f.i32, 0))
-        if len(items) < WIDTH:
-            found = b.shuffle_vector(found, undefined, f.ir.Constant(f.ir.VectorType(f.i32, WIDTH), 0))
+        f = self.function
+        found = self.splat(items[0], width)
         for i, x in enumerate(items[1:], 1):
-            found = b.insert_element(found, x, f.ir.Constant(f.i32, i))
+            found = f.builder.insert_element(found, x, f.ir.Constant(f.i32, i))
         return found
 
-    def truths(self, w, place, count, stride):
+    def truths(self, w, place, count, width, stride):
         f = self.function
-        found = self.loaded(w, place, count, stride, f.i8)
+        found = self.loaded(w, place, count, width, stride, f.i8)
         return f.builder.icmp_unsigned("!=", found, f.ir.Constant(found.type, 0))
 
-    def gathered(self, w, memory, place, count):
+    def gathered(self, w, memory, place, count, width):
         f, b = self.function, self.function.builder
-        places = self.addresses(w, place, count, 4)
         items = []
-        for p in places:
+        for p in self.addresses(w, place, count, 4):
             offset = b.sext(b.load(p, align=4, typ=f.i32), f.i64)
             items.append(b.load(f.at(self.rows[memory], offset), align=8, typ=f.double))
-        return self.joined(items, f.double)
+        return self.joined(items, width)
 
     def stored(self, x, w, place, count, stride):
         f, b = self.function, self.function.builder
         size = 8 if x.type.element == f.double else 1
         if stride == size:
             first = self.addresses(w, place, 1, stride)[0]
-            b.store(x if count == WIDTH else self.taken(x, range(count)), first, align=size)
+            b.store(x if count == x.type.count else self.taken(x, range(count)), first, align=size)
             return
         for i, p in enumerate(self.addresses(w, place, count, stride)):
             b.store(b.extract_element(x, f.ir.Constant(f.i32, i)), p, align=size)

@@ -131,7 +131,9 @@ typedef struct {
     int32_t array, source;
     ptrdiff_t size;
     const int32_t *offsets, *slots;
-    int32_t (*run)(double *slots, char **where); /* COMPILED: a guard's number if one fails, else -1 */
+    /* COMPILED: a guard's number if one fails, else -1 */
+    int32_t (*run)(double *slots, char **where, const int32_t *table);
+    const int32_t *table; /* of arrays and numbers */
 } wg_step;
 
 typedef struct {
@@ -400,7 +402,7 @@ static ptrdiff_t wg_run(const wg_step *steps, ptrdiff_t i, ptrdiff_t count, cons
             break;
         case WG_VECTOR: wg_vector(s, w); break;
         case WG_COMPILED:
-            *failed = s->run(w->slots, w->where);
+            *failed = s->run(w->slots, w->where, s->table);
             if (*failed >= 0) return i;
             break;
         case WG_COPY:

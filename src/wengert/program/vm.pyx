@@ -41,6 +41,8 @@ cdef extern from "numpy/arrayobject.h":
     int PyArray_SetBaseObject(cnp.ndarray array, object base) except -1
     object PyArray_Scalar(void *data, cnp.dtype descr, object base)
 
+ctypedef int32_t (*compiled_step)(double *slots, char **where, const int32_t *table) noexcept nogil
+
 cdef extern from "vm.h" nogil:
     ctypedef struct wg_code:
         int32_t op, a, b, y
@@ -69,7 +71,8 @@ cdef extern from "vm.h" nogil:
         Py_ssize_t size
         const int32_t *offsets
         const int32_t *slots
-        int32_t (*run)(double *slots, char **where) noexcept nogil
+        compiled_step run
+        const int32_t *table
 
     ctypedef struct wg_space:
         double *slots
@@ -304,8 +307,9 @@ cdef class Machine:
             step.code = <const wg_code *>self.keep(given[1], np.int32)
             step.work = given[2]
         elif step.kind == WG_COMPILED:
-            step.run = <int32_t (*)(double *, char **) noexcept nogil><size_t>given[1]
-            step.work = given[2]
+            step.run = <compiled_step><size_t>given[1]
+            step.table = <const int32_t *>self.keep(given[2], np.int32)
+            step.work = given[3]
         elif step.kind == WG_COPY:
             _, step.array, step.source, step.size = given
             step.work = step.size / 16.0
