@@ -9,7 +9,6 @@ import ctypes
 import ctypes.util
 import functools
 import hashlib
-import importlib.util
 import threading
 import time
 
@@ -34,18 +33,13 @@ class Refused(Exception):
     """This step has no machine code: the message says why."""
 
 
-def is_there() -> bool:
-    """Can llvmlite be imported?"""
-    return importlib.util.find_spec("llvmlite") is not None
-
-
 @functools.cache
 def llvm():
     """llvmlite's binding, made ready for this machine."""
     try:
         import llvmlite.binding as found
     except ImportError:
-        raise ImportError('tier="llvm" needs llvmlite: pip install wengert[jit]') from None
+        raise ImportError("machine code is made by llvmlite: pip install wengert[jit]") from None
     if found.llvm_version_info[0] < 20:  # later ones do it themselves, and refuse the call
         found.initialize()
     found.initialize_native_target()
@@ -66,10 +60,10 @@ def lanes() -> int:
     return 8 if "+avx512f" in given else 4 if "+avx2" in given else 2
 
 
-def _machine(opt):
+def _machine():
     """A new one for each module: who runs the code owns it."""
     target = llvm().Target.from_default_triple()
-    return target.create_target_machine(llvm().get_host_cpu_name(), features(), opt=opt, jit=True)
+    return target.create_target_machine(llvm().get_host_cpu_name(), features(), opt=2, jit=True)
 
 
 # ---------------------------------------------------------------------------------------------- the C library
@@ -137,39 +131,33 @@ def call(builder, name, operands):
 
 
 class Code:
-    """The functions of a module in memory; they are there as long as this object."""
+    """The functions of a module in memory; they are there as long as this object.
 
-    def __init__(self, text: str, names: list[str], externals: list[str], opt: int = 2):
+    What is written here needs no pass of LLVM's: equal statements are one, and what is constant is so by construction.
+    """
+
+    def __init__(self, text: str, names: list[str], externals: list[str]):
         start = time.perf_counter()
         binding = llvm()
-        facts = text, names, opt, binding.llvm_version_info, binding.get_host_cpu_name(), features()
+        facts = text, binding.llvm_version_info, binding.get_host_cpu_name(), features()
         name = hashlib.sha256(repr(facts).encode()).hexdigest() + ".object"
         with _LOCK:
+            found = disk.read(name)
+            code = _object(text) if found is None else found[1]
+            if found is None:
+                disk.write(name, {}, code)
             for external_name in externals:
                 binding.add_symbol(external_name, _address(external_name))
-            found = disk.read(name)
-            self.is_from_disk = found is not None
-            self._load(_object(text, opt) if found is None else found[1])
-            if found is None:
-                disk.write(name, {}, self._bytes)
+            self._engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine())
+            self._engine.add_object_file(binding.object_file.ObjectFileRef.from_data(code))
+            self._engine.finalize_object()
             self.addresses = [self._engine.get_function_address(each) for each in names]
+        self.is_from_disk = found is not None
         self.seconds = time.perf_counter() - start
 
-    def _load(self, code):
-        binding = llvm()
-        self._bytes = code
-        self._engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine(2))
-        self._engine.add_object_file(binding.object_file.ObjectFileRef.from_data(code))
-        self._engine.finalize_object()
 
-
-def _object(text, opt):
-    binding = llvm()
-    module = binding.parse_assembly(text)
-    machine = _machine(opt)
-    options = binding.create_pipeline_tuning_options(speed_level=min(opt, 2))
-    options.loop_vectorization = options.slp_vectorization = False
+def _object(text):
+    """A module as an object file."""
+    module, machine = llvm().parse_assembly(text), _machine()
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    builder = binding.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
     return machine.emit_object(module)

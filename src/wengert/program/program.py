@@ -587,6 +587,10 @@ class Stacked(Program):
         made._one = self._one.tiered(tier)
         return made
 
+    @property
+    def machine(self):
+        return self._one.machine
+
     def _differentiable(self, word):
         raise NotDerivable(
             f"{word}({self._name}): this program is a loop over the rows of a matrix: record the derivative as wengert "
@@ -653,6 +657,8 @@ class Summary:
         Bytes of the values that are alive at once, at most.
     rolled : int
         Instructions that are run: loops over elements are arrays there.
+    tier : list of str
+        What runs them, and why.
     """
 
     name: str
@@ -663,6 +669,7 @@ class Summary:
     constants: int
     work: int
     rolled: int
+    tier: list
 
     def __repr__(self):
         counts = sorted(self.instructions.items(), key=lambda item: -item[1])
@@ -675,6 +682,7 @@ class Summary:
         ]
         if self.rolled < sum(self.instructions.values()):
             rows.append(f"  rolled   {self.rolled} instructions, with arrays for what loops compute")
+        rows += [f"  tier     {line}" for line in self.tier]
         rows += [f"  guard    {value} at {place}" for value, place in self.guards]
         return "\n".join(rows)
 
@@ -684,6 +692,8 @@ def _types(found):
 
 
 def _summary(program):
+    from wengert.program import tier  # needed by few, and not small
+
     code = program._listing
     ops = code.op.tolist()
     is_guard = [op == Op.GUARD for op in ops]
@@ -696,6 +706,7 @@ def _summary(program):
         sum(code.arrays[a].nbytes for a, op in zip(code.a.tolist(), ops) if op == Op.ARRAY),
         _most_alive(code, ops),
         len(program._rolled()),
+        tier.told(program._tier, program.machine),
     )
 
 

@@ -29,8 +29,8 @@ from wengert.program.opcodes import Op
 #: numbers that a sum is kept in, as the machine does, on every CPU
 PARTS = 8
 
-#: code on arrays with more instructions has too few registers for two vectors at a time
-_MOST_AT_TWICE = 24
+#: code that keeps more numbers has too few registers for two vectors at a time
+_MOST_AT_TWICE = 12
 
 #: statements of a function; longer lists become several, since compilers take more than linear time
 _MOST_TOGETHER = 400
@@ -75,6 +75,20 @@ class Report:
     refused: list = dataclasses.field(default_factory=list)
     seconds: float = 0.0
     is_from_disk: bool = False
+
+
+def told(tier: str, machine) -> list[str]:
+    """What runs a program, and why, in lines."""
+    report = machine.report
+    if report is None:
+        if tier == "vm" or not machine.due:
+            return ["vm"]
+        return [f"vm, and from replay {machine.due} on llvm, where it is installed"]
+    if not report.compiled:
+        return ["vm", *[f"no llvm: {reason}" for reason in report.refused]]
+    source = "from disk" if report.is_from_disk else "made"
+    first = f"llvm for {report.compiled} of {machine.count} steps, {source} in {report.seconds:.2f} s"
+    return [first, *[f"left to vm: {reason}" for reason in dict.fromkeys(report.refused)]]
 
 
 def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
@@ -282,11 +296,18 @@ class _Function:
 # ---------------------------------------------------------------------------------------------- statements
 
 
+class _Statements(Statements):
+    """Statements that have the bits of the machine: a strong product with 0 is 0, never -0."""
+
+    def _known(self, name, operands):
+        return None if name == "strong" else super()._known(name, operands)
+
+
 class _Block:
     """Statements of numbers, or of vectors of them, that are appended to a function as they are made."""
 
     def __init__(self, function: _Function, real):
-        self.of = Statements()
+        self.of = _Statements()
         self.function = function
         self.real = real
         self.found: dict = {}
@@ -344,7 +365,7 @@ class _Vector:
         self.code, self.dims, self.strides = code.tolist(), dims, strides
         self.walks = [w for w, _ in walk]
         self.numbers = [(chunk, given.constants.get(slot)) for chunk, slot in [*number, *fill]]
-        self.sums = len(sums)
+        self.sums, self.kept = len(sums), chunks + len(number)
         #: numbers of the arrays, and of the slots that are read and written, which are not part of the code
         self.table = [*[array for _, array in walk], *[slot for _, slot in [*number, *fill]], *sums]
         texts = [None if x is None else float.hex(x) for _, x in self.numbers]
@@ -386,7 +407,7 @@ class _Vector:
     def width(self, length):
         """How many elements at a time: two vectors, where there are registers, so that one need not wait."""
         width = 2 * native.lanes()
-        return width if width > PARTS and len(self.code) <= _MOST_AT_TWICE and length >= 2 * width else PARTS
+        return width if width > PARTS and self.kept <= _MOST_AT_TWICE and length >= 2 * width else PARTS
 
     def stretch(self, start, length):
         """A part of a row, at most a chunk where there are sums."""

@@ -17,7 +17,6 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
 import importlib
-import importlib.util
 import math
 import operator
 
@@ -108,7 +107,7 @@ cdef cnp.dtype BOOL = np.dtype(np.bool)
 
 
 # What decides when compiling pays, in nanoseconds, measured: see docs/explanation/decisions/0029-tier.md
-cdef double COMPILING = 1e8, COMPILING_ONE = 5e5
+cdef double COMPILING = 1e8, COMPILING_ONE = 3e5, READING_ONE = 4e4
 cdef double PER_NUMBER = 2.0, PER_ELEMENT = 0.1, PER_CHUNK = 20.0
 
 KINDS = ["numbers", "vector", "copy", "pack", "put", "scatter", "compiled", "python"]
@@ -224,7 +223,6 @@ cdef class Machine:
     cdef readonly bint exact
     cdef wg_step *steps
     cdef wg_loop *loops
-    cdef Py_ssize_t count
     cdef double *work               # of the steps from each one on until Python is needed
     cdef list kept                  # arrays to which the steps point
     cdef list python                # of each step: what Python does, or None
@@ -238,7 +236,8 @@ cdef class Machine:
     cdef readonly object report     # of the compiled tier: what became of the steps
     cdef Machine faster             # the same list where steps are compiled
     cdef object listing             # as long as that may still be made
-    cdef Py_ssize_t runs, due       # the number of the run before which it is made
+    cdef readonly Py_ssize_t runs, due      # the number of the run before which it is made, or 0
+    cdef readonly Py_ssize_t count
 
     def __init__(self, listing, exact=False, tier="vm"):
         self.build(Lowering(listing, exact), listing)
@@ -345,7 +344,7 @@ cdef class Machine:
         for i in range(self.count):
             if self.steps[i].kind == WG_NUMBERS:
                 lost += self.steps[i].work * PER_NUMBER
-                cost += min(self.steps[i].work, 2000.0) * COMPILING_ONE
+                cost += self.steps[i].work * READING_ONE + min(self.steps[i].work, 1000.0) * COMPILING_ONE
             elif self.steps[i].kind == WG_VECTOR:
                 lost += self.steps[i].work * PER_ELEMENT + self.steps[i].count * PER_CHUNK
                 cost += self.steps[i].count * COMPILING_ONE
@@ -378,9 +377,6 @@ cdef class Machine:
 
     cdef int try_hasten(self) except -1:
         """The same where it is worth trying."""
-        if importlib.util.find_spec("llvmlite") is None:
-            self.due = 0
-            return 0
         try:
             return self.hasten()
         except (ImportError, OSError, RuntimeError) as reason:
