@@ -69,9 +69,10 @@ class Steps:
 
 @dataclasses.dataclass
 class Report:
-    """What became of the steps: how many are compiled, why others are not, and how long it took."""
+    """What became of the steps: how many are compiled, of how many instructions on numbers, and why others are not."""
 
     compiled: int = 0
+    written: int = 0
     refused: list = dataclasses.field(default_factory=list)
     seconds: float = 0.0
     is_from_disk: bool = False
@@ -96,6 +97,7 @@ def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
 
     A function is a tuple ``("compiled", address, table, work)``.
     """
+    native.llvm()  # or an error that says what to install
     module = _Module()
     groups = [given.steps[i:j] for i, j in _groups(given.steps)]
     numbers = _numbers(given, groups, report)
@@ -118,6 +120,7 @@ def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
                 functions[-1] = shared[vector.key], vector.table
         except Refused as reason:
             report.refused.append(str(reason))
+    report.written = first
     if not any(functions):
         return given.steps, 0, None
     code = native.Code(str(module), module.names, module.externals)
