@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.special as special
 from hypothesis import given, settings
 
 import wengert as wg
@@ -56,7 +57,8 @@ def functions(x):
         np.log2(y), np.log10(y), np.log1p(y), np.sin(x), np.cos(x), np.tan(x), np.arcsin(x), np.arccos(x), np.arctan(x),
         np.sinh(x), np.cosh(x), np.tanh(x), np.arcsinh(x), np.arccosh(y + 1), np.arctanh(x), np.cbrt(x), y**x,
         np.maximum(x, 0.3), np.minimum(x, y), np.fmax(x, 0.0), np.fmin(x, -0.0), np.hypot(x, y), np.deg2rad(x),
-        np.where(x > 0.2, x * y, -x), np.where((x < 1) & ~(x == 0) | np.isnan(x), 1.0, x), x / y - 3.0,
+        special.erf(x), special.expit(x), np.where(x > 0.2, x * y, -x),
+        np.where((x < 1) & ~(x == 0) | np.isnan(x), 1.0, x), x / y - 3.0,
     ]  # fmt: skip
     return found
 

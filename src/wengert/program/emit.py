@@ -262,7 +262,7 @@ def emitted(builder, machine, operands, real, call):
         return builder.fsub(ir.Constant(real, -0.0), *operands)
     if machine.ir == "fma":
         a, b, product = operands
-        return builder.fma(a, b, builder.fsub(ir.Constant(real, -0.0), product))
+        return intrinsic(builder, "fma", [a, b, builder.fsub(ir.Constant(real, -0.0), product)])
     if machine.ir == "strong":
         zero = ir.Constant(real, 0.0)
         is_zero = builder.or_(*[builder.fcmp_ordered("==", x, zero) for x in operands])
@@ -272,6 +272,13 @@ def emitted(builder, machine, operands, real, call):
     if machine.ir in ("<", "<=", ">", ">=", "=="):
         return builder.fcmp_ordered(machine.ir, *operands)
     return getattr(builder, machine.ir)(*operands)
+
+
+def intrinsic(builder, name: str, operands: list):
+    """A function of LLVM's own."""
+    kind = str(operands[0].type)
+    element = "f64" if "double" in kind else "f32"
+    return external(builder, f"llvm.{name}.{f'v{operands[0].type.count}' if '<' in kind else ''}{element}", operands)
 
 
 def external(builder, name: str, operands: list):

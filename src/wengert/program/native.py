@@ -13,18 +13,10 @@ import threading
 import time
 
 from wengert.program import disk
-from wengert.program.emit import external
+from wengert.program.emit import external, intrinsic
 
 #: functions that LLVM has itself
-INTRINSICS = {
-    "fabs": "fabs",
-    "sqrt": "sqrt",
-    "floor": "floor",
-    "ceil": "ceil",
-    "trunc": "trunc",
-    "rint": "rint",
-    "copysign": "copysign",
-}
+INTRINSICS = {"fabs", "sqrt", "floor", "ceil", "trunc", "rint", "copysign"}
 
 _LOCK = threading.Lock()
 
@@ -103,7 +95,7 @@ def call(builder, name, operands):
     kind = operands[0].type
     is_vector = isinstance(kind, ir.VectorType)
     if name in INTRINSICS:
-        return external(builder, f"llvm.{INTRINSICS[name]}.{f'v{kind.count}' if is_vector else ''}f64", operands)
+        return intrinsic(builder, name, operands)
     if not is_vector:
         if _address(name) is None:
             raise Refused(f"the C library has no {name}")
