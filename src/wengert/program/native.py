@@ -32,8 +32,6 @@ def llvm():
         import llvmlite.binding as found
     except ImportError:
         raise ImportError("machine code is made by llvmlite: pip install wengert[jit]") from None
-    if found.llvm_version_info[0] < 20:  # later ones do it themselves, and refuse the call
-        found.initialize()
     found.initialize_native_target()
     found.initialize_native_asmprinter()
     return found

@@ -468,7 +468,7 @@ class Program(Runner):
         return printed(self._listing)
 
     def explain(self) -> Summary:
-        """What the program consists of: its inputs and outputs, guards, instructions by kind, and memory.
+        """What the program consists of: inputs and outputs, guards, instructions by kind, memory, and what runs it.
 
         Examples
         --------
@@ -479,6 +479,7 @@ class Program(Runner):
           outputs  float64
           counts   2 elementwise, 1 input, 1 sum, 1 const
           memory   8008 bytes of values at once, 0 of constant arrays
+          tier     vm, and llvm after 4e+05 replays where it is installed
         """
         return _summary(self)
 

@@ -84,7 +84,7 @@ def told(tier: str, machine) -> list[str]:
     if report is None:
         if tier == "vm" or not machine.due:
             return ["vm"]
-        return [f"vm, and from replay {machine.due} on llvm, where it is installed"]
+        return [f"vm, and llvm after {machine.due:.0e} replays where it is installed"]
     if not report.compiled:
         return ["vm", *[f"no llvm: {reason}" for reason in report.refused]]
     source = "from disk" if report.is_from_disk else "made"
