@@ -9,6 +9,7 @@ import ctypes
 import ctypes.util
 import functools
 import hashlib
+import sys
 import threading
 import time
 
@@ -63,7 +64,8 @@ def _machine():
 def _libraries():
     """The C library of numbers, and glibc's of vectors; none where they are not found."""
     found = []
-    for name in (ctypes.util.find_library("m"), "libmvec.so.1"):
+    on_linux = sys.platform == "linux"  # where to look for a library takes another process
+    for name in ("libm.so.6" if on_linux else ctypes.util.find_library("m"), "libmvec.so.1" if on_linux else None):
         try:
             found.append(ctypes.CDLL(name) if name else None)
         except OSError:
