@@ -107,7 +107,7 @@ cdef cnp.dtype BOOL = np.dtype(np.bool)
 
 
 # What decides when compiling pays, in nanoseconds, measured: see docs/explanation/decisions/0029-tier.md
-cdef double COMPILING = 1e8, COMPILING_ONE = 3e5, READING_ONE = 4e4
+cdef double COMPILING = 1e8, COMPILING_ONE = 3e5, READING_ONE = 2e4
 cdef double PER_NUMBER = 2.0, PER_ELEMENT = 0.1, PER_CHUNK = 20.0
 
 KINDS = ["numbers", "vector", "copy", "pack", "put", "scatter", "compiled", "python"]
