@@ -223,6 +223,17 @@ def test_lists_that_are_too_long_are_left_to_the_machine(monkeypatch):
     assert "too long" in str(program.explain()) and "llvm for" in str(program.explain())
 
 
+def test_a_list_that_is_refused_late_leaves_its_numbers_where_others_look(monkeypatch):
+    address = native._address
+    monkeypatch.setattr(native, "_address", lambda name: None if name == "sin" else address(name))
+    for f, n in ((sweep, (9, 9)), (lambda x: np.sin(x[0]) * np.sum(x) * np.exp(x[0] * x[1]), 9)):
+        x = RNG.random(n)
+        program = wg.record(f, x)
+        for made in (program, program.grad()):
+            report = assert_same(made, (x,))
+            assert report.refused == ["the C library has no sin"] and report.compiled
+
+
 # ---------------------------------------------------------------------------------------------- calls
 
 

@@ -46,7 +46,7 @@ class Steps:
     Attributes
     ----------
     steps : list of tuple
-        The name of a kind, and what belongs to it; of steps for Python, the slots that they read.
+        The name of a kind, and what belongs to it; of steps for Python, the slots that they read and write.
     constants : dict
         Value of each slot that never changes.
     results : list of int
@@ -86,10 +86,10 @@ def told(tier: str, machine) -> list[str]:
             return ["vm"]
         return [f"vm, and llvm after {machine.due:.0e} replays where it is installed"]
     if not report.compiled:
-        return ["vm", *[f"no llvm: {reason}" for reason in report.refused]]
+        return ["vm", *[f"no llvm: {reason}" for reason in report.refused or ["there is no step to compile"]]]
     source = "from disk" if report.is_from_disk else "made"
     first = f"llvm for {report.compiled} of {machine.count} steps, {source} in {report.seconds:.2f} s"
-    return [first, *[f"left to vm: {reason}" for reason in dict.fromkeys(report.refused)]]
+    return [first, *[f"left to vm: {reason}" for reason in report.refused]]
 
 
 def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
@@ -98,29 +98,12 @@ def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
     A function is a tuple ``("compiled", address, table, work)``.
     """
     native.llvm()  # or an error that says what to install
-    module = _Module()
     groups = [given.steps[i:j] for i, j in _groups(given.steps)]
-    numbers = _numbers(given, groups, report)
-    functions: list = []
-    shared: dict = {}
-    first = 0
-    for group, lists in zip(groups, numbers.groups):
-        functions.append(None)
-        try:
-            if lists is not None:
-                with module.function() as made:
-                    first = _Writer(given, made, numbers.needed, first).write(lists)
-                functions[-1] = made.name, ()
-            elif group[0][0] == "vector":
-                vector = _Vector(given, *group[0][1:])
-                if vector.key not in shared:
-                    with module.function() as made:
-                        vector.write(made)
-                    shared[vector.key] = made.name
-                functions[-1] = shared[vector.key], vector.table
-        except Refused as reason:
-            report.refused.append(str(reason))
-    report.written = first
+    refused: dict = {}
+    while (built := _built(given, groups, refused)) is None:
+        pass
+    module, functions, numbers = built
+    report.refused += dict.fromkeys(refused.values())
     if not any(functions):
         return given.steps, 0, None
     code = native.Code(str(module), module.names, module.externals)
@@ -134,7 +117,42 @@ def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
             report.compiled += len(group)
             name, table = function
             found.append(("compiled", addresses[name], table, sum(map(_work, group))))
+    report.written = numbers.written
     return found, numbers.count if numbers.needed else 0, code
+
+
+def _built(given, groups, refused):
+    """A module, of each group of steps the name of its function and its table, and the lists.
+
+    None if one more list is refused: what it writes is then no longer where other lists look for it.
+    """
+    module = _Module()
+    functions: list = []
+    shared: dict = {}
+    try:
+        numbers = _Numbers(given, groups, refused)
+    except Refused:
+        return None
+    writer = _Writer(given, numbers.needed)
+    for i, (group, lists) in enumerate(zip(groups, numbers.groups)):
+        functions.append(None)
+        try:
+            if lists is not None:
+                with module.function() as made:
+                    writer.write(made, lists)
+                functions[i] = made.name, ()
+            elif group[0][0] == "vector" and i not in refused:
+                vector = _Vector(given, *group[0][1:])
+                if vector.key not in shared:
+                    with module.function() as made:
+                        vector.write(made)
+                    shared[vector.key] = made.name
+                functions[i] = shared[vector.key], vector.table
+        except Refused as reason:
+            refused[i] = str(reason)
+            if lists is not None:
+                return None
+    return module, functions, numbers
 
 
 def _groups(steps):
@@ -188,9 +206,8 @@ class _Module:
 
     @property
     def externals(self):
-        return [
-            f.name for f in self.ir.functions if f.is_declaration and not f.name.startswith("llvm.")
-        ]
+        """Names of the functions of the C library."""
+        return [f.name for f in self.ir.functions if f.is_declaration and not f.name.startswith("llvm.")]
 
     def __str__(self):
         return str(self.ir)
@@ -371,27 +388,26 @@ class _Vector:
         self.sums, self.kept = len(sums), chunks + len(number)
         #: numbers of the arrays, and of the slots that are read and written, which are not part of the code
         self.table = [*[array for _, array in walk], *[slot for _, slot in [*number, *fill]], *sums]
-        texts = [None if x is None else float.hex(x) for _, x in self.numbers]
-        self.key = repr((self.code, dims, strides, self.walks, self.numbers, texts, self.sums))
+        self.key = repr((self.code, dims, strides, self.walks, self.numbers, self.sums))
 
-    def write(self, function: _Function):
-        f, ir = function, function.ir
-        self.function = function
+    def write(self, function: _Function) -> None:
+        """Append the loop."""
+        self.function = f = function
         firsts = [f.address(f.entry(i)) for i in range(len(self.walks))]
         read = len(firsts)
-        self.given_numbers = {
-            chunk: f.slot(f.entry(read + i)) if x is None else ir.Constant(f.double, x)
+        numbers = {
+            chunk: f.slot(f.entry(read + i)) if x is None else f.ir.Constant(f.double, x)
             for i, (chunk, x) in enumerate(self.numbers)
         }
         self.totals = [f.at(f.slots, f.entry(read + len(self.numbers) + i)) for i in range(self.sums)]
         for total in self.totals:
-            f.builder.store(ir.Constant(f.double, 0.0), total)
+            f.builder.store(f.ir.Constant(f.double, 0.0), total)
         if 0 in self.dims:
             return
         *outer, length = self.dims
         self.splats: dict = {}
         for width in {PARTS, self.width(length)}:
-            self.splats[width] = {chunk: self.splat(x, width) for chunk, x in self.given_numbers.items()}
+            self.splats[width] = {chunk: self.splat(x, width) for chunk, x in numbers.items()}
         with contextlib.ExitStack() as stack:
             turns = [stack.enter_context(f.loop(n)) for n in outer]
             self.rows = {
@@ -556,17 +572,6 @@ class _Vector:
 # ---------------------------------------------------------------------------------------------- numbers
 
 
-def _numbers(given, groups, report):
-    """The steps on numbers as lists; those that are refused stay what they are, and with them what they write."""
-    refused: dict = {}
-    while True:
-        found = _Numbers(given, groups, refused)
-        if not found.refused:
-            report.refused += refused.values()
-            return found
-        refused |= found.refused
-
-
 class _Numbers:
     """Steps on numbers as lists of instructions: each has a place of its own in the program, and so has its value.
 
@@ -576,20 +581,16 @@ class _Numbers:
         For each group of steps its list in parts, with loops where it repeats itself; None for other steps.
     needed : set of int
         Instructions, by their order as they are written, whose values are read elsewhere than right there.
-    count : int
-        Of all instructions.
-    refused : dict
-        Reasons, by group.
+    count, written : int
+        Of all instructions, and of those that are to be written.
     """
 
     def __init__(self, given: Steps, groups: list, refused: dict):
         self.given = given
-        self.refused: dict = {}
         self.groups: list = []
         self.place: dict = {}  # of the value that a slot holds now
-        self.count = 0
-        uses: list = []  # pairs of the places of an instruction and of a value that it reads
-        self.uses = uses
+        self.count = self.written = 0
+        self.uses: list = []  # pairs of the places of an instruction and of a value that it reads
         later = [{*given.results}]  # slots that are read behind each group, by what is no list
         for i in range(len(groups) - 1, 0, -1):
             is_list = groups[i][0][0] == "numbers" and i not in refused
@@ -600,8 +601,8 @@ class _Numbers:
                 try:
                     self.groups.append(self._parts_of(group, later[-1 - i]))
                 except Refused as reason:
-                    self.refused[i] = str(reason)
-                    return
+                    refused[i] = str(reason)
+                    raise
             else:
                 self.groups.append(None)
                 for slot in [slot for step in group for slot in _writes(step, given)]:
@@ -609,12 +610,12 @@ class _Numbers:
         self.needed = self._needed()
 
     def _parts_of(self, group, later):
+        """The list of a group, given the slots that are read behind it."""
         self.items: list = []
-        own: set = set()  # slots written here
-        self.own = own
+        self.own: set = set()  # slots written here
         for kind, *facts in group:
             getattr(self, f"_read_{kind}")(*facts)
-        for slot in sorted(later & own):
+        for slot in sorted(later & self.own):
             self.add(("keep",), [slot], [slot])
         items = self.items
         if len(items) > _MOST_TOGETHER:
@@ -622,6 +623,7 @@ class _Numbers:
         left = reroll.count(items)
         if left > MOST_STATEMENTS:
             raise Refused(f"{left} instructions on numbers, without loops, take LLVM too long")
+        self.written += left
         return _parts(items)
 
     def _needed(self):
@@ -691,23 +693,22 @@ class _Numbers:
 
 
 class _Writer:
-    """A list of instructions as code."""
+    """Lists of instructions as code, in the order of the program."""
 
-    def __init__(self, given: Steps, function: _Function, needed: set, first: int):
+    def __init__(self, given: Steps, needed: set):
         self.given = given
-        self.function = function
         self.needed = needed
-        self.static = first  # the number of the next instruction, as they are written
+        self.static = 0  # the number of the next instruction, as they are written
         self.version = 0  # of what the arrays hold
 
-    def write(self, parts) -> int:
-        """Append the parts; the number of the next instruction."""
+    def write(self, function: _Function, parts) -> None:
+        """Append the parts of a list."""
+        self.function = function
         for i, part in enumerate(parts):
             if i:
-                self.function.part()
-            block = _Block(self.function, self.function.double)
+                function.part()
+            block = _Block(function, function.double)
             self._append([(x.key, [(v, ()) for v in x.base]) for x in part], [], block)
-        return self.static
 
     def _append(self, items, turns, block):
         """Instructions and loops; a base is a list of pairs, a number and its steps from turn to turn."""
@@ -775,10 +776,9 @@ class _Writer:
 
     def _append_copy(self, array, source, size):
         f, b = self.function, self.function.builder
-        ir = f.ir
+        ir, flag = f.ir, f.ir.IntType(1)
         name, kind = ("memset", f.i8) if source < 0 else ("memcpy", f.pointer)
         name = f"llvm.{name}.p0.{'p0.' if source >= 0 else ''}i64"
-        flag = ir.IntType(1)
         kinds = ir.FunctionType(ir.VoidType(), [f.pointer, kind, f.i64, flag])
         function = f.module.globals.get(name) or ir.Function(f.module, kinds, name)
         x = ir.Constant(f.i8, 0) if source < 0 else f.array(source)
