@@ -223,7 +223,18 @@ class Program(Runner):
         return self._machine
 
     def tiered(self, tier: str) -> Program:
-        """The same program on another tier, as in `wengert.compile`: "auto", "vm" or "llvm"; its derivatives too."""
+        """The same program, and all derivatives that are made of it, run by another tier.
+
+        Parameters
+        ----------
+        tier : {"auto", "vm", "llvm"}
+            As in `wengert.compile`.
+
+        Raises
+        ------
+        ImportError
+            For "llvm" without llvmlite.
+        """
         made = copy.copy(self)
         made._reset()
         made._tier = checked_tier(tier, "tiered")

@@ -46,7 +46,8 @@ class Steps:
     Attributes
     ----------
     steps : list of tuple
-        The name of a kind, and what belongs to it; of steps for Python, the slots that they read and write.
+        The name of a kind, and what belongs to it; of steps for Python, the slots that they read and write, and of
+        "other" ones nothing.
     constants : dict
         Value of each slot that never changes.
     results : list of int
@@ -587,6 +588,7 @@ class _Numbers:
 
     def __init__(self, given: Steps, groups: list, refused: dict):
         self.given = given
+        self.literals = {slot: float.hex(x) for slot, x in given.constants.items()}
         self.groups: list = []
         self.place: dict = {}  # of the value that a slot holds now
         self.count = self.written = 0
@@ -652,8 +654,8 @@ class _Numbers:
                 kinds.append("value")
                 base.append(self.place[slot])
                 self.uses.append((self.count, self.place[slot]))
-            elif slot in self.given.constants:
-                kinds.append(float.hex(self.given.constants[slot]))
+            elif slot in self.literals:
+                kinds.append(self.literals[slot])
             else:
                 kinds.append(slot)
         self.items.append(reroll.Item((*key, *kinds), base, 1))
@@ -795,8 +797,10 @@ class _Writer:
 
 
 def _reads(step, given):
-    """Slots that a step reads; of numbers, before it writes them."""
+    """Slots that a step reads; of numbers, before it writes them; all, where that is not known."""
     kind, *facts = step
+    if kind == "other":
+        return range(given.slots)
     if kind == "python":
         return facts[0]
     if kind == "pack":
@@ -807,8 +811,10 @@ def _reads(step, given):
 
 
 def _writes(step, given):
-    """Slots that a step writes."""
+    """Slots that a step writes; all, where that is not known."""
     kind, *facts = step
+    if kind == "other":
+        return range(given.slots)
     if kind == "python":
         return facts[1]
     if kind == "vector":

@@ -110,16 +110,18 @@ cdef cnp.dtype BOOL = np.dtype(np.bool)
 cdef double COMPILING = 1e8, COMPILING_ONE = 3e5, READING_ONE = 2e4
 cdef double PER_NUMBER = 2.0, PER_ELEMENT = 0.1, PER_CHUNK = 20.0
 
-KINDS = ["numbers", "vector", "copy", "pack", "put", "scatter", "compiled", "python"]
+KINDS = {WG_NUMBERS: "numbers", WG_VECTOR: "vector", WG_COPY: "copy", WG_PACK: "pack", WG_PUT: "put",
+         WG_SCATTER: "scatter"}
 OPCODES = opcodes_of_machine()
 
 
 cdef tuple described(tuple given):
     """A step that was emitted, for the compiled tier."""
-    if given[0] != WG_PYTHON:
-        return (KINDS[given[0]], *given[1:])
-    cdef PythonStep step = given[1]
-    return "python", slots_of(step.operands), slots_of([step.y] if step.y is not None else []), step
+    cdef PythonStep step
+    if given[0] == WG_PYTHON:
+        step = given[1]
+        return "python", slots_of(step.operands), slots_of([step.y] if step.y is not None else [])
+    return (KINDS[given[0]], *given[1:]) if given[0] in KINDS else ("other",)
 
 
 cdef list slots_of(list values):
@@ -359,14 +361,15 @@ cdef class Machine:
             self.report.refused.append("an exact program runs the loops that NumPy runs")
             return 0
         cdef Lowering low = Lowering(listing, False)
+        cdef list steps = [described(given) for given in low.emitted]
         emitted, extra, code = tier.hastened(tier.Steps(
-            [described(given) for given in low.emitted],
+            steps,
             {slot: np.frombuffer(bits)[0] for bits, slot in low.constants.items()},
             slots_of(low.outputs), low.slots, OPCODES, WG_CHUNK), self.report)
         if code is None:
             return 0
-        low.emitted = [(KINDS.index(given[0]), given[-1]) if given[0] == "python" else (
-            KINDS.index(given[0]), *given[1:]) for given in emitted]
+        own = {id(step): given for step, given in zip(steps, low.emitted)}
+        low.emitted = [(WG_COMPILED, *step[1:]) if step[0] == "compiled" else own[id(step)] for step in emitted]
         low.slots += extra
         cdef Machine faster = Machine.__new__(Machine)
         faster.build(low, listing)
