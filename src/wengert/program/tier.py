@@ -134,7 +134,7 @@ def _built(given, groups, refused):
         numbers = _Numbers(given, groups, refused)
     except Refused:
         return None
-    writer = _Writer(given, numbers.needed)
+    writer = _Writer(given, numbers)
     for i, (group, lists) in enumerate(zip(groups, numbers.groups)):
         functions.append(None)
         try:
@@ -584,11 +584,13 @@ class _Numbers:
         Instructions, by their order as they are written, whose values are read elsewhere than right there.
     count, written : int
         Of all instructions, and of those that are to be written.
+    constants : list
+        Numbers that instructions read.
     """
 
     def __init__(self, given: Steps, groups: list, refused: dict):
         self.given = given
-        self.literals = {slot: float.hex(x) for slot, x in given.constants.items()}
+        self.constants: list = []  # each as often as it is read
         self.groups: list = []
         self.place: dict = {}  # of the value that a slot holds now
         self.count = self.written = 0
@@ -654,8 +656,10 @@ class _Numbers:
                 kinds.append("value")
                 base.append(self.place[slot])
                 self.uses.append((self.count, self.place[slot]))
-            elif slot in self.literals:
-                kinds.append(self.literals[slot])
+            elif slot in self.given.constants:
+                kinds.append("constant")
+                base.append(len(self.constants))
+                self.constants.append(self.given.constants[slot])
             else:
                 kinds.append(slot)
         self.items.append(reroll.Item((*key, *kinds), base, 1))
@@ -697,9 +701,11 @@ class _Numbers:
 class _Writer:
     """Lists of instructions as code, in the order of the program."""
 
-    def __init__(self, given: Steps, needed: set):
+    def __init__(self, given: Steps, numbers: _Numbers):
         self.given = given
-        self.needed = needed
+        self.needed = numbers.needed
+        self.constants = np.array(numbers.constants, float)
+        self.times: list = []  # turns of the loops around
         self.static = 0  # the number of the next instruction, as they are written
         self.version = 0  # of what the arrays hold
 
@@ -721,8 +727,10 @@ class _Writer:
                 moved = [(x, (*steps, step)) for (x, steps), step in zip(base, key.steps)]
                 ends = np.cumsum([0, *key.widths]).tolist()
                 inner = [(k, moved[i:j]) for k, i, j in zip(key.keys, ends, ends[1:])]
+                self.times.append(key.times)
                 with f.loop(key.times) as turn:
                     self._append(inner, [*turns, turn], _Block(f, f.double))
+                self.times.pop()
                 continue
             self._append_one(key, base, turns, block, values)
             self.static += 1
@@ -739,11 +747,11 @@ class _Writer:
             return [None if kind is None else operand(kind, moving) for kind in kinds]
 
         def operand(kind, moving):
-            if type(kind) is str and kind != "value":
-                return block.of.constant(float.fromhex(kind))
-            if kind != "value":
+            if type(kind) is int:
                 return block.given(("slot", kind), lambda: f.slot(kind))
             x = next(moving)
+            if kind == "constant":
+                return self._constant(x, turns, block)
             if x in values:
                 return values[x]
             return block.given(("value", x), lambda: b.load(address(f.slots, x, self.given.slots), typ=f.double))
@@ -775,6 +783,27 @@ class _Writer:
         values[place] = found
         if self.static in self.needed:
             b.store(block.double(found), address(f.slots, place, self.given.slots))
+
+    def _constant(self, moving, turns, block):
+        """A constant, or one of a list of them, if it differs from turn to turn."""
+        f, ir = self.function, self.function.ir
+        places = np.array(moving[0])
+        for step, times in zip(moving[1], self.times):
+            places = places[..., None] + step * np.arange(times)
+        found = self.constants[places]
+        bits = found.view(np.int64)
+        if (bits == bits.flat[0]).all():
+            return block.of.constant(found.flat[0])
+
+        def load():
+            kind = ir.ArrayType(f.double, found.size)
+            table = ir.GlobalVariable(f.module, kind, f.module.get_unique_name("constants"))
+            table.linkage, table.global_constant = "internal", True
+            table.initializer = ir.Constant(kind, found.ravel().tolist())
+            steps = tuple(step // found.itemsize for step in found.strides)
+            return f.builder.load(f.at(table, f.affine(0, steps, turns)), typ=f.double)
+
+        return block.given(("constant", moving), load)
 
     def _append_copy(self, array, source, size):
         f, b = self.function, self.function.builder

@@ -379,11 +379,11 @@ cdef class Machine:
         return 0
 
     cdef int try_hasten(self) except -1:
-        """The same where it is worth trying."""
+        """The same for a call like any other, which must not fail because that does."""
         try:
             return self.hasten()
-        except (ImportError, OSError, RuntimeError) as reason:
-            self.report.refused.append(str(reason))
+        except Exception as reason:
+            self.report.refused.append(f"{type(reason).__name__}: {reason}")
             return 0
 
     # ------------------------------------------------------------------------------------------ workspaces
