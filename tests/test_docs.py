@@ -90,6 +90,7 @@ DOCUMENTED = [
     "wengert.program.program",
     "wengert.testing",
     "wengert.transforms.explain",
+    "wengert.viz",
 ]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import wengert as wg
 from helpers import assert_same_bits, in_threads
+from wengert.program import spec
 
 x = np.array([0.5, -1.5, 2.0])
 scale = 3.0
@@ -265,6 +266,35 @@ def test_copies(derived, tmp_path):
             assert_same_bits(other.grad()(x), program.grad()(x), "")
 
 
+weights = np.linspace(-1, 1, 60)
+
+
+def guarded_loop(u, k):
+    s = 0.0
+    for i in range(u.size - 1):
+        s += (u[i + 1] - k * u[i] ** 2) ** 2 * float(weights[i])
+    return s + np.sum(u * weights) if u[0] > 0 else s
+
+
+def test_loops_guards_and_arrays_are_saved(tmp_path):
+    z = np.random.default_rng(0).uniform(0.1, 1, 60)
+    program = wg.record(guarded_loop, z, args=(2.0,))
+    for word in ("", "grad", "vjp", "jvp", "hvp", "jacobian", "hessian"):
+        saved = getattr(program, word)() if word else program
+        path = tmp_path / "f.program"
+        saved.save(path)
+        loaded = wg.Program.load(path)
+        spec.check(loaded)
+        given = {"vjp": (1.0, 3.0), "jvp": (weights, 3.0), "hvp": (weights, 3.0)}.get(word, (3.0,))
+        found, expected = loaded(z, *given), saved(z, *given)
+        for y, of_saved in zip(found, expected) if type(found) is tuple else [(found, expected)]:
+            assert_same_bits(y, of_saved, word)
+        with pytest.raises(wg.GuardError, match="True"):
+            loaded(-z, *given)
+        assert (str(loaded), repr(loaded.explain())) == (str(saved), repr(saved.explain()))
+    assert program.explain().rolled < 30 < len(program)
+
+
 def test_a_saved_program_runs_elsewhere(tmp_path):
     path = tmp_path / "f.program"
     wg.record(pairs, x).grad().save(path)
@@ -273,14 +303,37 @@ def test_a_saved_program_runs_elsewhere(tmp_path):
     assert done.stdout.strip() == str(wg.record(pairs, x).grad()(x).tolist())
 
 
+def test_a_program_that_cannot_be_saved_leaves_the_file_as_it_was(tmp_path):
+    path = tmp_path / "f.program"
+    own = wg.primitive(lambda u: np.sin(u), vjp=lambda y, u: lambda g: g * np.cos(u))
+    wg.record(pairs, x).save(path)
+    with pytest.raises(TypeError, match="top of a module"):
+        wg.record(lambda u: own(u), x).save(path)
+    assert str(wg.Program.load(path)) == str(wg.record(pairs, x))
+
+
+#: what becomes of the bytes of a file, and what is said of it
+FILES = {
+    "a pickle": (lambda content: pickle.dumps([1]), TypeError, "holds no program"),
+    "nothing": (lambda content: b"", TypeError, "holds no program"),
+    "the beginning": (lambda content: content[:-10], ValueError, "is damaged.*Record the program again"),
+    "the head": (lambda content: content[:20], ValueError, "record it again"),
+    "another bit": (lambda content: content[:200] + bytes([content[200] ^ 4]) + content[201:], ValueError, "damaged"),
+    "another form": (lambda content: content.replace(b"\n1-", b"\n0-", 1), ValueError, "in form 0-.*record it again"),
+}
+
+
 def test_other_files(tmp_path):
     state = wg.record(pairs, x).__getstate__()
     with pytest.raises(ValueError, match="record it again"):
         wg.Program.__new__(wg.Program).__setstate__({**state, "_version": 0})
     path = tmp_path / "f.program"
-    path.write_bytes(pickle.dumps([1]))
-    with pytest.raises(TypeError, match="holds no program, but a list"):
-        wg.Program.load(path)
+    wg.record(pairs, x).save(path)
+    content = path.read_bytes()
+    for change, error, message in FILES.values():
+        path.write_bytes(change(content))
+        with pytest.raises(error, match=message):
+            wg.Program.load(path)
 
 
 REFUSED = {

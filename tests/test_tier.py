@@ -15,10 +15,11 @@ from hypothesis import given, settings
 
 import wengert as wg
 from helpers import assert_same_bits, in_threads
+from test_loops import stencil
 from test_random_programs import PROGRAMS, deterministic, run
 from test_roll import attraction, bratu_with_borders, lorenz, rosenbrock
 from wengert.errors import GuardError
-from wengert.program import disk, native, reroll, tier
+from wengert.program import disk, loops, native, reroll, tier
 
 pytest.importorskip("llvmlite")
 
@@ -240,6 +241,18 @@ def test_a_list_that_is_refused_late_leaves_its_numbers_where_others_look(monkey
         for made in (program, program.grad()):
             report = assert_same(made, (x,))
             assert report.refused == ["the C library has no sin"] and report.compiled
+
+
+def test_bodies_of_loops_are_compiled(monkeypatch):
+    for name in ("_LARGE", "_LONG", "_FUSED"):
+        monkeypatch.setattr(loops, name, 0)
+    x = RNG.random((6, 7))
+    program = wg.record(stencil, x)
+    for made in (program, program.grad()):
+        assert_same(made, (x,), (0.9 * x,))
+        llvm = made.tiered("llvm").explain().tier
+        assert any(line.startswith("loop: llvm for") for line in llvm), llvm
+        assert "loop: vm" in made.tiered("vm").explain().tier
 
 
 # ---------------------------------------------------------------------------------------------- calls

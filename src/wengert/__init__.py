@@ -98,7 +98,7 @@ _HOMES = {
 }
 
 # Modules and packages that are attributes, imported on first use.
-_MODULES = ("checkpointing", "cuda", "errors", "implicit", "numpy", "scipy", "testing")
+_MODULES = ("checkpointing", "cuda", "errors", "implicit", "numpy", "scipy", "testing", "viz")
 
 __all__ = [
     "ComplexValueError",

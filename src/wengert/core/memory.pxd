@@ -52,7 +52,7 @@ cdef class Buffer:                      # memory of a traced array, and its adjo
     cdef object jet                     # its tangents during a second-order sweep: a Jet of second.pyx
 
 cdef Buffer new_buffer(cnp.ndarray value, Level level)
-cdef cnp.ndarray outline(cnp.ndarray array)     # shape, strides and address of an array without its memory
+cdef cnp.ndarray outline(cnp.ndarray array, bint always=*)    # shape, strides, address; no memory
 
 cdef bint same_shape(cnp.ndarray x, cnp.ndarray y)
 cdef cnp.ndarray view_at(char *data, object owner, cnp.ndarray like, Py_ssize_t k, Py_ssize_t span)

@@ -183,13 +183,14 @@ cdef Buffer new_buffer(cnp.ndarray value, Level level):
     return buffer
 
 
-cdef cnp.ndarray outline(cnp.ndarray array):
+cdef cnp.ndarray outline(cnp.ndarray array, bint always=False):
     """Shape, strides and address of an array whose elements are not needed any more, so that its memory may go.
 
     Never handed to Python code: its elements must not be read.
+    One that has little memory is kept as it is, which is quicker, unless `always`.
     """
     base = cnp.get_array_base(array)
-    if cnp.PyArray_NBYTES(array) < POOLED and (
+    if not always and cnp.PyArray_NBYTES(array) < POOLED and (
             not isinstance(base, cnp.ndarray) or cnp.PyArray_NBYTES(<cnp.ndarray>base) < POOLED):
         return array
     return <cnp.ndarray>PyArray_New(

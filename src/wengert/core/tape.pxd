@@ -84,6 +84,10 @@ cdef class Tape:
     cdef readonly Level level
     cdef readonly bint recording        # to be replayed: discrete values are entries, plain ones leave guards
     cdef readonly list passive          # of a recording tape: ranges of entries whose results carry no derivative
+    cdef public object reader           # what makes a list of the entries, so that they may go; or None
+    cdef readonly bint is_full          # of a recording tape: time to have the entries read
+    cdef Py_ssize_t read_nodes, read_elements       # how many nodes, and elements of their arrays, were read so far
+    cdef int paused                     # blocks that are open whose results carry no derivative
     cdef set active                     # and what carries one: buffers, slots up to entry `analysed`
     cdef bytearray active_slots
     cdef bint has_stores
@@ -116,6 +120,7 @@ cdef class Tape:
     cdef int32_t other_constant(self, double c) except -1
     cdef int32_t number(self, Buffer buffer, cnp.ndarray owner) except -1
     cdef int32_t add_node(self, Node node, double v) except -1
+    cdef int make_room(self) except -1
     cdef char *shadow_of(self, Buffer buffer) except NULL
     cdef cnp.ndarray adjoint_view(self, Buffer buffer, cnp.ndarray view)
     cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object cotangent,

@@ -103,6 +103,9 @@ cdef enum:
     SPARE_ENTRIES = 1 << 21     # at most: 36 MB
 
 cdef Spare spare
+
+#: of a recording tape, after which it is read
+cdef Py_ssize_t MANY_NODES = 5000, MANY_ELEMENTS = 1 << 20
 memset(&spare, 0, sizeof(spare))
 
 
@@ -277,9 +280,27 @@ cdef class Tape:
         if node.kind == STORE:
             self.has_stores = True
             self.version += 1
+            if self.recording:
+                self.elements += cnp.PyArray_SIZE(node.y)
         elif node.y is not None:
             self.elements += cnp.PyArray_SIZE(node.y)
+        if self.reader is not None and not self.is_full:
+            self.is_full = (len(self.nodes) > self.read_nodes + MANY_NODES
+                            or self.elements > self.read_elements + MANY_ELEMENTS)
         return slot
+
+    cdef int make_room(self) except -1:
+        """Have the entries of a full recording tape read, and forget them; not while an operation is halfway."""
+        cdef Py_ssize_t i
+        if self.paused:
+            return 0
+        self.analyse()
+        self.reader()
+        for i in range(self.read_nodes, len(self.nodes)):
+            self.nodes[i] = None
+        self.read_nodes, self.read_elements = len(self.nodes), self.elements
+        self.is_full = False
+        return 0
 
     def needs(self, Py_ssize_t elements):
         """Note that a sweep of the last entry takes memory for so many numbers."""
@@ -287,12 +308,14 @@ cdef class Tape:
 
     def pause(self):
         """Begin a block that is not followed; what to hand to `resume`."""
+        self.paused += 1
         return self.n
 
     def resume(self, Py_ssize_t start):
         """Make constants of what was recorded since entry `start`; writes stay writes."""
         cdef Py_ssize_t i
         cdef Node node
+        self.paused -= 1
         self.version += 1       # elements loaded inside are loaded again outside
         if self.recording:      # they change from call to call
             self.passive.append((start, self.n))

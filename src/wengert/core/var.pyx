@@ -518,6 +518,8 @@ cdef object result(Tape tape, Node node, object y):
     """The operand for the value `y` of a new entry: an array, a scalar slot, or a 0-d array for other dtypes."""
     cdef cnp.ndarray array
     cdef Buffer buffer
+    if tape.is_full:
+        tape.make_room()
     if type(y) is float64:
         node.y = None
         return scalar(tape, tape.add_node(node, y), y)
@@ -593,16 +595,18 @@ cdef object trimmed(Tape tape, Node node, int reads, cnp.ndarray a, cnp.ndarray 
     """Append an elementwise entry that keeps only what its partials read."""
     node.a = a
     node.b = b
+    if tape.recording:          # is not swept: of values only the layout is asked for
+        reads = (WG_A if node.abuf is None else 0) | (WG_B if node.bbuf is None else 0)
     if a is not None and not reads & WG_A:
         node.outlines |= WG_A
-        node.a = outline(a)
+        node.a = outline(a, tape.recording)
     if b is not None and not reads & WG_B:
         node.outlines |= WG_B
-        node.b = outline(b)
+        node.b = outline(b, tape.recording)
     x = result(tape, node, y)
     if node.y is not None and not reads & WG_Y:
         node.outlines |= WG_Y
-        node.y = outline(node.y)
+        node.y = outline(node.y, tape.recording)
     return x
 
 
@@ -1156,7 +1160,7 @@ cdef class ArrayVar:
         node = Node.__new__(Node)
         node.kind = SUM
         node.abuf = self.buffer
-        node.a = outline(self.v)
+        node.a = outline(self.v, tape.recording)
         node.aslot = node.bslot = -1
         return result(tape, node, add_reduce(self.v, None))
 
@@ -1348,6 +1352,8 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
         view[place] = plain
         return 0
     tape = common_tape(tape, source_tape)
+    if tape.is_full:
+        tape.make_room()
     is_first = buffer.level is None
     activate(buffer, tape.level)
     node = Node.__new__(Node)
@@ -1419,8 +1425,11 @@ cdef object get_item(ArrayVar x, object key):
     node.row = dispatch.getitem_row
     node.key = key
     node.aslot = node.bslot = -1
-    node.sources = [(0, -1, x.buffer, outline(view), -1)]
-    return result(tape, node, y)
+    node.sources = [(0, -1, x.buffer, outline(view, tape.recording), -1)]
+    found = result(tape, node, y)
+    if tape.recording and node.y is not None:
+        node.y = outline(node.y, True)
+    return found
 
 
 cdef int set_item(ArrayVar x, object key, object value) except -1:
@@ -1692,16 +1701,23 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
     """
     cdef Node node
     cdef list sources = []
+    cdef cnp.ndarray view
+    cdef bint recording
     if level.kind == FORWARD:
         return forward_call(level, row, args, kwargs, operands, y, index_map)
     if level.kind == NESTED:
         return level.recorder.record(row, args, kwargs, operands, y, index_map)
     node = Node.__new__(Node)
+    recording = (<Tape>level.tape).recording
     for position, item, x in operands:
         if type(x) is ScalarVar:
             sources.append((position, item, None, None, (<ScalarVar>x).slot))
         else:
-            sources.append((position, item, (<ArrayVar>x).buffer, (<ArrayVar>x).v, -1))
+            view = (<ArrayVar>x).v
+            sources.append((position, item, (<ArrayVar>x).buffer, outline(view, True) if recording else view, -1))
+    if recording:               # is not swept: the operands will be other ones
+        args = without(args, operands)
+        index_map = None
     node.kind = CALL if index_map is None else REARRANGE
     node.row = row
     node.args = args
@@ -1710,7 +1726,23 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
     node.saved = index_map
     node.compute = compute
     node.aslot = node.bslot = -1
-    return result(<Tape>level.tape, node, y)
+    x = result(<Tape>level.tape, node, y)
+    if recording and node.y is not None:
+        node.y = outline(node.y, True)
+    return x
+
+
+cdef tuple without(args, list operands):
+    """Arguments without the operands among them."""
+    cdef list found = list(args)
+    for position, item, _ in operands:
+        if item < 0 or position >= len(found):
+            found[position if item < 0 else item] = None
+        else:
+            items = [*found[position]]
+            items[item] = None
+            found[position] = items if type(found[position]) is list else tuple(items)
+    return tuple(found)
 
 
 include "recorded.pxi"

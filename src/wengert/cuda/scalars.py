@@ -20,9 +20,10 @@ from wengert.errors import UnsupportedFunctionError
 from wengert.program import formulas, passes
 from wengert.program.calls import Call, Operand
 from wengert.program.emit import NAMES, Builder, Number
-from wengert.program.listing import printed, restored
+from wengert.program.listing import restored
 from wengert.program.opcodes import Op
 from wengert.program.rows import filled, places
+from wengert.program.text import lines
 from wengert.registry import strong
 
 SCALAR, FLAG = 0, 1
@@ -173,9 +174,8 @@ def interpreted(code, inputs: list, of) -> tuple[list, list]:
 
 def unsupported(code, i, reason):
     """The error for an instruction that has no code for numbers."""
-    text = next(line for line in printed(code).splitlines() if line.startswith((f"v{i} ", f"v{i}:")))
     return UnsupportedFunctionError(
-        f"{text}: this instruction has no GPU kernel ({reason}): write it with elementwise "
+        f"{lines(code, [i])[0]}: this instruction has no GPU kernel ({reason}): write it with elementwise "
         "functions, sums and products of small arrays, or leave this function on the CPU, wengert.compile(f)"
     )
 

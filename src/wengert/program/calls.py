@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-#: elements of an array that are shown
+#: elements of an array that are shown, and arguments of a call
 _MOST = 8
 
 
@@ -46,12 +46,42 @@ class Call:
         return Call(self.compute, self.args, self.kwargs, operands, self.row)
 
     def __repr__(self):
-        name = getattr(self.compute, "__qualname__", None) or getattr(self.compute, "__name__", repr(self.compute))
-        given = [*map(_shown, self.args), *[f"{key}={_shown(value)}" for key, value in self.kwargs.items()]]
-        return f"{name}({', '.join(given)}) of {', '.join(f'v{i}' for i in self.operands)}"
+        given = [self._shown(value) for value in self.args]
+        if len(given) > _MOST:
+            given[_MOST // 2 : -1] = ["..."]
+        given += [f"{key}={self._shown(value)}" for key, value in self.kwargs.items()]
+        return f"{self.name}({', '.join(given)})"
+
+    @property
+    def name(self):
+        """Of what is called."""
+        return getattr(self.compute, "__qualname__", None) or getattr(self.compute, "__name__", repr(self.compute))
+
+    def _shown(self, value):
+        if type(value) is Operand:
+            return f"v{self.operands[value.position]}"
+        if type(value) in (list, tuple):
+            items = ", ".join(map(self._shown, value))
+            return f"[{items}]" if type(value) is list else f"({items}{',' if len(value) == 1 else ''})"
+        if type(value) is np.ndarray and value.size > _MOST:
+            return f"{value.dtype}{list(value.shape)}"
+        return repr(value)
 
 
-def _shown(value):
-    if type(value) is np.ndarray and value.size > _MOST:
-        return f"{value.dtype}{list(value.shape)}"
-    return repr(value)
+def static(x):
+    """What tells arguments apart that are no values; what cannot be told is equal to nothing."""
+    if isinstance(x, (tuple, list)):
+        return type(x).__name__, *map(static, x)
+    if isinstance(x, dict):
+        return tuple((key, static(value)) for key, value in x.items())
+    if isinstance(x, slice):
+        return "slice", static(x.start), static(x.stop), static(x.step)
+    if isinstance(x, np.ndarray):
+        return x.dtype.str, x.shape, x.tobytes() if x.size < 64 and x.dtype != object else id(x)
+    if isinstance(x, float):
+        return "float", float(x).hex()
+    try:
+        hash(x)
+    except TypeError:
+        return object()
+    return type(x).__name__, x

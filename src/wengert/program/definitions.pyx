@@ -10,9 +10,12 @@ an element which was stored is not loaded again.
 cimport cython
 cimport numpy as cnp
 from libc.stdint cimport int32_t
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.ref cimport Py_REFCNT
 from libc.string cimport memset
 
+import itertools
+import math
 import operator
 
 import numpy as np
@@ -24,13 +27,17 @@ from wengert.core.tape cimport (
     WG_NODE, WG_POSITIVE, WG_STORE, WG_SUBTRACT, WG_TARGET,
 )
 from wengert.core.var cimport ArrayVar, ScalarVar
-from wengert.program.listing cimport FLAG, SCALAR, Listing, contiguous_or, emit, overlaps, paired, parted
+from wengert.program.listing cimport (
+    FLAG, SCALAR, Listing, c_strides, contiguous_or, emit, overlaps, paired, parted,
+)
 from wengert.program.opcodes cimport *
 
 from wengert.core import dispatch
+from wengert.core.dispatch import numbers_like
 from wengert.core.tape import kernel_rows
-from wengert.program.calls import Call, Operand
+from wengert.program.calls import Call, Operand, static
 from wengert.program.capture import NotReplayable
+from wengert.program import rows
 from wengert.program.rows import getitem_row, placed, placed_row
 from wengert.registry import strong
 
@@ -49,6 +56,10 @@ cdef dict FLAGS = {
 #: SciPy's functions of one number that have a row
 cdef dict SPECIAL = {name: opcode for name, opcode, *_ in kernel_rows() if name and "." in name}
 cdef object DOUBLE = np.dtype(float)
+#: functions that move elements and have rules of their own
+cdef tuple MOVING = (np.concatenate, np.stack, np.pad)
+#: regular parts that an array is put together of; more are gathered
+cdef int PIECES = 8
 cdef tuple NEVER = (1 << 62, 1 << 62)
 
 
@@ -74,7 +85,10 @@ cdef class Definitions:
     cdef dict memories              # by identity of the buffer: (buffer, memory)
     cdef list numbered              # those of the tape's numbered buffers, None: not met yet
     cdef int32_t *of_slot
+    cdef Py_ssize_t room            # slots that it has room for
+    cdef Py_ssize_t done            # entries that were gone through
     cdef bint silent                # in a passive block: results carry no derivative
+    cdef dict moves                 # where elements come from that calls only move, by all that is known of the call
     cdef bint exact                 # each entry an instruction, so that derivatives add up as in the eager sweep
 
     def __cinit__(self, Tape tape, bint exact=False):
@@ -82,11 +96,8 @@ cdef class Definitions:
         self.tape = tape
         self.code = Listing()
         self.memories = {}
-        self.numbered = [None] * len(tape.buffers)
-        self.of_slot = <int32_t *>PyMem_Malloc(max(1, tape.n) * sizeof(int32_t))
-        if self.of_slot == NULL:
-            raise MemoryError()
-        memset(self.of_slot, 0xff, tape.n * sizeof(int32_t))
+        self.moves = {}
+        self.numbered = []
 
     def __dealloc__(self):
         PyMem_Free(self.of_slot)
@@ -312,11 +323,11 @@ cdef class Definitions:
     # ------------------------------------------------------------------------------------------ entries
 
     def run(self):
-        """Go through the entries; the memory is as it was, whatever happens."""
+        """Go through the entries that are new; the memory is as it was, whatever happens."""
         cdef Tape tape = self.tape
-        cdef Py_ssize_t i
-        cdef Py_ssize_t done = 0
-        for i in range(tape.n - 1, -1, -1):
+        cdef Py_ssize_t i, start = self.done
+        self.make_room()
+        for i in range(tape.n - 1, start - 1, -1):
             if tape.entries.op[i] == WG_STORE:
                 wg_swap(&tape.entries, i)
             elif tape.entries.op[i] == WG_NODE:
@@ -326,15 +337,41 @@ cdef class Definitions:
         ranges = iter(tape.passive or ())
         first, last = next(ranges, NEVER)
         try:
-            for i in range(tape.n):
-                done = i
+            for i in range(start, tape.n):
+                self.done = i
                 while i >= last:
                     first, last = next(ranges, NEVER)
                 self.silent = first <= i
                 self.entry(i)
-                done = i + 1
+                self.done = i + 1
         finally:
-            tape.roll_forward(done)
+            tape.roll_forward(self.done)
+
+    cdef int make_room(self) except -1:
+        """For what the tape has by now."""
+        cdef Tape tape = self.tape
+        cdef int32_t *longer
+        if tape.n > self.room:
+            longer = <int32_t *>PyMem_Realloc(self.of_slot, tape.capacity * sizeof(int32_t))
+            if longer == NULL:
+                raise MemoryError()
+            memset(longer + self.room, 0xff, (tape.capacity - self.room) * sizeof(int32_t))
+            self.of_slot, self.room = longer, tape.capacity
+        self.numbered += [None] * (len(tape.buffers) - len(self.numbered))
+        return 0
+
+    def keep_up(self):
+        """Go through the entries so far, of which the tape then forgets the arrays; what nobody has is forgotten here.
+
+        References to a buffer that nothing else has: of the pair here, of the tape's set, of the loop.
+        """
+        cdef Tape tape = self.tape
+        self.run()
+        for key, pair in list(self.memories.items()):
+            buffer = pair[0]
+            if Py_REFCNT(buffer) <= 2 + (buffer in tape.active):
+                del self.memories[key]
+                tape.active.discard(buffer)
 
     cdef int entry(self, Py_ssize_t i) except -1:
         cdef Tape tape = self.tape
@@ -519,6 +556,10 @@ cdef class Definitions:
             kind = (np.dtype(float), (), None) if node.y is None else (node.y.dtype, *layout(node.y))
             if dtype == kind[0] == float and shape == kind[1]:
                 return emit(self.code, op, values[0], -1, -1, self.code.type_of(kind))
+        if (node.row.kind == "rearrangement" or fun in MOVING) and not self.exact:
+            found = self.rearranged(node, args, values)
+            if found >= 0:
+                return found
         if fun in FLAGS and not node.kwargs:
             found = self.flag(<int>FLAGS[fun], args, values, node.y)
             if found >= 0:
@@ -535,7 +576,69 @@ cdef class Definitions:
                 key = (*key[:item], Operand(len(values) - 1), *key[item + 1:])
             elif position:
                 key = Operand(len(values) - 1)
+        if len(values) == 1 and node.y is not None and not self.exact:
+            view = node.sources[0][3]
+            found = self.moved(("item", static(key), view.shape, view.strides),
+                               lambda: numbers_like(view, 1)[key], values, node.y)
+            if found >= 0:
+                return found
         return self.call(operator.getitem, getitem_row, (Operand(0), key), {}, values, node.y)
+
+    cdef int32_t rearranged(self, Node node, list args, list values) except -2:
+        """A call whose result has elements of its operands, by their places; -1 if there is no instruction for it."""
+        cdef Py_ssize_t start = 1
+        cdef list arrays = []
+        if node.y is None or node.row.fun is np.pad and not is_moving_pad(args, node.kwargs or {}):
+            return -1
+        for position, _, buffer, view, _ in node.sources:
+            if buffer is None or position in node.row.choices:
+                return -1
+            arrays.append(numbers_like(view, start))
+            start += (<object>view).size
+        fun = node.compute or node.row.fun
+        key = (static(fun), static(args), static(node.kwargs), tuple([(x.shape, x.strides) for x in arrays]))
+        return self.moved(key, lambda: fun(*numbered(args, arrays), **node.kwargs or {}), values, node.y)
+
+    cdef int32_t moved(self, key, numbers, list values, y) except -2:
+        """An array of elements of others.
+
+        `numbers` gives their numbers in all of them, counted from 1, and 0 for zeros; they are the same for one `key`.
+
+        Places that are regular are parts of the operands put in place, others are gathered.
+        -1 where there is no instruction for it.
+        """
+        cdef int32_t v, found
+        cdef tuple double = (DOUBLE, (<object>y).shape, None)
+        for v in values:
+            if self.code.types[self.code.kinds[v]][0] != DOUBLE:
+                return -1
+        if (<object>y).dtype != DOUBLE or not (<object>y).flags.c_contiguous or not (<object>y).size or y.ndim == 0:
+            return -1
+        if key not in self.moves:
+            where = numbers()
+            sizes = [math.prod(self.code.types[self.code.kinds[<int32_t>v]][1]) for v in values]
+            pieces = regular_pieces(where, np.cumsum([1, *sizes]))
+            if pieces is None and len(values) == 1 and sizes[0] <= 0x7fffffff and where.min() > 0:
+                pieces = self.constant_array(np.ascontiguousarray(where - 1, dtype=np.int32))
+            self.moves[key] = pieces
+        pieces = self.moves[key]
+        if pieces is None:
+            return -1
+        values = [self.in_order(v) for v in values]
+        if type(pieces) is not list:
+            return emit(self.code, GATHER, values[0], pieces, -1, self.code.type_of(double))
+        is_whole = len(pieces) == 1 and pieces[0][2][1] == double[1]
+        found = -1 if is_whole else self.code.filled(0.0, double[1])
+        for source, view, place in pieces:
+            found = self.code.place(found, place, self.code.view(values[source], view, DOUBLE), double)
+        return found
+
+    cdef int32_t in_order(self, int32_t value) except -1:
+        """An array in C order."""
+        dtype, shape, strides = self.code.types[self.code.kinds[value]]
+        if strides is None:
+            return value
+        return self.code.place(-1, (0, shape, c_strides(shape, dtype.itemsize)), value, (dtype, shape, None))
 
     cdef int32_t product(self, list args, list values, Node node) except -2:
         """A product with strong zero by its instruction; -1 if its operands are not of one shape."""
@@ -590,6 +693,7 @@ cdef class Definitions:
 
     def take_input(self, x, number):
         """Make the list's first values: the inputs, in order."""
+        self.make_room()
         cdef Buffer buffer
         cdef int32_t value
         if type(x) is ScalarVar:
@@ -618,6 +722,66 @@ cdef class Definitions:
     @property
     def listing(self):
         return self.code
+
+
+cdef bint is_moving_pad(list args, dict kwargs) except -1:
+    """Does ``np.pad`` only move elements, or add zeros?"""
+    mode = kwargs.get("mode", args[2] if len(args) > 2 else "constant")
+    return not {*kwargs} - {"mode", "pad_width"} and mode in ("constant", "edge", "wrap", "reflect", "symmetric")
+
+
+cdef list numbered(args, list arrays):
+    """Arguments with arrays of numbers for the operands among them, and zeros for what else they are joined with."""
+    cdef list found = []
+    for x in args:
+        if type(x) is Operand:
+            found.append(arrays[x.position])
+        elif type(x) in (list, tuple) and any([type(item) is Operand for item in x]):
+            found.append([arrays[item.position] if type(item) is Operand else np.full(np.shape(item), -1, dtype=np.intp)
+                          for item in x])
+        else:
+            found.append(x)
+    return found
+
+
+cdef list regular_pieces(where, firsts):
+    """Numbers of elements of several arrays, cut into pieces in which they are regular.
+
+    Each is the number of the array, the view of it, and the view of the result where it goes; None: too many, or what
+    is no element of them.
+    """
+    cdef list cuts = [], found = []
+    if where.min() < 0 or not where.any():
+        return None
+    inside = [np.flatnonzero((where > 0).any(axis=tuple([d for d in range(where.ndim) if d != axis])))
+              for axis in range(where.ndim)]
+    box = [(int(line.min()), int(line.max()) + 1) for line in inside]        # with zeros around it
+    strides = c_strides(where.shape, sizeof(double))
+    first_place = sum([low * s for (low, _), s in zip(box, strides)])
+    where = where[tuple([slice(*ends) for ends in box])]
+    if not where.all():
+        return None
+    owner = np.searchsorted(firsts, where, side="right")
+    for axis in range(where.ndim):
+        steps, changes = [np.moveaxis(np.diff(x, axis=axis), axis, 0) for x in (where, owner)]
+        usual = np.sort(steps, axis=0)[len(steps) // 2].flat[0] if len(steps) else 0
+        others = tuple(range(1, where.ndim))
+        breaks = np.flatnonzero(((steps != usual) | (changes != 0)).any(axis=others))
+        cuts.append([0, *[int(b) + 1 for b in breaks[:PIECES]], where.shape[axis]])
+    if math.prod([len(cut) - 1 for cut in cuts]) > PIECES:
+        return None
+    for bounds in itertools.product(*[list(zip(cut, cut[1:])) for cut in cuts]):
+        part = where[tuple([slice(*ends) for ends in bounds])]
+        first = int(part.flat[0])
+        source = int(np.searchsorted(firsts, first, side="right")) - 1
+        inner = [sizeof(double) * (int(part[tuple([int(d == axis) for d in range(part.ndim)])]) - first) if n > 1
+                 else strides[axis] for axis, n in enumerate(part.shape)]
+        view = (sizeof(double) * (first - int(firsts[source])), part.shape, tuple(inner))
+        if 0 in inner or not (rows.places(view, DOUBLE) + int(firsts[source]) == part).all():
+            return None
+        place = first_place + sum([ends[0] * s for ends, s in zip(bounds, strides)])
+        found.append((source, view, (place, part.shape, strides)))
+    return found
 
 
 cdef bytes_at(char *low, Py_ssize_t span):

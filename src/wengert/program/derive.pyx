@@ -12,12 +12,13 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
+import dataclasses
 import importlib
 import math
 
 import numpy as np
 
-from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POW, WG_SUBTRACT
+from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_POW, WG_SUBTRACT
 from wengert.core.kernel cimport Kernel, kernels
 from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, names, overlaps, parted, whole_view
 from wengert.program.opcodes cimport *
@@ -28,7 +29,8 @@ from wengert.errors import NonSmoothError
 from wengert.program import rows
 from wengert.program.evaluate import evaluated, example_of, of_type
 from wengert.program.listing import operands
-from wengert.program.passes import folded, live, needed_for
+from wengert.program.loops import Loop, call_of, is_loop, type_of_result
+from wengert.program.passes import folded, live, needed_for, simplified
 from wengert.program.tracing import listed
 
 cdef int WG_POWER = (<Kernel>kernels[np.power]).opcode
@@ -351,7 +353,7 @@ cdef class Reverse(Sweep):
         cdef int32_t p
         if not self.active[v]:
             return 0
-        if op == WG_ADD or (op == WG_SUBTRACT and side == 0):
+        if op == WG_ADD or op == WG_POSITIVE or (op == WG_SUBTRACT and side == 0):
             return self.give(v, i, g)
         if op == WG_NEGATIVE or op == WG_SUBTRACT:
             return self.give(v, i, emit(self.code, WG_NEGATIVE, g, -1, -1, self.code.kinds[g]))
@@ -406,8 +408,23 @@ cdef class Reverse(Sweep):
             if np.unique(places).size < places.size:
                 g, = self.run(lambda g: [rows.scattered(g, places, size)], [g], [self.like(g)])
                 return self.accumulate(a, self.code.view(g, whole_view(self.code.types[kind]), dtype))
-        is_all = math.prod(view[1]) == size
-        return self.accumulate(a, self.placed(-1 if is_all else self.zeros(kind), view, g, kind))
+        if math.prod(view[1]) == size:
+            return self.accumulate(a, self.placed(-1, view, g, kind))
+        if self.exact or self.found[a] < 0 or not self.active[a]:
+            return self.accumulate(a, self.placed(self.zeros(kind), view, g, kind))
+        # added where it belongs to what is there, in place when it is run
+        whole = self.laid_out(self.found[a], a)
+        index = self.code.entry(self.code.views, "view", view)
+        if self.code.ops[whole] == PLACE and self.code.bs[whole] == index and self.is_zero(self.code.cs[whole]):
+            self.found[a] = self.placed(self.code.as_[whole], view, g, self.code.kinds[whole])
+            return 0
+        part = self.code.view(whole, view, dtype)
+        self.found[a] = self.placed(whole, view, self.binary(WG_ADD, part, g, self.code.kinds[g]),
+                                    self.code.kinds[whole])
+        return 0
+
+    cdef bint is_zero(self, int32_t v) except -1:
+        return self.code.ops[v] == CONST and self.code.constants[self.code.as_[v]] == 0.0
 
     cdef int pull_place(self, int32_t i, int32_t g) except -1:
         cdef int32_t base = self.code.as_[i], index = self.code.bs[i], source = self.code.cs[i], part
@@ -447,6 +464,8 @@ cdef class Reverse(Sweep):
         cdef int32_t v
         call = self.code.calls[self.code.as_[i]]
         g = self.laid_out(g, i)
+        if is_loop(call):
+            return self.pull_loop(i, call, g)
         wanted = [j for j, v in enumerate(call.operands) if self.active[v]]
         try:
             found = self.run_pullback(call, wanted, g, i, self.like(g))
@@ -454,6 +473,34 @@ cdef class Reverse(Sweep):
             found = self.run_pullback(call, wanted, g, i, self.value(g))
         for j, part in zip(wanted, found):
             self.accumulate(call.operands[j], part)
+        return 0
+
+    cdef int pull_loop(self, int32_t i, call, int32_t g) except -1:
+        """A loop backwards: the loop stacks what steps begin with, and each is computed once more from that."""
+        cdef int32_t r, v
+        cdef Listing code = self.code
+        loop = call.compute
+        examples = loop.example([self.value(v) for v in call.operands]) if has_calls(loop.body) else None
+        back = pulled_loop(loop, tuple([self.active[v] != 0 for v in call.operands]), examples)
+        saving = loop.with_entries(back.entries)
+        if saving is not loop:
+            code.calls[code.as_[i]] = call_of(saving, call.operands)
+            code.kinds[i] = code.type_of(type_of_result(saving))
+            del self.values[i:]                     # its value at the example is longer now
+        values = []
+        for source, word, number in back.given:
+            if source == "operand":
+                values.append(call.operands[number])
+            elif source == "value":
+                values.append(code.part(i, saving.view(word, number), FLOAT))
+            elif source == "adjoint":
+                values.append(code.part(g, loop.view(word, number), FLOAT))
+            else:
+                values.append(code.filled(0.0, loop.type_of("last", number)[1] if word == "last" else
+                                          code.types[code.kinds[<int32_t>call.operands[number]]][1]))
+        r = code.add(CALL, code.call(call_of(back.loop, values)), type_of_result(back.loop))
+        for number, (word, k) in back.adjoints:
+            self.accumulate(call.operands[number], code.part(r, back.loop.view(word, k), FLOAT))
         return 0
 
     cdef list run_pullback(self, call, list wanted, int32_t g, int32_t i, cotangent):
@@ -542,7 +589,7 @@ cdef class Forward(Sweep):
     cdef int32_t share(self, int32_t i, int op, int side, int32_t v) except -2:
         """What one operand of an elementwise row contributes."""
         cdef int32_t t = self.found[v]
-        if t < 0 or op == WG_ADD or (op == WG_SUBTRACT and side == 0):
+        if t < 0 or op == WG_ADD or op == WG_POSITIVE or (op == WG_SUBTRACT and side == 0):
             return t
         if op == WG_NEGATIVE or op == WG_SUBTRACT:
             return emit(self.code, WG_NEGATIVE, t, -1, -1, self.code.kinds[t])
@@ -568,12 +615,160 @@ cdef class Forward(Sweep):
         moved = [j for j, v in enumerate(call.operands) if self.found[v] >= 0]
         if not moved:
             return -1
+        if is_loop(call):
+            return self.push_loop(call, moved)
         directions = [self.laid_out(self.found[<int32_t>call.operands[j]], call.operands[j]) for j in moved]
         count = len(moved)
         t, = self.run(lambda *x: [rows.pushforward(call, moved, x[:count], x[count], x[count + 1:])],
                       [*directions, i, *call.operands],
                       [*[self.like(v) for v in directions], self.value(i), *[self.value(v) for v in call.operands]])
         return t
+
+    cdef int32_t push_loop(self, call, list moved) except -2:
+        """The tangent of what a loop gives, by a loop that carries tangents, too."""
+        cdef int32_t v
+        cdef Listing code = self.code
+        loop = call.compute
+        examples = loop.example([self.value(v) for v in call.operands]) if has_calls(loop.body) else None
+        ahead = pushed_loop(loop, tuple([j in moved for j in range(len(call.operands))]), examples)
+        values = []
+        for is_tangent, j in ahead.given:
+            v = call.operands[j]
+            if is_tangent and j in moved:
+                v = self.laid_out(self.found[v], v)
+            elif is_tangent:
+                v = code.filled(0.0, code.types[code.kinds[v]][1])
+            values.append(v)
+        return code.add(CALL, code.call(call_of(ahead.loop, values)), type_of_result(ahead.loop))
+
+
+# ---------------------------------------------------------------------------------------------- loops
+
+cdef object FLOAT = np.dtype(float)
+
+
+def has_calls(Listing code):
+    """Does a list call functions, whose rules are run at an example?"""
+    return bool((code.op == CALL).any())
+
+
+@dataclasses.dataclass
+class BackwardLoop:
+    """The loop that carries adjoints, and how it goes into a list.
+
+    `given` says of each of its operands: ("operand" of the call, None, number), ("value" or "adjoint" of the result,
+    word, number), ("zeros", ...).
+    `adjoints` are pairs of the number of an operand of the call and the result that is its adjoint; `entries` the
+    carried values that the loop forward has to stack.
+    """
+
+    loop: object
+    given: list
+    adjoints: list
+    entries: list
+
+
+@dataclasses.dataclass
+class ForwardLoop:
+    """The loop of values and tangents; `given` are its operands, as (is it a tangent?, number of one of the call)."""
+
+    loop: object
+    given: list
+
+
+def active_inputs(Listing body, Py_ssize_t carried, active):
+    """Which inputs of a body depend on what is differentiated in after any number of steps, and its values that do."""
+    active = list(active)
+    while True:
+        dependent = depends(body, [v for v, is_active in zip(body.inputs, active) if is_active])
+        found = [is_active or (k < carried and dependent[<int32_t>body.outputs[k]])
+                 for k, is_active in enumerate(active)]
+        if found == active:
+            return active, dependent
+        active = found
+
+
+def pulled_loop(loop, tuple active, example):
+    """The loop of the adjoints of a loop, for the operands that are active."""
+    cdef Listing body = folded_or(loop.body), found
+    carried, first = loop.carried, loop.carried + loop.kept
+    count = len(body.inputs)
+    flags, dependent = active_inputs(body, carried, active)
+    wrt = [k for k in range(count) if flags[k]]
+    of_carried = [k for k in wrt if k < carried]
+    of_kept = [k for k in wrt if carried <= k < first]
+    # seeds: adjoints of what is carried on, sums over the steps of those of what stays the same, those of stacks
+    seeds = [(body.outputs[k], ("adjoint", "last", k)) for k in of_carried]
+    seeds += [(body.inputs[k], ("zeros", "operand", k)) for k in of_kept]
+    for word, k in loop.results:
+        v = body.inputs[k] if word == "entry" else body.outputs[k] if word == "stack" else -1
+        if v >= 0 and dependent[<int32_t>v]:
+            seeds.append((v, ("adjoint", word, k)))
+    example = [example_of(body.types[body.kinds[<int32_t>v]]) for v in body.inputs] if example is None else example
+    found = pulled_back(body, [(v, count + j) for j, (v, _) in enumerate(seeds)], [body.inputs[k] for k in wrt],
+                        example)
+    sources = [("value", "entry", k) if k < carried else ("operand", None, k) for k in range(count)]
+    sources += [source for _, source in seeds]
+    moving = count + len(of_carried) + len(of_kept)
+    read = needed_for(found, found.outputs)
+    is_read = [read[<int32_t>v] != 0 for v in found.inputs]
+    order = [j for j in range(count, moving)]
+    kept = [j for j in range(carried, first) if is_read[j]]
+    slices = [j for j in (*range(carried), *range(first, count), *range(moving, len(sources))) if is_read[j]]
+    found = reordered(found, [*order, *kept, *slices])
+    sums = len(of_carried) + len(of_kept)
+    results = [("last", k) for k in range(sums)] + [("stack", k) for k in range(sums, len(wrt))]
+    has_last = {k for word, k in loop.results if word == "last"}
+    given = [("zeros", "last", source[2]) if source[1] == "last" and source[2] not in has_last else source
+             for source in [sources[j] for j in (*order, *kept, *slices)]]
+    made = Loop(found, loop.steps, sums, len(kept), results, not loop.backward)
+    return BackwardLoop(made, given, list(zip(wrt, results)), [j for j in slices if j < carried])
+
+
+def pushed_loop(loop, tuple moved, example):
+    """The loop of the values and tangents of a loop, for the operands that have a tangent."""
+    cdef Listing body = folded_or(loop.body), found
+    carried, first = loop.carried, loop.carried + loop.kept
+    count = len(body.inputs)
+    flags, dependent = active_inputs(body, carried, moved)
+    wrt = [k for k in range(count) if flags[k]]
+    of_carried = [k for k in wrt if k < carried]
+    stacked = [k for word, k in loop.results if word == "stack" and dependent[<int32_t>body.outputs[k]]]
+    results = [body.outputs[k] for k in (*of_carried, *stacked)]
+    example = [example_of(body.types[body.kinds[<int32_t>v]]) for v in body.inputs] if example is None else example
+    found = pushed_forward(body, [(body.inputs[k], count + j) for j, k in enumerate(wrt)], results, example)
+    found.outputs = [*body.outputs[:carried], *found.outputs]
+    tangent = {k: count + j for j, k in enumerate(wrt)}
+    sources = [(False, k) for k in range(count)] + [(True, k) for k in wrt]
+    order = [*range(carried), *[tangent[k] for k in of_carried]]
+    kept = [*range(carried, first), *[tangent[k] for k in wrt if carried <= k < first]]
+    slices = [*range(first, count), *[tangent[k] for k in wrt if k >= first]]
+    place = {k: carried + j for j, k in enumerate((*of_carried, *stacked))}
+    # the result is laid out as that of the loop
+    laid_out = []
+    for word, k in loop.results:
+        is_moved = k in place if word != "zeros" else False
+        laid_out.append((word, place[k]) if is_moved else ("zeros", 8 * loop.length(word, k)))
+    made = Loop(reordered(found, [*order, *kept, *slices]), loop.steps, len(order), len(kept), laid_out, loop.backward)
+    return ForwardLoop(made, [sources[j] for j in (*order, *kept, *slices)])
+
+
+cdef Listing folded_or(Listing code):
+    """The list in which all is differentiable, simplified."""
+    cdef Listing found = expanded(code)
+    return code if found is code else simplified(found)
+
+
+cdef Listing reordered(Listing code, list order):
+    """The list without guards, with these of its inputs, in this order."""
+    cdef Listing found = code.copy()
+    cdef Py_ssize_t i
+    cdef int32_t v
+    inputs = [found.inputs[j] for j in order]
+    for i, v in enumerate(inputs):
+        found.as_[v] = <int32_t>i
+    found.inputs = inputs
+    return simplified(live(found, False))
 
 
 cdef int read_by(int op, int side) except -1:

@@ -14,12 +14,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from wengert.core.tape import kernel_rows
 from wengert.program import formulas
 from wengert.program.opcodes import Op
+from wengert.program.text import ROW_NAMES
 
-#: the name of every elementwise row: that of its NumPy function, ** for the operator
-ROW_NAMES = {opcode: (name or "**").rpartition(".")[2] for name, opcode, *_ in kernel_rows()}
 FLAG_NAMES = {
     Op.LESS: "less",
     Op.LESS_EQUAL: "less_equal",

@@ -74,7 +74,8 @@ cdef inline int names(int op) noexcept:
 
 
 cdef tuple contiguous_or(strides, shape, dtype)         # the strides, None for those of C order
-cdef bint overlaps(shape, strides)                      # may elements share memory?
+cpdef tuple c_strides(shape, Py_ssize_t itemsize)
+cpdef bint overlaps(shape, strides)                     # may elements share memory?
 cdef tuple parted(tuple type)                           # the type of complex numbers as pairs of real ones,
 cdef tuple paired(tuple type)                           # and back
 cdef tuple whole_view(tuple type)                       # all of an array of a type

@@ -19,9 +19,6 @@ import numpy as np
 
 from wengert.program.opcodes cimport *
 
-import wengert.program.opcodes as opcodes
-from wengert.core.tape import kernel_rows
-
 
 @cython.final
 cdef class Room:
@@ -148,6 +145,40 @@ cdef class Listing:
             self.constants.append(c)
         return emit(self, CONST, found, -1, -1, SCALAR)
 
+    def add(self, int op, int32_t a, tuple type):
+        """Append an instruction of one operand or entry."""
+        return emit(self, op, a, -1, -1, self.type_of(type))
+
+    def take(self, Listing other, int32_t[::1] which, int32_t[::1] of):
+        """Append these instructions of another list, where its value v is ``of[v]``."""
+        cdef Py_ssize_t i
+        for i in range(which.shape[0]):
+            of[which[i]] = self.adopt(other, which[i], &of[0])
+
+    def call(self, call):
+        """Index of one more call."""
+        self.calls.append(call)
+        return len(self.calls) - 1
+
+    def part(self, int32_t a, tuple view, dtype):
+        """A view of an array value, a number where that is one."""
+        return self.view(a, view, dtype)
+
+    def place(self, int32_t a, tuple view, int32_t c, tuple type):
+        """An array value with a view of it overwritten; -1: a new one."""
+        return emit(self, PLACE, a, self.entry(self.views, "view", view), c, self.type_of(type))
+
+    def filled(self, double x, tuple shape):
+        """A number, or an array of it."""
+        cdef int32_t v = self.constant(x)
+        type = (np.dtype(float), shape, None)
+        return v if shape == () else self.place(-1, whole_view(type), v, type)
+
+    def constant_array(self, array):
+        """An array in C order as a value."""
+        self.arrays.append(array)
+        return self.add(ARRAY, len(self.arrays) - 1, (array.dtype, array.shape, None))
+
     cdef int32_t as_type(self, int32_t a, tuple type) except -1:
         """The memory of an array value as an array of another type, without gaps where that has none."""
         return emit(self, VIEW, a, self.entry(self.views, "view", whole_view(type)), -1, self.type_of(type))
@@ -230,7 +261,21 @@ cdef tuple contiguous_or(strides, shape, dtype):
     return None
 
 
-cdef bint overlaps(shape, strides):
+def columns_named(int op):
+    """Which of the columns a, b and c of an instruction name values: 1 | 2 | 4."""
+    return names(op) & 7
+
+
+cpdef tuple c_strides(shape, Py_ssize_t itemsize):
+    """Of an array in C order."""
+    cdef list steps = []
+    for n in reversed(shape):
+        steps.insert(0, itemsize)
+        itemsize *= n
+    return tuple(steps)
+
+
+cpdef bint overlaps(shape, strides):
     """May elements of an array share memory?"""
     span = 0
     for stride, n in sorted(zip(map(abs, strides), shape)):
@@ -263,12 +308,7 @@ cdef tuple whole_view(tuple type):
     """All of an array of a type, as a view."""
     dtype, shape, strides = type
     if strides is None:
-        steps = []
-        step = dtype.itemsize
-        for n in reversed(shape):
-            steps.insert(0, step)
-            step *= n
-        return 0, shape, tuple(steps)
+        return 0, shape, c_strides(shape, dtype.itemsize)
     return sum([-(n - 1) * s for n, s in zip(shape, strides) if s < 0 and n > 0]), shape, strides
 
 
@@ -339,63 +379,3 @@ cdef renamed(values, const int32_t *of):
     for i in range(given.shape[0]):
         found[i] = of[given[i]]
     return np.asarray(found)
-
-
-# ---------------------------------------------------------------------------------------------- text
-
-def printed(Listing code, most=None):
-    """The list as text: a line for each instruction, with its shape if it is an array."""
-    cdef Py_ssize_t i
-    cdef list lines = []
-    for i in range(code.n if most is None else min(most, code.n)):
-        lines.append(line(code, i))
-    if most is not None and code.n > most:
-        lines.append(f"... {code.n - most} more")
-    lines.append("return " + ", ".join([f"v{v}" for v in code.outputs]))
-    return "\n".join(lines)
-
-
-cdef str line(Listing code, Py_ssize_t i):
-    cdef int op = code.ops[i]
-    cdef int32_t a = code.as_[i], b = code.bs[i], c = code.cs[i]
-    dtype, shape, _ = code.types[code.kinds[i]]
-    kind = "" if code.kinds[i] <= FLAG else f": {dtype}{list(shape)}"
-    if op == GUARD:
-        expected, place = code.guards[b]
-        return f"guard v{a} is {expected}    # {place}"
-    given = ", ".join([f"v{v}" for v in (a, b, c) if v >= 0])
-    if op < PARTIAL:
-        text = f"{names_of_rows[op]}({given})"
-    elif op < INPUT:
-        opcode, side = divmod(op - PARTIAL, 2)
-        text = f"d{names_of_rows[opcode]}/d{'ab'[side]}({given})"
-    elif op == INPUT:
-        text = f"input {a}"
-    elif op == CONST:
-        text = repr(code.constants[a])
-    elif op == ARRAY:
-        text = f"constant array {a}"
-    elif op == LOAD:
-        text = f"v{a}[{b}]"
-    elif op == VIEW:
-        offset, view, strides = code.views[b]
-        text = f"view of v{a} from byte {offset}, strides {strides}"
-    elif op == PACK:
-        offsets, values = code.packs[b]
-        text = f"{'zeros' if a < 0 else f'v{a}'} with {len(offsets)} elements " + _some(
-            [f"[{o}]=v{v}" for o, v in zip(offsets[:5].tolist(), values[:5].tolist())], len(offsets))
-    elif op == PLACE:
-        offset, view, strides = code.views[b]
-        text = f"{'new' if a < 0 else f'v{a}'} with v{c} placed in {list(view)} from byte {offset}"
-    elif op == CALL:
-        text = repr(code.calls[a])
-    else:
-        text = f"{opcodes.Op(op).name.lower()}({given})"
-    return f"v{i}{kind} = {text}"
-
-
-def _some(items, count):
-    return ", ".join(items) + (", ..." if count > len(items) else "")
-
-
-cdef dict names_of_rows = {opcode: (name or "**").rpartition(".")[2] for name, opcode, *_ in kernel_rows()}

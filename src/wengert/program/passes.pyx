@@ -9,6 +9,8 @@ what no output and no guard needs.
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
+import math
+
 import numpy as np
 
 from wengert.core.kernel cimport Kernel, by_opcode
@@ -40,12 +42,11 @@ def lowered(Listing code):
 
 # ---------------------------------------------------------------------------------------------- what nothing needs
 
-def live(Listing code):
-    """The list without what no output, guard or input needs."""
+def live(Listing code, bint and_guards=True):
+    """The list without what no output, guard or input needs; or without guards, too."""
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
-    cdef int32_t v
-    cdef bytearray needed = needed_for(code, code.inputs + code.outputs, True)
+    cdef bytearray needed = needed_for(code, code.inputs + code.outputs, and_guards)
     cdef unsigned char *marks = needed
     cdef Room room = Room(code.n * sizeof(int32_t))
     cdef int32_t *of = <int32_t *>room.data
@@ -179,6 +180,8 @@ def folded(Listing code):
         v = of[i] = copied(code, i, of, found)
         if found.ops[v] == LOAD:
             of[i] = loaded(found, v, places)
+        elif found.ops[v] == VIEW:
+            of[i] = viewed(found, v)
         elif found.kinds[v] <= FLAG or found.ops[v] == SELECT or found.ops[v] == STRONG:
             of[i] = reduced(found, v)
     end(code, of, found)
@@ -210,6 +213,47 @@ cdef int32_t loaded(Listing code, int32_t i, dict places) except -1:
         a = base
     code.as_[i] = a
     return i
+
+
+cdef int32_t viewed(Listing code, int32_t i) except -1:
+    """A view of what was placed just there, or of the array before what it does not see was overwritten."""
+    cdef int32_t a = code.as_[i], base
+    cdef int _
+    cdef tuple view = code.views[code.bs[i]]
+    dtype = code.types[code.kinds[i]][0]
+    for _ in range(16):
+        base = code.as_[a]
+        if code.ops[a] != PLACE or code.types[code.kinds[a]][0] != dtype:
+            break
+        if code.bs[a] == code.bs[i] and code.kinds[code.cs[a]] == code.kinds[i]:
+            code.n = i
+            return code.cs[a]
+        if base < 0 or code.kinds[base] != code.kinds[a] or not apart(view, code.views[code.bs[a]], dtype.itemsize):
+            break
+        a = base
+    code.as_[i] = a
+    return i
+
+
+cdef bint apart(tuple a, tuple b, Py_ssize_t itemsize) except -1:
+    """Do two views of one array share no element?  In doubt they do."""
+    if 0 in a[1] or 0 in b[1]:
+        return True
+    if ends_of(a)[1] < ends_of(b)[0] or ends_of(b)[1] < ends_of(a)[0]:
+        return True
+    step = math.gcd(*a[2], *b[2])       # both lie on lattices of this step
+    return step > 0 and itemsize <= (b[0] - a[0]) % step <= step - itemsize
+
+
+cdef tuple ends_of(tuple view):
+    """The offsets of the elements of a view that lie first and last in memory."""
+    low = high = view[0]
+    for n, stride in zip(view[1], view[2]):
+        if stride < 0:
+            low += (n - 1) * stride
+        else:
+            high += (n - 1) * stride
+    return low, high
 
 
 cdef int32_t reduced(Listing code, int32_t i) except -1:

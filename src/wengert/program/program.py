@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
+import functools
 import importlib
 import math
 import pickle
-from collections import Counter
+import zlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from wengert.containers import children_of, input_leaf, split
+from wengert.core.tape import kernel_rows
 from wengert.core.var import holds_traced
 from wengert.errors import TracedValueError
-from wengert.program import derive, passes, roll
+from wengert.program import derive, loops, passes, roll
 from wengert.program.callpath import Arguments, Runner
+from wengert.program.dot import to_dot
 from wengert.program.evaluate import example_of
 from wengert.program.leaves import fill, key_of, mapped
-from wengert.program.listing import Listing, kind_of, operands, printed, stacked
+from wengert.program.listing import Listing, kind_of, stacked
 from wengert.program.opcodes import Op
+from wengert.program.summary import Summary, summary
+from wengert.program.text import printed
 from wengert.program.vm import Machine
 from wengert.transforms.costs import is_forward
 
-#: of the pickled form; another one is refused with what to do
+#: of the pickled form, to be raised when what a list means changes; another one is refused with what to do
 VERSION = 1
+#: how a file begins; behind it, a line each, stand the form and a checksum of the rest, which is a pickle
+_MAGIC = b"wengert program"
 
 #: a Jacobian is written out element by element up to so many instructions, and so many for each of f's
 _MOST = 20_000
@@ -42,6 +48,13 @@ _NO_JACOBIAN = (
     "the argument is complex: record the derivative as wengert gives it, "
     "wengert.record(wengert.jacobian(f, holomorphic=True), x)"
 )
+
+
+@functools.cache
+def _form() -> str:
+    """The pickled form: lists hold numbers of instructions, which are others where there are other rows."""
+    rows = [row[:2] for row in kernel_rows()], [(op.name, int(op)) for op in Op]
+    return f"{VERSION}-{zlib.crc32(repr(rows).encode()):08x}"
 
 
 class Slot:
@@ -101,6 +114,7 @@ class Form:
             self.templates.append(fill(x, map(Slot, range(first, len(self.leaves)))))
         self.keywords = tuple(sorted((name, key_of(x, self.leaves, self.others)) for name, x in kwargs.items()))
         self.key = (tuple(parts), self.keywords)
+        self.count = len(self.leaves)
 
     def with_direction(self, direction) -> Form:
         """The form of a call with one more argument, the second."""
@@ -109,6 +123,7 @@ class Form:
         parts, keywords = self.key
         number = self.direction
         form.key = ((parts[0], key_of(direction, leaves, []), *parts[1:]), keywords)
+        form.count = self.count + 1
         form.templates = [self.templates[0], Slot(number), *[_shifted(x, 1) for x in self.templates[1:]]]
         return form
 
@@ -184,7 +199,7 @@ class Program(Runner):
     return v4
     """
 
-    _rolls = True  # may loops become arrays?
+    _rolls = True
     _tier = "auto"  # what runs it: see `tiered`
 
     def __init__(self, name, listing, form, result, exact, example, floats=1):
@@ -218,8 +233,7 @@ class Program(Runner):
     def machine(self) -> Machine:
         """What runs the list, made at the first call."""
         if self._machine is None:
-            code = passes.simplified(self._listing) if self._exact else self._rolled()
-            self._machine = Machine(passes.lowered(code), self._exact, self._tier)
+            self._machine = Machine(self.lowered(), self._exact, self._tier)
         return self._machine
 
     def tiered(self, tier: str) -> Program:
@@ -239,6 +253,10 @@ class Program(Runner):
         made._reset()
         made._tier = checked_tier(tier, "tiered")
         return made
+
+    def lowered(self) -> Listing:
+        """The list as the machine runs it."""
+        return passes.lowered(passes.simplified(self._listing) if self._exact else self._rolled())
 
     @property
     def exact(self) -> bool:
@@ -371,7 +389,17 @@ class Program(Runner):
         return self.kept("rolled", lambda: self._with_arrays(self._listing))
 
     def _with_arrays(self, code):
-        return roll.rolled(code) if self._rolls and not self._exact else code
+        return roll.rolled(loops.looped(code)) if self.rolls else code
+
+    @property
+    def rolls(self) -> bool:
+        """May its loops become arrays?"""
+        return self._rolls and not self._exact
+
+    @property
+    def repeats(self) -> int:
+        """How often a call runs the list."""
+        return 1
 
     def _made(self, word, argnums):
         """A derivative, made once."""
@@ -479,7 +507,7 @@ class Program(Runner):
         return printed(self._listing)
 
     def explain(self) -> Summary:
-        """What the program consists of: inputs and outputs, guards, instructions by kind, memory, and what runs it.
+        """What the program consists of, what became of its loops, and the steps in which it is run.
 
         Examples
         --------
@@ -489,10 +517,32 @@ class Program(Runner):
           inputs   float64[1000]
           outputs  float64
           counts   2 elementwise, 1 input, 1 sum, 1 const
-          memory   8008 bytes of values at once, 0 of constant arrays
+          does     2001 operations a call
+          rolling  nothing to do: there are no loops over numbers
+          runs     2 steps
+                     100% vector, 1000 elements: 2 operations, 8 bytes read and 0 written for each
+                       0% numbers: 1 instruction
+          memory   8.22 kB beside inputs and outputs, constant arrays 0 bytes
           tier     vm, and llvm after 4e+05 replays where it is installed
         """
-        return _summary(self)
+        return summary(self)
+
+    def to_dot(self, most: int = 200) -> str:
+        """The program as it is run, as a graph in the language of Graphviz.
+
+        Instructions that the machine runs together stand in one box.
+
+        Parameters
+        ----------
+        most : int
+            Of a longer program each step is one node, and steps beyond so many are left out, as its title says.
+
+        Returns
+        -------
+        str
+            For Graphviz, and for `wengert.viz.render`, which makes a picture of it.
+        """
+        return to_dot(self._name, self.lowered(), self._exact, most)
 
     def to_cuda(
         self,
@@ -531,25 +581,34 @@ class Program(Runner):
         return _restored, (type(self), self.__getstate__())
 
     def __getstate__(self):
-        state = {**self.__dict__, "_version": VERSION}
+        state = {**self.__dict__, "_version": _form()}
         for name in ("_machine", "_expanded", "_derived"):
             del state[name]
         return state
 
     def __setstate__(self, state):
-        version = state.pop("_version", None)
-        if version != VERSION:
-            raise ValueError(
-                f"this program was saved in form {version}, and this version of wengert reads form {VERSION}: record "
-                "it again"
-            )
+        state = {**state}
+        _check_form(state.pop("_version", None), "this program")
         self.__dict__.update(state)
         self._reset()
 
     def save(self, path: Any) -> None:
-        """Write the program into a file, by `pickle`."""
+        """Write the program into a file, by `pickle`.
+
+        Raises
+        ------
+        TypeError
+            If it calls a function that `pickle` does not find again, such as a lambda; no file is written then.
+        """
+        try:
+            content = pickle.dumps(self, protocol=5)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise TypeError(
+                f"{self!r} cannot be saved ({error}): functions that it calls must stand at the top of a module"
+            ) from error
         with open(path, "wb") as file:
-            pickle.dump(self, file, protocol=5)
+            file.write(b"%s\n%s\n%08x\n" % (_MAGIC, _form().encode(), zlib.crc32(content)))
+            file.write(content)
 
     @classmethod
     def load(cls, path: Any) -> Program:
@@ -558,15 +617,28 @@ class Program(Runner):
         Raises
         ------
         ValueError
-            If another version of wengert wrote it in another form: record it again.
+            If another version of wengert wrote it in another form, or the file is damaged: record it again.
         TypeError
             If something else is in the file.
         """
         with open(path, "rb") as file:
-            found = pickle.load(file)
+            magic, form, checksum, content = [*file.read().split(b"\n", 3), b"", b"", b""][:4]
+        if magic != _MAGIC:
+            raise TypeError(f"{path} holds no program that Program.save wrote")
+        _check_form(form.decode(errors="replace"), path)
+        if checksum != b"%08x" % zlib.crc32(content):
+            raise ValueError(f"{path} is damaged: its content is not what was saved. Record the program again")
+        found = pickle.loads(content)
         if not isinstance(found, cls):
-            raise TypeError(f"{path} holds no program, but a {type(found).__name__}")
+            raise TypeError(f"{path} holds no {cls.__name__}, but a {type(found).__name__}")
         return found
+
+
+def _check_form(form, name):
+    if form != _form():
+        raise ValueError(
+            f"{name} was saved in form {form}, and this version of wengert reads form {_form()}: record it again"
+        )
 
 
 def _unlaid(key):
@@ -613,6 +685,10 @@ class Stacked(Program):
     def shape(self):
         return self._y + self._x
 
+    @property
+    def repeats(self):
+        return math.prod(self._y if self._by_rows else self._x)
+
     def run(self, leaves, out=None):
         found = self._filled(leaves, self._one.run)
         if out is None:
@@ -649,102 +725,6 @@ class Stacked(Program):
         if self._is_symmetric:
             found = 0.5 * (found + found.T)
         return [np.ascontiguousarray(found).reshape(self._y + self._x)[()]]
-
-
-@dataclasses.dataclass(frozen=True, repr=False)
-class Summary:
-    """What a program consists of; print it.
-
-    Attributes
-    ----------
-    name : str
-    inputs, outputs : list of (dtype, shape)
-    instructions : dict
-        Number of instructions by kind.
-    guards : list of (value, place)
-        What was handed to Python when it was recorded, and where.
-    constants : int
-        Bytes of constant arrays.
-    work : int
-        Bytes of the values that are alive at once, at most.
-    rolled : int
-        Instructions that are run: loops over elements are arrays there.
-    tier : list of str
-        What runs them, and why.
-    """
-
-    name: str
-    inputs: list
-    outputs: list
-    instructions: dict
-    guards: list
-    constants: int
-    work: int
-    rolled: int
-    tier: list
-
-    def __repr__(self):
-        counts = sorted(self.instructions.items(), key=lambda item: -item[1])
-        rows = [
-            f"{self.name}: {sum(self.instructions.values())} instructions",
-            f"  inputs   {_types(self.inputs)}",
-            f"  outputs  {_types(self.outputs)}",
-            f"  counts   {', '.join(f'{count} {kind}' for kind, count in counts)}",
-            f"  memory   {self.work} bytes of values at once, {self.constants} of constant arrays",
-        ]
-        if self.rolled < sum(self.instructions.values()):
-            rows.append(f"  rolled   {self.rolled} instructions, with arrays for what loops compute")
-        rows += [f"  tier     {line}" for line in self.tier]
-        rows += [f"  guard    {value} at {place}" for value, place in self.guards]
-        return "\n".join(rows)
-
-
-def _types(found):
-    return ", ".join(f"{dtype}{list(shape) if shape else ''}" for dtype, shape in found)
-
-
-def _summary(program):
-    from wengert.program import tier  # needed by few, and not small
-
-    code = program._listing
-    ops = code.op.tolist()
-    is_guard = [op == Op.GUARD for op in ops]
-    return Summary(
-        program._name,
-        [kind_of(code, v)[:2] for v in code.inputs],
-        [kind_of(code, v)[:2] for v in code.outputs],
-        dict(Counter(map(_kind, ops))),
-        [code.guards[b] for b, given in zip(code.b.tolist(), is_guard) if given],
-        sum(code.arrays[a].nbytes for a, op in zip(code.a.tolist(), ops) if op == Op.ARRAY),
-        _most_alive(code, ops),
-        len(program._rolled()),
-        tier.told(program._tier, program.machine),
-    )
-
-
-def _kind(op):
-    if op >= Op.INPUT:
-        return Op(op).name.lower()
-    return "partial" if op >= Op.PARTIAL else "elementwise"
-
-
-def _most_alive(code, ops):
-    """Bytes of the values that are alive at once, at most; inputs, constants and views have no memory of their own."""
-    last = dict.fromkeys(code.outputs, len(ops))
-    reads = [operands(code, i) for i in range(len(ops))]
-    for i, given in enumerate(reads):
-        for v in given:
-            last[v] = max(last.get(v, -1), i)
-    alive = most = 0
-    sizes = {}
-    for i, op in enumerate(ops):
-        if op not in (Op.INPUT, Op.ARRAY, Op.VIEW, Op.GUARD) and i in last:
-            dtype, shape, _ = kind_of(code, i)
-            sizes[i] = dtype.itemsize * math.prod(shape)
-            alive += sizes[i]
-            most = max(most, alive)
-        alive -= sum(sizes.pop(v, 0) for v in {*reads[i]} if last[v] == i)
-    return most
 
 
 def _restored(cls, state):

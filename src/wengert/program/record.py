@@ -18,8 +18,11 @@ from wengert.transforms.dense import JVP, Gradient, Jacobian, Operator
 from wengert.transforms.second import HVP, Hessian
 
 
-def record(f, args: tuple, kwargs: dict, exact: bool) -> Program:
-    """The program of `f` at some arguments; what it reads from outside is constant."""
+def record(f, args: tuple, kwargs: dict, exact: bool, is_raw: bool = False) -> Program:
+    """The program of `f` at some arguments; what it reads from outside is constant.
+
+    A raw one has the list as it was recorded, before all passes; f is no derivative then.
+    """
     name = _name(f)
     refuse_traced(f"record({name})", args, kwargs)
     args = (as_inputs(args[0], name), *args[1:])
@@ -27,7 +30,10 @@ def record(f, args: tuple, kwargs: dict, exact: bool) -> Program:
     try:
         if captures.effect:
             raise NotReplayable(captures.effect)
-        return trace(f, args, kwargs, _Constants(captures.read()), exact)
+        reading = _Constants(captures.read())
+        if is_raw:
+            return _traced(lambda bound: bound, f, args, kwargs, reading, exact, is_raw)
+        return trace(f, args, kwargs, reading, exact)
     except NotReplayable as reason:
         raise TracedValueError(f"record({name}): {reason}") from None
 
@@ -106,7 +112,7 @@ _PROGRAMS = {
 }
 
 
-def _traced(inner, f, args, kwargs, reading, exact):
+def _traced(inner, f, args, kwargs, reading, exact, is_raw=False):
     name = _name(inner(f))
     form = Form(args, kwargs)
     count = len(form.leaves)
@@ -124,7 +130,7 @@ def _traced(inner, f, args, kwargs, reading, exact):
         return found
 
     listing = listed(run, leaves, name, exact)
-    if not exact:
+    if not (exact or is_raw):
         listing = passes.simplified(listing)
     return Program(name, listing, form, ends[0], exact, leaves)
 

@@ -23,12 +23,15 @@ from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_SUBTRACT, is
 from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, names, whole_view
 from wengert.program.opcodes cimport *
 
-from wengert.program.passes import live
+from wengert.program.passes import live, needed_for
 
 cdef enum:
     CONSTANTS = 0       # the shape of constants; -1: of what is no number
     LEAST = 8           # members of a class that is worth an array, and terms of a sum
     AXES = 4            # of a view
+
+#: so many members a class has at least, and so many instructions a list that is rolled
+FEWEST, SHORTEST = LEAST, 4 * LEAST
 
 #: nanoseconds of the machine: of an instruction on numbers, cheap or not, of one on arrays, and of each element
 cdef double NUMBER = 1.8, FUNCTION = 12.0, VECTOR = 20.0, ELEMENT = 0.25, FUNCTION_ELEMENT = 2.5, MOVED_ELEMENT = 0.8
@@ -44,7 +47,7 @@ def rolled(Listing code, double gain=GAIN):
     The same list if there are none, or if the new one is thought to take more than `gain` of the time.
     """
     cdef Roll roll
-    if code.n < 4 * LEAST:
+    if code.n < SHORTEST:
         return code
     roll = Roll(code)
     if not roll.has_arrays():
@@ -56,26 +59,61 @@ def rolled(Listing code, double gain=GAIN):
 cdef double cost(Listing code) except -1.0:
     """An estimate of the time of a run, in nanoseconds; what both lists have counts alike."""
     cdef Py_ssize_t i
-    cdef int op
     cdef double total = 0.0
-    cdef bint cheap
-    sizes = [math.prod(type[1]) for type in code.types]
+    cdef list sizes = [math.prod(type[1]) for type in code.types]
     for i in range(code.n):
-        op = code.ops[i]
-        cheap = op >= PARTIAL or is_cheap(op, 1 << 20)
-        if op == CONST or op == ARRAY or op == INPUT or op == VIEW:
-            continue
-        if op == SUM:
-            total += VECTOR + ELEMENT * <double>sizes[code.kinds[code.as_[i]]]
-        elif op == PACK:
-            total += VECTOR + len(code.packs[code.bs[i]][0])
-        elif code.kinds[i] <= FLAG:
-            total += NUMBER if cheap else FUNCTION
-        elif op == GATHER or op == SCATTER:
-            total += VECTOR + MOVED_ELEMENT * <double>sizes[code.kinds[code.as_[i] if op == SCATTER else i]]
-        else:
-            total += VECTOR + (ELEMENT if cheap else FUNCTION_ELEMENT) * <double>sizes[code.kinds[i]]
+        total += cost_of(code, i, sizes)
     return total
+
+
+def costs(Listing code):
+    """The part of each instruction in that estimate."""
+    cdef Py_ssize_t i
+    cdef list sizes = [math.prod(type[1]) for type in code.types]
+    return [cost_of(code, i, sizes) for i in range(code.n)]
+
+
+cdef double cost_of(Listing code, Py_ssize_t i, list sizes) except -1.0:
+    cdef int op = code.ops[i]
+    cdef bint cheap = op >= PARTIAL or is_cheap(op, 1 << 20)
+    if op == CONST or op == ARRAY or op == INPUT or op == VIEW:
+        return 0.0
+    if op == SUM:
+        return VECTOR + ELEMENT * <double>sizes[code.kinds[code.as_[i]]]
+    if op == PACK:
+        return VECTOR + len(code.packs[code.bs[i]][0])
+    if code.kinds[i] <= FLAG:
+        return NUMBER if cheap else FUNCTION
+    if op == GATHER or op == SCATTER:
+        return VECTOR + MOVED_ELEMENT * <double>sizes[code.kinds[code.as_[i] if op == SCATTER else i]]
+    return VECTOR + (ELEMENT if cheap else FUNCTION_ELEMENT) * <double>sizes[code.kinds[i]]
+
+
+def classes(Listing code):
+    """What is alike in a list, however little arrays would gain.
+
+    Returns
+    -------
+    listing : Listing
+        The list with arrays.
+    found : list of (ndarray, int)
+        The numbers of each class, and their array in the new list; -1 for those that stay numbers.
+    in_sums : ndarray of bool
+        Which values long sums give, one term after another.
+    """
+    cdef Roll roll = Roll(code)
+    cdef Py_ssize_t i, s
+    cdef Listing made = roll.run()
+    kept = np.frombuffer(needed_for(made, made.inputs + made.outputs, True), np.uint8)
+    numbers = np.where(kept, np.cumsum(kept) - 1, -1)
+    in_sums = np.array([roll.inner[i] or i in roll.sums for i in range(code.n)], bool)
+    found = []
+    for s in range(1, roll.shapes):
+        if roll.wide[s]:
+            found.append((roll.members[s], int(numbers[<int32_t>roll.made[s][0]])))
+        elif roll.is_computed(roll.first[s]) and not in_sums[roll.first[s]]:
+            found.append((roll.members[s], -1))
+    return live(made), found, in_sums
 
 
 cdef struct Shape:
@@ -371,7 +409,7 @@ cdef class Roll:
     cdef tuple reading(self, members, int side):
         """What an operand of the members of a class is: ("number", value), ("numbers", values), ("places", ...)."""
         cdef const int32_t[::1] given = members
-        cdef int32_t first = self.operand(given[0], side), v
+        cdef int32_t first = self.operand(given[0], side)
         cdef Py_ssize_t j, n = given.shape[0]
         cdef int32_t[::1] values
         if first < 0:
@@ -418,7 +456,6 @@ cdef class Roll:
 
     cdef int32_t read(self, tuple side, tuple axes) except -1:
         """An operand as a number, or as an array with these axes."""
-        cdef int32_t v
         if side[0] == "number":
             return self.value(side[1])
         if side[0] == "numbers":

@@ -79,11 +79,16 @@ class Report:
     is_from_disk: bool = False
 
 
-def told(tier: str, machine) -> list[str]:
-    """What runs a program, and why, in lines."""
+def told(machine) -> list[str]:
+    """What runs a list, and why, in lines."""
+    bodies = [line for body in machine.bodies for line in told(body)]
+    return [*_told(machine), *[f"loop: {line}" for line in dict.fromkeys(bodies)]]
+
+
+def _told(machine):
     report = machine.report
     if report is None:
-        if tier == "vm" or not machine.due:
+        if not machine.due:
             return ["vm"]
         return [f"vm, and llvm after {machine.due:.0e} replays where it is installed"]
     if not report.compiled:

@@ -20,12 +20,14 @@ def listed(function, examples: list, name: str, exact: bool = False):
     try:
         with levels.recording(tape):
             inputs = [independent(tape, np.float64(x) if type(x) is float else x) for x in examples]
+            code = Definitions(tape, exact)
+            for number, x in enumerate(inputs):
+                code.take_input(x, number)
+            tape.reader = code.keep_up  # from time to time, so that a long list needs no memory for its arrays
             found = function(*inputs)
-        code = Definitions(tape, exact)
-        for number, x in enumerate(inputs):
-            code.take_input(x, number)
         code.run()
         code.listing.outputs = [code.output(y) for y in found]
         return code.listing
     finally:
+        tape.reader = None
         tape.close()

@@ -10,11 +10,12 @@ A run allocates nothing but the outputs and what calls return; a call must not k
 
 cimport cython
 cimport numpy as cnp
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF, Py_REFCNT
 from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 import importlib
 import math
@@ -23,7 +24,7 @@ import operator
 import numpy as np
 
 from wengert.core.kernel cimport Kernel, by_opcode, loop_function
-from wengert.core.memory cimport empty_array
+from wengert.core.memory cimport empty_array, owns_memory
 from wengert.core.tape cimport WG_POSITIVE, WG_POW, WG_SQUARE, times_partial
 from wengert.program.opcodes cimport Op
 
@@ -101,6 +102,18 @@ cdef extern from "vm.h" nogil:
 
 include "lower.pxi"
 
+cdef struct Port:                   # a value of a body that lies elsewhere in each step
+    int32_t slot                    # of a number; -1: of an array
+    int count                       # arrays in its root
+    const int32_t *numbers
+    const int64_t *firsts
+    char *at                        # where it lies, from its lowest address on
+    char *stack                     # that of all steps, or NULL
+    Py_ssize_t stride
+    Py_ssize_t size
+    int32_t source                  # an output that lies in an array of another value; -1: none
+
+
 cdef double LONG = 20000.0          # operations of steps that are worth letting other threads run meanwhile
 cdef cnp.dtype FLOAT = np.dtype(np.float64)
 cdef cnp.dtype BOOL = np.dtype(np.bool)
@@ -110,8 +123,8 @@ cdef cnp.dtype BOOL = np.dtype(np.bool)
 cdef double COMPILING = 1e8, COMPILING_ONE = 3e5, READING_ONE = 2e4
 cdef double PER_NUMBER = 2.0, PER_ELEMENT = 0.1, PER_CHUNK = 20.0
 
-KINDS = {WG_NUMBERS: "numbers", WG_VECTOR: "vector", WG_COPY: "copy", WG_PACK: "pack", WG_PUT: "put",
-         WG_SCATTER: "scatter"}
+OF_STEPS = {WG_NUMBERS: "numbers", WG_VECTOR: "vector", WG_COPY: "copy", WG_PACK: "pack", WG_PUT: "put",
+            WG_SCATTER: "scatter"}
 OPCODES = opcodes_of_machine()
 
 
@@ -121,7 +134,7 @@ cdef tuple described(tuple given):
     if given[0] == WG_PYTHON:
         step = given[1]
         return "python", slots_of(step.operands), slots_of([step.y] if step.y is not None else [])
-    return (KINDS[given[0]], *given[1:]) if given[0] in KINDS else ("other",)
+    return (OF_STEPS[given[0]], *given[1:]) if given[0] in OF_STEPS else ("other",)
 
 
 cdef list slots_of(list values):
@@ -235,6 +248,7 @@ cdef class Machine:
     cdef double[::1] numbers        # what the slots hold at first
     cdef Py_ssize_t memory, arrays, chunks, sums, pointers, axes
     cdef list spaces
+    cdef readonly str tier          # "auto", "vm" or "llvm"
     cdef readonly object report     # of the compiled tier: what became of the steps
     cdef Machine faster             # the same list where steps are compiled
     cdef object listing             # as long as that may still be made
@@ -242,6 +256,7 @@ cdef class Machine:
     cdef readonly Py_ssize_t count
 
     def __init__(self, listing, exact=False, tier="vm"):
+        self.tier = tier
         self.build(Lowering(listing, exact), listing)
         if tier != "vm":
             self.listing = listing
@@ -301,9 +316,13 @@ cdef class Machine:
 
     cdef int set_step(self, Py_ssize_t i, tuple given) except -1:
         cdef wg_step *step = &self.steps[i]
+        cdef PythonStep python
         step.kind = given[0]
         if step.kind == WG_PYTHON:
-            self.python[i] = given[1]
+            python = given[1]
+            if hasattr(python.compute, "tiered"):
+                python.compute = python.compute.tiered(self.tier)
+            self.python[i] = python
         elif step.kind == WG_NUMBERS:
             step.code = <const wg_code *>self.keep(given[1], np.int32)
             step.work = given[2]
@@ -337,6 +356,14 @@ cdef class Machine:
             step.work = <double>step.count * math.prod(dims)
         return 0
 
+    @property
+    def bodies(self):
+        """Machines of the loops among the steps."""
+        if self.faster is not None:
+            return self.faster.bodies
+        return [(<PythonStep>step).compute.machine for step in self.python
+                if step is not None and hasattr((<PythonStep>step).compute, "tiered")]
+
     # ------------------------------------------------------------------------------------------ compiled steps
 
     cdef Py_ssize_t pays_from(self) except -1:
@@ -354,8 +381,11 @@ cdef class Machine:
 
     cdef int hasten(self) except -1:
         """Let machine code run what can be compiled."""
-        tier = importlib.import_module("wengert.program.tier")
         listing, self.listing = self.listing, None
+        self.due = 0
+        if listing is None:             # another thread is at it
+            return 0
+        tier = importlib.import_module("wengert.program.tier")
         self.report = tier.Report()
         if self.exact:
             self.report.refused.append("an exact program runs the loops that NumPy runs")
@@ -372,6 +402,7 @@ cdef class Machine:
         low.emitted = [(WG_COMPILED, *step[1:]) if step[0] == "compiled" else own[id(step)] for step in emitted]
         low.slots += extra
         cdef Machine faster = Machine.__new__(Machine)
+        faster.tier = "llvm"
         faster.build(low, listing)
         faster.kept.append(code)
         self.faster = faster
@@ -447,7 +478,7 @@ cdef class Machine:
             return self.faster.completed(inputs, out)
         if self.due > 0:
             self.runs += 1
-            if self.runs == self.due:
+            if self.runs >= self.due:
                 self.try_hasten()
                 return self.completed(inputs, out)
         cdef Workspace w = self.spaces.pop() if self.spaces else self.new_space()
@@ -463,8 +494,8 @@ cdef class Machine:
     cdef object run_in(self, Workspace w, inputs, list out):
         cdef Value value
         cdef Root root
-        cdef Py_ssize_t i = 0, j
-        cdef int32_t failed = -1
+        cdef Py_ssize_t j
+        cdef int32_t failed
         cdef list results
         if len(inputs) != len(self.inputs):
             raise ValueError(f"{len(inputs)} inputs for a program of {len(self.inputs)}")
@@ -481,20 +512,9 @@ cdef class Machine:
                     given = new_array(root.layout)
                 w.objects[root.number] = given
                 put_root(w, root, bytes_of(given) - root.layout.low)
-        while True:
-            if self.work[i] > LONG:
-                with nogil:
-                    i = wg_run(self.steps, i, self.count, &w.space, &failed)
-            else:
-                i = wg_run(self.steps, i, self.count, &w.space, &failed)
-            if failed >= 0:
-                return failed
-            if i == self.count:
-                break
-            failed = self.run_python(w, self.python[i])
-            if failed >= 0:
-                return failed
-            i += 1
+        failed = self.run_steps(w)
+        if failed >= 0:
+            return failed
         results = []
         for value in self.outputs:
             results.append(self.result(w, value))
@@ -504,6 +524,157 @@ cdef class Machine:
                     out[j][...] = results[j]
                     results[j] = out[j]
         return results
+
+    # ------------------------------------------------------------------------------------------ loops
+
+    @cython.wraparound(False)
+    def loop(self, loop, tuple values):
+        """The result of a loop of which this machine runs the body."""
+        if self.faster is not None:
+            return self.faster.loop(loop, values)
+        if self.due > 0:
+            self.runs += loop.steps
+            if self.runs >= self.due:
+                self.try_hasten()
+                return self.loop(loop, values)
+        cdef Workspace w = self.spaces.pop() if self.spaces else self.new_space()
+        cdef Root root
+        try:
+            return self.loop_in(w, loop, values)
+        finally:
+            for root in self.passing:
+                w.objects[root.number] = None
+            self.spaces.append(w)
+
+    cdef int set_port(self, Port *port, Value value) except -1:
+        port.slot = value.where if value.is_number else -1
+        port.source = -1
+        port.stack = NULL
+        port.size = sizeof(double) if value.is_number else value.layout.span
+        if not value.is_number:
+            port.count, port.numbers, port.firsts = value.root.count, value.root.numbers, value.root.firsts
+        return 0
+
+    cdef object loop_in(self, Workspace w, loop, tuple values):
+        cdef Py_ssize_t steps = loop.steps, carried = loop.carried, first = carried + loop.kept, k, j, block, place
+        cdef Py_ssize_t inputs = len(self.inputs), outputs = len(self.outputs), i = 0
+        cdef Port *ins = <Port *>PyMem_RawCalloc(inputs + outputs + 1, sizeof(Port))
+        cdef Port *outs = ins + inputs
+        cdef char **ends = <char **>PyMem_RawCalloc(2 * carried + 1, sizeof(char *))    # of carried: the last one,
+        cdef char **entries = ends + carried                                            # and a stack of all
+        cdef cnp.npy_intp count = loop.count
+        cdef cnp.ndarray result, array, spare
+        cdef char *line
+        cdef char *room
+        cdef Value value
+        cdef list held = []             # what ports point to
+        cdef bint backward = loop.backward, quiet = not any([step is not None for step in self.python])
+        cdef int32_t failed = -1
+        if ins == NULL or ends == NULL:
+            PyMem_RawFree(ins)
+            PyMem_RawFree(ends)
+            raise MemoryError()
+        try:
+            result = empty_array(1, &count)
+            line = bytes_of(result)
+            for k in range(inputs):
+                value = self.inputs[k]
+                self.set_port(&ins[k], value)
+                if first > k >= carried and not value.is_number:
+                    set_input(w, value, values[k], k)
+                    continue
+                array = np.asarray(values[k], dtype=None if value.layout is not None else float)
+                if first > k >= carried:        # its slot may be used again within a step
+                    ins[k].stack = bytes_of(array)
+                elif k < carried:
+                    if value.layout is not None and not fits(array, value.layout):
+                        array = copied(array, value.layout)
+                    ins[k].at = bytes_of(array)
+                else:
+                    array = slices(array, steps, value.layout)
+                    ins[k].stride = cnp.PyArray_STRIDE(array, 0)
+                    ins[k].stack = bytes_of(array) - (0 if value.layout is None else value.layout.low)
+                held.append(array)
+            place = 0
+            for k in range(outputs):
+                value = self.outputs[k]
+                self.set_port(&outs[k], value)
+                if not value.is_number and not (value.is_handed_over and value.root.kind == FRESH):
+                    outs[k].source = value.where
+                    outs[k].count = 0
+                    if not value.layout.is_c:
+                        raise TypeError("a loop's result that is not in C order")
+                place += 2 * ((outs[k].size + 63) // 64 * 64)
+            spare = np.empty(place + 64, np.uint8)
+            room = <char *>((<size_t>bytes_of(spare) + 63) // 64 * 64)
+            for word, number in loop.results:
+                k = number
+                if word == "zeros":
+                    memset(line, 0, k)
+                elif word == "last":
+                    ends[k] = line
+                elif word == "entry":
+                    entries[k] = line
+                else:
+                    outs[k].stack, outs[k].stride = line, outs[k].size
+                line += <Py_ssize_t>loop.length(word, number) * <Py_ssize_t>sizeof(double)
+            for k in range(outputs):
+                outs[k].at = room
+                if k < carried:                 # two places, one of which is read and the other written
+                    outs[k].stride = (outs[k].size + 63) // 64 * 64
+                    room += outs[k].stride
+                room += (outs[k].size + 63) // 64 * 64
+            for k in range(carried):
+                if entries[k] != NULL:
+                    ends[k] = outs[k].at if ends[k] == NULL else ends[k]
+                    outs[k].stack = entries[k]
+                    memcpy(entries[k] + (steps - 1 if backward else 0) * outs[k].size, ins[k].at, outs[k].size)
+                    ins[k].at = entries[k] + (steps - 1 if backward else 0) * outs[k].size
+            block = <Py_ssize_t>max(1.0, 1e8 / (self.work[0] + 100.0))
+            while i < steps:
+                if quiet:
+                    block = min(block, steps - i)
+                    with nogil:
+                        for j in range(i, i + block):
+                            enter(&w.space, ins, inputs, outs, outputs, carried, ends, entries, j, steps, backward)
+                            wg_run(self.steps, 0, self.count, &w.space, &failed)
+                            if failed >= 0:
+                                break
+                            leave(&w.space, outs, outputs)
+                            carry(ins, outs, carried)
+                    i += block
+                    PyErr_CheckSignals()
+                else:
+                    enter(&w.space, ins, inputs, outs, outputs, carried, ends, entries, i, steps, backward)
+                    failed = self.run_steps(w)
+                    if failed < 0:
+                        leave(&w.space, outs, outputs)
+                        carry(ins, outs, carried)
+                    i += 1
+                if failed >= 0:
+                    expected, where = self.guards[failed][:2]
+                    raise GuardError(f"{where}: the recorded path needs {expected!r} here")
+            return result
+        finally:
+            PyMem_RawFree(ins)
+            PyMem_RawFree(ends)
+
+    cdef int run_steps(self, Workspace w) except -2:
+        """Run all steps; the number of a guard that failed, or -1."""
+        cdef Py_ssize_t i = 0
+        cdef int32_t failed = -1
+        while True:
+            if self.work[i] > LONG:
+                with nogil:
+                    i = wg_run(self.steps, i, self.count, &w.space, &failed)
+            else:
+                i = wg_run(self.steps, i, self.count, &w.space, &failed)
+            if failed >= 0 or i == self.count:
+                return failed
+            failed = self.run_python(w, self.python[i])
+            if failed >= 0:
+                return failed
+            i += 1
 
     cdef bint may_write(self, Workspace w, given, Root root) except -1:
         """May an output be computed right into this array?"""
@@ -560,7 +731,7 @@ cdef class Machine:
         if np.shape(y) != layout.shape or np.asarray(y).dtype != layout.dtype:
             raise GuardError(f"{step.compute!r} returned {np.asarray(y).dtype} of shape {np.shape(y)}; "
                              f"the recorded path needs {layout.dtype} of shape {layout.shape}")
-        if (type(y) is np.ndarray and fits(y, layout) and cnp.PyArray_CHKFLAGS(y, cnp.NPY_ARRAY_OWNDATA)
+        if (type(y) is np.ndarray and fits(y, layout) and owns_memory(y)
                 and cnp.PyArray_ISWRITEABLE(y) and Py_REFCNT(y) == 1):
             array = y
         else:
@@ -568,6 +739,77 @@ cdef class Machine:
         w.objects[root.number] = array
         put_root(w, root, bytes_of(array) - layout.low)
         return 0
+
+
+cdef inline void point(const wg_space *w, const Port *port) noexcept nogil:
+    """Say where a value lies."""
+    cdef int i
+    if port.slot >= 0:
+        w.slots[port.slot] = (<double *>port.at)[0]
+    else:
+        for i in range(port.count):
+            w.where[port.numbers[i]] = port.at + port.firsts[i]
+
+
+cdef void enter(const wg_space *w, Port *ins, Py_ssize_t inputs, Port *outs, Py_ssize_t outputs, Py_ssize_t carried,
+                char **ends, char **entries, Py_ssize_t j, Py_ssize_t steps, bint backward) noexcept nogil:
+    """Say where the inputs and outputs of step j lie."""
+    cdef Py_ssize_t i, k = steps - 1 - j if backward else j, later = k - 1 if backward else k + 1
+    for i in range(carried):
+        point(w, &ins[i])
+        if j == steps - 1 and ends[i] != NULL:
+            outs[i].at = ends[i]
+        elif entries[i] != NULL and j < steps - 1:
+            outs[i].at = entries[i] + later * outs[i].size
+    for i in range(carried, inputs):
+        if ins[i].stack != NULL:
+            ins[i].at = ins[i].stack + k * ins[i].stride
+            point(w, &ins[i])
+    for i in range(outputs):
+        if i >= carried and outs[i].stack != NULL:
+            outs[i].at = outs[i].stack + k * outs[i].stride
+        if outs[i].slot < 0:
+            point(w, &outs[i])
+
+
+cdef void leave(const wg_space *w, Port *outs, Py_ssize_t outputs) noexcept nogil:
+    """Put outputs where they belong that were not computed there."""
+    cdef Py_ssize_t i
+    for i in range(outputs):
+        if outs[i].slot >= 0:
+            (<double *>outs[i].at)[0] = w.slots[outs[i].slot]
+        elif outs[i].source >= 0:
+            memcpy(outs[i].at, w.where[outs[i].source], outs[i].size)
+
+
+cdef void carry(Port *ins, Port *outs, Py_ssize_t carried) noexcept nogil:
+    """What a step made is what the next one reads."""
+    cdef Py_ssize_t i
+    for i in range(carried):
+        ins[i].at = outs[i].at
+        if outs[i].stack == NULL:       # in turn
+            outs[i].at += outs[i].stride
+            outs[i].stride = -outs[i].stride
+
+
+cdef cnp.ndarray slices(cnp.ndarray array, Py_ssize_t steps, Layout layout):
+    """An array whose first axis is the steps', laid out so that each slice is as the body has it."""
+    cdef int d
+    cdef Py_ssize_t inner = 0 if layout is None else layout.ndim
+    if array.ndim != inner + 1 or len(array) != steps:
+        raise ValueError(f"an array of shape {np.shape(array)} for the slices of {steps} steps")
+    if array.dtype == np.float64:
+        for d in range(inner):
+            if layout.dims[d] > 1 and cnp.PyArray_STRIDE(array, d + 1) != layout.steps[d]:
+                break
+        else:
+            return array
+    if layout is None or layout.is_c:
+        return np.ascontiguousarray(array, dtype=float)
+    found = np.empty((steps, layout.span), np.uint8)
+    made = np.ndarray(np.shape(array), float, found, layout.low, (layout.span, *layout.strides))
+    made[...] = array
+    return made
 
 
 cdef int put_root(Workspace w, Root root, char *bottom) except -1:
@@ -616,6 +858,28 @@ cdef bint agrees(value, expected):
     if value.shape != expected.shape:
         return False
     return bool(np.all((value == expected) | ((value != value) & (expected != expected))))
+
+
+#: what the steps of a schedule are called
+KINDS = {NUMBERS: "numbers", VECTOR: "vector", PACKING: "pack", MOVING: "move", PYTHON: "call"}
+
+
+def schedule(listing, bint exact=False):
+    """How the machine would run a list.
+
+    Returns
+    -------
+    steps : list of (str, tuple, list of int)
+        Kind, shape of a vector step, and instructions.
+    slots : int
+        For numbers.
+    memory : int
+        Bytes of a workspace: slots, chunks, and arrays that are neither inputs nor outputs.
+    """
+    cdef Lowering low = Lowering(listing, exact)
+    steps = [((<Step>step).kind, (<Step>step).shape, np.asarray((<Step>step).members)) for step in low.steps]
+    memory = low.memory + sizeof(double) * (low.slots + WG_CHUNK * (low.chunks + 1))
+    return [(KINDS[kind], shape, members.tolist()) for kind, shape, members in steps], low.slots, memory
 
 
 def row_values(int opcode, a, b):

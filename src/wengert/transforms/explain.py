@@ -52,18 +52,18 @@ class Explanation:
 
     def __repr__(self):
         plan = self.plan
-        runs = _counted(plan.runs, "run") + " of f"
+        runs = counted(plan.runs, "run") + " of f"
         if plan.mode == "forward":
-            passes = f"{runs}, {_counted(plan.width, 'tangent')} at once; nothing is recorded"
+            passes = f"{runs}, {counted(plan.width, 'tangent')} at once; nothing is recorded"
         else:
-            passes = f"{runs}, recorded; {_counted(plan.sweeps, 'sweep')}, {_counted(plan.width, 'direction')} at once"
+            passes = f"{runs}, recorded; {counted(plan.sweeps, 'sweep')}, {counted(plan.width, 'direction')} at once"
         rows = [
             f"{self.name}: n = {plan.n}, shape {_shapes(self.inputs)}, to m = {plan.m}, shape {_shapes(self.outputs)}",
             f"  mode    {plan.mode}: {plan.reason}",
             f"  passes  {passes}",
         ]
         if plan.mode != "forward":
-            rows.append(f"  list    {_counted(self.entries, 'entry', 'entries')}, {_size(self.nbytes)}")
+            rows.append(f"  list    {counted(self.entries, 'entry', 'entries')}, {size_of(self.nbytes)}")
         if self.costs:
             listed = ", ".join(f"{mode} {cost:.3g}" for mode, cost in self.costs.items())
             rows.append(f"  costs   {listed} evaluations of f, by the table")
@@ -137,7 +137,8 @@ def _costs(word: str, n: int, m: int) -> dict:
     return {"forward": costs.forward_cost(columns), "reverse": costs.COSTS.record + costs.reverse_cost(rows)}
 
 
-def _counted(count: int, one: str, several: str = "") -> str:
+def counted(count: int, one: str, several: str = "") -> str:
+    """A number of things in words."""
     return f"{count} {one if count == 1 else several or one + 's'}"
 
 
@@ -145,7 +146,8 @@ def _shapes(shapes: list) -> str:
     return ", ".join(map(str, shapes))
 
 
-def _size(nbytes: int) -> str:
+def size_of(nbytes: int) -> str:
+    """A number of bytes in words."""
     for unit in ("bytes", "kB", "MB"):
         if nbytes < 1000:
             return f"{nbytes:.3g} {unit}"

@@ -1,0 +1,365 @@
+"""Time loops that are kept as loops in programs."""
+
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from wengert.program.opcodes import Op
+
+import wengert as wg
+from wengert.errors import GuardError
+from wengert.program import loops, spec
+
+X = np.random.default_rng(3).normal(size=(6, 7))
+DRIVE = np.random.default_rng(4).normal(size=(60, 6, 7))
+STEPS = 25
+
+
+@pytest.fixture(autouse=True)
+def loops_of_any_size(monkeypatch):
+    """Small loops are kept as loops, too, so that tests are quick."""
+    for name in ("_LARGE", "_LONG", "_FUSED"):
+        monkeypatch.setattr(loops, name, 0)
+
+
+def stencil(u):
+    for _ in range(STEPS):
+        lap = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * u[1:-1, 1:-1]
+        new = u.copy()
+        new[1:-1, 1:-1] += 0.1 * (lap + u[1:-1, 1:-1] - u[1:-1, 1:-1] ** 3)
+        u = new
+    return np.sum(u**2)
+
+
+def in_place(u):
+    u = u.copy()
+    for _ in range(STEPS):
+        u[1:-1] += 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+        u[0] = np.sin(u[1])
+    return np.sum(u**3)
+
+
+def rolled(u):
+    for _ in range(STEPS):
+        u = u + 0.1 * (np.roll(u, 1, 0) + np.roll(u, -1, 1) - 2 * u * np.cos(u))
+    return np.sum(u * u)
+
+
+def padded(u):
+    for _ in range(STEPS):
+        p = np.pad(u, 1, mode="wrap")
+        q = np.pad(u, 1)
+        u = u + 0.05 * (p[2:, 1:-1] + p[:-2, 1:-1] - 2 * u) + 0.01 * q[1:-1, 2:]
+    return np.sum(u**2)
+
+
+def two_species(u):
+    v = 0.3 * np.cos(u)
+    for _ in range(STEPS):
+        reaction = u * v * v
+        u, v = u + 0.1 * (np.roll(u, 1) - u - reaction), v + 0.1 * (np.roll(v, -1) - v + reaction)
+    return np.sum(u) + np.sum(v**3)
+
+
+def driven(u):
+    total = 0.0
+    for k in range(STEPS):
+        u = u + 0.1 * (np.sin(u) * np.cos(0.3 * k) + DRIVE[k] - u)
+        total = total + 0.1 * np.sum(u[1:] * u[:-1])
+    return total
+
+
+def leapfrog(u):
+    old, u = u, 1.01 * u
+    for _ in range(STEPS):
+        old, u = u, 2 * u - old + 0.1 * (np.roll(u, 1) - u)
+    return np.sum(u * old)
+
+
+def trajectory(u):
+    kept = np.zeros((STEPS + 1, *u.shape))
+    kept[0] = u
+    for k in range(STEPS):
+        kept[k + 1] = kept[k] + 0.1 * (np.roll(kept[k], 1, 0) - 0.1 * kept[k] ** 3)
+    return np.sum(kept[::3] ** 2 * np.arange(len(kept[::3]))[:, None, None])
+
+
+def columns(u):
+    kept = np.zeros((u.size, STEPS))
+    for k in range(STEPS):
+        u = u + 0.1 * np.cos(np.roll(u, 1))
+        kept[:, k] = u.ravel()
+    return np.sum(kept**2 @ np.arange(STEPS))
+
+
+def stacked(u):
+    kept = []
+    for _ in range(STEPS):
+        u = u + 0.1 * np.cos(np.roll(u, 2))
+        kept.append(np.sum(u**2))
+    return np.sum(np.array(kept) * np.arange(STEPS))
+
+
+def solved(u):
+    a = np.eye(6) * 3 + np.diag(np.ones(5), 1)
+    for _ in range(STEPS):
+        u = np.linalg.solve(a, u + 0.1 * np.tanh(u))
+    return np.sum(u * X)
+
+
+def scalars(u):
+    x, y, z = u[0, 0], u[1, 1], u[2, 2]
+    for _ in range(40):
+        x, y, z = x + 0.01 * 10 * (y - x), y + 0.01 * (x * (28 - z) - y), z + 0.01 * (x * y - 8 / 3 * z)
+    return x * y * z
+
+
+def branched(u):
+    for _ in range(STEPS):
+        u = u - 0.05 * np.roll(u, 1) * u
+        if np.sum(u) > 1e3:
+            u = u / 2
+    return np.sum(u**2)
+
+
+def parameters(u):
+    """What is differentiated in stays the same, and is read by each step."""
+    y = np.ones_like(u)
+    for _ in range(STEPS):
+        y = y + 0.1 * (np.roll(u, 1) - u * y + u[0, 0])
+    return np.sum(y**2)
+
+
+def driven_by_it(u):
+    y = np.ones(u.shape[1])
+    for k in range(STEPS):
+        y = y + 0.1 * (u[k] * np.roll(y, 1) - y)
+    return np.sum(y**2)
+
+
+#: with the most instructions that a step may have
+FUNCTIONS = {
+    stencil: 25,
+    in_place: 20,
+    rolled: 30,
+    padded: 30,
+    two_species: 30,
+    driven: 20,
+    leapfrog: 20,
+    trajectory: 20,
+    columns: 20,
+    stacked: 20,
+    solved: 6,
+    scalars: 25,
+    branched: 20,
+    parameters: 20,
+    driven_by_it: 20,
+}
+
+
+def point(f):
+    return np.random.default_rng(5).normal(size=(STEPS, 7)) if f is driven_by_it else X
+
+
+def checked_loop(program):
+    """The list with loops of a program, which is well-formed."""
+    code = program._rolled()
+    spec.check(code)
+    for loop in loops.loops_of(code):
+        spec.check(loop.body)
+    return code
+
+
+def scale(y):
+    return max(1.0, np.max(np.abs(y)))
+
+
+@pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
+def test_a_time_loop_is_kept_with_its_derivatives(f):
+    x = point(f)
+    v = np.random.default_rng(6).normal(size=x.shape)
+    program = wg.record(f, x)
+    (loop,) = loops.loops_of(checked_loop(program))
+    assert loop.steps >= 20
+    assert len(loop.body) <= FUNCTIONS[f]
+    assert len(program._rolled()) < len(program) / 4
+    for at in (x, 0.9 * x):
+        gradient = wg.grad(f, at)
+        np.testing.assert_allclose(program(at), f(at), rtol=1e-12)
+        made = program.grad()
+        np.testing.assert_allclose(made(at), gradient, rtol=1e-10, atol=1e-11 * scale(gradient))
+        assert len(loops.loops_of(checked_loop(made))) == 2
+        assert program.jvp()(at, v)[1] == pytest.approx(np.sum(gradient * v), rel=1e-9)
+        second = wg.hvp(f, at, v)
+        np.testing.assert_allclose(program.hvp()(at, v), second, rtol=1e-8, atol=1e-9 * scale(second))
+
+
+def test_a_jacobian_of_the_last_state():
+    def last(u):
+        for k in range(STEPS):
+            u = u + 0.1 * np.roll(u, 1) * np.cos(0.1 * k)
+        return u
+
+    x = X[0]
+    program = wg.record(last, x)
+    assert loops.loops_of(checked_loop(program))
+    np.testing.assert_allclose(program.jacobian()(x), wg.jacobian(last, x), rtol=1e-11, atol=1e-13)
+
+
+def test_a_guard_that_flips_in_a_step_ends_the_replay():
+    def f(u):
+        for _ in range(STEPS):
+            u = u + 0.1 * np.roll(u, 1)
+            if np.sum(u) > 50.0:
+                u = u / 2
+        return np.sum(u**2)
+
+    low, high = np.full(5, 0.1), np.full(5, 3.0)
+    program = wg.record(f, low)
+    (loop,) = loops.loops_of(checked_loop(program))
+    assert (loop.body.op == Op.GUARD).any()
+    with pytest.raises(GuardError, match=r"test_loops\.py:\d+"):
+        program(high)
+    assert program(low) == pytest.approx(f(low), rel=1e-13)
+    compiled = wg.compile(wg.grad(f))
+    for x in (low, high, low, high):
+        np.testing.assert_allclose(compiled(x), wg.grad(f, x), rtol=1e-11)
+
+
+def test_results_of_threads_are_those_of_one():
+    program = wg.record(stencil, X).grad()
+    points = [X * (1 + 0.1 * k) for k in range(8)]
+    expected = [program(x) for x in points]
+    found = [None] * len(points)
+
+    def run(k):
+        for _ in range(5):
+            found[k] = program(points[k])
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(len(points))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for one, other in zip(expected, found):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_programs_with_loops_are_pickled():
+    program = wg.record(driven, X).grad()
+    other = pickle.loads(pickle.dumps(program))
+    np.testing.assert_array_equal(other(X), program(X))
+    assert len(loops.loops_of(other._rolled())) == 2
+
+
+def test_short_lists_and_elementwise_steps_stay_as_they_are(monkeypatch):
+    monkeypatch.undo()
+
+    def elementwise(x):
+        for _ in range(100):
+            x = x - 0.01 * np.sin(x)
+        return x
+
+    for f, x in ((stencil, X), (elementwise, np.ones(20_000))):
+        assert not loops.loops_of(wg.record(f, x)._rolled())
+
+    def heavy(u):
+        for _ in range(200):
+            u = u + 0.1 * np.roll(u, 1, 0) * u
+        return np.sum(u)
+
+    assert loops.loops_of(wg.record(heavy, np.full((64, 64), 1e-3))._rolled())
+
+
+def test_a_loop_in_which_each_step_is_another_is_none():
+    def f(u):
+        for k in range(STEPS):
+            u = [np.sin, np.cos, np.tanh, np.arctan, np.exp][k * k * 7 % 5](u) + np.roll(u, k % 7 + 1)
+        return np.sum(u)
+
+    program = wg.record(f, X)
+    assert not loops.loops_of(program._rolled())
+    assert program(X) == pytest.approx(f(X), rel=1e-13)
+
+
+UNARY = [
+    np.sin,
+    np.cos,
+    np.tanh,
+    lambda a: 0.5 * a,
+    lambda a: a * a * 0.1,
+    lambda a: a[::-1, :],
+    lambda a: np.roll(a, 1, 1),
+]
+BINARY = [np.add, np.subtract, lambda a, b: a * b * 0.3, lambda a, b: np.where(a > b, a, 0.5 * b)]
+
+
+@st.composite
+def steps(draw):
+    """A step on a list of arrays: what it computes, and which of it is carried on."""
+    count = draw(st.integers(1, 3))
+    operations = []
+    for k in range(draw(st.integers(1, 7))):
+        known = count + k
+        operands = tuple(draw(st.integers(0, known - 1)) for _ in range(draw(st.integers(1, 2))))
+        operations.append((draw(st.sampled_from(UNARY if len(operands) == 1 else BINARY)), operands))
+    known = count + len(operations)
+    carried = [draw(st.integers(0, known - 1)) for _ in range(count)]
+    driven = draw(st.sampled_from(["nothing", "constants", "arrays", "parts"]))
+    kept = draw(st.sampled_from(["last", "sums", "trajectory"]))
+    return count, operations, carried, driven, kept
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps(), st.integers(8, 14))
+def test_loops_are_what_the_list_of_their_steps_is(step, n):
+    count, operations, carried, driven, kept = step
+
+    def f(x):
+        state = [x * (k + 1) for k in range(count)]
+        total, line = 0.0, np.zeros((n, *x.shape))
+        for k in range(n):
+            values = list(state)
+            for operation, operands in operations:
+                values.append(operation(*[values[j] for j in operands]))
+            state = [np.tanh(values[j]) for j in carried]
+            if driven == "constants":
+                state[0] = state[0] + 0.1 * k
+            elif driven == "arrays":
+                state[0] = state[0] * 0.9 + 0.1 * DRIVE[k, :3, :4]
+            elif driven == "parts":
+                state[0] = state[0] + 0.1 * x[k % 3]
+            if kept == "sums":
+                total = total + np.sum(state[-1]) * 0.1
+            line[k] = state[0]
+        return np.sum(state[0] ** 2) + total + (np.sum(line * 0.1) if kept == "trajectory" else 0.0)
+
+    x = X[:3, :4]
+    program = wg.record(f, x)
+    flat = program._listing
+    code = loops.looped(flat)
+    spec.check(code)
+    np.testing.assert_allclose(program(x), f(x), rtol=1e-11, atol=1e-12)
+    gradient = wg.grad(f, x)
+    np.testing.assert_allclose(program.grad()(x), gradient, rtol=1e-9, atol=1e-10 * scale(gradient))
+    v = np.ones_like(x)
+    second = wg.hvp(f, x, v)
+    np.testing.assert_allclose(program.hvp()(x, v), second, rtol=1e-8, atol=1e-9 * scale(second))
+
+
+def test_arrays_that_move_elements_are_parts_put_in_place():
+    """Functions that only move elements are no calls in a list; nor are their derivatives."""
+
+    def f(x):
+        y = np.concatenate([np.roll(x, 2, 1), np.flip(x, 0), np.tile(x, (1, 1))])
+        return np.sum(np.pad(y, ((1, 2), (0, 1))) ** 2) + np.sum(x[[0, 2, 2]] ** 3) + np.sum(np.repeat(x, 2, 0) * 2.0)
+
+    program = wg.record(f, X)
+    made = program.grad()
+    for code in (program._listing, made._listing):
+        assert not (code.op == Op.CALL).any()
+    np.testing.assert_allclose(program(X), f(X), rtol=1e-13)
+    np.testing.assert_allclose(made(X), wg.grad(f, X), rtol=1e-12)

@@ -1,0 +1,337 @@
+"""What programs tell of themselves: lists between passes, steps, graphs and pictures."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from wengert.program.listing import kind_of, operands
+from wengert.program.opcodes import Op
+
+import wengert as wg
+from wengert.program import roll, spec
+from wengert.program.calls import Call
+from wengert.program.evaluate import outputs
+
+N = 100
+x = np.random.default_rng(0).uniform(0.1, 1.0, N)
+
+
+def squares(x):
+    s = 0.0
+    for i in range(x.size):
+        s += 2.0 * x[i] ** 2
+    return s
+
+
+def scaled(x):
+    y = np.zeros(x.size)
+    for i in range(x.size):
+        y[i] = 3.0 * x[i] + 1.0
+    return y
+
+
+def mixed(x):
+    y = np.zeros(11)
+    for i in range(11):
+        y[i] = x[3 * i % 11] * x[7 * i % 11] + 1.0
+    return y
+
+
+def relax(x):
+    u = x.copy()
+    for i in range(1, u.size - 1):
+        u[i] = 0.5 * (u[i - 1] + u[i + 1])
+    return u
+
+
+def solved(x):
+    return np.linalg.solve(np.diag(x), x) * 2.0 if x[0] > 0 else x
+
+
+# ---------------------------------------------------------------------------------------------- passes
+
+#: of a function: instructions and operations of some stages, in closed form
+COUNTS = {
+    # each round records an element, two constants, and three operations; one of each constant stays, and 0.0
+    squares: {
+        "recorded": (6 * N + 2, 3 * N),
+        "shared": (4 * N + 3, 3 * N),
+        "live": (4 * N + 3, 3 * N),
+        "rolled": (8, 3 * N + 1),
+    },
+    scaled: {"recorded": (5 * N + 4, 2 * N), "live": (3 * N + 4, 2 * N), "rolled": (7, 2 * N)},
+    relax: {"live": (N - 1 + 2 * (N - 2) + 4, 2 * (N - 2) + N), "rolled": (N - 1 + 2 * (N - 2) + 4, 2 * (N - 2) + N)},
+}
+
+
+@pytest.mark.parametrize("f", [squares, scaled, relax, solved])
+def test_every_stage_computes_the_same(f):
+    found = wg.viz.passes(f, x)
+    assert list(found) == ["recorded", "folded", "shared", "live", "rolled", "machine"]
+    for name, stage in found.items():
+        spec.check(stage.listing)
+        np.testing.assert_allclose(outputs(stage.listing, [x])[0], f(x), rtol=1e-13, err_msg=name)
+        counts = COUNTS.get(f, {}).get(name)
+        assert counts is None or (len(stage), stage.operations) == counts, name
+        kept = [op for op in stage.listing.op.tolist() if op not in (Op.INPUT, Op.CONST, Op.ARRAY, Op.GUARD, Op.VIEW)]
+        assert stage.numbers + stage.arrays == len(kept)
+    steps_of = [i for step in found["machine"].steps for i in step.instructions]
+    assert len(steps_of) == len(set(steps_of))  # each instruction is run once
+    assert repr(found).count("\n") == len(found) + 1
+
+
+def test_the_stages_of_derivatives():
+    expected = {"grad": wg.grad(squares, x), "hvp": 4.0 * x, "hessian": 4.0 * np.eye(N)}
+    for word, y in expected.items():
+        found = wg.viz.passes(squares, x, derivative=word)
+        assert list(found)[-4:] == ["derived", "simplified", "rolled again", "machine"]
+        assert len(found["simplified"]) <= len(found["derived"])
+        inputs = [x, x] if word == "hvp" else [x]
+        for name in list(found)[-4:]:
+            result = outputs(found[name].listing, inputs)
+            np.testing.assert_allclose(result[-1], y, rtol=1e-13, err_msg=f"{word} {name}")
+    found = wg.viz.passes(wg.compile(wg.grad(squares)), x)
+    assert str(found["recorded"]) == str(wg.record(squares, x).grad())
+    program = wg.record(squares, x, exact=True)
+    assert list(wg.viz.passes(program, derivative="grad")) == ["recorded", "derived", "simplified", "machine"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: wg.viz.passes(squares), "give a point"),
+        (lambda: wg.viz.passes(wg.record(squares, x), x), "has its point already"),
+        (lambda: wg.viz.passes(squares, x, derivative="gradient"), "none of grad, vjp"),
+        (lambda: wg.viz.passes(scaled, x, derivative="grad"), "use jacobian"),
+    ],
+)
+def test_passes_says_what_to_give(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+def test_stages_as_text():
+    found = wg.viz.passes(squares, x)
+    assert str(found["rolled"]).splitlines()[0] == "v0: float64[100] = input 0"
+    assert found["recorded"].text(3).splitlines()[3:] == ["... 599 more", "return v601"]
+    assert repr(found["recorded"]).count("\n") == 61
+    machine = str(found["machine"]).splitlines()
+    assert machine[1] == "step 1, vector, 100 elements: 3 operations, 8 bytes read and 0 written for each"
+    for i in range(len(found["machine"])):  # each value is defined in one line
+        assert sum(re.match(rf" *v{i}[ :]", line) is not None for line in machine) == 1
+
+
+# ---------------------------------------------------------------------------------------------- listings
+
+
+def test_parts_of_arrays_are_written_as_they_are_taken():
+    rng = np.random.default_rng(1)
+    seen = set()
+    for _ in range(200):
+        shape = tuple(rng.integers(1, 6, rng.integers(1, 4)).tolist())
+        v0 = np.arange(np.prod(shape), dtype=float).reshape(shape)
+        index = []
+        for n in shape:
+            start, stop = sorted(rng.integers(0, n + 1, 2).tolist())
+            step = int(rng.choice([-2, -1, 1, 2]))
+            part = slice(start, stop, step) if step > 0 else slice(stop, start, step)
+            index.append(int(rng.integers(n)) if rng.random() < 0.25 else part)
+        change = rng.choice([lambda y: y, np.transpose])
+        expected = change(v0[tuple(index)])
+        if not expected.shape or not expected.size:
+            continue
+        program = wg.record(lambda u, index=index, change=change: change(u[tuple(index)]) * 2.0, v0)
+        value = [v0]
+        ops = program._listing.op.tolist()
+        for i, line in enumerate(str(program).splitlines()[: len(ops)]):
+            if ops[i] == Op.VIEW:
+                value.append(taken(line.partition(" = ")[2], v0, kind_of(program._listing, i)[1]))
+                seen.add(re.sub(r"\d+", "1", line.partition(" = ")[2]))
+        if len(value) > 1:
+            np.testing.assert_array_equal(value[-1], expected)
+    assert ".reshape(2, 50)" in str(wg.record(lambda u: u.reshape(2, 50) * 2.0, x))
+    assert {"v1[:1]", "v1[::-1]", "v1[1, :1]"} <= seen and any("i + 1*j" in line for line in seen)
+
+
+def taken(part, v0, shape):
+    """The part of an array that a line names."""
+    if re.search(r"\b[ijk]\b", part):
+        i, j, k = [np.arange(n).reshape(-1, *(1,) * (len(shape) - d - 1)) for d, n in enumerate((*shape, 1, 1)[:3])]
+        places = eval(re.search(r"\[(.*)\]", part)[1], {"i": i, "j": j, "k": k})
+        return np.broadcast_to(v0.ravel()[places], shape)
+    return eval(part, {"v0": v0})
+
+
+def test_calls_and_constants_are_written_with_their_operands():
+    program = str(wg.record(lambda u: np.linalg.solve(np.eye(3), np.concatenate([u[1:], u[:1]])), x[:3]))
+    assert "concatenate([v1, v2]" in program and "solve(" in program
+    rolled = str(wg.viz.passes(lambda u: sum(u[i * 37 % N] * 2.0 for i in range(40)), x)["rolled"])
+    assert re.search(r"v\d+: int32\[\d+\] = constant \[\d+, \d+, \.\.\., \d+, \d+\]", rolled)
+
+
+class Repeated:
+    """What a loop is to those who look at a list: a body, and a number of steps."""
+
+    def __init__(self, steps, body):
+        self.steps, self.body = steps, body
+
+    def __call__(self, x):
+        for _ in range(self.steps):
+            (x,) = outputs(self.body, [x])
+        return x
+
+
+def test_lists_that_a_call_runs_are_indented_and_counted():
+    body = wg.record(lambda u: np.cos(u) * 2.0, x)._listing
+    program = wg.record(lambda u: np.linalg.inv(u) + 1.0, np.eye(N))
+    code = program._listing
+    (call,) = code.calls
+    code.calls[0] = Call(Repeated(10, body), call.args, call.kwargs, call.operands)
+    shown = str(program).splitlines()
+    assert shown[2:4] == ["    10 times:", "        v0: float64[100] = input 0"]
+    found = program.explain()
+    assert found.operations == 10 * 2 * N + N * N
+    loop = next(step for step in found.steps if step.kind == "loop")
+    assert (loop.elements, loop.operations) == (10, 2 * N) and 0.5 > loop.share > 0.1
+    assert found.instructions["loop"] == 1
+    assert found.rolling == ["10 steps of 4 instructions are a loop"] and f"loop, 10 times: {2 * N} op" in repr(found)
+    assert r"10 times 4 instructions\nfloat64[100, 100]" in program.to_dot()
+    stage = wg.viz.passes(program)["machine"]
+    assert stage.operations == found.operations and "        10 times:" in str(stage).splitlines()
+    numbers, boxes = wg.viz.draw(program, Figure().subplots(1, 2))
+    assert numbers.get_title() == "no loops over numbers"
+    assert [box.get_text() for box in boxes.texts] == ["input 0 [100, 100]", "10 times [100, 100]", "add [100, 100]"]
+
+
+# ---------------------------------------------------------------------------------------------- explain
+
+EXPLAINED = [
+    (squares, x, ["2 classes of 100 alike numbers, 100 additions of long sums", "403 instructions become 8",
+                  "300 operations a call", "2 steps"]),
+    (scaled, x, ["2 classes of 100 alike numbers", "304 instructions become 7", "100% vector, 100 elements: 2 oper"]),
+    (relax, x, ["196 stay numbers: fewer than 8 of each are alike", "196 of them form a chain"]),
+    (scaled, x[:9], ["left as they are: the list is short"]),
+    (mixed, x[:11], ["left as they are: arrays are estimated to take"]),
+    (solved, x[:3], ["there are no loops over numbers", "? Python: solve", "2 calls of functions", "guard    True at"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("f", "x", "expected"), EXPLAINED)
+def test_explain_tells_what_became_of_loops(f, x, expected):
+    program = wg.record(f, x)
+    found = program.explain()
+    for words in expected:
+        assert words in repr(found), repr(found)
+    assert sum(step.share or 0.0 for step in found.steps) == pytest.approx(1.0)
+    assert found.rolled == len(program._rolled())
+    assert len(repr(found).splitlines()) < 25
+
+
+def test_explain_of_other_programs():
+    exact = wg.record(squares, x, exact=True).explain()
+    assert exact.rolling == ["not tried: the sums of an exact program keep their order"]
+    rows = wg.record(lambda u: np.linalg.inv(np.diag(u))[0] * u, x[:5]).jacobian().explain()
+    assert rows.repeats == 5 and "5 times" in repr(rows)
+    compiled = wg.compile(lambda u: u * x)  # reads x
+    compiled(x)
+    (table,) = compiled._tables.values()
+    ((path, *_),) = table.paths.values()
+    assert path.program.explain().captured == [(np.dtype(float), (N,))]
+    assert wg.record(squares, x).jvp().explain().captured == []
+
+
+# ---------------------------------------------------------------------------------------------- graphs
+
+
+def parsed(source):
+    """Nodes, edges and clusters of a graph; every string is closed, every edge has two ends."""
+    strings = re.compile(r'"(?:[^"\\]|\\.)*"')
+    bare = strings.sub("S", source)
+    assert '"' not in bare and bare.count("{") == bare.count("}") and bare.count("[") == bare.count("]")
+    nodes = dict(re.findall(r"^  (\w+) \[label=(\"(?:[^\"\\]|\\.)*\")", source, re.MULTILINE))
+    edges = re.findall(r"^  (\w+) -> (\w+);", source, re.MULTILINE)
+    assert {end for edge in edges for end in edge} <= nodes.keys()
+    clusters = [part.split() for part in re.findall(r"subgraph .*\n    (.*)\n", source)]
+    assert {name.strip(";") for names in clusters for name in names} <= nodes.keys()
+    if shutil.which("dot"):
+        subprocess.run(["dot", "-Tcanon"], input=source, text=True, check=True, capture_output=True)
+    return nodes, edges, clusters
+
+
+@pytest.mark.parametrize("f", [squares, scaled, solved])
+def test_a_graph_has_a_node_for_each_value_and_an_arrow_for_each_use(f):
+    program = wg.record(f, x)
+    code = program.lowered()
+    nodes, edges, clusters = parsed(program.to_dot())
+    shown = {i for i, op in enumerate(code.op.tolist()) if op != Op.CONST}
+    assert {int(name[1:]) for name in nodes if name[0] == "v"} == shown
+    uses = {(v, i) for i in shown for v in operands(code, i)}
+    assert {(int(a[1:]), int(b[1:])) for a, b in edges if b[0] == "v"} == {(v, i) for v, i in uses if v in shown}
+    assert [name for name in nodes if name.startswith("output")] == ["output0"]
+    assert len(clusters) == sum(len(step.instructions) > 1 for step in program.explain().steps)
+
+
+def test_names_and_places_are_escaped():
+    names: dict = {}
+    exec(compile("def f(u):\n    return u * 2.0 if u[0] > 0 else u", 'a"b\\n.py', "exec"), names)
+    nodes, _, _ = parsed(wg.record(names["f"], x).to_dot())
+    assert any(r"is True?\na\"b\\n.py:2" in label for label in nodes.values())
+
+
+def test_long_programs_are_drawn_by_steps():
+    program = wg.record(lambda u: np.linalg.inv(np.diag(np.linalg.inv(np.diag(u * 2.0)) @ u)) @ u, x)
+    for most, left_out in ((7, 0), (3, 4)):
+        source = program.to_dot(most)
+        nodes, edges, clusters = parsed(source)
+        count = len(program.explain().steps)
+        assert not clusters and len([name for name in nodes if name.startswith("step")]) == min(most, count)
+        assert f"more than {most}: each box is a step" in source
+        assert (f"the last {left_out} are left out" in source) == (left_out > 0)
+        assert any(a.startswith("step") and b.startswith("step") for a, b in edges)
+
+
+def test_render_names_what_is_missing(tmp_path, monkeypatch):
+    program = wg.record(squares, x)
+    assert wg.viz.render(program, tmp_path / "p.dot").read_text() == program.to_dot()
+    if shutil.which("dot"):
+        assert "<svg" in wg.viz.render(program, tmp_path / "p.svg").read_text()
+    monkeypatch.setenv("PATH", "")
+    pytest.importorskip("graphviz")
+    with pytest.raises(ImportError, match="apt install graphviz"):
+        wg.viz.render(program, tmp_path / "q.svg")
+    assert not (tmp_path / "q.svg").exists()
+    monkeypatch.setitem(sys.modules, "graphviz", None)
+    with pytest.raises(ImportError, match=r"graphviz is needed for pictures: pip install wengert\[viz\]"):
+        wg.viz.render(program, tmp_path / "p.svg")
+
+
+# ---------------------------------------------------------------------------------------------- pictures
+
+
+def test_a_picture_has_a_dot_for_each_number_and_a_box_for_each_class():
+    program = wg.record(squares, x)
+    numbers, arrays = wg.viz.draw(program, Figure().subplots(1, 2))
+    dots = numbers.collections[-1]
+    assert len(dots.get_offsets()) == 3 * N
+    assert numbers.get_title() == "300 numbers in 2 classes"
+    shades = [to_hex(shade) for shade in dots.get_facecolors()]
+    assert sorted(map(shades.count, set(shades))) == [N, N, N]  # squares, products, sums
+    heights = np.unique(dots.get_offsets()[:, 1])
+    assert heights.tolist() == [1, 2, 3]  # the sum does not climb
+    boxes = {label.get_text(): to_hex(label.get_bbox_patch().get_facecolor()) for label in arrays.texts}
+    assert boxes.keys() == {"input 0 [100]", "** [100]", "multiply [100]", "sum", "add"}
+    assert {boxes["** [100]"], boxes["multiply [100]"], boxes["sum"]} == set(shades)
+    assert len(roll.classes(program._listing)[1]) == 2
+
+
+def test_the_picture_of_a_recurrence_says_why():
+    numbers, arrays = wg.viz.draw(wg.record(relax, x), Figure().subplots(1, 2))
+    assert np.max(numbers.collections[-1].get_offsets()[:, 1]) == 2 * (N - 2)
+    assert arrays.get_title() == "nothing is rolled" and "form a chain" in arrays.texts[0].get_text()
