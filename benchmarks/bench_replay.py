@@ -1,5 +1,11 @@
 """What programs cost: to replay, an operation; to prepare, a recorded operation; and a call, whatever is in it."""
 
+import importlib.util
+import os
+import tempfile
+import time
+import unittest.mock
+
 import numpy as np
 
 import wengert as wg
@@ -132,3 +138,41 @@ class Calls:
 
     def time_program_out(self):
         self.program(self.x, out=self.out)
+
+
+class Tiers:
+    """Gradients by machine code: what it takes of the machine's time, and what it takes to make."""
+
+    params = [["rosenbrock_loop", "seidel_2d", "waves"]]
+    param_names = ["function"]
+
+    def setup(self, name):
+        if importlib.util.find_spec("llvmlite") is None:
+            raise NotImplementedError("llvmlite is not installed")
+        kernel = workloads.Seidel2D(24, 2)
+        f, self.x = {
+            "rosenbrock_loop": (workloads.rosenbrock_loop, workloads.points(1000)),
+            "seidel_2d": (kernel.loss, kernel.start),
+            "waves": (lambda x: np.sum(workloads.waves(x)), np.linspace(0.6, 1.6, 1000)),
+        }[name]
+        self.program = wg.record(f, self.x).grad()
+        self.vm, self.llvm = (self.program.tiered(tier) for tier in ("vm", "llvm"))
+        workloads.check(self.llvm(self.x), self.vm(self.x))
+
+    def time_gradient(self, name):
+        self.llvm(self.x)
+
+    def track_gradient(self, name):
+        return measure.alternate(lambda: self.vm(self.x), lambda: self.llvm(self.x)).ratio
+
+    track_gradient.unit = "llvm / vm"
+
+    def track_making(self, name):
+        """Milliseconds, of which none are spent on disk."""
+        self.program.tiered("llvm")(self.x)  # what is made once in a process
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, WENGERT_CACHE_DIR=folder):
+            start = time.perf_counter()
+            self.program.tiered("llvm")(self.x)
+            return 1e3 * (time.perf_counter() - start)
+
+    track_making.unit = "ms"

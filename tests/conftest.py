@@ -80,3 +80,11 @@ def pytest_terminal_summary(terminalreporter):
         for name, value in report.user_properties:
             if name == "skipped":
                 terminalreporter.write_line(f"SKIPPED row of {value}")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_traces(tmp_path_factory):
+    """Nothing is left in the user's folder of caches."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WENGERT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield

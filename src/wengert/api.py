@@ -783,7 +783,7 @@ def primitive(
 
 
 def compile(
-    f: Callable | None = None, *, exact: bool = False, recheck: str | int | None = "auto"
+    f: Callable | None = None, *, exact: bool = False, recheck: str | int | None = "auto", tier: str = "auto"
 ) -> Callable:
     """A function that is recorded when first called, and replayed without Python afterwards.
 
@@ -800,6 +800,10 @@ def compile(
     recheck : "auto", int or None
         Run `f` itself too, and compare, at the 2nd, 4th, 8th, ... call of each recording, at every `recheck`-th call,
         or never.
+    tier : {"auto", "vm", "llvm"}
+        What runs the recordings: the machine that is always there, or code that LLVM makes of it, which
+        ``pip install wengert[jit]`` brings. By default that is made once it pays, after as many replays as cost as much
+        time as it takes to make; "llvm" makes it at once.
 
     Returns
     -------
@@ -813,6 +817,8 @@ def compile(
         is right.
     ReplayMismatchError
         If `f` gives another value than its recording though nothing has changed, as with random numbers.
+    ImportError
+        For ``tier="llvm"`` without llvmlite.
 
     Warns
     -----
@@ -852,10 +858,10 @@ def compile(
     array([ 6., 12.])
     """
     if f is None:
-        return functools.partial(compile, exact=exact, recheck=recheck)
+        return functools.partial(compile, exact=exact, recheck=recheck, tier=tier)
     from wengert.program.compile import Compiled  # only here, so that derivatives load no programs
 
-    return Compiled(f, exact, recheck)
+    return Compiled(f, exact, recheck, tier)
 
 
 def record(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = None, exact: bool = False) -> Program:

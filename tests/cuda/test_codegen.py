@@ -18,8 +18,9 @@ import wengert as wg
 from helpers import assert_rounding
 from scenarios import TABLE
 from test_random_programs import POINTS, PROGRAMS, deterministic, drawn_evenly, plain, run
-from wengert.cuda import formulas, kernels
+from wengert.cuda import kernels
 from wengert.cuda.codegen import Body, product_rest
+from wengert.program import formulas
 
 try:
     import numba_cuda  # noqa: F401

@@ -5,10 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import json
-import os
 import re
-import tempfile
 import time
 from collections.abc import Callable
 from importlib import metadata
@@ -16,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wengert.cuda.availability import numba_cuda
+from wengert.program import disk, emit, formulas
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,8 +86,9 @@ def binary(text: str, make: Callable, cc: tuple, fastmath: bool = False, **facts
 
 @functools.cache
 def _versions():
-    """Of all that makes machine code of a body: this package counts by its sources."""
-    sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    """Of all that makes machine code of a body: the sources of this package and of the emitter count."""
+    files = [*Path(__file__).parent.glob("*.py"), *map(Path, (emit.__file__, formulas.__file__))]
+    sources = b"".join(path.read_bytes() for path in sorted(files))
     found = {"sources": hashlib.sha256(sources).hexdigest()}
     compilers = ["nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink-cu12"]
     for name in ["wengert", "numba", "numba-cuda", "llvmlite", *compilers]:
@@ -149,34 +148,15 @@ def assembled(text: str, cc: tuple) -> tuple[bytes, str]:
 # ---------------------------------------------------------------------------------------------- on disk
 
 
-def cache_folder() -> Path:
-    """Where compiled kernels are kept: WENGERT_CACHE_DIR, or below the user's folder of caches."""
-    given = os.environ.get("WENGERT_CACHE_DIR")
-    if given:
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wengert"
-
-
 def _from_disk(key) -> Binary | None:
+    found = disk.read(f"{key}.kernel")
     try:
-        head, _, code = (cache_folder() / f"{key}.kernel").read_bytes().partition(b"\n")
-        state: dict[str, Any] = json.loads(head)
-        if hashlib.sha256(code).hexdigest() != state.pop("sha256"):
-            return None
+        state, code = found or ({}, b"")
         entry = state.pop("entry")
         return Binary(code, entry, Report(**{**state, "cc": tuple(state["cc"]), "seconds": 0.0}))
-    except (OSError, ValueError, KeyError, TypeError):  # not there, not readable, or not whole
+    except (KeyError, TypeError):  # not there, or of another version
         return None
 
 
 def _to_disk(key, made):
-    """Keep a kernel; where nothing can be written it is compiled again in the next process."""
-    state = {**dataclasses.asdict(made.report), "entry": made.entry, "sha256": hashlib.sha256(made.code).hexdigest()}
-    try:
-        folder = cache_folder()
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-            file.write(json.dumps(state).encode() + b"\n" + made.code)
-        os.replace(file.name, folder / f"{key}.kernel")
-    except OSError:
-        pass
+    disk.write(f"{key}.kernel", {**dataclasses.asdict(made.report), "entry": made.entry}, made.code)

@@ -11,16 +11,16 @@ Numba is imported here only when code is made of a body.
 from __future__ import annotations
 
 import functools
-import struct
+from collections.abc import Callable
 
 import numpy as np
 
-from wengert.cuda import formulas
-from wengert.cuda.scalars import Builder, Number, constants, interpreted
-from wengert.program.text import ROW_NAMES
+from wengert.cuda.scalars import constants, interpreted
+from wengert.program import formulas
+from wengert.program.emit import Statements, appended, external
 
 
-class Body(Builder):
+class Body(Statements):
     """What one thread computes: statements, in order, on the inputs of one point.
 
     Attributes
@@ -32,36 +32,14 @@ class Body(Builder):
     """
 
     def __init__(self, name: str, dtype="float64"):
+        super().__init__(dtype)
         self.name = name
-        self.dtype = np.dtype(dtype)
-        self.tiny, self.huge = (1e-290, 1e290) if self.dtype == np.float64 else (1e-30, 1e30)
         self.inputs: list = []
         self.outputs: list = []
-        self._statements: list = []
-        self._numbers: dict = {}
         self.results: list = []  # of every output: the statements of its elements
         self.flags: dict = {}  # of every guard: its place in the function, by its statement
-        self.nothing = self._statement(("constant", 0.0), "nothing")  # a zero that may be left out of sums
 
     # ------------------------------------------------------------------------------------------ building
-
-    def _statement(self, statement, key=None, is_flag=False) -> Number:
-        found = self._numbers.get(key or statement)
-        if found is None:
-            self._statements.append(statement)
-            found = self._numbers[key or statement] = Number(self, len(self._statements) - 1, is_flag)
-        return found
-
-    def constant(self, x, is_flag=False):
-        if is_flag:
-            return self._statement(("flag", bool(x)), is_flag=True)
-        x = float(x)
-        return self._statement(("constant", x), struct.pack("d", x))
-
-    def value(self, x: Number):
-        """The value of a constant; None for what is none."""
-        name, *operands = self._statements[x.v]
-        return operands[0] if name in ("constant", "flag") else None
 
     def input(self, shape: tuple):
         """One more input, as a number or an array of numbers."""
@@ -84,61 +62,9 @@ class Body(Builder):
                 self.flags[flag.v] = place
         return found
 
-    def partial(self, opcode, side, *operands):
-        name = formulas.ALIASES.get(ROW_NAMES[opcode], ROW_NAMES[opcode])
-        return self.number(formulas.ROWS[name].partials[side](*operands))
-
-    def instruction(self, name, operands):
-        row = formulas.ROWS[name]
-        found = self._known(name, operands)
-        if found is not None:
-            return found
-        if not isinstance(row.value, formulas.Machine):
-            return self.number(row.value(*operands))
-        if name in ("add", "multiply", "logical_and", "logical_or"):
-            operands = sorted(operands, key=lambda x: x.v)
-        return self._statement((name, *[x.v for x in operands]), is_flag=row.is_flag)
-
-    def _known(self, name, operands):
-        """The result where an operand or a constant stands for it; no sign of zero is lost but that of `nothing`."""
-        a, b = operands[0], operands[-1]
-        x, y = self.value(a), self.value(b)
-        nothing = self.nothing
-        if name == "strong":
-            if a is nothing or b is nothing:
-                return nothing
-            if any(c is not None and c != 0.0 and abs(c) < np.inf for c in (x, y)):
-                return a * b
-        elif name == "where":
-            _, b, c = operands
-            return b if x is True or b is c else c if x is False else None
-        elif name == "add":
-            return b if a is nothing else a if b is nothing else None
-        elif name == "subtract":
-            return a if b is nothing else -b if a is nothing else None
-        elif name == "negative" and a is nothing:
-            return nothing
-        elif name == "negative" and x is not None:
-            return self.constant(-x)
-        elif name in ("multiply", "divide") and y == 1.0:
-            return a
-        elif name == "multiply" and x == 1.0:
-            return b
-        elif name == "logical_not" and x is not None:
-            return self.constant(not x, True)
-        elif name in ("logical_and", "logical_or") and (x is not None or y is not None):
-            flag, other = (x, b) if x is not None else (y, a)
-            return other if flag is (name == "logical_and") else self.constant(flag, True)
-        return None
-
     @property
     def guards(self) -> list[str]:
         return [*self.flags.values()]
-
-    @property
-    def count(self) -> int:
-        """Number of statements so far, those that nothing needs included."""
-        return len(self._statements)
 
     # ------------------------------------------------------------------------------------------ what there is
 
@@ -271,17 +197,13 @@ class Body(Builder):
             for k, v in enumerate(values):
                 places.setdefault(v, []).append((f"y{i}", k, len(values)))
         found: dict = {}
+        call = library(prefix, real)
         for v, (name, *operands) in self.order:
-            if name == "constant":
-                found[v] = ir.Constant(real, operands[0])
-            elif name == "flag":
-                found[v] = ir.Constant(ir.IntType(1), int(operands[0]))
-            elif name == "input":
+            if name == "input":
                 array, k = operands
                 found[v] = builder.load(address(f"x{array}", k, _size(self.inputs[array])))
             else:
-                machine = formulas.ROWS[name].value
-                found[v] = emitted(builder, machine, [found[x] for x in operands], real, prefix)
+                appended(builder, [(v, (name, *operands))], found, real, call)
             for place in places.get(v, ()):
                 builder.store(found[v], address(*place))
         if self.guards:
@@ -295,30 +217,10 @@ def _size(shape):
     return int(np.prod(shape, dtype=int))
 
 
-def emitted(builder, machine, operands, real, prefix):
-    """One statement as LLVM IR."""
-    from llvmlite import ir
-
-    if machine.c:
-        suffix = "" if isinstance(real, ir.DoubleType) else "f"
-        kind = ir.FunctionType(real, [real] * len(operands))
-        name = prefix + machine.c + suffix
-        function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-        return builder.call(function, operands)
-    if machine.ir == "fneg":  # the dialect of libNVVM has no fneg
-        return builder.fsub(ir.Constant(real, -0.0), *operands)
-    if machine.ir == "fma":
-        a, b, product = operands
-        return builder.fma(a, b, builder.fsub(ir.Constant(real, -0.0), product))
-    if machine.ir == "strong":
-        zero = ir.Constant(real, 0.0)
-        is_zero = builder.or_(*[builder.fcmp_ordered("==", x, zero) for x in operands])
-        return builder.select(is_zero, zero, builder.fmul(*operands))
-    if machine.ir == "!=":
-        return builder.fcmp_unordered("!=", *operands)
-    if machine.ir in ("<", "<=", ">", ">=", "=="):
-        return builder.fcmp_ordered(machine.ir, *operands)
-    return getattr(builder, machine.ir)(*operands)
+def library(prefix: str, real) -> Callable:
+    """What appends the call of a function of the C library, or of libdevice, for numbers of a type."""
+    suffix = "" if str(real) == "double" else "f"
+    return lambda builder, name, operands: external(builder, prefix + name + suffix, operands)
 
 
 def strong(a, b):

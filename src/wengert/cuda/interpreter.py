@@ -10,9 +10,11 @@ import dataclasses
 
 import numpy as np
 
-from wengert.cuda import binaries, formulas
+from wengert.cuda import binaries
 from wengert.cuda.availability import numba_cuda
-from wengert.cuda.codegen import Body, declaring, emitted, integers_and_pointers
+from wengert.cuda.codegen import Body, declaring, integers_and_pointers, library
+from wengert.program import formulas
+from wengert.program.emit import emitted
 
 #: what the columns of the table name: see `Tables`
 LOAD, STORE, CHECK = range(3)
@@ -149,6 +151,7 @@ def _emit_step(builder, dtype, prefix, i, p, thread, threads, code, constants, a
 
     real = ir.DoubleType() if dtype == np.float64 else ir.FloatType()
     i64, i32, zero = ir.IntType(64), ir.IntType(32), ir.Constant(real, 0.0)
+    call = library(prefix, real)
 
     def whole(x):
         return ir.Constant(i64, x)
@@ -198,7 +201,7 @@ def _emit_step(builder, dtype, prefix, i, p, thread, threads, code, constants, a
             given[0] = builder.fcmp_unordered("!=", given[0], zero)
         elif name.startswith("logical"):
             given = [builder.fcmp_unordered("!=", x, zero) for x in given]
-        found = emitted(builder, row.value, given, real, prefix)
+        found = emitted(builder, row.value, given, real, call)
         builder.store(builder.uitofp(found, real) if row.is_flag else found, slot(y))
         builder.branch(end)
     builder.position_at_end(end)

@@ -15,102 +15,18 @@ import numpy as np
 
 from wengert import registry
 from wengert.core.dispatch import converted
-from wengert.cuda import elimination, formulas
+from wengert.cuda import elimination
 from wengert.errors import UnsupportedFunctionError
-from wengert.program import passes
+from wengert.program import formulas, passes
 from wengert.program.calls import Call, Operand
+from wengert.program.emit import NAMES, Builder, Number
 from wengert.program.listing import restored
 from wengert.program.opcodes import Op
 from wengert.program.rows import filled, places
-from wengert.program.text import ROW_NAMES, lines
+from wengert.program.text import lines
 from wengert.registry import strong
 
 SCALAR, FLAG = 0, 1
-
-FLAG_NAMES = {
-    Op.LESS: "less",
-    Op.LESS_EQUAL: "less_equal",
-    Op.GREATER: "greater",
-    Op.GREATER_EQUAL: "greater_equal",
-    Op.EQUAL: "equal",
-    Op.NOT_EQUAL: "not_equal",
-    Op.NOT: "logical_not",
-    Op.AND: "logical_and",
-    Op.OR: "logical_or",
-    Op.ISNAN: "isnan",
-}
-#: the names of all instructions that are functions of numbers
-NAMES = {**ROW_NAMES, **FLAG_NAMES, Op.SELECT: "where", Op.STRONG: "strong"}
-
-
-class Number:
-    """A number, or a flag, that a builder knows by its index `v`."""
-
-    __slots__ = ("is_flag", "of", "v")
-    __hash__ = object.__hash__
-
-    def __init__(self, of, v, is_flag=False):
-        self.of = of
-        self.v = v
-        self.is_flag = is_flag
-
-    def __bool__(self):
-        raise TypeError("the truth of a traced number is asked for, and it differs from point to point")
-
-    def round(self, decimals=0, out=None):
-        if decimals:
-            raise TypeError("rounding to decimals")
-        return self.of.apply("rint", self)
-
-    @property
-    def real(self):
-        return self
-
-
-def _operator(name, is_swapped=False):
-    def method(self, other):
-        if not isinstance(other, (Number, int, float, np.number, np.bool_)):
-            return NotImplemented
-        return self.of.apply(name, other, self) if is_swapped else self.of.apply(name, self, other)
-
-    return method
-
-
-def _function(name):
-    return lambda self, *others: self.of.apply(name, self, *others)
-
-
-for _sign, _name in {
-    "add": "add",
-    "sub": "subtract",
-    "mul": "multiply",
-    "truediv": "divide",
-    "pow": "**",
-    "mod": "remainder",
-    "floordiv": "floor_divide",
-    "and": "logical_and",
-    "or": "logical_or",
-    "xor": "logical_xor",
-}.items():
-    setattr(Number, f"__{_sign}__", _operator(_name))
-    setattr(Number, f"__r{_sign}__", _operator(_name, is_swapped=True))
-for _sign, _name in {
-    "lt": "less",
-    "le": "less_equal",
-    "gt": "greater",
-    "ge": "greater_equal",
-    "eq": "equal",
-    "ne": "not_equal",
-}.items():
-    setattr(Number, f"__{_sign}__", _operator(_name))
-for _sign, _name in {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "logical_not"}.items():
-    setattr(Number, f"__{_sign}__", _function(_name))
-# what NumPy's functions look up on the elements of an array of objects
-for _name in (
-    "conjugate square reciprocal fabs sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan "
-    "sinh cosh tanh arcsinh arccosh arctanh rint floor ceil trunc arctan2 hypot"
-).split():
-    setattr(Number, _name, _function(_name))
 
 
 # ---------------------------------------------------------------------------------------------- arrays of numbers
@@ -366,38 +282,6 @@ def constants(x, of):
 # ---------------------------------------------------------------------------------------------- as a listing
 
 _OPCODES = {name: opcode for opcode, name in NAMES.items()}
-_TO_FLAGS = {"logical_not", "logical_and", "logical_or", "logical_xor"}
-
-
-class Builder:
-    """What turns functions of numbers into instructions: the part in which both builders agree."""
-
-    def number(self, x) -> Number:
-        """A number of this builder."""
-        return x if type(x) is Number else self.constant(float(x), isinstance(x, (bool, np.bool_)))
-
-    def as_float(self, x) -> Number:
-        x = self.number(x)
-        return self.apply("where", x, 1.0, 0.0) if x.is_flag else x
-
-    def as_flag(self, x) -> Number:
-        x = self.number(x)
-        return x if x.is_flag else self.apply("not_equal", x, 0.0)
-
-    def apply(self, name: str, *operands) -> Number:
-        """A function, by its name, of numbers."""
-        name = formulas.ALIASES.get(name, name)
-        if name not in formulas.ROWS:
-            raise TypeError(f"{name} has no formula")
-        if name in _TO_FLAGS:
-            return self.instruction(name, [self.as_flag(x) for x in operands])
-        if name == "where":
-            mask, *branches = map(self.number, operands)
-            if branches[0].is_flag and branches[1].is_flag:
-                mask = self.as_flag(mask)
-                return (mask & branches[0]) | (~mask & branches[1])
-            return self.instruction(name, [self.as_flag(mask), *map(self.as_float, branches)])
-        return self.instruction(name, [self.as_float(x) for x in operands])
 
 
 class Scalars(Builder):

@@ -39,7 +39,7 @@ from wengert.program.agreement import difference
 from wengert.program.callpath import Caller, Path, Route
 from wengert.program.capture import NotReplayable, capture
 from wengert.program.leaves import Same, UnsupportedValue, fill, key_of, lowered, operands_of
-from wengert.program.program import as_floats
+from wengert.program.program import as_floats, checked_tier
 from wengert.transforms.dense import JVP, VJP, Derivative, Operator
 from wengert.transforms.second import HVP, Linearize
 
@@ -80,7 +80,7 @@ class _Table:
 class Compiled(Caller):
     """What `wengert.compile` returns: see there."""
 
-    def __init__(self, f: Callable, exact: bool = False, recheck: str | int | None = "auto"):
+    def __init__(self, f: Callable, exact: bool = False, recheck: str | int | None = "auto", tier: str = "auto"):
         if isinstance(f, Compiled):
             f = f.f
         if not callable(f):
@@ -94,6 +94,7 @@ class Compiled(Caller):
         self.exact = bool(exact)
         self._takes_out = isinstance(f, Derivative)
         self.recheck = recheck
+        self.tier = checked_tier(tier, "compile")
         self._name = _name_of(f)
         self._lock = threading.RLock()
         self._tables: dict[Any, _Table] = {}
@@ -110,6 +111,7 @@ class Compiled(Caller):
     def __repr__(self):
         options = ", exact=True" if self.exact else ""
         options += "" if self.recheck == "auto" else f", recheck={self.recheck}"
+        options += "" if self.tier == "auto" else f", tier={self.tier!r}"
         return f"compile({self.f if isinstance(self.f, Operator) else self._name}{options})"
 
     def __getattr__(self, name):
@@ -124,7 +126,7 @@ class Compiled(Caller):
         found = self._methods.get(id(owner))
         if found is None:
             with self._lock:
-                found = Compiled(types.MethodType(self.f, owner), self.exact, self.recheck)
+                found = self._of(types.MethodType(self.f, owner))
                 _put(self._methods, id(owner), found, _TABLES)
         return found
 
@@ -133,12 +135,16 @@ class Compiled(Caller):
         name = getattr(self, "__qualname__", "")
         for part in name.split("."):
             place = getattr(place, part, None)
-        return name if place is self else (Compiled, (self.f, self.exact, self.recheck))
+        return name if place is self else (Compiled, (self.f, self.exact, self.recheck, self.tier))
 
     def __wengert__(self, operator: type, options: tuple) -> Callable:
         """The operator on f, compiled; pullbacks and linear operators, which are recordings themselves, are not."""
         made = operator(self.f, *options)
-        return made if operator in (VJP, Linearize) else Compiled(made, self.exact, self.recheck)
+        return made if operator in (VJP, Linearize) else self._of(made)
+
+    def _of(self, f):
+        """Another function, compiled in the same way."""
+        return Compiled(f, self.exact, self.recheck, self.tier)
 
     @property
     def py_func(self):
@@ -152,7 +158,7 @@ class Compiled(Caller):
         """Of a derivative: the function that it is the derivative of, compiled."""
         if not isinstance(self.f, Derivative):
             raise AttributeError("fun")
-        return Compiled(self.f.f, self.exact, self.recheck)
+        return self._of(self.f.f)
 
     @property
     def paths(self) -> int:
@@ -334,7 +340,8 @@ class Compiled(Caller):
             if known.issubset(frozen):
                 reading.frozen = known if frozen == known else frozen
                 try:
-                    return record.trace(self.f, args, kwargs, reading, self.exact)
+                    program = record.trace(self.f, args, kwargs, reading, self.exact)
+                    return program if self.tier == "auto" else program.tiered(self.tier)
                 except NotReplayable as reason:
                     self._refusals += 1
                     if self._refusals == _CHANCES:

@@ -11,6 +11,7 @@ and arrays whose first axis is the steps'; its result is one line of doubles, of
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
@@ -61,7 +62,7 @@ class Loop:
     def __init__(self, body, steps, carried, kept, results, backward=False):
         self.body, self.steps, self.carried, self.kept = body, steps, carried, kept
         self.results, self.backward = tuple(results), backward
-        self._machine = None
+        self._machine, self._tier = None, "auto"
 
     def __getstate__(self):
         return {**self.__dict__, "_machine": None}
@@ -77,8 +78,14 @@ class Loop:
     def machine(self) -> Machine:
         """What runs the body."""
         if self._machine is None:
-            self._machine = Machine(passes.lowered(roll.rolled(self.body)))
+            self._machine = Machine(passes.lowered(roll.rolled(self.body)), tier=self._tier)
         return self._machine
+
+    def tiered(self, tier: str) -> Loop:
+        """The same loop, whose body another tier runs."""
+        made = copy.copy(self)
+        made._machine, made._tier = None, tier
+        return made
 
     @property
     def count(self) -> int:

@@ -56,6 +56,23 @@ cdef int fill_tables() except -1:
 fill_tables()
 
 
+def opcodes_of_machine():
+    """What each opcode of the machine does, an instruction of lists or a name, and how many operands it has."""
+    cdef int op, code, k
+    names = {CUBE: "cube", FOURTH: "fourth", ROOT: "root"}
+    found = {
+        WG_M_LOOP: ("loop", 2), WG_M_LOAD: ("load", 0), WG_M_LOAD_BOOL: ("load_bool", 0), WG_M_GUARD: ("guard", 2),
+        WG_M_GUARD_INT: ("guard_int", 2), WG_M_END: ("end", 0), WG_M_EXACT: ("exact", 3), WG_M_GET: ("get", 1),
+        WG_M_PUT: ("put", 1), WG_M_GET_BOOL: ("get_bool", 1), WG_M_PUT_BOOL: ("put_bool", 1), WG_M_SUM: ("sum", 1),
+        WG_M_GATHER: ("gather", 2)}
+    for op in range(2048):
+        code = machine_op[op]
+        if code >= 0:
+            for k in range(3 if reads[op] == 3 else 1):         # also for an array and a number
+                found[code + k] = names.get(op, op), {1: 1, 3: 2, 7: 3}[reads[op]]
+    return found
+
+
 def scattered(x, places, Layout layout):
     """Elements added up at their places in the memory of a new array."""
     memory = np.bincount(places.ravel(), x.ravel(), layout.span // layout.itemsize).astype(layout.dtype)

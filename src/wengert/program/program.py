@@ -70,6 +70,15 @@ class NotDerivable(TypeError):
     """The derivative of this program is no program: the message says why."""
 
 
+def checked_tier(tier: str, name: str) -> str:
+    """A tier that there is here."""
+    if tier not in ("auto", "vm", "llvm"):
+        raise ValueError(f"{name}: tier is 'auto', 'vm' or 'llvm', not {tier!r}")
+    if tier == "llvm":
+        importlib.import_module("wengert.program.native").llvm()
+    return tier
+
+
 def refuse_traced(name: str, args: tuple, kwargs: dict) -> None:
     """A program runs on numbers alone: what is traced would lose its derivative."""
     if holds_traced((*args, *kwargs.values())):
@@ -191,6 +200,7 @@ class Program(Runner):
     """
 
     _rolls = True
+    _tier = "auto"  # what runs it: see `tiered`
 
     def __init__(self, name, listing, form, result, exact, example, floats=1):
         self._name = name
@@ -223,8 +233,26 @@ class Program(Runner):
     def machine(self) -> Machine:
         """What runs the list, made at the first call."""
         if self._machine is None:
-            self._machine = Machine(self.lowered(), self._exact)
+            self._machine = Machine(self.lowered(), self._exact, self._tier)
         return self._machine
+
+    def tiered(self, tier: str) -> Program:
+        """The same program, and all derivatives that are made of it, run by another tier.
+
+        Parameters
+        ----------
+        tier : {"auto", "vm", "llvm"}
+            As in `wengert.compile`.
+
+        Raises
+        ------
+        ImportError
+            For "llvm" without llvmlite.
+        """
+        made = copy.copy(self)
+        made._reset()
+        made._tier = checked_tier(tier, "tiered")
+        return made
 
     def lowered(self) -> Listing:
         """The list as the machine runs it."""
@@ -460,7 +488,7 @@ class Program(Runner):
 
     def _like(self, name, listing, result):
         made = Program(name, self._passed(listing), self._form, result, self._exact, self._example, self._floats)
-        made._rolls = self._rolls
+        made._rolls, made._tier = self._rolls, self._tier
         return made
 
     def _passed(self, listing):
@@ -495,7 +523,7 @@ class Program(Runner):
                      100% vector, 1000 elements: 2 operations, 8 bytes read and 0 written for each
                        0% numbers: 1 instruction
           memory   8.22 kB beside inputs and outputs, constant arrays 0 bytes
-          tier     machine: loops in C made beforehand
+          tier     vm, and llvm after 4e+05 replays where it is installed
         """
         return summary(self)
 
@@ -637,6 +665,15 @@ class Stacked(Program):
         self._is_symmetric = is_symmetric
         super().__init__(name, self._one._listing, program._form, _ONE, program._exact, program._example,
                          program._floats)
+
+    def tiered(self, tier):
+        made = super().tiered(tier)
+        made._one = self._one.tiered(tier)
+        return made
+
+    @property
+    def machine(self):
+        return self._one.machine
 
     def _differentiable(self, word):
         raise NotDerivable(

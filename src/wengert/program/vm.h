@@ -111,7 +111,7 @@ typedef int (*wg_partial_loop)(int form, int op, int side, int add, ptrdiff_t n,
                                const double *b, const double *y, double *out);
 
 enum { WG_CHUNK = 512 };
-enum { WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_PYTHON }; /* kinds of steps */
+enum { WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_COMPILED, WG_PYTHON }; /* kinds of steps */
 
 typedef struct {
     int kind;
@@ -131,6 +131,9 @@ typedef struct {
     int32_t array, source;
     ptrdiff_t size;
     const int32_t *offsets, *slots;
+    /* COMPILED: a guard's number if one fails, else -1 */
+    int32_t (*run)(double *slots, char **where, const int32_t *table);
+    const int32_t *table; /* of arrays and numbers */
 } wg_step;
 
 typedef struct {
@@ -398,6 +401,10 @@ static ptrdiff_t wg_run(const wg_step *steps, ptrdiff_t i, ptrdiff_t count, cons
             if (*failed >= 0) return i;
             break;
         case WG_VECTOR: wg_vector(s, w); break;
+        case WG_COMPILED:
+            *failed = s->run(w->slots, w->where, s->table);
+            if (*failed >= 0) return i;
+            break;
         case WG_COPY:
             if (s->source < 0)
                 memset(w->where[s->array], 0, s->size);

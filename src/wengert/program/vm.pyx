@@ -42,6 +42,8 @@ cdef extern from "numpy/arrayobject.h":
     int PyArray_SetBaseObject(cnp.ndarray array, object base) except -1
     object PyArray_Scalar(void *data, cnp.dtype descr, object base)
 
+ctypedef int32_t (*compiled_step)(double *slots, char **where, const int32_t *table) noexcept nogil
+
 cdef extern from "vm.h" nogil:
     ctypedef struct wg_code:
         int32_t op, a, b, y
@@ -70,6 +72,8 @@ cdef extern from "vm.h" nogil:
         Py_ssize_t size
         const int32_t *offsets
         const int32_t *slots
+        compiled_step run
+        const int32_t *table
 
     ctypedef struct wg_space:
         double *slots
@@ -84,7 +88,7 @@ cdef extern from "vm.h" nogil:
 
     enum:
         WG_CHUNK
-        WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_PYTHON
+        WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_COMPILED, WG_PYTHON
         WG_M_POSITIVE, WG_M_LESS, WG_M_LESS_EQUAL, WG_M_GREATER, WG_M_GREATER_EQUAL, WG_M_EQUAL, WG_M_NOT_EQUAL
         WG_M_NOT, WG_M_AND, WG_M_OR, WG_M_ISNAN, WG_M_STRONG, WG_M_SELECT
         WG_M_LOOP, WG_M_LOAD, WG_M_LOAD_BOOL, WG_M_GUARD, WG_M_GUARD_INT, WG_M_END
@@ -115,6 +119,34 @@ cdef Py_ssize_t HUGE = 1 << 19      # doubles
 cdef double LONG = 20000.0          # operations of steps that are worth letting other threads run meanwhile
 cdef cnp.dtype FLOAT = np.dtype(np.float64)
 cdef cnp.dtype BOOL = np.dtype(np.bool)
+
+
+# What decides when compiling pays, in nanoseconds, measured: see docs/explanation/decisions/0029-tier.md
+cdef double COMPILING = 1e8, COMPILING_ONE = 3e5, READING_ONE = 2e4
+cdef double PER_NUMBER = 2.0, PER_ELEMENT = 0.1, PER_CHUNK = 20.0
+
+OF_STEPS = {WG_NUMBERS: "numbers", WG_VECTOR: "vector", WG_COPY: "copy", WG_PACK: "pack", WG_PUT: "put",
+            WG_SCATTER: "scatter"}
+OPCODES = opcodes_of_machine()
+
+
+cdef tuple described(tuple given):
+    """A step that was emitted, for the compiled tier."""
+    cdef PythonStep step
+    if given[0] == WG_PYTHON:
+        step = given[1]
+        return "python", slots_of(step.operands), slots_of([step.y] if step.y is not None else [])
+    return (OF_STEPS[given[0]], *given[1:]) if given[0] in OF_STEPS else ("other",)
+
+
+cdef list slots_of(list values):
+    """Slots of the numbers among some values."""
+    cdef Value value
+    cdef list found = []
+    for value in values:
+        if value.is_number:
+            found.append(value.where)
+    return found
 
 
 cdef char *bytes_of(array) except NULL:
@@ -208,7 +240,6 @@ cdef class Machine:
     cdef readonly bint exact
     cdef wg_step *steps
     cdef wg_loop *loops
-    cdef Py_ssize_t count
     cdef double *work               # of the steps from each one on until Python is needed
     cdef list kept                  # arrays to which the steps point
     cdef list python                # of each step: what Python does, or None
@@ -219,12 +250,27 @@ cdef class Machine:
     cdef double[::1] numbers        # what the slots hold at first
     cdef Py_ssize_t memory, arrays, chunks, sums, pointers, axes
     cdef list spaces
+    cdef readonly str tier          # "auto", "vm" or "llvm"
+    cdef readonly object report     # of the compiled tier: what became of the steps
+    cdef Machine faster             # the same list where steps are compiled
+    cdef object listing             # as long as that may still be made
+    cdef readonly Py_ssize_t runs, due      # the number of the run before which it is made, or 0
+    cdef readonly Py_ssize_t count
 
-    def __init__(self, listing, exact=False):
-        cdef Lowering low = Lowering(listing, exact)
+    def __init__(self, listing, exact=False, tier="vm"):
+        self.tier = tier
+        self.build(Lowering(listing, exact), listing)
+        if tier != "vm":
+            self.listing = listing
+        if tier == "llvm":
+            self.hasten()
+        elif tier == "auto" and not exact:
+            self.due = self.pays_from()
+
+    cdef int build(self, Lowering low, listing) except -1:
         cdef Py_ssize_t i
         cdef Kernel kernel
-        self.exact = exact
+        self.exact = low.exact
         self.spaces = []
         self.kept = []
         self.guards = list(listing.guards)
@@ -258,6 +304,7 @@ cdef class Machine:
         for i in range(self.count - 1, -1, -1):
             if self.steps[i].kind != WG_PYTHON:
                 self.work[i] = self.steps[i].work + self.work[i + 1]
+        return 0
 
     def __dealloc__(self):
         PyMem_RawFree(self.steps)
@@ -271,12 +318,20 @@ cdef class Machine:
 
     cdef int set_step(self, Py_ssize_t i, tuple given) except -1:
         cdef wg_step *step = &self.steps[i]
+        cdef PythonStep python
         step.kind = given[0]
         if step.kind == WG_PYTHON:
-            self.python[i] = given[1]
+            python = given[1]
+            if hasattr(python.compute, "tiered"):
+                python.compute = python.compute.tiered(self.tier)
+            self.python[i] = python
         elif step.kind == WG_NUMBERS:
             step.code = <const wg_code *>self.keep(given[1], np.int32)
             step.work = given[2]
+        elif step.kind == WG_COMPILED:
+            step.run = <compiled_step><size_t>given[1]
+            step.table = <const int32_t *>self.keep(given[2], np.int32)
+            step.work = given[3]
         elif step.kind == WG_COPY:
             _, step.array, step.source, step.size = given
             step.work = step.size / 16.0
@@ -302,6 +357,67 @@ cdef class Machine:
             step.sums, step.sum = len(sums), <const int32_t *>self.keep(sums, np.int32)
             step.work = <double>step.count * math.prod(dims)
         return 0
+
+    @property
+    def bodies(self):
+        """Machines of the loops among the steps."""
+        if self.faster is not None:
+            return self.faster.bodies
+        return [(<PythonStep>step).compute.machine for step in self.python
+                if step is not None and hasattr((<PythonStep>step).compute, "tiered")]
+
+    # ------------------------------------------------------------------------------------------ compiled steps
+
+    cdef Py_ssize_t pays_from(self) except -1:
+        """From which run on compiled steps pay: when as much time is lost without them as it takes to make them."""
+        cdef double lost = 0.0, cost = COMPILING
+        cdef Py_ssize_t i
+        for i in range(self.count):
+            if self.steps[i].kind == WG_NUMBERS:
+                lost += self.steps[i].work * PER_NUMBER
+                cost += self.steps[i].work * READING_ONE + min(self.steps[i].work, 1000.0) * COMPILING_ONE
+            elif self.steps[i].kind == WG_VECTOR:
+                lost += self.steps[i].work * PER_ELEMENT + self.steps[i].count * PER_CHUNK
+                cost += self.steps[i].count * COMPILING_ONE
+        return <Py_ssize_t>(cost / lost) + 2 if lost > 0.0 else 0
+
+    cdef int hasten(self) except -1:
+        """Let machine code run what can be compiled."""
+        listing, self.listing = self.listing, None
+        self.due = 0
+        if listing is None:             # another thread is at it
+            return 0
+        tier = importlib.import_module("wengert.program.tier")
+        self.report = tier.Report()
+        if self.exact:
+            self.report.refused.append("an exact program runs the loops that NumPy runs")
+            return 0
+        cdef Lowering low = Lowering(listing, False)
+        cdef list steps = [described(given) for given in low.emitted]
+        emitted, extra, code = tier.hastened(tier.Steps(
+            steps,
+            {slot: np.frombuffer(bits)[0] for bits, slot in low.constants.items()},
+            slots_of(low.outputs), low.slots, OPCODES, WG_CHUNK), self.report)
+        if code is None:
+            return 0
+        own = {id(step): given for step, given in zip(steps, low.emitted)}
+        low.emitted = [(WG_COMPILED, *step[1:]) if step[0] == "compiled" else own[id(step)] for step in emitted]
+        low.slots += extra
+        cdef Machine faster = Machine.__new__(Machine)
+        faster.tier = "llvm"
+        faster.build(low, listing)
+        faster.kept.append(code)
+        self.faster = faster
+        self.spaces = []
+        return 0
+
+    cdef int try_hasten(self) except -1:
+        """The same for a call like any other, which must not fail because that does."""
+        try:
+            return self.hasten()
+        except Exception as reason:
+            self.report.refused.append(f"{type(reason).__name__}: {reason}")
+            return 0
 
     # ------------------------------------------------------------------------------------------ workspaces
 
@@ -360,6 +476,13 @@ cdef class Machine:
 
     @cython.wraparound(False)
     cdef object completed(self, inputs, list out):
+        if self.faster is not None:
+            return self.faster.completed(inputs, out)
+        if self.due > 0:
+            self.runs += 1
+            if self.runs >= self.due:
+                self.try_hasten()
+                return self.completed(inputs, out)
         cdef Workspace w = self.spaces.pop() if self.spaces else self.new_space()
         cdef Root root
         try:
@@ -409,6 +532,13 @@ cdef class Machine:
     @cython.wraparound(False)
     def loop(self, loop, tuple values):
         """The result of a loop of which this machine runs the body."""
+        if self.faster is not None:
+            return self.faster.loop(loop, values)
+        if self.due > 0:
+            self.runs += loop.steps
+            if self.runs >= self.due:
+                self.try_hasten()
+                return self.loop(loop, values)
         cdef Workspace w = self.spaces.pop() if self.spaces else self.new_space()
         cdef Root root
         try:
