@@ -176,3 +176,34 @@ class Tiers:
             return 1e3 * (time.perf_counter() - start)
 
     track_making.unit = "ms"
+
+
+class TimeLoops:
+    """The gradient of a loop over steps in time in its initial state, recorded and replayed."""
+
+    params = [["slices", "rolls"], [300, 2000]]
+    param_names = ["written with", "steps"]
+
+    def setup(self, way, steps):
+        self.f = workloads.reaction_diffusion(way, steps)
+        self.x = np.random.default_rng(1).normal(size=(64, 64))
+        self.gradient = wg.record(self.f, self.x).grad()
+        short = workloads.reaction_diffusion(way, 20)
+        workloads.check(wg.record(short, self.x).grad()(self.x), wg.grad(short, self.x))
+
+    def time_gradient(self, way, steps):
+        self.gradient(self.x)
+
+    def track_gradient(self, way, steps):
+        return measure.alternate(lambda: self.f(self.x), lambda: self.gradient(self.x), pairs=5).ratio
+
+    track_gradient.unit = "gradient / f"
+
+    def time_preparation(self, way, steps):
+        wg.record(self.f, self.x).grad()
+
+    def peakmem_gradient(self, way, steps):
+        self.gradient(self.x)
+
+    def peakmem_recording(self, way, steps):
+        wg.record(self.f, self.x)

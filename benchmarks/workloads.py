@@ -500,3 +500,24 @@ def check_slopes(gradient, f, x, rtol=1e-10, directions=3):
         slopes = gradient * v
         expected = complex_slope(f, x, v)
         np.testing.assert_allclose(np.sum(slopes), expected, rtol=0, atol=rtol * np.sum(np.abs(slopes)))
+
+
+def reaction_diffusion(way, steps):
+    """The sum of squares of a grid after some steps of Fisher's equation, written with slices or with ``np.roll``."""
+
+    def slices(u):
+        for _ in range(steps):
+            inner = u[1:-1, 1:-1]
+            around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * inner
+            new = u.copy()
+            new[1:-1, 1:-1] = inner + 0.1 * (0.3 * around + inner - inner**3)
+            u = new
+        return np.sum(u**2)
+
+    def rolls(u):
+        for _ in range(steps):
+            around = np.roll(u, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 1) + np.roll(u, -1, 1) - 4 * u
+            u = u + 0.1 * (0.3 * around + u - u**3)
+        return np.sum(u**2)
+
+    return {"slices": slices, "rolls": rolls}[way]
