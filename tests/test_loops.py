@@ -363,3 +363,31 @@ def test_arrays_that_move_elements_are_parts_put_in_place():
         assert not (code.op == Op.CALL).any()
     np.testing.assert_allclose(program(X), f(X), rtol=1e-13)
     np.testing.assert_allclose(made(X), wg.grad(f, X), rtol=1e-12)
+
+
+def test_an_array_without_axes_has_no_places():
+    def f(x):
+        return np.sum(np.resize(x[0:1, 0].reshape(()), (2, 3)) ** 2) + np.sum(x)
+
+    program = wg.record(f, X)
+    assert program(X) == pytest.approx(f(X), rel=1e-14)
+    np.testing.assert_allclose(program.grad()(X), wg.grad(f, X), rtol=1e-13)
+
+
+def test_what_is_read_and_overwritten_in_one_pass_is_read_first():
+    """Adjoints are added in place; what else reads the same elements reads them as they were."""
+
+    def f(x):
+        y = x.copy()
+        y[1:-1] = y[1:-1] * 2.0 + x[2:]
+        z = y.copy()
+        z[1:-1] += y[1:-1] * y[:-2]
+        y[1:-1] -= z[1:-1] * y[1:-1]
+        return np.sum(z[1:-1] * y[1:-1]) + np.sum(y**2)
+
+    x = np.random.default_rng(8).normal(size=(20, 3))
+    program = wg.record(f, x)
+    v = np.random.default_rng(9).normal(size=x.shape)
+    np.testing.assert_allclose(program(x), f(x), rtol=1e-13)
+    np.testing.assert_allclose(program.grad()(x), wg.grad(f, x), rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(program.hvp()(x, v), wg.hvp(f, x, v), rtol=1e-10, atol=1e-11)

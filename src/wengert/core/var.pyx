@@ -1716,7 +1716,7 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
             view = (<ArrayVar>x).v
             sources.append((position, item, (<ArrayVar>x).buffer, outline(view, True) if recording else view, -1))
     if recording:               # is not swept: the operands will be other ones
-        args = without(args, operands)
+        args = without(args, operands, row.kind == "custom")
         index_map = None
     node.kind = CALL if index_map is None else REARRANGE
     node.row = row
@@ -1732,11 +1732,11 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
     return x
 
 
-cdef tuple without(args, list operands):
+cdef tuple without(args, list operands, bint is_custom):
     """Arguments without the operands among them."""
     cdef list found = list(args)
     for position, item, _ in operands:
-        if item < 0 or position >= len(found):
+        if item < 0 or is_custom:
             found[position if item < 0 else item] = None
         else:
             items = [*found[position]]

@@ -610,7 +610,7 @@ cdef class Definitions:
         cdef int32_t v, found
         cdef tuple double = (DOUBLE, (<object>y).shape, None)
         for v in values:
-            if self.code.types[self.code.kinds[v]][0] != DOUBLE:
+            if self.code.types[self.code.kinds[v]][0] != DOUBLE or self.code.kinds[v] <= FLAG:
                 return -1
         if (<object>y).dtype != DOUBLE or not (<object>y).flags.c_contiguous or not (<object>y).size or y.ndim == 0:
             return -1
