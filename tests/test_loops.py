@@ -391,3 +391,13 @@ def test_what_is_read_and_overwritten_in_one_pass_is_read_first():
     np.testing.assert_allclose(program(x), f(x), rtol=1e-13)
     np.testing.assert_allclose(program.grad()(x), wg.grad(f, x), rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(program.hvp()(x, v), wg.hvp(f, x, v), rtol=1e-10, atol=1e-11)
+
+
+def test_gathers_beside_arrays_in_another_order():
+    def f(x):
+        y = np.transpose(np.sin(np.resize(x, (2, 3, 4))), (1, 2, 0))
+        np.subtract.at(y, [2, 1, 1], x[0])
+        return np.ravel(y)
+
+    x, v = np.random.default_rng(10).normal(size=12), np.random.default_rng(11).normal(size=24)
+    np.testing.assert_allclose(wg.record(f, x).vjp()(x, v)[1], wg.vjp(f, x)[1](v), rtol=1e-12)

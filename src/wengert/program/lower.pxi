@@ -832,8 +832,10 @@ cdef class Chunks:
     cdef dict last                  # last member that reads a value
     cdef list free, code, sums
     cdef int chunks                 # temporary ones
+    cdef int places                 # walk of the places of a gather, -1: there is none
 
     def __init__(self, low, shape):
+        self.places = -1
         self.low, self.shape = low, shape
         self.walks, self.numbers, self.fills, self.place, self.target, self.last = {}, {}, {}, {}, {}, {}
         self.arrays, self.strides, self.kinds, self.free, self.code, self.sums = [], [], [], [], [], []
@@ -854,8 +856,9 @@ cdef class Chunks:
         """Order the axes by stride and join those along which every array goes on."""
         cdef list axes = [d for d in range(len(self.shape)) if self.shape[d] != 1]
         cdef list joined = []
-        if self.strides:
-            axes.sort(key=lambda d: -abs(self.strides[-1][d]))
+        if self.strides:        # places are read one after the other
+            order = self.strides[self.places if self.places >= 0 else -1]
+            axes.sort(key=lambda d: -abs(order[d]))
         for d in axes:
             if joined:
                 before = joined[-1][-1]
@@ -943,6 +946,8 @@ cdef class Chunks:
                               (0,) * len(self.shape), OTHER)
                 elif u not in here:
                     self.walk_value(u)
+                    if op == Op.GATHER:
+                        self.places = self.walks[u]
         for i in step.members:
             op = low.op[i]
             if op == Op.PLACE:
