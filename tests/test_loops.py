@@ -21,7 +21,7 @@ STEPS = 25
 @pytest.fixture(autouse=True)
 def loops_of_any_size(monkeypatch):
     """Small loops are kept as loops, too, so that tests are quick."""
-    for name in ("_LARGE", "_LONG", "_FUSED"):
+    for name in ("_LARGE", "_LARGE_STEP", "_FUSED"):
         monkeypatch.setattr(loops, name, 0)
 
 
@@ -263,7 +263,15 @@ def test_short_lists_and_elementwise_steps_stay_as_they_are(monkeypatch):
             x = x - 0.01 * np.sin(x)
         return x
 
-    for f, x in ((stencil, X), (elementwise, np.ones(20_000))):
+    def by_elements(x):
+        x = x.copy()
+        for _ in range(300):
+            rate = [x[i - 1] * (x[(i + 1) % 40] - x[i - 2]) - x[i] for i in range(40)]
+            for i in range(40):
+                x[i] += 0.01 * rate[i]
+        return np.sum(x**2)
+
+    for f, x in ((stencil, X), (elementwise, np.ones(20_000)), (by_elements, np.ones(40))):
         assert not loops.loops_of(wg.record(f, x)._rolled())
 
     def heavy(u):

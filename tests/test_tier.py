@@ -244,7 +244,7 @@ def test_a_list_that_is_refused_late_leaves_its_numbers_where_others_look(monkey
 
 
 def test_bodies_of_loops_are_compiled(monkeypatch):
-    for name in ("_LARGE", "_LONG", "_FUSED"):
+    for name in ("_LARGE", "_LARGE_STEP", "_FUSED"):
         monkeypatch.setattr(loops, name, 0)
     x = RNG.random((6, 7))
     program = wg.record(stencil, x)

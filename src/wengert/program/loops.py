@@ -26,13 +26,17 @@ _FLOAT = np.dtype(float)
 _LEAVES = (Op.INPUT, Op.CONST, Op.ARRAY)
 _MOVING = (Op.LOAD, Op.VIEW, Op.PLACE, Op.PACK, Op.STOP)
 
+#: the types of numbers end with this one
+FLAG = 1
 #: steps that are worth a loop
 _LEAST = 8
 #: steps back from which a value may be carried
 _BACK = 4
-#: a list keeps its steps unless it is longer, or its values need more memory: about what a cache holds
-_LONG = 100_000
+#: a list keeps its steps unless the values of its arrays need more bytes, about what a cache holds; and those of a step
 _LARGE = 4_000_000
+_LARGE_STEP = 16_000
+#: instructions of a body
+_LONGEST = 1000
 #: instructions by which places of a list are compared
 _WINDOW = 4
 #: periods that are tried
@@ -156,8 +160,8 @@ def looped(code):
     """The list with loops in the place of repeated steps; the same list where none is worth it."""
     if len(code) < 4 * _LEAST:
         return code
-    sizes = np.array([type[0].itemsize * math.prod(type[1]) for type in code.types], dtype=float)
-    if len(code) < _LONG and sizes[code.type].sum() < _LARGE:
+    sizes = np.array([type[0].itemsize * math.prod(type[1]) if k > FLAG else 0 for k, type in enumerate(code.types)])
+    if sizes[code.type].sum() < _LARGE:
         return code
     found = _Steps(code).loop()
     return code if found is None else looped(passes.live(found))
@@ -239,7 +243,7 @@ class _Steps:
         counts = np.bincount(gaps)
         periods = np.argsort(-counts * np.arange(len(counts)), kind="stable")[:_PERIODS]
         found = []
-        for period in periods[counts[periods] > 0].tolist():
+        for period in periods[(counts[periods] > 0) & (periods <= _LONGEST)].tolist():
             same = np.concatenate([[False], words[period:] == words[:-period], [False]])
             edges = np.flatnonzero(same[1:] != same[:-1])
             runs = zip(edges[::2].tolist(), (edges[1::2] + period).tolist())
@@ -361,10 +365,11 @@ class _Found:
         return bool((values == values[0]).all())
 
     def _check_worth(self):
-        """Does the loop spare much memory, or a long list?"""
-        search, steps = self.search, len(self.at)
-        sizes = sum(search.size(i) for i in self.at[0].tolist() if search.op[i] not in (Op.VIEW, Op.GUARD))
-        if self.at.size < _LONG // 2 and steps * sizes < _LARGE // 2:
+        """Does the loop spare much memory, and is a step long beside what a turn of a loop takes?"""
+        search = self.search
+        arrays = [i for i in self.at[0].tolist() if search.kind[i] > FLAG and search.op[i] != Op.VIEW]
+        step = sum(map(search.size, arrays))
+        if step < _LARGE_STEP or len(self.at) * step < _LARGE:
             raise _NoLoop
         if all(search.op[i] in _MOVING for i in self.at[0].tolist()):
             raise _NoLoop

@@ -389,7 +389,7 @@ class Program(Runner):
         return self.kept("rolled", lambda: self._with_arrays(self._listing))
 
     def _with_arrays(self, code):
-        return roll.rolled(loops.looped(code)) if self.rolls else code
+        return loops.looped(roll.rolled(code)) if self.rolls else code
 
     @property
     def rolls(self) -> bool:
