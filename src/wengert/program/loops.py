@@ -175,7 +175,8 @@ class _Steps:
 
     def __init__(self, code):
         self.code = code
-        self.op, self.kind, self.b = code.op.astype(np.int64), code.type.astype(np.int64), code.b
+        self.op, self.kind = code.op.astype(np.int64), code.type.astype(np.int64)
+        self.a, self.b = code.a, code.b  # each time a copy
         self.line = np.flatnonzero(~np.isin(self.op, _LEAVES))
         self.position = np.full(len(code), -1, dtype=np.int64)
         self.position[self.line] = np.arange(len(self.line))
@@ -218,7 +219,7 @@ class _Steps:
         return np.unique(words, return_inverse=True)[1]
 
     def _key(self, i):
-        code, op, a, b, kind = self.code, self.op[i], int(self.code.a[i]), int(self.b[i]), self.kind[i]
+        code, op, a, b, kind = self.code, self.op[i], int(self.a[i]), int(self.b[i]), self.kind[i]
         if op == Op.PLACE:
             return op, kind, code.views[b][1:], a < 0
         if op == Op.PACK:
@@ -567,7 +568,7 @@ class _Found:
             if values.tobytes() not in known:
                 if kind_of(code, int(values[0]))[0] != _FLOAT:
                     raise _NoLoop
-                first = [code.a[v] for v in values.tolist()]
+                first = self.search.a[values].tolist()
                 if self.search.op[values[0]] == Op.CONST:
                     table = np.array([code.constants[a] for a in first])
                 else:
