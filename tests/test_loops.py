@@ -229,6 +229,26 @@ def test_a_guard_that_flips_in_a_step_ends_the_replay():
         np.testing.assert_allclose(compiled(x), wg.grad(f, x), rtol=1e-11)
 
 
+def test_a_guard_in_a_step_holds_where_nothing_needs_the_values():
+    """The gradient of a linear function does not read them, but the branch depends on them."""
+
+    def f(u):
+        for _ in range(STEPS):
+            u = u + 0.1 * np.roll(u, 1)
+            if np.sum(u) > 50.0:
+                u = u / 2
+        return np.sum(u * np.arange(5.0))
+
+    low, high = np.full(5, 0.1), np.full(5, 3.0)
+    program = wg.record(f, low)
+    for made in (program.grad(), program.grad().jvp(), program.jacobian()):
+        arguments = (low,) * len(made._form.templates)
+        made(*arguments)
+        with pytest.raises(GuardError):
+            made(high, *arguments[1:])
+    np.testing.assert_allclose(program.grad()(low), wg.grad(f, low), rtol=1e-12)
+
+
 def test_results_of_threads_are_those_of_one():
     program = wg.record(stencil, X).grad()
     points = [X * (1 + 0.1 * k) for k in range(8)]

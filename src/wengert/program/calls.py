@@ -53,6 +53,11 @@ class Call:
         return f"{self.name}({', '.join(given)})"
 
     @property
+    def checks(self):
+        """Must it be run even where nothing needs its result, since it holds guards?"""
+        return getattr(self.compute, "checks", False)
+
+    @property
     def name(self):
         """Of what is called."""
         return getattr(self.compute, "__qualname__", None) or getattr(self.compute, "__name__", repr(self.compute))

@@ -59,6 +59,8 @@ class Loop:
     results : tuple of (word, number)
         What the result consists of: the "last" of a carried value, the "stack" of an output of all steps, the "entry"
         stack of a carried value as each step finds it, or "zeros" in so many bytes.
+    checks : bool
+        Has the body guards?
     backward : bool
         Are the slices gone through from the last to the first, and stacks filled so?
     """
@@ -66,6 +68,7 @@ class Loop:
     def __init__(self, body, steps, carried, kept, results, backward=False):
         self.body, self.steps, self.carried, self.kept = body, steps, carried, kept
         self.results, self.backward = tuple(results), backward
+        self.checks = bool((body.op == Op.GUARD).any()) or any(call.checks for call in body.calls)
         self._machine, self._tier = None, "auto"
 
     def __getstate__(self):
