@@ -140,6 +140,24 @@ def driven_by_it(u):
     return np.sum(y**2)
 
 
+def strided(u):
+    v = u[:, ::2]
+    y = np.ones(v.shape)
+    for _ in range(STEPS):
+        y = y + 0.1 * (np.roll(y, 1) * v - y)
+    return np.sum(y**2)
+
+
+def driven_by_columns(u):
+    y = np.ones(u.shape[1])
+    for k in range(STEPS):
+        y = y + 0.1 * (u.T[:, k] * np.roll(y, 1) - y)
+    z = u.T.copy()
+    for k in range(STEPS):
+        y = y + 0.1 * (z[:, k] * np.roll(y, 1) - y)
+    return np.sum(y**2)
+
+
 #: with the most instructions that a step may have
 FUNCTIONS = {
     stencil: 25,
@@ -157,6 +175,7 @@ FUNCTIONS = {
     branched: 20,
     parameters: 20,
     driven_by_it: 20,
+    strided: 20,
 }
 
 
@@ -195,6 +214,13 @@ def test_a_time_loop_is_kept_with_its_derivatives(f):
         assert program.jvp()(at, v)[1] == pytest.approx(np.sum(gradient * v), rel=1e-9)
         second = wg.hvp(f, at, v)
         np.testing.assert_allclose(program.hvp()(at, v), second, rtol=1e-8, atol=1e-9 * scale(second))
+
+
+def test_columns_that_steps_read_have_their_adjoints():
+    x = np.random.default_rng(7).normal(size=(STEPS, 7))
+    program = wg.record(driven_by_columns, x)
+    assert len(loops.loops_of(checked_loop(program))) == 2
+    np.testing.assert_allclose(program.grad()(x), wg.grad(driven_by_columns, x), rtol=1e-12)
 
 
 def test_a_jacobian_of_the_last_state():

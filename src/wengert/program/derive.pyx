@@ -709,6 +709,7 @@ def pulled_loop(loop, tuple active, example):
     example = [example_of(body.types[body.kinds[<int32_t>v]]) for v in body.inputs] if example is None else example
     found = pulled_back(body, [(v, count + j) for j, (v, _) in enumerate(seeds)], [body.inputs[k] for k in wrt],
                         example)
+    found.outputs = [in_order(found, v) for v in found.outputs]
     sources = [("value", "entry", k) if k < carried else ("operand", None, k) for k in range(count)]
     sources += [source for _, source in seeds]
     moving = count + len(of_carried) + len(of_kept)
@@ -753,6 +754,15 @@ def pushed_loop(loop, tuple moved, example):
         laid_out.append((word, place[k]) if is_moved else ("zeros", 8 * loop.length(word, k)))
     made = Loop(reordered(found, [*order, *kept, *slices]), loop.steps, len(order), len(kept), laid_out, loop.backward)
     return ForwardLoop(made, [sources[j] for j in (*order, *kept, *slices)])
+
+
+cdef int32_t in_order(Listing code, int32_t v) except -1:
+    """An array in C order, as the results of a loop are."""
+    dtype, shape, strides = code.types[code.kinds[v]]
+    if code.kinds[v] <= FLAG or strides is None:
+        return v
+    kind = (dtype, shape, None)
+    return code.place(-1, whole_view(kind), v, kind)
 
 
 cdef Listing folded_or(Listing code):

@@ -513,6 +513,9 @@ class _Found:
                 continue
             if q in self.trajectories and number == 0:
                 continue
+            dtype = kind_of(self.code, v)[0]
+            if dtype.kind in "fc" and dtype != _FLOAT:
+                raise _NoLoop  # its adjoint would be carried, and only doubles are
             self.kept[v] = int(self.of[v])
             self.within[v] = self._input(self.code, v)
         constants = [int(values[0]) for values in self.given.values() if self.is_same(values)]

@@ -603,12 +603,12 @@ cdef class Machine:
             place = 0
             for k in range(outputs):
                 value = self.outputs[k]
+                if not value.is_number and not (value.layout.is_c and value.layout.kind == DOUBLES):
+                    raise TypeError("a result of a loop is not of float64 in C order")
                 self.set_port(&outs[k], value)
                 if not value.is_number and not (value.is_handed_over and value.root.kind == FRESH):
                     outs[k].source = value.where
                     outs[k].count = 0
-                    if not value.layout.is_c:
-                        raise TypeError("a loop's result that is not in C order")
                 place += 2 * ((outs[k].size + 63) // 64 * 64)
             spare = np.empty(place + 64, np.uint8)
             room = <char *>((<size_t>bytes_of(spare) + 63) // 64 * 64)
