@@ -348,7 +348,7 @@ UNARY = [
     lambda a: a[::-1, :],
     lambda a: np.roll(a, 1, 1),
 ]
-BINARY = [np.add, np.subtract, lambda a, b: a * b * 0.3, lambda a, b: np.where(a > b, a, 0.5 * b)]
+BINARY = [np.add, np.subtract, lambda a, b: a * b * 0.3, lambda a, b: np.where(a > 0.371, a, 0.5 * b)]
 
 
 @st.composite

@@ -28,7 +28,7 @@ from wengert.core.tape cimport (
 )
 from wengert.core.var cimport ArrayVar, ScalarVar
 from wengert.program.listing cimport (
-    FLAG, SCALAR, Listing, c_strides, contiguous_or, emit, overlaps, paired, parted,
+    FLAG, SCALAR, Listing, c_strides, contiguous_or, emit, overlaps, paired, parted, whole_view,
 )
 from wengert.program.opcodes cimport *
 
@@ -52,7 +52,10 @@ cdef extern from "sweep.h" nogil:
 cdef dict FLAGS = {
     np.less: LESS, np.less_equal: LESS_EQUAL, np.greater: GREATER, np.greater_equal: GREATER_EQUAL, np.equal: EQUAL,
     np.not_equal: NOT_EQUAL, np.logical_not: NOT, np.logical_and: AND, np.logical_or: OR, np.isnan: ISNAN,
+    np.isfinite: ISNAN, np.isinf: ISNAN,
 }
+#: the same of bools
+cdef dict OF_BOOLS = {np.bitwise_and: AND, np.bitwise_or: OR, np.invert: NOT}
 #: SciPy's functions of one number that have a row
 cdef dict SPECIAL = {name: opcode for name, opcode, *_ in kernel_rows() if name and "." in name}
 cdef object DOUBLE = np.dtype(float)
@@ -520,13 +523,35 @@ cdef class Definitions:
         kind = self.code.type_of((node.y.dtype, shape, strides))
         if op >= WG_ADD:
             b = self.side(node.bbuf, node.b, node.bslot, node.bc)
-        for x in (node.a, node.b):
-            if x is not None and (<object>x).shape != shape:
-                op = 0
-        if op:
-            return emit(self.code, op, a, b, -1, kind)
+        fitted = [v if v < 0 else self.fitted(v, shape) for v in (a, b)]
+        if op and fitted[0] >= 0 and (b < 0 or fitted[1] >= 0):
+            return emit(self.code, op, fitted[0], fitted[1], -1, kind)
         args = (Operand(0),) if b < 0 else (Operand(0), Operand(1))
         return self.call(node.compute or node.row.fun, node.row, args, {}, [a] if b < 0 else [a, b], node.y)
+
+    cdef int32_t fitted(self, int32_t value, tuple shape) except -2:
+        """An operand of an elementwise instruction: of another shape, a view that has this one; -1 if there is none."""
+        dtype, own, strides = kind = self.code.types[self.code.kinds[value]]
+        cdef Py_ssize_t more = len(shape) - len(own)
+        if own == shape or self.code.kinds[value] <= FLAG:
+            return value
+        if self.exact or own == () or dtype != DOUBLE and dtype != bool or more < 0:
+            return -1
+        first, _, strides = whole_view(kind)
+        steps = [s if n == m else 0 for n, m, s in zip(own, shape[more:], strides)]
+        if not all([n == m or n == 1 for n, m in zip(own, shape[more:])]):
+            return -1
+        return self.code.view(value, (first, shape, (0,) * more + tuple(steps)), dtype)
+
+    cdef int32_t operand(self, x, list values, tuple shape) except -2:
+        """An argument of a call as such an operand; -1 where it is none."""
+        if type(x) is Operand:
+            return self.fitted(values[x.position], shape)
+        if isinstance(x, (bool, np.bool)) or np.asarray(x).dtype.kind not in "biuf":
+            return -1
+        if np.ndim(x) == 0:
+            return self.code.constant(float(x))
+        return -1 if np.asarray(x).dtype not in (DOUBLE, bool) else self.fitted(self.plain(x), shape)
 
     cdef int32_t called(self, Node node) except -1:
         """A call, with the operands where its arguments were."""
@@ -560,8 +585,12 @@ cdef class Definitions:
             found = self.rearranged(node, args, values)
             if found >= 0:
                 return found
-        if fun in FLAGS and not node.kwargs:
-            found = self.flag(<int>FLAGS[fun], args, values, node.y)
+        if fun is np.where:
+            found = self.chosen(args, values, node)
+            if found >= 0:
+                return found
+        if (fun in FLAGS or fun in OF_BOOLS) and not node.kwargs:
+            found = self.flag(fun, args, values, node.y)
             if found >= 0:
                 return found
         return self.call(node.compute or fun, node.row, tuple(args), node.kwargs or {}, values, node.y)
@@ -641,35 +670,58 @@ cdef class Definitions:
         return self.code.place(-1, (0, shape, c_strides(shape, dtype.itemsize)), value, (dtype, shape, None))
 
     cdef int32_t product(self, list args, list values, Node node) except -2:
-        """A product with strong zero by its instruction; -1 if its operands are not of one shape."""
+        """A product with strong zero by its instruction, with a bool a choice; -1 if it has another type."""
+        cdef int32_t a, b, kind
         shape = () if node.y is None else (<object>node.y).shape
-        found = []
-        for x in args:
-            dtype, given = (self.code.types[self.code.kinds[<int32_t>values[x.position]]][:2] if type(x) is Operand
-                            else (np.asarray(x).dtype, np.shape(x)))
-            if dtype != np.float64 or given not in ((), shape):
-                return -1
-            found.append(values[x.position] if type(x) is Operand else self.plain(x))
-        kind = SCALAR if node.y is None else self.code.type_of((np.dtype(float), *layout(node.y)))
-        return emit(self.code, STRONG, found[0], found[1], -1, kind)
+        a, b = [self.operand(x, values, shape) for x in args]
+        if a < 0 or b < 0 or node.y is not None and (<object>node.y).dtype != DOUBLE:
+            return -1
+        kind = SCALAR if node.y is None else self.code.type_of((DOUBLE, *layout(node.y)))
+        of_a, of_b = [self.code.types[self.code.kinds[<int32_t>v]][0] for v in (a, b)]
+        if of_a == of_b == DOUBLE:
+            return emit(self.code, STRONG, a, b, -1, kind)
+        if of_a == bool:
+            a, b, of_a, of_b = b, a, of_b, of_a
+        if self.exact or of_a != DOUBLE or of_b != bool:
+            return -1
+        return emit(self.code, SELECT, b, a, self.code.constant(0.0), kind)
 
-    cdef int32_t flag(self, int op, list args, list values, cnp.ndarray y) except -2:
-        """A comparison by an instruction of its own; -1 if its operands are not of one shape."""
-        cdef list found = []
-        for x in args:
-            if type(x) is Operand:
-                dtype, shape, _ = self.code.types[self.code.kinds[<int32_t>values[x.position]]]
-            else:
-                dtype, shape = np.asarray(x).dtype, np.shape(x)
-            if dtype not in (np.float64, np.bool, np.intp) or shape not in ((), (<object>y).shape):
+    cdef int32_t chosen(self, list args, list values, Node node) except -2:
+        """A choice between two by its instruction; -1 if it has another type."""
+        cdef int32_t mask, a, b
+        if len(args) != 3 or node.kwargs or type(args[0]) is not Operand:
+            return -1
+        shape = () if node.y is None else (<object>node.y).shape
+        mask, a, b = [self.operand(x, values, shape) for x in args]
+        types = [None if v < 0 else self.code.types[self.code.kinds[<int32_t>v]][0] for v in (mask, a, b)]
+        if types != [bool, DOUBLE, DOUBLE] or node.y is not None and (<object>node.y).dtype != DOUBLE:
+            return -1
+        return emit(self.code, SELECT, mask, a, b, SCALAR if node.y is None else
+                    self.code.type_of((DOUBLE, *layout(node.y))))
+
+    cdef int32_t flag(self, fun, list args, list values, cnp.ndarray y) except -2:
+        """A comparison or the like by an instruction of its own; -1 if there is none for these operands."""
+        cdef int32_t v, a, kind
+        cdef bint of_bools = fun in OF_BOOLS
+        cdef list found = [self.operand(x, values, (<object>y).shape) for x in args]
+        for v in found:
+            if v < 0:
                 return -1
-            if type(x) is not Operand and dtype == np.intp and shape:
+            dtype = self.code.types[self.code.kinds[v]][0]
+            if dtype != bool if of_bools else dtype not in (DOUBLE, np.bool):
                 return -1
-            if type(x) is Operand and dtype == np.intp:
-                return -1
-            found.append(values[x.position] if type(x) is Operand else self.plain(x))
         kind = FLAG if (<object>y).ndim == 0 else self.code.type_of((np.dtype(bool), *layout(y)))
-        return emit(self.code, op, found[0], found[1] if len(found) > 1 else -1, -1, kind)
+        a = found[0]
+        if fun is np.isfinite or fun is np.isinf:       # x - x is NaN where x is not finite
+            if self.code.types[self.code.kinds[a]][0] != DOUBLE:
+                return -1
+            v = emit(self.code, ISNAN, emit(self.code, WG_SUBTRACT, a, a, -1, self.code.kinds[a]), -1, -1, kind)
+            if fun is np.isfinite:
+                return emit(self.code, NOT, v, -1, -1, kind)
+            a = emit(self.code, NOT, emit(self.code, ISNAN, a, -1, -1, kind), -1, -1, kind)
+            return emit(self.code, AND, v, a, -1, kind)
+        return emit(self.code, <int>(OF_BOOLS if of_bools else FLAGS)[fun], a, found[1] if len(found) > 1 else -1, -1,
+                    kind)
 
     cdef int32_t call(self, compute, row, args, kwargs, list values, y) except -1:
         """An instruction that calls a function; `y` shows the type of its result, None stands for a number."""
@@ -684,9 +736,7 @@ cdef class Definitions:
     cdef int guard(self, Node node) except -1:
         _, _, buffer, view, slot = node.sources[0]
         value = self.of_slot[<int32_t>slot] if buffer is None else self.read(buffer, view)
-        place = dispatch.where(node.key)
-        emit(self.code, GUARD, value, len(self.code.guards), -1, SCALAR)
-        self.code.guards.append((node.saved, place))
+        self.code.guard(value, node.saved, dispatch.where(node.key))
         return 0
 
     # ------------------------------------------------------------------------------------------ ends

@@ -405,6 +405,8 @@ cdef class Reverse(Sweep):
         size = math.prod(shape)
         if dtype != self.code.types[self.code.kinds[i]][0]:         # complex numbers as pairs, or pairs as them
             return self.accumulate(a, self.code.as_type(g, self.code.types[kind]))
+        if overlaps(view[1], view[2]) and not self.exact:
+            g, view = self.summed_over(g, view)
         if overlaps(view[1], view[2]):
             places = rows.places(view, dtype)
             if np.unique(places).size < places.size:
@@ -424,6 +426,16 @@ cdef class Reverse(Sweep):
         self.found[a] = self.placed(whole, view, self.binary(WG_ADD, part, g, self.code.kinds[g]),
                                     self.code.kinds[whole])
         return 0
+
+    cdef tuple summed_over(self, int32_t g, tuple view):
+        """An adjoint summed over the axes along which its view repeats elements, and the view without them."""
+        offset, shape, strides = view
+        repeated = tuple([d for d, (n, s) in enumerate(zip(shape, strides)) if s == 0 and n > 1])
+        if not repeated:
+            return g, view
+        kept = [d for d in range(len(shape)) if d not in repeated]
+        g, = self.run(lambda g: [np.sum(g, axis=repeated)], [g], [self.like(g)])
+        return g, (offset, tuple([shape[d] for d in kept]), tuple([strides[d] for d in kept]))
 
     cdef bint is_zero(self, int32_t v) except -1:
         return self.code.ops[v] == CONST and self.code.constants[self.code.as_[v]] == 0.0
@@ -500,7 +512,7 @@ cdef class Reverse(Sweep):
             else:
                 values.append(code.filled(0.0, loop.type_of("last", number)[1] if word == "last" else
                                           code.types[code.kinds[<int32_t>call.operands[number]]][1]))
-        r = code.add(CALL, code.call(call_of(back.loop, values)), type_of_result(back.loop))
+        r = code.add(CALL, type_of_result(back.loop), code.call(call_of(back.loop, values)))
         for number, (word, k) in back.adjoints:
             self.accumulate(call.operands[number], code.part(r, back.loop.view(word, k), FLOAT))
         return 0
@@ -641,7 +653,7 @@ cdef class Forward(Sweep):
             elif is_tangent:
                 v = code.filled(0.0, code.types[code.kinds[v]][1])
             values.append(v)
-        return code.add(CALL, code.call(call_of(ahead.loop, values)), type_of_result(ahead.loop))
+        return code.add(CALL, type_of_result(ahead.loop), code.call(call_of(ahead.loop, values)))
 
 
 # ---------------------------------------------------------------------------------------------- loops

@@ -145,9 +145,9 @@ cdef class Listing:
             self.constants.append(c)
         return emit(self, CONST, found, -1, -1, SCALAR)
 
-    def add(self, int op, int32_t a, tuple type):
-        """Append an instruction of one operand or entry."""
-        return emit(self, op, a, -1, -1, self.type_of(type))
+    def add(self, int op, tuple type, int32_t a, int32_t b=-1, int32_t c=-1):
+        """Append an instruction; its operands and entries are values of this list and numbers in its tables."""
+        return emit(self, op, a, b, c, self.type_of(type))
 
     def take(self, Listing other, int32_t[::1] which, int32_t[::1] of):
         """Append these instructions of another list, where its value v is ``of[v]``."""
@@ -177,7 +177,12 @@ cdef class Listing:
     def constant_array(self, array):
         """An array in C order as a value."""
         self.arrays.append(array)
-        return self.add(ARRAY, len(self.arrays) - 1, (array.dtype, array.shape, None))
+        return self.add(ARRAY, (array.dtype, array.shape, None), len(self.arrays) - 1)
+
+    def guard(self, int32_t a, expected, str place):
+        """Append a guard on a value."""
+        self.guards.append((expected, place))
+        return emit(self, GUARD, a, len(self.guards) - 1, -1, SCALAR)
 
     cdef int32_t as_type(self, int32_t a, tuple type) except -1:
         """The memory of an array value as an array of another type, without gaps where that has none."""

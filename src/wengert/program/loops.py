@@ -426,7 +426,7 @@ class _Found:
         self._write_body()
         loop = Loop(self.body, len(self.at), len(self.carried), len(self.kept), self.results)
         values = [*self.carried.values(), *self.kept.values(), *self.slices]
-        r = self.new.add(Op.CALL, self.new.call(call_of(loop, values)), type_of_result(loop))
+        r = self.new.add(Op.CALL, type_of_result(loop), self.new.call(call_of(loop, values)))
         self._read_result(loop, r)
         self.new.take(code, np.flatnonzero(~first & ~leaves & ~inside).astype(np.int32), self.of)
         self.new.inputs = self.of[code.inputs].tolist()
@@ -501,7 +501,7 @@ class _Found:
         """One more input of the body, of the type of a value."""
         dtype, of_value, strides = kind_of(code, int(v))
         self.entered.append(v)
-        return self.body.add(Op.INPUT, len(self.entered) - 1, (dtype, of_value, None if in_order else strides))
+        return self.body.add(Op.INPUT, (dtype, of_value, None if in_order else strides), len(self.entered) - 1)
 
     def _add_kept(self):
         """What stays the same: constants are in the body, all else its input."""

@@ -17,7 +17,7 @@ from wengert.containers import children_of, input_leaf, split
 from wengert.core.tape import kernel_rows
 from wengert.core.var import holds_traced
 from wengert.errors import TracedValueError
-from wengert.program import derive, loops, passes, roll
+from wengert.program import derive, loops, passes, roll, widen
 from wengert.program.callpath import Arguments, Runner
 from wengert.program.dot import to_dot
 from wengert.program.evaluate import example_of
@@ -37,6 +37,10 @@ _MAGIC = b"wengert program"
 #: a Jacobian is written out element by element up to so many instructions, and so many for each of f's
 _MOST = 20_000
 _MOST_EACH = 64
+
+#: of all others so many rows or columns at once that an array of them has so many elements, but not fewer than some
+_ELEMENTS = 1 << 17
+_LEAST_AT_ONCE = 16
 
 _DOUBLE = {np.dtype(float)}
 
@@ -430,6 +434,12 @@ class Program(Runner):
         code = self._expand(self._one_array(word))
         return code, code.outputs[0]
 
+    def lines_alone(self) -> Listing:
+        """Of a value and a derivative in a direction: the list of the derivative, and of all guards."""
+        code = passes.live(self._listing if self._exact else self._rolled())
+        code.outputs = code.outputs[1:]
+        return passes.live(code) if self._exact else passes.simplified(code)
+
     def differentiable(self) -> Listing:
         """The list with all its outputs, in which all is differentiable."""
         return self._expand(self._rolled())
@@ -651,7 +661,7 @@ def _unlaid(key):
 
 
 class Stacked(Program):
-    """A Jacobian as a loop over the program of one of its rows, or of its columns."""
+    """A Jacobian as a loop over some of its rows, or columns, at once: the program of one of them, made wider."""
 
     def __init__(self, program, argnums, is_symmetric, name, by_rows):
         code, y = program._differentiable("jacobian")
@@ -663,17 +673,40 @@ class Stacked(Program):
         self._one = program.vjp(argnums) if self._by_rows else program.jvp(argnums)
         self._number = program._form.direction
         self._is_symmetric = is_symmetric
-        super().__init__(name, self._one._listing, program._form, _ONE, program._exact, program._example,
-                         program._floats)
+        super().__init__(
+            name, self._one._listing, program._form, _ONE, program._exact, program._example, program._floats
+        )
+        lines = math.prod(self._lines)
+        self._chunks = max(1, -(-lines // self._most_at_once()))
+        self._width = -(-lines // self._chunks)
+
+    @property
+    def _lines(self):
+        """The shape of what one row, or column, is for."""
+        return self._y if self._by_rows else self._x
+
+    def _most_at_once(self):
+        """So many rows or columns that the largest arrays of them fit into a cache; one where bits have to agree."""
+        if self._exact:
+            return 1
+        code = self._listing
+        largest = max([math.prod(kind_of(code, v)[1]) for v in range(len(code))], default=1)
+        return max(_LEAST_AT_ONCE, _ELEMENTS // max(1, largest))
+
+    def _wide(self):
+        """The list that gives several rows, or columns, of their directions."""
+        code = self._one.lines_alone()
+        if self._width < 2:
+            return code
+        return passes.simplified(widen.widened(code, [self._number], self._width, self._one._example))
 
     def tiered(self, tier):
         made = super().tiered(tier)
         made._one = self._one.tiered(tier)
         return made
 
-    @property
-    def machine(self):
-        return self._one.machine
+    def lowered(self):
+        return passes.lowered(self.kept("wide", self._wide))
 
     def _differentiable(self, word):
         raise NotDerivable(
@@ -687,17 +720,18 @@ class Stacked(Program):
 
     @property
     def repeats(self):
-        return math.prod(self._y if self._by_rows else self._x)
+        return self._chunks
 
-    def run(self, leaves, out=None):
-        found = self._filled(leaves, self._one.run)
-        if out is None:
-            return found
-        out[0][...] = found[0]
-        return out
+    @property
+    def run(self):
+        return functools.partial(self._into, self.machine.run)
 
-    def attempt(self, leaves, out=None):
-        found = self._filled(leaves, self._one.attempt)
+    @property
+    def attempt(self):
+        return functools.partial(self._into, self.machine.attempt)
+
+    def _into(self, run, leaves, out=None):
+        found = self._filled(leaves, run)
         if out is None or type(found) is int:
             return found
         out[0][...] = found[0]
@@ -705,22 +739,21 @@ class Stacked(Program):
 
     def _filled(self, leaves, run):
         """The matrix, or the number of the guard that failed."""
-        shape = self._y if self._by_rows else self._x
-        size = math.prod(shape)
-        unit = np.zeros(size, self._dtype)
-        found = np.empty((size, math.prod(self._x if self._by_rows else self._y)), self._entries)
-        if not size:  # no rows, but guards
-            outputs = run([*leaves[: self._number], unit.reshape(shape), *leaves[self._number :]])
+        lines, width = math.prod(self._lines), self._width
+        across = math.prod(self._x if self._by_rows else self._y)
+        found = np.empty((max(1, self._chunks * width), across), self._entries)
+        seeds = np.zeros((max(1, width), max(1, lines)), self._dtype)
+        along = np.arange(width)
+        for first in range(0, max(1, lines), max(1, width)):  # also without rows there are guards
+            which = np.minimum(first + along, lines - 1)  # the last rows more than once
+            seeds[along, which] = 1.0
+            direction = seeds[:, :lines].reshape((width, *self._lines) if width > 1 else self._lines)
+            outputs = run([*leaves[: self._number], direction[()], *leaves[self._number :]])
             if type(outputs) is int:
                 return outputs
-        for i in range(size):
-            unit[i] = 1.0
-            direction = unit.reshape(shape) if shape else self._dtype.type(1.0)
-            outputs = run([*leaves[: self._number], direction, *leaves[self._number :]])
-            if type(outputs) is int:
-                return outputs
-            found[i] = np.ravel(outputs[1])
-            unit[i] = 0.0
+            found[first : first + max(1, width)] = outputs[0].reshape(max(1, width), across)
+            seeds[along, which] = 0.0
+        found = found[:lines]
         found = found if self._by_rows else found.T
         if self._is_symmetric:
             found = 0.5 * (found + found.T)

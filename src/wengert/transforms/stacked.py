@@ -107,6 +107,11 @@ def _key(key):
     return (slice(None), *parts)
 
 
+def _array(x):
+    """The arrays of all elements, or the one of a constant, which may be traced."""
+    return x.v if isinstance(x, Batch) else np.asarray(x) if isinstance(x, (list, tuple)) else x
+
+
 def _aligned(x, ndim):
     """A batch with axes of length 1 behind the first, so that it broadcasts as its elements do."""
     if not isinstance(x, Batch):
@@ -115,6 +120,11 @@ def _aligned(x, ndim):
 
 
 # ---- functions
+
+
+def takes_all(fun: Callable) -> bool:
+    """Is one call of a function enough for all elements?"""
+    return fun in RULES or (isinstance(fun, np.ufunc) and fun.signature is None and fun.nout == 1)
 
 
 def apply(fun: Callable, args: tuple, kwargs: dict):
@@ -225,15 +235,28 @@ def _norm(size, x, ord=None, axis=None, keepdims=False):
     return np.sqrt(np.sum(np.square(np.reshape(x.v, (size, -1))), axis=1))
 
 
+@rule(registry.strong)
+def _strong(size, a, b):
+    return _elementwise(registry.strong, (a, b), {})
+
+
+@rule(np.vdot)
+def _vdot(size, a, b):
+    left, right = [np.reshape(_array(x), (size if isinstance(x, Batch) else 1, -1)) for x in (a, b)]
+    left = np.conj(left) if left.dtype.kind == "c" else left
+    return np.sum(left * right, axis=1)
+
+
 @rule(np.matmul, np.dot)
 def _matmul(size, a, b):
     dims = np.ndim(a), np.ndim(b)
     if not all(1 <= d <= 2 for d in dims):
         raise Apart
+    left, right = _array(a), _array(b)
+    if not isinstance(b, Batch) and dims == (2, 2):  # the rows of all elements times one matrix
+        return np.reshape(np.matmul(np.reshape(left, (-1, left.shape[-1])), right), (*left.shape[:-1], -1))
     if not isinstance(a, Batch) and dims == (2, 1):
-        return np.matmul(b.v, np.transpose(a))
-    left = a.v if isinstance(a, Batch) else np.asarray(a)
-    right = b.v if isinstance(b, Batch) else np.asarray(b)
+        return np.matmul(right, np.transpose(left))
     left = left[..., None, :] if dims[0] == 1 else left
     right = right[..., None] if dims[1] == 1 else right
     found = np.matmul(left, right)
@@ -245,8 +268,7 @@ def _matmul(size, a, b):
 def _solve(size, a, b):
     if not all(1 <= d <= 2 for d in (np.ndim(a), np.ndim(b))):
         raise Apart
-    left = a.v if isinstance(a, Batch) else a
-    right = b.v if isinstance(b, Batch) else np.asarray(b)
+    left, right = _array(a), _array(b)
     return np.linalg.solve(left, right) if np.ndim(b) == 2 else np.linalg.solve(left, right[..., None])[..., 0]
 
 
