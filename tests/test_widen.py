@@ -4,12 +4,12 @@ import functools
 
 import numpy as np
 import pytest
-from array_programs import PROGRAMS, X
+from wengert.program.vm import Machine
 
 import wengert as wg
+from array_programs import PROGRAMS, X
 from wengert.errors import GuardError
 from wengert.program import evaluate, passes, spec
-from wengert.program.vm import Machine
 from wengert.program.widen import widened
 
 RNG = np.random.default_rng(3)

@@ -13,6 +13,7 @@ cdef enum:
     NUMBERS, VECTOR, PACKING, MOVING, PYTHON        # steps of the schedule
     CUBE = 1100, FOURTH, ROOT               # instructions of powers that are constant
     END = 1 << 30                           # last use of an output
+    LARGE = 1 << 16                         # bytes from which memory of its own may be given back at each call
 
 POWERS = {1.0: WG_POSITIVE, 2.0: WG_SQUARE, 3.0: CUBE, 4.0: FOURTH, 0.5: ROOT, -1.0: WG_RECIPROCAL}
 
@@ -23,6 +24,10 @@ OTHER_OPS = {
     Op.NOT: (WG_M_NOT, np.logical_not), Op.AND: (WG_M_AND, np.logical_and), Op.OR: (WG_M_OR, np.logical_or),
     Op.ISNAN: (WG_M_ISNAN, np.isnan), Op.STRONG: (WG_M_STRONG, strong), Op.SELECT: (WG_M_SELECT, np.where),
 }
+
+#: functions that write into an array they are given, beside ufuncs
+cdef frozenset WITH_OUT = frozenset([
+    np.sum, np.prod, np.mean, np.max, np.min, np.amax, np.amin, np.cumsum, np.cumprod, np.dot, np.add.reduce])
 
 cdef int reads[2048]                # which of a, b, c are values: bits 1, 2, 4
 cdef int machine_op[2048]           # of an elementwise instruction, else -1
@@ -190,6 +195,7 @@ cdef class PythonStep:
     cdef dict kwargs
     cdef list operands
     cdef Value y
+    cdef bint takes_out             # the function writes into the place of its result
     cdef int guard
     cdef object expected
 
@@ -718,7 +724,7 @@ cdef class Lowering:
                 elif self.is_number(i):
                     self.new_slot(i)
                 elif step.kind == PYTHON and self.op[i] != Op.GUARD:
-                    self.new_root(RESULT, i, s)
+                    self.new_root(WORK if self.takes_out(i) else RESULT, i, s)
                 elif self.needed[i] or step.kind == MOVING:
                     self.new_root(WORK, i, s)
             if step.kind == VECTOR:
@@ -761,6 +767,7 @@ cdef class Lowering:
         if op == Op.CALL:
             call = self.listing.calls[self.a[i]]
             self.python(op, self.value(i), operands, call.compute, tuple(call.args), call.kwargs)
+            (<PythonStep>self.emitted[-1][1]).takes_out = self.takes_out(i)
         elif op == Op.GUARD:
             self.python(op, None, operands, None, (), None, self.b[i], self.listing.guards[self.b[i]][0])
         elif op == Op.PLACE:
@@ -788,6 +795,17 @@ cdef class Lowering:
         else:
             self.python(op, self.value(i), operands, function_of(op), tuple(map(Operand, range(len(operands)))), {})
         return 0
+
+    cdef bint takes_out(self, Py_ssize_t i) except -1:
+        """May what a call computes, if that is large, be written into the workspace, which has its pages?"""
+        cdef Layout layout = self.layout(i)
+        if self.op[i] != Op.CALL or self.is_number(i) or not layout.is_c or layout.span < LARGE:
+            return False
+        call = self.listing.calls[self.a[i]]
+        if "out" in call.kwargs or "where" in call.kwargs:
+            return False
+        fun = call.compute
+        return fun in WITH_OUT or isinstance(fun, np.ufunc) and fun.nout == 1 and len(call.args) == fun.nin
 
     cdef Value in_order(self, Py_ssize_t u):
         """The elements of an array from its lowest address on."""

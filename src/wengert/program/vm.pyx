@@ -717,6 +717,10 @@ cdef class Machine:
         else:
             arguments = filled(step.args, values)
             del values
+            if step.takes_out:
+                y = array_at(w.space.where[step.y.where], step.y.layout, w)
+                step.compute(*arguments, out=y, **(step.kwargs or {}))
+                return -1
             if step.kwargs is None:
                 y = step.compute(*arguments)
             else:

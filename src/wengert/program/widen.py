@@ -8,8 +8,6 @@ The values are those of the list at each of the points, but for the rounding of 
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from wengert.core.tape import kernel_rows
