@@ -44,8 +44,8 @@ for _, _opcode, _, _a, _b in kernel_rows():
 cdef class Sweep:
     """A list that is made longer by derivatives of its first `size` values."""
 
-    cdef Listing code
-    cdef Py_ssize_t size                # of the list that is differentiated: its values keep their names
+    cdef readonly Listing code
+    cdef readonly Py_ssize_t size       # of the list that is differentiated: its values keep their names
     cdef int32_t *found                 # adjoints or tangents of its values; -1: zero
     cdef unsigned char *active          # does a value depend on what is differentiated in?
     cdef list values                    # of the list at an example, made when a row is first run
@@ -205,7 +205,7 @@ cdef class Sweep:
     cdef int32_t strong(self, int32_t g, int32_t p, int32_t kind) except -1:
         return self.binary(STRONG, g, p, kind)
 
-    cdef int32_t partial(self, int32_t i, int op, int side) except -1:
+    cpdef int32_t partial(self, int32_t i, int op, int side) except -1:
         """The partial of an elementwise row in one operand."""
         cdef int32_t a = self.code.as_[i], b = self.code.bs[i], y = i
         cdef int wanted = read_by(op, side)

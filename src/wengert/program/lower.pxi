@@ -96,6 +96,11 @@ cdef object function_of(int op):
     return getattr(importlib.import_module(module or "numpy"), name)
 
 
+cdef object function_called(call):
+    """What a call computes; of products of matrices by NumPy's function, which writes where it is told."""
+    return np.matmul if call.row is not None and call.row.fun is np.matmul else call.compute
+
+
 cdef bint is_plain_number(expected):
     """Can a double stand for what a guard expects?"""
     if isinstance(expected, float):
@@ -766,8 +771,10 @@ cdef class Lowering:
         cdef Value y, base
         if op == Op.CALL:
             call = self.listing.calls[self.a[i]]
-            self.python(op, self.value(i), operands, call.compute, tuple(call.args), call.kwargs)
-            (<PythonStep>self.emitted[-1][1]).takes_out = self.takes_out(i)
+            takes_out = self.takes_out(i)
+            self.python(op, self.value(i), operands, function_called(call) if takes_out else call.compute,
+                        tuple(call.args), call.kwargs)
+            (<PythonStep>self.emitted[-1][1]).takes_out = takes_out
         elif op == Op.GUARD:
             self.python(op, None, operands, None, (), None, self.b[i], self.listing.guards[self.b[i]][0])
         elif op == Op.PLACE:
@@ -804,7 +811,7 @@ cdef class Lowering:
         call = self.listing.calls[self.a[i]]
         if "out" in call.kwargs or "where" in call.kwargs:
             return False
-        fun = call.compute
+        fun = function_called(call)
         return fun in WITH_OUT or isinstance(fun, np.ufunc) and fun.nout == 1 and len(call.args) == fun.nin
 
     cdef Value in_order(self, Py_ssize_t u):

@@ -1,0 +1,791 @@
+"""The nonzeros of a sparse derivative as a list of their own: no colours, no directions.
+
+Where elements of arrays are computed from elements of others, each entry of a Jacobian is a product of partials, and
+so many entries are computed alike that they are arrays themselves.
+The list is gone through forward; of each value is kept which entries its rows have, as *terms*: an array of
+coefficients with the column of each.
+An elementwise instruction multiplies coefficients by a partial, a view takes a part of them, what is put into an array
+is put into its coefficients.
+Coefficients that lie elsewhere than their rows, as behind a sum, carry the number of their row beside that of the column.
+
+What is a constant needs no instruction: it stands in the data from the start.
+
+References
+----------
+Griewank and Walther (2008), Evaluating Derivatives, chapter 10: accumulation of Jacobians by local elimination.
+doi:10.1137/1.9780898717761
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wengert.core.tape import kernel_rows
+from wengert.program import derive, passes
+from wengert.program.listing import c_strides, kind_of, operands, overlaps
+from wengert.program.opcodes import Op
+from wengert.program.rows import places as places_of
+
+_FLOAT = np.dtype(float)
+_ROWS = {name: opcode for name, opcode, *_ in kernel_rows()}
+_ADD, _SUBTRACT, _MULTIPLY = _ROWS["add"], _ROWS["subtract"], _ROWS["multiply"]
+_NEGATIVE, _POSITIVE = _ROWS["negative"], _ROWS["positive"]
+
+#: types of numbers end with this one
+FLAG = 1
+#: terms of one value
+_MOST_TERMS = 96
+#: elements along an axis that is summed, of which each is a term
+_SHORT = 8
+#: coefficients for each element of x and y, in all terms of all values
+_MOST_EACH = 400
+_MOST_AT_LEAST = 1_000_000
+
+
+class Refused(Exception):
+    """The entries are not products of a few partials: colours are better."""
+
+
+class Term(NamedTuple):
+    """Coefficients of some entries.
+
+    `coef` is a value of the list, a number for all entries or an array, or the same as a constant: a float, or a line.
+    Without `rows`, that has the layout of the value whose derivative it is, and `cols` are the columns by places in its
+    memory, -1 where there is no entry; `clean`: the coefficient is 0 there.
+    With them, `coef`, `rows`, places in that memory, and `cols` are lines of one length.
+    """
+
+    coef: int | float | np.ndarray
+    cols: np.ndarray
+    rows: np.ndarray | None = None
+    clean: bool = True
+
+
+class Entries(NamedTuple):
+    """A list whose output is the data of a matrix in CSR form, sorted, and where its entries are."""
+
+    code: Any
+    indptr: np.ndarray
+    indices: np.ndarray
+
+
+def entries(code: Any, x: int, y: int, example: list, symmetric: bool = False) -> Entries:
+    """The list of the nonzeros of the derivative of `y` in the input `x`.
+
+    Parameters
+    ----------
+    code : Listing
+        In which all is differentiable.
+    x, y : int
+        Values of it, arrays of float64.
+    example : list
+        Inputs at a point.
+    symmetric : bool
+        Compute the entries below the diagonal and take them for those above.
+
+    Raises
+    ------
+    Refused
+        If an instruction has no rule here, or there would be too many terms.
+    """
+    found = _Partials(code, x, y, example)
+    found.run()
+    return found.assembled(symmetric)
+
+
+class _Partials:
+    def __init__(self, code, x, y, example):
+        self.sweep = derive.Forward(code, example)
+        self.new, self.size, self.x, self.y = self.sweep.code, self.sweep.size, x, y
+        self.table = [column.tolist() for column in (code.op, code.a, code.b, code.c)]
+        self.terms: dict[int, list[Term]] = {}
+        self.one, self.zero = self.new.filled(1.0, ()), self.new.filled(0.0, ())
+        self.finals = self.ends()
+        n = math.prod(kind_of(code, x)[1]) + math.prod(kind_of(code, y)[1])
+        self.left = max(_MOST_AT_LEAST, _MOST_EACH * n)
+
+    def run(self):
+        if kind_of(self.new, self.x)[0] != _FLOAT or kind_of(self.new, self.y)[0] != _FLOAT:
+            raise Refused("float64 alone")
+        needed = passes.needed_for(self.new, [self.y])
+        n = self.span(self.x)
+        self.terms[self.x] = [Term(1.0, self.as_line(self.x, np.arange(n, dtype=np.int32)))] if n else []
+        for i in range(self.size):
+            if needed[i] and i != self.x:
+                self.instruction(i, *[column[i] for column in self.table])
+
+    def ends(self):
+        """Values that are only put into the result: their coefficients need not be put together first."""
+        code, found = self.new, {self.y}
+        readers: dict[int, list[int]] = {}
+        for i in range(self.size):
+            for v in operands(code, i):
+                readers.setdefault(v, []).append(i)
+        for i in range(self.size - 1, -1, -1):
+            if i not in found and self.table[0][i] == Op.PLACE:
+                if all(j in found and self.table[0][j] == Op.PLACE for j in readers.get(i, ())):
+                    found.add(i)
+        return found
+
+    def instruction(self, i, op, a, b, c):
+        if op < Op.PARTIAL:
+            found = self.elementwise(i, op, a, b)
+        elif op == Op.STRONG:
+            found = self.elementwise(i, _MULTIPLY, a, b)
+        elif op in _RULES:
+            found = _RULES[op](self, i, a, b, c)
+        elif Op.LESS <= op <= Op.ISNAN or op in _NOTHING:
+            return
+        else:
+            raise Refused(f"instruction {op}")
+        if not found:
+            return
+        if kind_of(self.new, i)[0] != _FLOAT:
+            raise Refused("float64 alone")
+        found = self.merged(found, i)
+        self.left -= sum(t.cols.size for t in found)
+        if len(found) > _MOST_TERMS or self.left < 0:
+            raise Refused("too many terms")
+        self.terms[i] = found
+
+    # ------------------------------------------------------------------------------------------ layouts
+
+    def type(self, v):
+        return kind_of(self.new, v)
+
+    def is_number(self, v):
+        return self.type(v)[1] == ()
+
+    def strides(self, type):
+        dtype, shape, strides = type
+        return c_strides(shape, dtype.itemsize) if strides is None or strides == "flag" else strides
+
+    def whole(self, type):
+        """All of an array of a type, as a view."""
+        shape, strides = type[1], self.strides(type)
+        return sum((n - 1) * -s for n, s in zip(shape, strides) if s < 0 and n > 0), shape, strides
+
+    def span(self, v):
+        """Elements of the memory of a value."""
+        dtype, shape, strides = type = self.type(v)
+        if strides is None or 0 in shape:
+            return math.prod(shape)
+        return 1 + sum((n - 1) * abs(s) for n, s in zip(shape, self.strides(type))) // dtype.itemsize
+
+    def where(self, v):
+        """The place in its memory of each element of a value."""
+        type = self.type(v)
+        return np.arange(self.span(v)).reshape(type[1]) if type[2] is None else places_of(self.whole(type), type[0])
+
+    def as_line(self, v, elements):
+        """Columns of the elements of a value by their place in its memory."""
+        if self.type(v)[2] is None:
+            return np.ascontiguousarray(elements, dtype=np.int32).reshape(-1)
+        line = np.full(self.span(v), -1, np.int32)
+        line[self.where(v).ravel()] = np.ravel(elements)
+        return line
+
+    def elements(self, t, v):
+        """Columns of the elements of a value, in its shape."""
+        shape = self.type(v)[1]
+        return t.cols.reshape(shape) if self.type(v)[2] is None else t.cols[self.where(v)]
+
+    def moved(self, rows, v, i):
+        """Places in the memory of a value as those in that of another of its shape."""
+        if self.type(v) == self.type(i):
+            return rows
+        places = np.zeros(self.span(v), np.int64)
+        places[self.where(v).ravel()] = self.where(i).ravel()
+        return places[rows]
+
+    # ------------------------------------------------------------------------------------------ coefficients
+
+    def known(self, v):
+        """The constant that a value is, as a coefficient; None: it is none."""
+        op, a = self.new_op(v)
+        if op == Op.CONST:
+            return self.new.constants[a]
+        if op == Op.ARRAY and self.type(v)[0] == _FLOAT and self.type(v)[2] is None:
+            return self.new.arrays[a].reshape(-1)
+        return None
+
+    def new_op(self, v):
+        return (self.table[0][v], self.table[1][v]) if v < self.size else (-1, -1)
+
+    def is_array(self, coef):
+        """Is a coefficient a value that is an array?"""
+        return isinstance(coef, int) and self.type(coef)[1] != ()
+
+    def is_value(self, coef):
+        return isinstance(coef, int)
+
+    def value(self, coef, type):
+        """A coefficient as a value, a constant line as an array of a type."""
+        if isinstance(coef, int):
+            return coef
+        if isinstance(coef, float):
+            return self.new.filled(coef, ())
+        dense = (_FLOAT, type[1], None)
+        if type == dense or type[1] == ():
+            found = self.new.constant_array(np.ascontiguousarray(coef).reshape(type[1] or coef.shape))
+            return found if type[1] else self.new.part(found, (0, (), ()), _FLOAT)
+        elements = coef[places_of(self.whole(type), _FLOAT)]
+        return self.new.place(-1, self.whole(type), self.new.constant_array(elements), type)
+
+    def spread(self, coef, i):
+        """A coefficient as an array in the layout of a value, or a number where that is one."""
+        type = self.type(i)
+        coef = self.value(coef, type)
+        if self.type(coef) == type or type[1] == ():
+            return coef
+        return self.new.place(-1, self.whole(type), coef, type)
+
+    def laid(self, coef, i):
+        """An array coefficient in the layout of a value; others as they are."""
+        return self.spread(coef, i) if self.is_array(coef) else coef
+
+    def product(self, coef, p, type):
+        """A coefficient times a partial, a value or a constant, for an array or line of a type."""
+        if not self.is_value(coef) and not self.is_value(p):
+            with np.errstate(all="ignore"):
+                found = np.multiply(coef, p)
+                found = np.where(np.equal(coef, 0) | np.equal(p, 0), 0.0, found)
+            return found if found.ndim else float(found)
+        if isinstance(coef, float) and coef == 1.0:
+            return p
+        if isinstance(p, float) and p == 1.0:
+            return coef
+        coef, p = self.value(coef, type), self.value(p, type)
+        is_number = not (self.is_array(coef) or self.is_array(p))
+        return self.new.add(Op.STRONG, self.type(self.one) if is_number else type, coef, p)
+
+    def negated(self, coef):
+        return self.new.add(_NEGATIVE, self.type(coef), coef) if self.is_value(coef) else -coef
+
+    def picked(self, coef, which):
+        """Elements of the memory of a coefficient, as a line; a number as it is."""
+        if isinstance(coef, np.ndarray):
+            return coef[which]
+        if not self.is_array(coef):
+            return coef
+        count, span = len(which), self.span(coef)
+        if count and which[-1] - which[0] == count - 1 and (np.diff(which) == 1).all():
+            if count == span and self.type(coef) == (_FLOAT, (span,), None):
+                return coef
+            return self.new.part(coef, (8 * int(which[0]), (count,), (8,)), _FLOAT)
+        index = self.new.constant_array(np.ascontiguousarray(which, dtype=np.int32))
+        return self.new.add(Op.GATHER, (_FLOAT, (count,), None), coef, index)
+
+    def loose(self, t, v):
+        """A term as lines: coefficients, rows and columns."""
+        if t.rows is not None:
+            return t
+        which = np.flatnonzero(t.cols >= 0)
+        return Term(self.picked(t.coef, which), t.cols[which], which)
+
+    # ------------------------------------------------------------------------------------------ elementwise
+
+    def elementwise(self, i, op, a, b):
+        found = []
+        for side, v in enumerate((a, b)):
+            if v < 0 or v not in self.terms:
+                continue
+            is_negative = op == _NEGATIVE or (op == _SUBTRACT and side == 1)
+            p = 1.0
+            if op == _MULTIPLY:
+                p = self.partial(a if side else b, i)
+            elif op not in (_ADD, _SUBTRACT, _NEGATIVE, _POSITIVE):
+                p = self.partial(self.sweep.partial(i, op, side), i)
+            for t in self.terms[v]:
+                t = self.scaled(t, v, i, p)
+                found.append(t._replace(coef=self.negated(t.coef)) if is_negative else t)
+        return found
+
+    def partial(self, p, i):
+        """A value by which coefficients are multiplied: a constant, a number, or an array in the layout of the result."""
+        known = self.known(p)
+        if known is None or isinstance(known, np.ndarray) and self.type(p) != self.type(i):
+            return self.laid(p, i)
+        return known
+
+    def scaled(self, t, v, i, p):
+        """A term of an operand, times a partial, as one of the result."""
+        type = self.type(i)
+        if t.rows is None:
+            if self.is_number(v) and type[1] != ():
+                line = self.as_line(i, np.full(type[1], t.cols[0], np.int32))
+                coef, clean = t.coef, True
+            elif self.type(v) == type:
+                line, coef, clean = t.cols, t.coef, t.clean
+            else:
+                line, coef, clean = self.as_line(i, self.elements(t, v)), self.relaid(t.coef, v, i), t.clean
+            return Term(self.product(coef, p, type), line, None, clean and self.is_clean(coef, line))
+        if self.is_number(v) and type[1] != ():
+            places = self.where(i).ravel()
+            self.left -= t.cols.size * places.size
+            if self.left < 0:
+                raise Refused("a row of all elements in each row")
+            which = np.tile(np.arange(t.cols.size), places.size)
+            rows, cols = np.repeat(places, t.cols.size), np.tile(t.cols, places.size)
+            t = Term(self.picked(t.coef, which), cols, rows)
+        else:
+            t = t._replace(rows=self.moved(t.rows, v, i))
+        p = self.picked(p, t.rows)
+        return t._replace(coef=self.product(t.coef, p, (_FLOAT, (t.cols.size,), None)))
+
+    def relaid(self, coef, v, i):
+        """A coefficient in the layout of v as one in that of i, of the same shape."""
+        if isinstance(coef, np.ndarray):
+            line = np.zeros(self.span(i))
+            line[self.where(i).ravel()] = coef[self.where(v).ravel()]
+            return line
+        return self.laid(coef, i)
+
+    def is_clean(self, coef, cols):
+        return self.is_array(coef) or isinstance(coef, np.ndarray) or not (cols < 0).any()
+
+    def choice(self, i, a, b, c):
+        found = []
+        type = self.type(i)
+        for v, first in ((b, True), (c, False)):
+            for t in self.terms.get(v, ()):
+                t = self.scaled(t, v, i, 1.0)
+                if t.rows is None:
+                    coef = self.value(t.coef, type)
+                    sides = (coef, self.zero) if first else (self.zero, coef)
+                    coef = self.new.add(Op.SELECT, type, a, *sides)
+                else:
+                    sides = (self.one, self.zero) if first else (self.zero, self.one)
+                    p = self.new.add(Op.SELECT, type, a, *sides)
+                    p = self.picked(p, t.rows)
+                    coef = self.product(t.coef, p, (_FLOAT, (t.cols.size,), None))
+                found.append(t._replace(coef=coef))
+        return found
+
+    def merged(self, terms, i):
+        """Terms of a value, of which those that name no two columns in one place are one."""
+        found: list = []
+        for t in terms:
+            if t.rows is None:
+                for k, other in enumerate(found):
+                    if other.rows is None and self.may_merge(other.cols, t.cols):
+                        found[k] = self.sum_of(other, t, i)
+                        break
+                else:
+                    found.append(t)
+            else:
+                found.append(t)
+        return found
+
+    @staticmethod
+    def may_merge(a, b):
+        return a is b or bool(((a == b) | (a < 0) | (b < 0)).all())
+
+    def sum_of(self, s, t, i):
+        type = self.type(i)
+        cols = np.maximum(s.cols, t.cols)
+        first, second = [self.cleaned(t, i) for t in (s, t)]
+        if not self.is_value(first) and not self.is_value(second):
+            return Term(first + second, cols)
+        first, second = self.value(first, type), self.value(second, type)
+        is_number = not (self.is_array(first) or self.is_array(second))
+        return Term(self.new.add(_ADD, self.type(self.one) if is_number else type, first, second), cols)
+
+    def cleaned(self, t, i):
+        """The coefficients of a term with zeros where there is no entry."""
+        type = self.type(i)
+        if t.clean:
+            return t.coef
+        if not self.is_value(t.coef):
+            return np.where(t.cols >= 0, t.coef, 0.0)
+        mask = self.new.constant_array(np.ascontiguousarray((t.cols >= 0)[self.where(i)]))
+        return self.new.add(Op.SELECT, type, mask, t.coef, self.zero)
+
+    # ------------------------------------------------------------------------------------------ moved elements
+
+    def taken(self, t, v, i, places, move):
+        """A term of a value of which result i has the elements at some places, in the order of the result's elements.
+
+        `move` gives the array of coefficients by an instruction.
+        """
+        if t.rows is None:
+            coef = t.coef
+            if self.is_array(coef):
+                coef = move(coef)
+            elif isinstance(coef, np.ndarray):
+                coef = self.constant_line(coef[places], i)
+            return Term(coef, self.as_line(i, t.cols[places]), None, t.clean)
+        flat, targets = places.ravel(), self.where(i).ravel()
+        order = np.argsort(flat, kind="stable")
+        low, high = [np.searchsorted(flat[order], t.rows, side) for side in ("left", "right")]
+        counts = high - low
+        which = np.repeat(np.arange(t.cols.size), counts)
+        steps = np.arange(which.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        rows = targets[order[np.repeat(low, counts) + steps]]
+        return Term(self.picked(t.coef, which), t.cols[which], rows)
+
+    def constant_line(self, elements, i):
+        """Elements of a constant as the line of the memory of a value."""
+        line = np.zeros(self.span(i))
+        line[self.where(i).ravel()] = np.ravel(elements)
+        return line
+
+    def view(self, i, a, b, c):
+        view = self.new.views[b]
+        if self.type(a)[0] != self.type(i)[0]:
+            raise Refused("complex numbers")
+        places = places_of(view, self.type(a)[0])
+        move = lambda coef: self.new.part(coef, view, _FLOAT)
+        return [self.as_type(self.taken(t, a, i, places, move), i) for t in self.terms.get(a, ()) if places.size]
+
+    def as_type(self, t, i):
+        """A coefficient that became a number where its value is an array, or another layout of the same."""
+        if t.rows is None and self.is_array(t.coef) and self.type(t.coef) != self.type(i):
+            return t._replace(coef=self.spread(t.coef, i))
+        return t
+
+    def load(self, i, a, b, c):
+        found = []
+        for t in self.terms.get(a, ()):
+            if t.rows is None:
+                if t.cols[b] >= 0:
+                    coef = self.new.part(t.coef, (8 * b, (), ()), _FLOAT) if self.is_array(t.coef) else t.coef
+                    coef = float(coef[b]) if isinstance(coef, np.ndarray) else coef
+                    found.append(Term(coef, t.cols[b : b + 1]))
+                continue
+            which = np.flatnonzero(t.rows == b)
+            if which.size:
+                found.append(Term(self.picked(t.coef, which), t.cols[which], np.zeros(which.size, np.int64)))
+        return found
+
+    def gather(self, i, a, b, c):
+        places = self.new.arrays[self.table[1][b]]
+        move = lambda coef: self.new.add(Op.GATHER, self.type(i), coef, b)
+        return [self.taken(t, a, i, places, move) for t in self.terms.get(a, ()) if places.size]
+
+    def place(self, i, a, b, c):
+        view = self.new.views[b]
+        if overlaps(view[1], view[2]):
+            raise Refused("a view of elements that lie on another")
+        places = places_of(view, _FLOAT)
+        is_whole = places.size == math.prod(self.type(i)[1])
+        put = lambda base, coef: self.new.place(-1 if is_whole else base, view, coef, self.type(i))
+        return self.written(i, a, c, places, put)
+
+    def put(self, i, a, b, c):
+        places = self.new.arrays[self.table[1][b]]
+        put = lambda base, coef: self.new.add(Op.PUT, self.type(i), base, b, self.spread(coef, c))
+        return self.written(i, a, c, places, put)
+
+    def written(self, i, a, c, places, put):
+        """Terms of an array with elements of another put in at some places."""
+        bases = self.terms.get(a, []) if a >= 0 else []
+        parts = self.terms.get(c, [])
+        flat = places.ravel()
+        if i in self.finals and math.prod(self.type(c)[1]) == flat.size:
+            bases, parts = [self.loose(t, a) for t in bases], [self.loose(t, c) for t in parts]
+        above, below = [t for t in bases if t.rows is None], [t for t in parts if t.rows is None]
+        found = [self.both(i, a, c, base, part, places, put) for base, part in self.paired(above, below, flat)]
+        covered = np.zeros(self.span(i), bool)
+        covered[flat] = True
+        for t in bases:
+            if t.rows is not None:
+                rows = self.moved(t.rows, a, i)
+                which = np.flatnonzero(~covered[rows])
+                if which.size == rows.size:
+                    found.append(t._replace(rows=rows))
+                elif which.size:
+                    found.append(Term(self.picked(t.coef, which), t.cols[which], rows[which]))
+        for t in parts:
+            if t.rows is not None:
+                if math.prod(self.type(c)[1]) != flat.size:
+                    raise Refused("a value spread over a view")
+                order = np.zeros(self.span(c), np.int64)
+                order[self.where(c).ravel()] = np.arange(flat.size)
+                found.append(t._replace(rows=flat[order[t.rows]]))
+        return [t for t in found if t.rows is not None or (t.cols >= 0).any()]
+
+    def both(self, i, a, c, base, part, places, put):
+        """A term of an array and one of what is put into it, either of which may be none, as one."""
+        line, under, flat = np.full(self.span(i), -1, np.int32), 0.0, places.ravel()
+        if base is not None:
+            line[self.where(i).ravel()] = base.cols[self.where(a).ravel()]
+            under = self.relaid(base.coef, a, i)
+        cols, coef = np.int32(-1), 0.0
+        if part is not None:
+            cols, coef = self.onto(self.elements(part, c), places), part.coef
+        line[flat] = cols
+        clean = (base is None or base.clean) and (part is None or part.clean)
+        if not self.is_value(under) and not self.is_value(coef):
+            found = np.array(np.broadcast_to(under, line.shape))
+            is_line = isinstance(coef, np.ndarray) and self.type(c)[1] != ()
+            found[flat] = self.onto(coef[self.where(c)], places) if is_line else coef
+            return Term(found, line, None, clean)
+        return Term(put(self.spread(under, i), self.value(coef, self.type(c))), line, None, clean)
+
+    @staticmethod
+    def onto(elements, places):
+        """Elements spread over a view, of which leading axes of length 1 are dropped."""
+        while elements.ndim > places.ndim:
+            elements = elements[0]
+        return np.broadcast_to(elements, places.shape).ravel()
+
+    def paired(self, bases, parts, flat):
+        """Terms of an array and of what is put into it, two of the same distance of column and row together."""
+        def lag(t, rows):
+            valid = np.flatnonzero(t.cols >= 0)
+            return int(t.cols[valid[0]]) - int(rows[valid[0]] if valid[0] < len(rows) else 0) if valid.size else 0
+
+        rest = list(parts)
+        pairs = []
+        for base in bases:
+            own = lag(base, np.arange(base.cols.size))
+            match = next((k for k, part in enumerate(rest) if lag(part, flat) == own), None)
+            pairs.append([base, None if match is None else rest.pop(match)])
+        for pair in pairs:
+            if pair[1] is None and rest:
+                pair[1] = rest.pop(0)
+        return [*map(tuple, pairs), *[(None, part) for part in rest]]
+
+    def pack(self, i, a, b, c):
+        offsets, values = self.new.packs[b]
+        found, lined = [], []
+        for offset, v in zip(offsets.tolist(), values.tolist()):
+            k = 0
+            for t in self.terms.get(v, ()):
+                if t.rows is not None:
+                    found.append(t._replace(rows=np.full(t.cols.size, offset)))
+                    continue
+                if k == len(lined):
+                    lined.append({})
+                lined[k][offset] = t
+                k += 1
+        bases = [t for t in (self.terms.get(a, ()) if a >= 0 else ())]
+        for t in bases:
+            if t.rows is not None:
+                which = np.flatnonzero(~np.isin(t.rows, offsets))
+                if which.size:
+                    found.append(Term(self.picked(t.coef, which), t.cols[which], t.rows[which]))
+        bases = [t for t in bases if t.rows is None]
+        for k in range(max(len(bases), len(lined))):
+            line = bases[k].cols.copy() if k < len(bases) else np.full(self.span(i), -1, np.int32)
+            line[offsets] = -1
+            put = lined[k] if k < len(lined) else {}
+            coefs = []
+            for offset in offsets.tolist():
+                t = put.get(offset)
+                coefs.append(self.zero if t is None else self.value(t.coef, self.type(self.one)))
+                if t is not None:
+                    line[offset] = t.cols[0]
+            self.new.packs.append((offsets, np.array(coefs, dtype=np.int32)))
+            base = self.spread(bases[k].coef, i) if k < len(bases) else -1
+            coef = self.new.add(Op.PACK, self.type(i), base, len(self.new.packs) - 1)
+            found.append(Term(coef, line, None, k >= len(bases) or bases[k].clean))
+        return [t for t in found if t.rows is not None or (t.cols >= 0).any()]
+
+    # ------------------------------------------------------------------------------------------ sums
+
+    def summed(self, terms, v, i, target):
+        """Terms of sums: element e of a value goes to place ``target[e]`` of the result."""
+        found = []
+        to = np.zeros(self.span(v), np.int64)
+        to[self.where(v).ravel()] = target.ravel()
+        for t in terms:
+            t = self.loose(t, v)
+            if t.cols.size:
+                found.append(t._replace(rows=to[t.rows]))
+        return found
+
+    def sum(self, i, a, b, c):
+        return self.summed(self.terms.get(a, ()), a, i, np.zeros(self.type(a)[1], np.int64))
+
+    def scatter(self, i, a, b, c):
+        return self.summed(self.terms.get(a, ()), a, i, self.new.arrays[self.table[1][b]])
+
+    def call(self, i, a, b, c):
+        call = self.new.calls[a]
+        if not any(self.terms.get(v) for v in call.operands):
+            return []
+        fun = None if call.row is None else call.row.fun
+        if fun is np.sum and len(call.operands) == 1 and len(call.args) == 1 and {*call.kwargs} <= {"axis", "keepdims"}:
+            return self.axis_sum(i, call)
+        matrix = self.constant_matrix(call, fun)
+        if matrix is not None:
+            return self.transformed(i, call.operands[0], matrix)
+        raise Refused(call.name)
+
+    def axis_sum(self, i, call):
+        (v,) = call.operands
+        shape = self.type(v)[1]
+        axis = call.kwargs.get("axis")
+        axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+        axes = tuple(d % len(shape) for d in axes)
+        kept = tuple(1 if d in axes else n for d, n in enumerate(shape))
+        if not math.prod(kept):
+            return []
+        target = self.where(i).reshape(kept)
+        if math.prod(shape) // math.prod(kept) > _SHORT or any(t.rows is not None for t in self.terms[v]):
+            return self.summed(self.terms[v], v, i, np.broadcast_to(target, shape))
+        found = []
+        base, strides = self.whole(self.type(v))[0], self.strides(self.type(v))
+        rest = [d for d in range(len(shape)) if d not in axes]
+        for index in np.ndindex(*[shape[d] for d in axes]):
+            offset = base + sum(k * strides[d] for k, d in zip(index, axes))
+            view = offset, tuple(shape[d] for d in rest), tuple(strides[d] for d in rest)
+            places = places_of(view, _FLOAT)
+            for t in self.terms[v]:
+                coef = t.coef
+                if isinstance(coef, np.ndarray):
+                    coef = self.constant_line(coef[places], i)
+                if self.is_array(coef):
+                    coef = self.new.part(coef, view, _FLOAT)
+                    if self.is_array(coef) and self.type(coef) != self.type(i):
+                        coef = self.reshaped(coef, i)
+                found.append(Term(coef, self.as_line(i, t.cols[places]), None, t.clean))
+        return found
+
+    def reshaped(self, coef, i):
+        """An array as one of another shape of as many elements."""
+        type = self.type(coef)
+        dense = (_FLOAT, type[1], None)
+        if type != dense:
+            coef = self.new.place(-1, self.whole(dense), coef, dense)
+        shape = self.type(i)[1]
+        return self.spread(self.new.part(coef, (0, shape, c_strides(shape, 8)), _FLOAT), i)
+
+    def constant_matrix(self, call, fun):
+        """The constant matrix that a call multiplies its only operand by, a vector, from the left; None: it is none."""
+        from wengert.core import matrices
+
+        if len(call.operands) != 1 or call.kwargs or len(self.type(call.operands[0])[1]) != 1:
+            return None
+        constants = [x for x in call.args if matrices.is_sparse(x) or isinstance(x, np.ndarray)]
+        if len(constants) != 1 or len(call.args) != 2 or constants[0].ndim != 2:
+            return None
+        (matrix,) = constants
+        if matrices.is_sparse(matrix) and getattr(call.compute, "__name__", "") == "times":
+            return matrix.tocsc() if call.args[1] is matrix else None
+        if fun not in (np.matmul, np.dot):
+            return None
+        return matrix if call.args[0] is matrix else matrix.T
+
+    def transformed(self, i, v, matrix):
+        """Terms of a constant matrix times a vector."""
+        from scipy.sparse import csc_array
+
+        if not hasattr(matrix, "tocsc"):
+            if np.count_nonzero(matrix) > 0.25 * matrix.size and matrix.size > 10_000:
+                raise Refused("a dense matrix")
+            matrix = csc_array(matrix)
+        matrix = csc_array(matrix)
+        if matrix.shape != (self.span(i), self.span(v)):
+            raise Refused("a product of other shapes")
+        found = []
+        for t in self.terms[v]:
+            t = self.loose(t, v)
+            counts = np.diff(matrix.indptr)[t.rows]
+            which = np.repeat(np.arange(t.cols.size), counts)
+            self.left -= which.size
+            if self.left < 0:
+                raise Refused("too many terms")
+            if not which.size:
+                continue
+            steps = np.arange(which.size) - np.repeat(np.cumsum(counts) - counts, counts)
+            source = matrix.indptr[t.rows[which]] + steps
+            factor = np.ascontiguousarray(matrix.data[source], dtype=float)
+            coef = self.product(self.picked(t.coef, which), factor, (_FLOAT, (which.size,), None))
+            found.append(Term(coef, t.cols[which], matrix.indices[source].astype(np.int64)))
+        return found
+
+    # ------------------------------------------------------------------------------------------ the matrix
+
+    def assembled(self, symmetric):
+        """The data of all entries, in the order of rows and columns."""
+        y, n = self.y, math.prod(self.type(self.x)[1])
+        m = math.prod(self.type(y)[1])
+        row_of = np.zeros(self.span(y), np.int64)
+        row_of[self.where(y).ravel()] = np.arange(m)
+        parts = []
+        for t in self.terms.get(y, ()):
+            t = self.loose(t, y)
+            rows = row_of[t.rows]
+            if symmetric:
+                which = np.flatnonzero(t.cols <= rows)
+                if which.size < rows.size:
+                    t, rows = Term(self.picked(t.coef, which), t.cols[which], rows), rows[which]
+            parts.append((t.coef, rows * n + t.cols))
+        keys = np.concatenate([key for _, key in parts]) if parts else np.zeros(0, np.int64)
+        order = np.argsort(keys, kind="stable")  # runs that are sorted are merged
+        ordered = keys[order]
+        is_new = np.ones(keys.size, bool)
+        is_new[1:] = ordered[1:] != ordered[:-1]
+        places = np.empty(keys.size, np.int64)
+        places[order] = np.cumsum(is_new) - 1
+        found = ordered[is_new]
+        data = self.filled_data([coef for coef, _ in parts], np.split(places, np.cumsum([len(k) for _, k in parts])[:-1])
+                                if parts else [], found.size)
+        rows, cols = np.divmod(found, n) if n else (found, found)
+        if symmetric:
+            rows, cols, data = self.mirrored(rows, cols, data)
+        indptr = np.zeros(m + 1, np.int64)
+        np.cumsum(np.bincount(rows, minlength=m), out=indptr[1:])
+        self.new.outputs = [data]
+        index = np.int32 if max(n, rows.size) < np.iinfo(np.int32).max else np.int64
+        return Entries(passes.simplified(self.new), indptr.astype(index), cols.astype(index))
+
+    def filled_data(self, coefs, places, count):
+        """The line of data: what is constant stands there, all else is put there, or added where there is some."""
+        constant, used = np.zeros(count), np.zeros(count, bool)
+        for coef, where in zip(coefs, places):
+            if not self.is_value(coef):
+                np.add.at(constant, where, coef)
+                used[where] = True
+        type = (_FLOAT, (count,), None)
+        data = self.new.constant_array(constant)
+        extra = []
+        for coef, where in zip(coefs, places):
+            if not self.is_value(coef):
+                continue
+            line = (_FLOAT, (where.size,), None)
+            if self.type(coef) != line:
+                coef = self.new.place(-1, self.whole(line), coef, line)
+            index = self.new.constant_array(where.astype(np.int32))
+            is_new = not used[where].any()
+            used[where] = True
+            if is_new and np.count_nonzero(used[where]) and np.unique(where).size == where.size:
+                data = self.new.add(Op.PUT, type, data, index, coef)
+            else:
+                extra.append(self.new.add(Op.SCATTER, type, coef, index))
+        for more in extra:
+            data = self.new.add(_ADD, type, data, more)
+        return data
+
+    def mirrored(self, rows, cols, data):
+        """Entries on and below the diagonal as those of the symmetric matrix."""
+        off = np.flatnonzero(rows != cols)
+        rows, cols, source = (np.concatenate([a, b]) for a, b in
+                              ((rows, cols[off]), (cols, rows[off]), (np.arange(rows.size), off)))
+        order = np.lexsort((cols, rows))
+        index = self.new.constant_array(source[order].astype(np.int32))
+        if order.size:
+            data = self.new.add(Op.GATHER, (_FLOAT, (order.size,), None), data, index)
+        return rows[order], cols[order], data
+
+
+_NOTHING = (Op.INPUT, Op.CONST, Op.ARRAY, Op.STOP, Op.GUARD)
+
+_RULES = {
+    Op.SELECT: _Partials.choice,
+    Op.VIEW: _Partials.view,
+    Op.LOAD: _Partials.load,
+    Op.GATHER: _Partials.gather,
+    Op.PLACE: _Partials.place,
+    Op.PUT: _Partials.put,
+    Op.PACK: _Partials.pack,
+    Op.SUM: _Partials.sum,
+    Op.SCATTER: _Partials.scatter,
+    Op.CALL: _Partials.call,
+}
