@@ -1,0 +1,1 @@
+"""Sparse derivatives: patterns, colourings and the recovery of nonzeros from few products."""
