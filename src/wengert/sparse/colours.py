@@ -14,6 +14,7 @@ Curtis, Powell and Reid (1974), On the estimation of sparse Jacobian matrices. d
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -305,8 +306,10 @@ class _Problem:
     bound: int
     worth: int  # visits that one colour less may cost
     visits: int  # of pairs, by one pass over all vertices
-    conflicts: Conflicts
-    _degree: np.ndarray | None = None
+
+    @functools.cached_property
+    def conflicts(self) -> Conflicts:
+        raise NotImplementedError
 
     def coloured(self, order: np.ndarray, limit: int) -> np.ndarray | None:
         raise NotImplementedError
@@ -314,11 +317,9 @@ class _Problem:
     def lattice(self, limit: int) -> np.ndarray | None:
         return None
 
-    @property
-    def degree(self):
-        if self._degree is None:
-            self._degree = self.conflicts.degrees()
-        return self._degree
+    @functools.cached_property
+    def degree(self) -> np.ndarray:
+        return self.conflicts.degrees()
 
     def few_pairs(self):
         """Whether there are so few conflicting pairs that the best methods are always tried."""
@@ -382,12 +383,16 @@ class _Partial(_Problem):
 
     def __init__(self, s: Structure, shape):
         self.s, self.shape, self.size = s, shape, s.shape[1]
-        self.used = np.diff(s.t_ptr) > 0
+        self.used = s.used_columns
         sizes = np.diff(s.ptr)
         self.bound = int(sizes.max(initial=0))
         self.worth = _WORTH * len(s)
         self.visits = int((sizes * sizes).sum())
-        self.conflicts = Conflicts(self.size, (s.t_ptr, s.t_idx, s.ptr, s.idx))
+
+    @functools.cached_property
+    def conflicts(self):
+        s = self.s
+        return Conflicts(self.size, (s.t_ptr, s.t_idx, s.ptr, s.idx))
 
     def lattice(self, limit):
         return lattice_colours(self.s, self.shape, self.bound, min(limit, 2 * self.bound + 8) + 1)
@@ -428,7 +433,7 @@ class _Side(_Problem):
 
     def __init__(self, s: Structure, mine: np.ndarray):
         own = s.part(mine)
-        self.used = np.diff(own.t_ptr) > 0
+        self.used = own.used_columns
         s = s.part(self.used[s.idx])
         self.size = s.shape[1]
         self.bound = int(np.diff(own.ptr).max(initial=0))

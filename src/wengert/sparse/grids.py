@@ -7,8 +7,8 @@ It colours every stencil with as many colours as it has points, where greedy col
 Species are one more axis, first or last; vectors that wrap around are vectors like others, so periodic grids need
 nothing of their own.
 
-In a symmetric pattern with neighbours at offsets d, -d, the form is acyclic if no vertex has more than two neighbours of
-one colour: two make a path that never closes, three a hexagon.
+In a symmetric pattern with neighbours at offsets d, -d, the form is acyclic if no vertex has more than two neighbours
+of one colour: two make a path that never closes, three a hexagon.
 So half as many colours do as for direct recovery.
 """
 
@@ -88,8 +88,8 @@ def conflict_vectors(s: Structure, axes: tuple, neighbours: bool = False) -> np.
     """
     radices = [2 * size - 1 for size in axes]
     weights = [math.prod(radices[t + 1 :]) for t in range(len(axes))]
-    code = sum(weight * places for weight, places in zip(weights, np.ix_(*map(_range, axes))))
-    code = np.ascontiguousarray(np.broadcast_to(code, axes)).ravel()
+    code: Any = sum(weight * places for weight, places in zip(weights, np.ix_(*map(_range, axes))))
+    code = code.ravel()
     if neighbours:
         pairs = np.abs(code[s.idx] - code[s.rows])
         found = np.unique(pairs[pairs > 0])
@@ -128,7 +128,7 @@ def _form(vectors, least, most) -> tuple[int, np.ndarray] | None:
 def _colours(axes, a, k):
     """a . i modulo k of every place i."""
     form: Any = sum(int(c) * places % k for c, places in zip(a, np.ix_(*map(_range, axes))))
-    return np.broadcast_to(form % k, axes).astype(np.int32).ravel()
+    return (form % k).astype(np.int32).ravel()
 
 
 def _shapes(s, shape):

@@ -21,10 +21,7 @@ class Structure:
     """
 
     def __init__(self, ptr: np.ndarray, idx: np.ndarray, shape: tuple[int, int]):
-        self.ptr, self.idx, self.shape = ptr, idx, shape
-        self.t_ptr, self.t_idx, self.t_place = transposed(ptr, idx, shape[1])
-        for kept in (self.ptr, self.idx, self.t_ptr, self.t_idx, self.t_place):
-            kept.flags.writeable = False
+        self.ptr, self.idx, self.shape = _frozen(ptr, idx, shape)
 
     def __len__(self):
         return len(self.idx)
@@ -33,11 +30,23 @@ class Structure:
         return Structure, (self.ptr, self.idx, self.shape)
 
     @functools.cached_property
+    def _turned(self):
+        return _frozen(*transposed(self.ptr, self.idx, self.shape[1]))
+
+    t_ptr = property(lambda self: self._turned[0])
+    t_idx = property(lambda self: self._turned[1])
+    t_place = property(lambda self: self._turned[2])
+
+    @functools.cached_property
     def transpose(self) -> Structure:
-        flipped = object.__new__(Structure)
-        flipped.ptr, flipped.idx, flipped.shape = self.t_ptr, self.t_idx, self.shape[::-1]
-        flipped.t_ptr, flipped.t_idx, flipped.t_place = self.ptr, self.idx, np.argsort(self.t_place)
-        return flipped
+        return Structure(self.t_ptr, self.t_idx, self.shape[::-1])
+
+    @functools.cached_property
+    def used_columns(self) -> np.ndarray:
+        """Which columns hold nonzeros."""
+        used = np.zeros(self.shape[1], bool)
+        used[self.idx] = True
+        return used
 
     @functools.cached_property
     def rows(self) -> np.ndarray:
@@ -76,10 +85,18 @@ class Structure:
             "write `pattern + pattern.T` if only one triangle is stored"
         )
 
-    def array(self, values: np.ndarray) -> sp.csr_array:
-        """The sparse array with these values, in the order of the pattern; explicit zeros stay."""
-        small = self.ptr.astype(np.int32) if len(self) <= _MOST else self.ptr
-        return sp.csr_array((values, self.idx, small), self.shape)
+
+def index_dtype(nnz: int) -> type:
+    """What SciPy's arrays of so many nonzeros count with."""
+    return np.int32 if nnz <= _MOST else np.int64
+
+
+def _frozen(*arrays):
+    """The same arrays, read-only; they are shared."""
+    for array in arrays:
+        if isinstance(array, np.ndarray):
+            array.flags.writeable = False
+    return arrays
 
 
 def structure_of(pattern: Any) -> Structure:
