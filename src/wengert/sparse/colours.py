@@ -24,8 +24,8 @@ from scipy.sparse.csgraph import connected_components
 
 from wengert.errors import PatternError
 from wengert.sparse.greedy import Conflicts, shared_out, symmetric
-from wengert.sparse.grids import acyclic_forms, lattice_colours
-from wengert.sparse.recovery import alone, elimination
+from wengert.sparse.grids import acyclic_colours, lattice_colours
+from wengert.sparse.recovery import alone, elimination, improper, off_diagonal
 from wengert.sparse.structure import Structure, structure_of
 
 KINDS = ("column", "row", "bidirectional", "star", "acyclic")
@@ -46,8 +46,8 @@ _FORCED, _ALWAYS = ("largest_first", "dsatur"), 5_000_000
 #: visits that each colour less is worth, for each nonzero; and visits that no colouring is worth
 _WORTH, _TOO_MANY = 10, 400_000_000
 
-#: partitions into rows and columns that are tried, lattice forms whose forests are looked at
-_PARTITIONS, _FORESTS = 3, 24
+#: bytes that the colours seen by each vertex may take, if that is more than the pattern takes
+_TABLE = 1 << 26
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -304,6 +304,7 @@ class _Problem:
     size: int
     used: np.ndarray  # vertices that need a colour
     bound: int
+    enough: int  # colours of a lattice at which the search ends
     worth: int  # visits that one colour less may cost
     visits: int  # of pairs, by one pass over all vertices
 
@@ -321,7 +322,7 @@ class _Problem:
     def degree(self) -> np.ndarray:
         return self.conflicts.degrees()
 
-    def few_pairs(self):
+    def is_small(self):
         """Whether there are so few conflicting pairs that the best methods are always tried."""
         if self.visits <= 2 * _ALWAYS:
             return True
@@ -343,8 +344,13 @@ class _Problem:
             return self.coloured(self.conflicts.incidence_degree(self.by_degree()), limit)
         return self.dsatur(limit)
 
+    @property
+    def most(self) -> int:
+        """Colours that no greedy colouring of the conflicts exceeds."""
+        return int(self.degree.max(initial=0)) + 1
+
     def dsatur(self, limit):
-        found = self.conflicts.dsatur(self.by_degree(), limit)
+        found = self.conflicts.dsatur(self.by_degree(), min(limit, self.most))
         return found and found[0]
 
 
@@ -364,9 +370,13 @@ def _search(problem, method, budget):
     best, name, count, spent = None, "", problem.size + 1, 0.0
     for candidate, cost in METHODS.items():
         if best is not None:
+            if count <= (problem.enough if name == "lattice" else problem.bound):
+                break
             allowed = problem.worth * (count - problem.bound) if budget is None else budget
-            forced = budget is None and candidate in _FORCED and problem.few_pairs()
-            if count <= problem.bound or (not forced and spent + cost * problem.visits > allowed):
+            forced = budget is None and candidate in _FORCED and problem.is_small()
+            if not forced and spent + cost * problem.visits > allowed:
+                continue
+            if candidate == "dsatur" and problem.size * count // 8 > max(_TABLE, 8 * problem.worth):
                 continue
         colours = problem.run(candidate, count - 1)
         spent += cost * problem.visits
@@ -385,9 +395,10 @@ class _Partial(_Problem):
         self.s, self.shape, self.size = s, shape, s.shape[1]
         self.used = s.used_columns
         sizes = np.diff(s.ptr)
-        self.bound = int(sizes.max(initial=0))
+        self.bound = self.enough = int(sizes.max(initial=0))
         self.worth = _WORTH * len(s)
         self.visits = int((sizes * sizes).sum())
+        self.has_long_rows = self.visits > _TOO_MANY or 2 * self.bound**2 > self.visits > 100_000
 
     @functools.cached_property
     def conflicts(self):
@@ -398,7 +409,7 @@ class _Partial(_Problem):
         return lattice_colours(self.s, self.shape, self.bound, min(limit, 2 * self.bound + 8) + 1)
 
     def coloured(self, order, limit):
-        if self.visits > _TOO_MANY:
+        if self.has_long_rows:
             return self._long_rows_first(order)
         return self.conflicts.greedy(order, limit)
 
@@ -406,7 +417,7 @@ class _Partial(_Problem):
         """Columns of rows that are too long to be gone through again and again have a colour each."""
         sizes = np.diff(self.s.ptr)
         by_size = np.sort(sizes)
-        longest = by_size[np.searchsorted(np.cumsum(by_size * by_size), _TOO_MANY) - 1]
+        longest = by_size[np.searchsorted(np.cumsum(by_size * by_size), min(_TOO_MANY, self.visits // 2)) - 1]
         short = self.s.part((sizes <= longest)[self.s.rows])
         colours = np.full(self.size, -1, np.int32)
         apart = np.unique(self.s.idx[(sizes > longest)[self.s.rows]])
@@ -436,12 +447,15 @@ class _Side(_Problem):
         self.used = own.used_columns
         s = s.part(self.used[s.idx])
         self.size = s.shape[1]
-        self.bound = int(np.diff(own.ptr).max(initial=0))
+        self.bound = self.enough = int(np.diff(own.ptr).max(initial=0))
         self.worth = _WORTH * len(s)
         self.visits = 2 * int((np.diff(own.ptr) * np.diff(s.ptr)).sum())
         self.conflicts = Conflicts(
             self.size, (own.t_ptr, own.t_idx, s.ptr, s.idx), (s.t_ptr, s.t_idx, own.ptr, own.idx)
         )
+
+    def is_small(self):
+        return False
 
     def coloured(self, order, limit):
         return self.conflicts.greedy(order, limit)
@@ -461,13 +475,20 @@ def _bidirectional(s, method, shape, row_shape, budget):
             if side_bound <= most and side_bound < least() and least() > bound:
                 found.append(side(s, method, shape, row_shape, budget)[:3])
 
-    one_sided(2 * bound)  # as on grids; what has long rows is better shared out before
-    for by_columns in _partitions(s) if method != "lattice" else ():
-        if least() <= bound:
-            break
+    def shared(by_columns, method):
         columns, how = _search(_Side(s, by_columns), method, budget)
         rows, _ = _search(_Side(s.transpose, ~by_columns[s.t_place]), method, budget)
-        found.append((*_pruned(s, rows, columns), how))
+        return (*_pruned(s, rows, columns), how)
+
+    one_sided(2 * bound)  # as on grids; what has long rows is better shared out before
+    if method != "lattice" and least() > bound:
+        masks = list(_partitions(s))
+        quick = "natural" if method == "auto" else method
+        tried = [shared(mask, quick) for mask in masks]
+        counts = [_count(rows) + _count(columns) for rows, columns, _ in tried]
+        found += tried
+        if method == "auto" and tried and bound < min(counts) < 1.5 * least():
+            found.append(shared(masks[int(np.argmin(counts))], "auto"))
     one_sided(max(m, n))
     rows, columns, how = min(found, key=lambda item: _count(item[0]) + _count(item[1]))
     nothing = [np.full(size, -1, np.int32) for size in s.shape]
@@ -531,7 +552,9 @@ class _Symmetric(_Problem):
         self.s, self.kind, self.shape, self.size = s, kind, shape, s.shape[0]
         sizes = np.diff(s.ptr)
         self.used = sizes > 0
-        self.bound = _symmetric_bound(s, kind)
+        self.bound = self.enough = _symmetric_bound(s, kind)
+        if kind == "star":  # the bound is loose, and what fits a grid as well as columns do is not beaten
+            self.enough = max(self.bound, int(sizes.max(initial=0)))
         self.worth = _WORTH * len(s)
         self.visits = int((sizes * np.minimum(sizes, 64)).sum())
         self.conflicts = Conflicts(self.size, (s.ptr, s.idx))
@@ -540,7 +563,7 @@ class _Symmetric(_Problem):
         return symmetric(self.s.ptr, self.s.idx, order, limit, self.kind == "star")
 
     def dsatur(self, limit):
-        found = self.conflicts.dsatur(self.by_degree(), self.size)
+        found = self.conflicts.dsatur(self.by_degree(), self.most)
         return self.coloured(found[1], limit)
 
     def lattice(self, limit):
@@ -548,11 +571,8 @@ class _Symmetric(_Problem):
         if self.kind == "star":
             least = int(np.diff(self.s.ptr).max(initial=0))
             return lattice_colours(self.s.with_diagonal(), self.shape, least, limit + 1)
-        forms = acyclic_forms(self.s, self.shape, self.bound, limit + 1)
-        for _, (_, colours) in zip(range(_FORESTS), forms):
-            if not _acyclic_complaint(self.s, None, colours):
-                return colours
-        return None
+        valid = lambda colours: not _acyclic_complaint(self.s, None, colours)
+        return acyclic_colours(self.s, self.shape, self.bound, limit + 1, valid)
 
 
 def _symmetric_search(s, method, shape, row_shape, budget, kind):
@@ -574,21 +594,21 @@ def _symmetric_bound(s, kind):
 
     Summed over all pairs, (k - 1) n - k (k - 1) / 2 in each connected part of n vertices.
     """
-    off = s.idx != s.rows
-    n = s.shape[0]
-    if not off.any():
+    degree = off_diagonal(s.ptr, s.idx)
+    if not degree.any():
         return int(len(s) > 0)
-    graph = sp.csr_array((np.ones(len(s), np.bool), s.idx, s.ptr), (n, n))
-    parts, part = connected_components(graph, directed=False)
+    graph = sp.csr_array((np.ones(len(s), np.int8), s.idx, s.ptr), s.shape)
+    parts, part = connected_components(graph, connection="strong")  # "weak" would transpose it
     vertices = np.bincount(part, minlength=parts)
-    edges = np.bincount(part[s.rows[off]], minlength=parts) // 2
+    edges = np.bincount(part, degree, parts).astype(np.int64) // 2
     k = np.ones(parts, np.int64)
     while (few := 2 * (k - 1) * vertices - k * (k - 1) < 2 * edges).any():
         k[few] += 1
     bound = int(k.max())
     if kind == "star":
-        degree = np.bincount(s.rows[off], minlength=n)
-        if (np.minimum(degree[s.rows[off]], degree[s.idx[off]]) > 1).any():  # a path of four, or a triangle
+        highest = np.zeros(parts, np.int64)
+        np.maximum.at(highest, part, degree)
+        if (highest < vertices - 1).any() or (edges > vertices - 1).any():  # a path of four, or a triangle
             bound = max(bound, 3)
     return bound
 
@@ -632,14 +652,13 @@ def _bidirectional_complaint(s, rows, columns):
 
 def _improper_complaint(s, columns):
     """Vertices without a colour, and neighbours of one colour."""
-    naked = np.flatnonzero(columns[s.rows] < 0)
-    if len(naked):
-        return f"vertex {s.rows[naked[0]]} has no colour, and its row holds nonzeros"
-    same = np.flatnonzero((columns[s.rows] == columns[s.idx]) & (s.rows != s.idx))
-    if len(same):
-        i, j = s.rows[same[0]], s.idx[same[0]]
-        return f"vertices {i} and {j} have colour {columns[i]}, and ({i}, {j}) is a nonzero"
-    return None
+    p = improper(s.ptr, s.idx, columns)
+    if p < 0:
+        return None
+    i, j = int(s.rows[p]), int(s.idx[p])
+    if columns[i] < 0:
+        return f"vertex {i} has no colour, and its row holds nonzeros"
+    return f"vertices {i} and {j} have colour {columns[i]}, and ({i}, {j}) is a nonzero"
 
 
 def _star_complaint(s, rows, columns):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,9 @@ from wengert.sparse.structure import Structure
 
 #: conflict vectors, axes, shapes that are guessed, and tests of a vector: more is not a grid
 _MOST_VECTORS, _MOST_AXES, _MOST_SHAPES, _STEPS = 500, 6, 6, 3_000_000
+
+#: forms whose two-coloured parts are looked at
+_FORESTS = 24
 
 
 def lattice_colours(s: Structure, shape: tuple | None, least: int, most: int) -> np.ndarray | None:
@@ -47,17 +50,29 @@ def lattice_colours(s: Structure, shape: tuple | None, least: int, most: int) ->
     return _colours(axes, a, k)
 
 
-def acyclic_forms(s: Structure, shape: tuple | None, least: int, most: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Numbers of colours, ascending, and colours that may be acyclic; whether they are depends on the borders."""
-    found = []
+def acyclic_colours(
+    s: Structure, shape: tuple | None, least: int, most: int, is_valid: Callable[[np.ndarray], bool]
+) -> np.ndarray | None:
+    """Acyclic colours of a symmetric pattern, fewer than `most`, or None; borders decide whether a form is valid."""
+    best = None
+    tries = _FORESTS
     for axes in _shapes(s, shape):
         vectors = conflict_vectors(s, axes, neighbours=True)
-        if vectors is not None and len(vectors):
-            found.append((axes, vectors, _longest_row(s, axes)))
-    for k in range(least, most):
-        for axes, vectors, row in found:
-            for a in _acyclic_coefficients(vectors, row, k):
-                yield k, _colours(axes, a, k)
+        if vectors is None or not len(vectors):
+            continue
+        row = _longest_row(s, axes)
+        forms = ((k, a) for k in range(least, most) for a in _acyclic_coefficients(vectors, row, k))
+        for k, a in forms:
+            colours = _colours(axes, a, k)
+            tries -= 1
+            if is_valid(colours):
+                best, most = colours, k
+                break
+            if tries <= 0:
+                return best
+        if most <= least:
+            break
+    return best
 
 
 def _acyclic_coefficients(vectors, row, k):
@@ -90,15 +105,9 @@ def conflict_vectors(s: Structure, axes: tuple, neighbours: bool = False) -> np.
     weights = [math.prod(radices[t + 1 :]) for t in range(len(axes))]
     code: Any = sum(weight * places for weight, places in zip(weights, np.ix_(*map(_range, axes))))
     code = code.ravel()
-    if neighbours:
-        pairs = np.abs(code[s.idx] - code[s.rows])
-        found = np.unique(pairs[pairs > 0])
-        if len(found) > _MOST_VECTORS:
-            return None
-    else:
-        found = differences(s.ptr, s.idx, code, _MOST_VECTORS)
-        if found is None:
-            return None
+    found = differences(s.ptr, s.idx, code, _MOST_VECTORS, neighbours)
+    if found is None:
+        return None
     # a difference is a number whose digits are from 1 - size to size - 1
     shift = sum(weight * (size - 1) for weight, size in zip(weights, axes))
     digits = np.array(np.unravel_index(found + shift, radices), np.int64).reshape(len(axes), -1)

@@ -11,9 +11,12 @@ cdef enum:
     KEPT = 8
 
 
-def differences(const int64_t[::1] ptr, const int32_t[::1] idx, const int64_t[::1] code, Py_ssize_t most):
+def differences(
+    const int64_t[::1] ptr, const int32_t[::1] idx, const int64_t[::1] code, Py_ssize_t most, bint neighbours=False
+):
     """Distinct differences of the codes of two columns of one row, all positive; None if there are more than `most`.
 
+    Of `neighbours`: of the codes of a row and of its columns.
     On a grid most rows are one of the rows before them, moved.
     """
     cdef Py_ssize_t m = ptr.shape[0] - 1, i, p, q, k, t, size = 1, count = 0, kept = 0, slot
@@ -26,25 +29,29 @@ def differences(const int64_t[::1] ptr, const int32_t[::1] idx, const int64_t[::
     with nogil:
         for i in range(m):
             k = ptr[i + 1] - ptr[i]
-            if k < 2:
+            if k < 2 and not neighbours:
                 continue
-            if k > most + 1:                            # it alone has so many
+            if k > 2 * most + 1:                        # it alone has so many
                 count = most + 1
                 break
             known = False
+            if k == 0:
+                continue
             for t in range(min(kept, <Py_ssize_t>KEPT)):
-                if moved(&ptr[0], &idx[0], &code[0], rows[t], i, k):
+                if moved(&ptr[0], &idx[0], &code[0], rows[t], i, k, neighbours):
                     known = True
                     break
             if known:
                 continue
             rows[kept % KEPT] = i
             kept += 1
-            for p in range(ptr[i], ptr[i + 1]):
-                for q in range(p + 1, ptr[i + 1]):
-                    d = code[idx[q]] - code[idx[p]]
+            for p in range(ptr[i], ptr[i] + 1 if neighbours else ptr[i + 1]):
+                for q in range(p if neighbours else p + 1, ptr[i + 1]):
+                    d = code[idx[q]] - code[i if neighbours else idx[p]]
                     if d < 0:
                         d = -d
+                    if d == 0:
+                        continue
                     slot = <Py_ssize_t>((<uint64_t>d * <uint64_t>0x9E3779B97F4A7C15) >> 20) & (size - 1)
                     while table[slot] != 0 and table[slot] != d:
                         slot = (slot + 1) & (size - 1)
@@ -62,16 +69,17 @@ def differences(const int64_t[::1] ptr, const int32_t[::1] idx, const int64_t[::
 
 
 cdef inline bint moved(
-    const int64_t *ptr, const int32_t *idx, const int64_t *code, Py_ssize_t i, Py_ssize_t j, Py_ssize_t k
+    const int64_t *ptr, const int32_t *idx, const int64_t *code, Py_ssize_t i, Py_ssize_t j, Py_ssize_t k, bint itself
 ) noexcept nogil:
-    """Is row j, of k columns, row i moved?"""
+    """Is row j, of k columns, row i moved, and `itself` the diagonal too?"""
     cdef Py_ssize_t t
     cdef const int32_t *one = idx + ptr[i]
     cdef const int32_t *other = idx + ptr[j]
-    cdef int64_t shift = code[other[0]] - code[one[0]]
+    cdef int64_t shift
     if ptr[i + 1] - ptr[i] != k:
         return False
-    for t in range(1, k):
+    shift = code[j] - code[i] if itself else code[other[0]] - code[one[0]]
+    for t in range(k):
         if code[other[t]] - code[one[t]] != shift:
             return False
     return True

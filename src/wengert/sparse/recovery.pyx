@@ -40,6 +40,35 @@ def alone(const int64_t[::1] ptr, const int32_t[::1] idx, const int32_t[::1] col
     return result
 
 
+def improper(const int64_t[::1] ptr, const int32_t[::1] idx, const int32_t[::1] colour):
+    """The first nonzero (v, w) of a symmetric pattern with v uncoloured, or with v and w of one colour; -1: none."""
+    cdef Py_ssize_t v, p, found = -1
+    cdef int32_t c
+    with nogil:
+        for v in range(ptr.shape[0] - 1):
+            c = colour[v]
+            for p in range(ptr[v], ptr[v + 1]):
+                if c < 0 or (colour[idx[p]] == c and idx[p] != v):
+                    found = p
+                    break
+            if found >= 0:
+                break
+    return found
+
+
+def off_diagonal(const int64_t[::1] ptr, const int32_t[::1] idx):
+    """Nonzeros of each row that are not on the diagonal."""
+    cdef Py_ssize_t v, p
+    result = np.diff(ptr)
+    cdef int64_t[::1] degree = result
+    with nogil:
+        for v in range(degree.shape[0]):
+            for p in range(ptr[v], ptr[v + 1]):
+                if idx[p] == v:
+                    degree[v] -= 1
+    return result
+
+
 def elimination(
     const int64_t[::1] ptr, const int32_t[::1] idx, const int64_t[::1] mirror,
     const int32_t[::1] colour, Py_ssize_t count,
