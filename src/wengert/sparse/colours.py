@@ -103,11 +103,10 @@ class Colouring:
 
     def __repr__(self):
         m, n = self.shape
-        what = {"row": f"{m} rows", "column": f"{n} columns"}.get(self.kind, f"a pattern of {m} x {n}")
+        what = {"row": _counted(m, "row"), "column": _counted(n, "column")}.get(self.kind, f"a pattern of {m} x {n}")
+        colours = _counted(self.count, "colour")
         if self.kind == "bidirectional":
             colours = f"{self.row_count} row and {self.column_count} column colours"
-        else:
-            colours = "1 colour" if self.count == 1 else f"{self.count} colours"
         return f"<{self.kind} colouring: {colours} of {what}, at least {self.lower_bound} needed, by {self.method}>"
 
     def seeds(self, start: int = 0, stop: int | None = None, *, side: str | None = None, dtype: Any = float):
@@ -280,6 +279,10 @@ def _shape_of(name, what, shape, size):
     if np.prod(shape, dtype=object) != size:
         raise PatternError(f"colouring: {name}={shape} is not a shape of the {size} {what}")
     return shape
+
+
+def _counted(number, noun):
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _count(colours):
@@ -455,7 +458,7 @@ class _Side(_Problem):
         )
 
     def is_small(self):
-        return False
+        return self.visits <= _ALWAYS // 2
 
     def coloured(self, order, limit):
         return self.conflicts.greedy(order, limit)
@@ -465,15 +468,15 @@ def _bidirectional(s, method, shape, row_shape, budget):
     m, n = s.shape
     bound = -(-len(s) // max(m, n, 1))  # each product gives so many numbers at most
     sides = [(int(np.diff(s.ptr).max(initial=0)), _columns), (int(np.diff(s.t_ptr).max(initial=0)), _rows)]
+    sides.sort(key=lambda side: side[0])
     found: list = []
 
     def least():
         return min((_count(rows) + _count(columns) for rows, columns, _ in found), default=m + n + 1)
 
     def one_sided(most):
-        for side_bound, side in sides:
-            if side_bound <= most and side_bound < least() and least() > bound:
-                found.append(side(s, method, shape, row_shape, budget)[:3])
+        while sides and sides[0][0] <= most and sides[0][0] < least() and least() > bound:
+            found.append(sides.pop(0)[1](s, method, shape, row_shape, budget)[:3])
 
     def shared(by_columns, method):
         columns, how = _search(_Side(s, by_columns), method, budget)
@@ -482,7 +485,7 @@ def _bidirectional(s, method, shape, row_shape, budget):
 
     one_sided(2 * bound)  # as on grids; what has long rows is better shared out before
     if method != "lattice" and least() > bound:
-        masks = list(_partitions(s))
+        masks = [mask for mask in _partitions(s) if mask.any() and not mask.all()]
         quick = "natural" if method == "auto" else method
         tried = [shared(mask, quick) for mask in masks]
         counts = [_count(rows) + _count(columns) for rows, columns, _ in tried]
@@ -674,7 +677,7 @@ def _star_complaint(s, rows, columns):
     for v, w in ((i, j), (j, i)):
         beside = s.idx[s.ptr[v] : s.ptr[v + 1]]
         ends.append(int(beside[(columns[beside] == columns[w]) & (beside != w)][0]))
-    return f"{ends[1]} - {i} - {j} - {ends[0]} is a path of four vertices in colours {columns[i]} and {columns[j]}"
+    return f"{ends[0]} - {i} - {j} - {ends[1]} is a path of four vertices in colours {columns[j]} and {columns[i]}"
 
 
 def _acyclic_complaint(s, rows, columns):

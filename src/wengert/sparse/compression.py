@@ -76,6 +76,7 @@ class Recovery:
         s = colouring.structure
         self.colouring = colouring
         self.format = format if order is None else "coo"
+        self.is_sorted = order is None
         places = np.arange(len(s)) if order is None else places_of(s, *order)
         if format == "csc" and order is None:
             places = s.t_place
@@ -133,7 +134,9 @@ class Recovery:
         """The sparse array of these values."""
         shape = self.colouring.shape
         if self.format == "coo":
-            return sp.coo_array((values, (self.rows.copy(), self.columns.copy())), shape)
+            made = sp.coo_array((values, (self.rows.copy(), self.columns.copy())), shape)
+            made.has_canonical_format = self.is_sorted
+            return made
         made = sp.csr_array if self.format == "csr" else sp.csc_array
         along = self.columns if self.format == "csr" else self.rows
         return made((values, along.copy(), self._ends.copy()), shape)
