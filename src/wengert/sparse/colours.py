@@ -248,8 +248,8 @@ def colouring(
     Examples
     --------
     >>> import numpy as np, scipy.sparse as sp, wengert as wg
-    >>> laplacian = sp.kron(sp.eye_array(20), sp.diags_array([1, 1, 1], offsets=[-1, 0, 1], shape=(20, 20)))
-    >>> laplacian += sp.diags_array([1, 1], offsets=[-20, 20], shape=(400, 400))
+    >>> second_difference = sp.diags_array([1.0, -2.0, 1.0], offsets=[-1, 0, 1], shape=(20, 20))
+    >>> laplacian = sp.kronsum(second_difference, second_difference)
     >>> wg.colouring(laplacian, shape=(20, 20))
     <column colouring: 5 colours of 400 columns, at least 5 needed, by lattice>
     >>> wg.colouring(laplacian, kind="acyclic").count

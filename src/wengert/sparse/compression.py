@@ -35,6 +35,15 @@ def compress(matrix: Any, colouring: Colouring) -> Any:
     Returns
     -------
     products : ndarray, shape (count, m), or (count, n) of a row colouring; both in a tuple if it is bidirectional
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> from wengert.sparse.compression import compress
+    >>> matrix = np.array([[1.0, 2, 0, 0], [0, 3, 4, 0], [0, 0, 5, 6]])
+    >>> compress(matrix, wg.colouring(matrix != 0))
+    array([[1., 4., 5.],
+           [2., 3., 6.]])
     """
     by_columns = by_rows = None
     if colouring.column_colours is not None:
@@ -67,6 +76,15 @@ class Recovery:
     ------
     PatternError
         If the colouring does not let every nonzero be recovered, or a pair of `order` is not in the pattern.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> from wengert.sparse.compression import Recovery
+    >>> pattern = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]], dtype=bool)
+    >>> recovery = Recovery(wg.colouring(pattern))
+    >>> recovery.values(np.array([[1.0, 4, 5], [2, 3, 6]]))
+    array([1., 2., 3., 4., 5., 6.])
     """
 
     def __init__(self, colouring: Colouring, *, format: str = "csr", lower: bool = False, order: Any = None):
