@@ -1,8 +1,9 @@
 """Colourings: which columns, or rows, of a sparse matrix are found together by one product.
 
 What a colouring must allow is its kind; which vertices it takes in which order is its method.
-The methods are tried one after the other, cheapest first, until one reaches the lower bound or a budget is spent; what
-counts is a number of visits of conflicting pairs, never time, so that results are the same everywhere.
+The methods are tried one after the other, cheapest first, until one reaches the lower bound or a budget is spent, and
+the best is improved by single moves.
+What counts is a number of visits of conflicting pairs, never time, so that results are the same everywhere.
 No colouring leaves here that has not been checked.
 
 References
@@ -45,6 +46,9 @@ _FORCED, _ALWAYS = ("largest_first", "dsatur"), 5_000_000
 
 #: visits that each colour less is worth, for each nonzero; and visits that no colouring is worth
 _WORTH, _TOO_MANY = 10, 400_000_000
+
+#: most steps of a tabu search
+_STEPS = 2_000_000_000
 
 #: bytes that the colours seen by each vertex may take, if that is more than the pattern takes
 _TABLE = 1 << 26
@@ -218,7 +222,7 @@ def colouring(
         - "acyclic": for symmetric patterns; nonzeros by substitution, from fewer products still.
     method : {"auto", "lattice", "natural", "largest_first", "smallest_last", "incidence_degree", "dsatur"}
         "lattice" gives column i of a grid the colour ``a . i mod k``; the others are greedy, in that order.
-        "auto" takes the best of them.
+        "auto" takes the best of them, and with what is left of the budget moves vertices until a colour is spare.
     shape : tuple of int, optional
         Shape of the array whose elements the columns are, as (2, N, N) for two species on a grid; without it the
         distances in the pattern suggest some.
@@ -311,6 +315,8 @@ class _Problem:
     worth: int  # visits that one colour less may cost
     visits: int  # of pairs, by one pass over all vertices
 
+    is_direct = True  # vertices in conflict may not have one colour, and that is all
+
     @functools.cached_property
     def conflicts(self) -> Conflicts:
         raise NotImplementedError
@@ -379,14 +385,39 @@ def _search(problem, method, budget):
             forced = budget is None and candidate in _FORCED and problem.is_small()
             if not forced and spent + cost * problem.visits > allowed:
                 continue
-            if candidate == "dsatur" and problem.size * count // 8 > max(_TABLE, 8 * problem.worth):
+            if candidate == "dsatur" and _is_large(problem, count):
                 continue
         colours = problem.run(candidate, count - 1)
         spent += cost * problem.visits
         if colours is not None:
             best, name = _settled(colours, used), candidate
             count = _count(best)
-    return best, name
+    if not problem.is_direct or (name == "lattice" and count <= problem.enough):
+        return best, name
+    steps = problem.worth * (count - problem.bound) if budget is None else budget - spent
+    if budget is None and name == "lattice":  # single moves hardly ever mend what is regular
+        steps /= 10
+    fewer = _moved(problem, best, count, min(int(steps), _STEPS))
+    return (best, name) if fewer is None else (_settled(fewer, used), "tabu_search")
+
+
+def _moved(problem, colours, count, steps):
+    """Fewer colours, as long as `steps` last, or None."""
+    best = None
+    while count > max(1, problem.bound) and steps > problem.visits and not _is_large(problem, 64 * count):
+        sizes = np.bincount(colours[colours >= 0], minlength=count)
+        names = np.empty(count, np.int32)
+        names[np.argsort(-sizes, kind="stable")] = np.arange(count)  # the smallest class goes
+        colours, steps = problem.conflicts.fewer(names[colours], count - 1, steps - problem.visits)
+        if colours is None:
+            break
+        best, count = colours, count - 1
+    return best
+
+
+def _is_large(problem, bits):
+    """Whether a table with so many bits for each vertex takes much more memory than the pattern."""
+    return problem.size * bits // 8 > max(_TABLE, 8 * problem.worth)
 
 
 class _Partial(_Problem):
@@ -550,6 +581,8 @@ def _read(s, rows, columns):
 
 class _Symmetric(_Problem):
     """Vertices of a symmetric pattern, in a star or an acyclic colouring."""
+
+    is_direct = False
 
     def __init__(self, s: Structure, kind: str, shape):
         self.s, self.kind, self.shape, self.size = s, kind, shape, s.shape[0]

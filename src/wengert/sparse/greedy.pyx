@@ -266,6 +266,102 @@ cdef class Conflicts:
             free(sees)
         return (result, sequence) if done else None
 
+    def fewer(self, const int32_t[::1] start, Py_ssize_t limit, int64_t steps):
+        """Colours below `limit`, from a colouring `start` with more, or None; and the steps left.
+
+        Vertices of the colours that go take others, conflicts or not, and then the move that leaves fewest conflicts is
+        made again and again; a vertex may not soon take back the colour that it gave up.
+        Hertz and de Werra (1987), Using tabu search techniques for graph coloring. doi:10.1007/BF02239976
+        """
+        cdef Py_ssize_t n = self.size, i, j, count, trouble = 0
+        cdef int32_t k = <int32_t>limit, v, w, c, old
+        cdef int64_t conflicts = 0, best, turn = 0, delta, least
+        cdef uint64_t chance = 1
+        result = np.array(start, np.int32)
+        cdef int32_t[::1] colour = result
+        cdef int32_t[:, ::1] near_of = np.zeros((n, k), np.int32)      # neighbours of a vertex that have a colour
+        cdef int32_t[:, ::1] until = np.zeros((n, k), np.int32)        # turn from which a vertex may take a colour
+        cdef int32_t[::1] queue = np.empty(n + 1, np.int32), place = np.full(n, -1, np.int32)
+        self.restart()
+        with nogil:
+            for v in range(<int32_t>n):
+                if colour[v] >= k:
+                    colour[v] = -1
+            for v in range(<int32_t>n):
+                if colour[v] < 0:
+                    continue
+                count = self.near(v)
+                for j in range(count):
+                    near_of[self.found[j], colour[v]] += 1
+            for v in range(<int32_t>n):
+                if colour[v] >= 0:
+                    continue
+                c = 0
+                for w in range(1, k):
+                    if near_of[v, w] < near_of[v, c]:
+                        c = w
+                colour[v] = c
+                conflicts += near_of[v, c]
+                count = self.near(v)
+                for j in range(count):
+                    near_of[self.found[j], c] += 1
+            for v in range(<int32_t>n):
+                if near_of[v, colour[v]] > 0:
+                    place[v] = <int32_t>trouble
+                    queue[trouble] = v
+                    trouble += 1
+            best = conflicts
+            while conflicts > 0 and steps > 0:
+                turn += 1
+                steps -= trouble * k
+                least = n
+                w, old = -1, -1                     # the move: which vertex, to which colour
+                count = 0                           # of moves as good
+                for i in range(trouble):
+                    v = queue[i]
+                    for c in range(k):
+                        delta = near_of[v, c] - near_of[v, colour[v]]
+                        if delta > least or c == colour[v]:
+                            continue
+                        if until[v, c] > turn and conflicts + delta >= best:
+                            continue
+                        if delta < least:
+                            least, count = delta, 0
+                        count += 1
+                        chance = chance * <uint64_t>6364136223846793005 + <uint64_t>1442695040888963407
+                        if count == 1 or (chance >> 33) % <uint64_t>count == 0:
+                            w, old = v, c
+                if w < 0:
+                    continue
+                v, c, old = w, old, colour[w]
+                colour[v] = c
+                conflicts += least
+                best = min(best, conflicts)
+                until[v, old] = <int32_t>(turn + trouble * 3 // 5 + <int64_t>((chance >> 40) % 10) + 1)
+                count = self.near(v)
+                steps -= 2 * count
+                for j in range(count):
+                    w = self.found[j]
+                    near_of[w, old] -= 1
+                    near_of[w, c] += 1
+                    if colour[w] == old or colour[w] == c:
+                        keep(&queue[0], &place[0], w, near_of[w, colour[w]] > 0, &trouble)
+                keep(&queue[0], &place[0], v, near_of[v, c] > 0, &trouble)
+        return (result if conflicts == 0 else None), steps
+
+
+cdef inline void keep(int32_t *queue, int32_t *place, int32_t v, bint wanted, Py_ssize_t *size) noexcept nogil:
+    """v is in the queue if it is wanted."""
+    if wanted and place[v] < 0:
+        place[v] = <int32_t>size[0]
+        queue[size[0]] = v
+        size[0] += 1
+    elif not wanted and place[v] >= 0:
+        size[0] -= 1
+        queue[place[v]] = queue[size[0]]
+        place[queue[size[0]]] = place[v]
+        place[v] = -1
+
 
 cdef inline int32_t lowest_zero(const uint64_t *bits, Py_ssize_t limit) noexcept nogil:
     cdef int32_t c = 0
