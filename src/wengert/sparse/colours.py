@@ -44,8 +44,11 @@ METHODS = {
 #: up to so many conflicting pairs the two that are best on irregular patterns are always tried
 _FORCED, _ALWAYS = ("largest_first", "dsatur"), 5_000_000
 
-#: visits that each colour less is worth, for each nonzero; and visits that no colouring is worth
-_WORTH, _TOO_MANY = 10, 400_000_000
+#: visits that each colour less is worth, for each nonzero, and what that does not exceed while it is small
+_WORTH, _ENOUGH = 10, 20_000_000
+
+#: visits that take a while, and visits that no colouring is worth
+_MANY, _TOO_MANY = 1_000_000, 400_000_000
 
 #: most steps of a tabu search
 _STEPS = 2_000_000_000
@@ -230,8 +233,8 @@ def colouring(
         The same of the rows; that of the columns if the pattern is square.
     budget : float, optional
         Visits of conflicting pairs that "auto" may spend; by default ten for each nonzero and each colour above the
-        lower bound, which is deterministic. Largest first and DSATUR are tried up to five million pairs whatever the
-        default is.
+        lower bound, at most twenty million or twenty for each nonzero. Largest first and DSATUR are tried up to five
+        million pairs whatever the default is. Time is never measured.
 
     Returns
     -------
@@ -331,6 +334,10 @@ class _Problem:
     def degree(self) -> np.ndarray:
         return self.conflicts.degrees()
 
+    def worth_of(self, count):
+        """Visits that a search for fewer colours than `count` may take."""
+        return min(self.worth * (count - self.bound), max(_ENOUGH, 2 * self.worth))
+
     def is_small(self):
         """Whether there are so few conflicting pairs that the best methods are always tried."""
         if self.visits <= 2 * _ALWAYS:
@@ -381,7 +388,9 @@ def _search(problem, method, budget):
         if best is not None:
             if count <= (problem.enough if name == "lattice" else problem.bound):
                 break
-            allowed = problem.worth * (count - problem.bound) if budget is None else budget
+            if candidate == "natural" and name == "lattice" and problem.visits > _MANY:
+                continue  # largest first is as quick to be no better
+            allowed = problem.worth_of(count) if budget is None else budget
             forced = budget is None and candidate in _FORCED and problem.is_small()
             if not forced and spent + cost * problem.visits > allowed:
                 continue
@@ -394,7 +403,7 @@ def _search(problem, method, budget):
             count = _count(best)
     if not problem.is_direct or (name == "lattice" and count <= problem.enough):
         return best, name
-    steps = problem.worth * (count - problem.bound) if budget is None else budget - spent
+    steps = problem.worth_of(count) if budget is None else budget - spent
     if budget is None and name == "lattice":  # single moves hardly ever mend what is regular
         steps /= 10
     fewer = _moved(problem, best, count, min(int(steps), _STEPS))
