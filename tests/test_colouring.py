@@ -240,6 +240,14 @@ def test_random_patterns_never_take_more_colours_than_dsatur_or_largest_first(m,
     assert wg.colouring(pattern.T, kind="row").count <= min(dsatur(near), largest_first(near))
 
 
+def test_single_moves_save_colours_that_no_order_saves():
+    pattern = scattered(600, 600, 8)
+    found = wg.colouring(pattern)
+    assert found.method == "tabu_search"
+    assert found.count < min(wg.colouring(pattern, method=method).count for method in GREEDY)
+    assert is_valid(pattern, found)
+
+
 # ---- every method, every kind
 
 
@@ -335,6 +343,8 @@ def test_a_colouring_is_frozen_and_pickles():
         np.testing.assert_array_equal(mine, other)
     again.check()
     assert repr(again) == repr(found)
+    assert again.pattern.dtype == bool
+    np.testing.assert_array_equal(again.pattern.toarray(), arrow(9))
 
 
 def test_seeds_are_given_whole_or_in_chunks():

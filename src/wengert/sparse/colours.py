@@ -108,6 +108,12 @@ class Colouring:
     def shape(self) -> tuple[int, int]:
         return self.structure.shape
 
+    @property
+    def pattern(self) -> sp.csr_array:
+        """The pattern as a sparse array of booleans."""
+        s = self.structure
+        return sp.csr_array((np.ones(len(s), np.bool), s.idx.copy(), s.ptr.copy()), s.shape)
+
     def __repr__(self):
         m, n = self.shape
         what = {"row": _counted(m, "row"), "column": _counted(n, "column")}.get(self.kind, f"a pattern of {m} x {n}")

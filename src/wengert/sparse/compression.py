@@ -95,10 +95,13 @@ class Recovery:
         self.colouring = colouring
         self.format = format if order is None else "coo"
         self.is_sorted = order is None
-        places = np.arange(len(s)) if order is None else places_of(s, *order)
-        if format == "csc" and order is None:
+        places: Any = slice(None)  # of the values, in CSR order
+        if order is not None:
+            places = places_of(s, *order)
+        elif format == "csc":
             places = s.t_place
         if lower:
+            places = np.arange(len(s))[places]
             places = places[s.rows[places] >= s.idx[places]]
         self.rows, self.columns = s.rows[places], s.idx[places]
         m, n = s.shape
@@ -207,22 +210,27 @@ def _ends(recovery):
     """`indptr` of the CSR or CSC array."""
     if recovery.format == "coo":
         return None
-    along, size = recovery.rows, recovery.colouring.shape[0]
-    if recovery.format == "csc":
-        along, size = recovery.columns, recovery.colouring.shape[1]
-    counts = np.bincount(along, minlength=size)
-    return np.concatenate([[0], np.cumsum(counts)]).astype(index_dtype(len(along)))
+    s, nnz = recovery.colouring.structure, len(recovery.rows)
+    by_row = recovery.format == "csr"
+    if nnz == len(s):
+        return (s.ptr if by_row else s.t_ptr).astype(index_dtype(nnz))
+    counts = np.bincount(recovery.rows if by_row else recovery.columns, minlength=s.shape[0 if by_row else 1])
+    return np.concatenate([[0], np.cumsum(counts)]).astype(index_dtype(nnz))
 
 
 # ---- where each nonzero is read, in CSR order
 
 
 def _by_column(s, colouring):
-    return colouring.column_colours[s.idx] * np.int64(s.shape[0]) + s.rows
+    source = (colouring.column_colours * np.int64(s.shape[0]))[s.idx]
+    source += s.rows
+    return source
 
 
 def _by_row(s, colouring):
-    return colouring.row_colours[s.rows] * np.int64(s.shape[1]) + s.idx
+    source = (colouring.row_colours * np.int64(s.shape[1]))[s.rows]
+    source += s.idx
+    return source
 
 
 def _by_either(s, colouring):

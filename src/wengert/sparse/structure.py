@@ -51,7 +51,7 @@ class Structure:
     @functools.cached_property
     def rows(self) -> np.ndarray:
         """Row of each nonzero."""
-        return np.repeat(np.arange(self.shape[0], dtype=np.int32), np.diff(self.ptr))
+        return _frozen(np.repeat(np.arange(self.shape[0], dtype=np.int32), np.diff(self.ptr)))[0]
 
     def part(self, keep: np.ndarray) -> Structure:
         """The nonzeros that `keep` marks."""
