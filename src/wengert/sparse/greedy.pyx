@@ -448,6 +448,42 @@ cdef inline void move(Buckets *b, int32_t v, int32_t key) noexcept nogil:
 
 # ---- symmetric colourings
 
+def off_diagonal(const int64_t[::1] ptr, const int32_t[::1] idx):
+    """Nonzeros of each row that are not on the diagonal."""
+    cdef Py_ssize_t v, p
+    result = np.diff(ptr)
+    cdef int64_t[::1] degree = result
+    with nogil:
+        for v in range(degree.shape[0]):
+            for p in range(ptr[v], ptr[v + 1]):
+                if idx[p] == v:
+                    degree[v] -= 1
+    return result
+
+
+def components(const int64_t[::1] ptr, const int32_t[::1] idx):
+    """Connected part of each vertex of a symmetric pattern, and how many parts there are."""
+    cdef Py_ssize_t n = ptr.shape[0] - 1, p, size
+    cdef int32_t v, w, count = 0
+    result = np.full(n, -1, np.int32)
+    cdef int32_t[::1] part = result, stack = np.empty(n + 1, np.int32)
+    with nogil:
+        for v in range(<int32_t>n):
+            if part[v] >= 0:
+                continue
+            part[v], stack[0], size = count, v, 1
+            while size > 0:
+                size -= 1
+                w = stack[size]
+                for p in range(ptr[w], ptr[w + 1]):
+                    if part[idx[p]] < 0:
+                        part[idx[p]] = count
+                        stack[size] = idx[p]
+                        size += 1
+            count += 1
+    return result, count
+
+
 # Slots of vertex w stand from ptr[w] on, one for each colour among its coloured neighbours.
 cdef struct Slots:
     const int64_t *ptr

@@ -56,19 +56,6 @@ def improper(const int64_t[::1] ptr, const int32_t[::1] idx, const int32_t[::1] 
     return found
 
 
-def off_diagonal(const int64_t[::1] ptr, const int32_t[::1] idx):
-    """Nonzeros of each row that are not on the diagonal."""
-    cdef Py_ssize_t v, p
-    result = np.diff(ptr)
-    cdef int64_t[::1] degree = result
-    with nogil:
-        for v in range(degree.shape[0]):
-            for p in range(ptr[v], ptr[v + 1]):
-                if idx[p] == v:
-                    degree[v] -= 1
-    return result
-
-
 def elimination(
     const int64_t[::1] ptr, const int32_t[::1] idx, const int64_t[::1] mirror,
     const int32_t[::1] colour, Py_ssize_t count,

@@ -14,13 +14,10 @@ from __future__ import annotations
 import functools
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from wengert.errors import PatternError
-from wengert.sparse.greedy import Conflicts, shared_out, symmetric
+from wengert.sparse.greedy import Conflicts, components, off_diagonal, shared_out, symmetric
 from wengert.sparse.grids import acyclic_colours, lattice_colours
-from wengert.sparse.recovery import off_diagonal
 from wengert.sparse.structure import Structure
 from wengert.sparse.validity import acyclic_complaint, count_of, read_by
 
@@ -385,8 +382,7 @@ def _symmetric_bound(s, kind):
     degree = off_diagonal(s.ptr, s.idx)
     if not degree.any():
         return int(len(s) > 0)
-    graph = sp.csr_array((np.ones(len(s), np.int8), s.idx, s.ptr), s.shape)
-    parts, part = connected_components(graph, connection="strong")  # "weak" would transpose it
+    part, parts = components(s.ptr, s.idx)
     vertices = np.bincount(part, minlength=parts)
     edges = np.bincount(part, degree, parts).astype(np.int64) // 2
     k = np.ones(parts, np.int64)
