@@ -88,6 +88,8 @@ DOCUMENTED = [
     "wengert.errors",
     "wengert.implicit.solve",
     "wengert.program.program",
+    "wengert.sparse.colours",
+    "wengert.sparse.compression",
     "wengert.testing",
     "wengert.transforms.explain",
     "wengert.viz",

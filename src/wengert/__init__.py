@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         LevelError,
         MutatedInputWarning,
         NonSmoothError,
+        PatternError,
         ReplayMismatchError,
         SingularJacobianError,
         StaleProgramError,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         UnsupportedFunctionError,
     )
     from wengert.program.program import Program
+    from wengert.sparse.colours import colouring
     from wengert.testing import compare
     from wengert.transforms.explain import explain
 
@@ -75,6 +77,7 @@ _HOMES = {
     "record": "api",
     "Program": "program.program",
     "clear_caches": "api",
+    "colouring": "sparse.colours",
     "checkpoint": "checkpointing.run",
     "loop": "checkpointing.run",
     "passive": "core.levels",
@@ -90,6 +93,7 @@ _HOMES = {
     "LevelError": "errors",
     "MutatedInputWarning": "errors",
     "NonSmoothError": "errors",
+    "PatternError": "errors",
     "ReplayMismatchError": "errors",
     "SingularJacobianError": "errors",
     "StaleProgramError": "errors",
@@ -108,6 +112,7 @@ __all__ = [
     "LevelError",
     "MutatedInputWarning",
     "NonSmoothError",
+    "PatternError",
     "Program",
     "ReplayMismatchError",
     "SingularJacobianError",
@@ -116,6 +121,7 @@ __all__ = [
     "UnsupportedFunctionError",
     "checkpoint",
     "clear_caches",
+    "colouring",
     "compare",
     "compile",
     "derivative",

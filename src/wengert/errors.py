@@ -202,6 +202,20 @@ class ReplayMismatchError(RuntimeError):
     """
 
 
+class PatternError(ValueError):
+    """A sparsity pattern is not what it should be, or a colouring does not fit it.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> try:
+    ...     wg.colouring(np.eye(2, 3, dtype=bool), kind="star")
+    ... except wg.PatternError:
+    ...     print(wg.colouring(np.eye(2, 3, dtype=bool)).count)
+    1
+    """
+
+
 class FiniteDifferenceWarning(UserWarning):
     """A derivative is taken by differences, as ``primitive(f, jvp="fd")`` asks for; the message estimates its error.
 

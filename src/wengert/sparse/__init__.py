@@ -1,1 +1,1 @@
-"""Sparse derivatives: patterns of where they may be other than zero."""
+"""Sparse derivatives: where they may be other than zero, colours of their columns and rows, and their nonzeros."""

@@ -1,0 +1,118 @@
+# Indices are made and checked in Python before they come here; loops run without the GIL:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Can each nonzero be read back, and in which order?  Nothing here knows how a colouring was found.
+
+Direct: a nonzero (i, j) is an entry of a product if no other nonzero of row i is in a column of the colour of j.
+Substitution: the nonzeros of two colours are the edges of a forest; at a leaf one nonzero is alone in its product, and
+is taken out of that of its other end, which sooner or later is a leaf.
+The order exists if and only if there is no cycle, so finding it is the check.
+"""
+
+from libc.stdint cimport int32_t, int64_t
+
+import numpy as np
+
+ctypedef fused number:
+    float
+    double
+    float complex
+    double complex
+
+
+def alone(const int64_t[::1] ptr, const int32_t[::1] idx, const int32_t[::1] colour, Py_ssize_t count):
+    """Of each nonzero (i, j): has j a colour, below `count`, that no other column of row i has?"""
+    cdef Py_ssize_t i, p, m = ptr.shape[0] - 1
+    cdef int32_t c
+    result = np.zeros(idx.shape[0], np.uint8)
+    cdef unsigned char[::1] is_alone = result
+    cdef int64_t[::1] seen = np.full(count + 1, -1, np.int64)       # where in this row a colour was last seen
+    with nogil:
+        for i in range(m):
+            for p in range(ptr[i], ptr[i + 1]):
+                c = colour[idx[p]]
+                if c < 0:
+                    continue
+                if seen[c] >= ptr[i]:
+                    is_alone[seen[c]] = 0
+                else:
+                    is_alone[p] = 1
+                seen[c] = p
+    return result
+
+
+def improper(const int64_t[::1] ptr, const int32_t[::1] idx, const int32_t[::1] colour):
+    """The first nonzero (v, w) of a symmetric pattern with v uncoloured, or with v and w of one colour; -1: none."""
+    cdef Py_ssize_t v, p, found = -1
+    cdef int32_t c
+    with nogil:
+        for v in range(ptr.shape[0] - 1):
+            c = colour[v]
+            for p in range(ptr[v], ptr[v + 1]):
+                if c < 0 or (colour[idx[p]] == c and idx[p] != v):
+                    found = p
+                    break
+            if found >= 0:
+                break
+    return found
+
+
+def elimination(
+    const int64_t[::1] ptr, const int32_t[::1] idx, const int64_t[::1] mirror,
+    const int32_t[::1] colour, Py_ssize_t count,
+):
+    """Places of off-diagonal nonzeros (v, w), each before what needs it, one for both triangles; and what is left.
+
+    The value of (v, w) is that of row v of the product with colour[w], less those of earlier nonzeros.
+    `left` marks the nonzeros on cycles, which cannot be found.
+    """
+    cdef Py_ssize_t n = ptr.shape[0] - 1, i, p, q, first = 0, last = 0, solved = 0, nnz = idx.shape[0]
+    cdef int32_t c
+    order = np.empty(nnz // 2, np.int64)
+    cdef int64_t[::1] place = order
+    # the nonzeros of one colour in one row, named by the first of them
+    cdef int64_t[::1] group = np.empty(nnz, np.int64), first_of = np.full(count + 1, -1, np.int64)
+    cdef int64_t[::1] others = np.zeros(nnz, np.int64), queue = np.empty(nnz, np.int64)
+    cdef int32_t[::1] size = np.zeros(nnz, np.int32)
+    with nogil:
+        for i in range(n):
+            for p in range(ptr[i], ptr[i + 1]):
+                if idx[p] == i:
+                    group[p] = -1
+                    continue
+                c = colour[idx[p]]
+                if first_of[c] < ptr[i]:
+                    first_of[c] = p
+                group[p] = first_of[c]
+                size[group[p]] += 1
+                others[group[p]] ^= p                   # of one that is left: itself
+        for p in range(nnz):
+            if size[p] == 1:
+                queue[last] = p
+                last += 1
+        while first < last:
+            i = queue[first]
+            first += 1
+            if size[i] == 0:                            # solved from the other end
+                continue
+            p = others[i]
+            q = mirror[p]
+            place[solved] = p
+            solved += 1
+            size[i] = 0
+            i = group[q]
+            size[i] -= 1
+            others[i] ^= q
+            if size[i] == 1:
+                queue[last] = i
+                last += 1
+    left = np.asarray(size)[np.maximum(group, 0)] * (np.asarray(group) >= 0) if nnz else np.zeros(0, np.int32)
+    return order[:solved], left > 0
+
+
+def substitute(number[::1] products, const int64_t[::1] source, const int64_t[::1] target, number[::1] values):
+    """Values of nonzeros in the order of `elimination`; `products` are used up."""
+    cdef Py_ssize_t e
+    with nogil:
+        for e in range(source.shape[0]):
+            values[e] = products[source[e]]
+            products[target[e]] = products[target[e]] - values[e]
