@@ -660,33 +660,42 @@ def _unlaid(key):
     return tuple(map(_unlaid, key))
 
 
-class Stacked(Program):
-    """A Jacobian as a loop over some of its rows, or columns, at once: the program of one of them, made wider."""
+class Swept(Program):
+    """A derivative in many directions: the program of one of them, made wider, run for some of them at a time.
 
-    def __init__(self, program, argnums, is_symmetric, name, by_rows):
+    Parameters
+    ----------
+    program : Program
+    argnums : int
+    by_rows : bool
+        Directions are cotangents, else tangents.
+    count : int, optional
+        Directions; by default as many as the result, or the argument, has elements.
+    name : str
+    """
+
+    def __init__(self, program, argnums, by_rows, name, count=None):
         code, y = program._differentiable("jacobian")
         number = program._input("jacobian", argnums)
         self._dtype, self._x, _ = kind_of(code, code.inputs[number])
         of_result, self._y, _ = kind_of(code, y)
-        self._entries = self._dtype if by_rows else np.result_type(of_result, self._dtype)
         self._by_rows = by_rows
-        self._one = program.vjp(argnums) if self._by_rows else program.jvp(argnums)
+        self._entries = self._dtype if by_rows else np.result_type(of_result, self._dtype)
+        self._one = program.vjp(argnums) if by_rows else program.jvp(argnums)
         self._number = program._form.direction
-        self._is_symmetric = is_symmetric
-        super().__init__(
-            name, self._one._listing, program._form, _ONE, program._exact, program._example, program._floats
-        )
-        lines = math.prod(self._lines)
-        self._chunks = max(1, -(-lines // self._most_at_once()))
-        self._width = -(-lines // self._chunks)
+        super().__init__(name, self._one._listing, program._form, _ONE, program._exact, program._example,
+                         program._floats)
+        self._count = math.prod(self._lines) if count is None else count
+        self._chunks = max(1, -(-self._count // self._most_at_once()))
+        self._width = -(-self._count // self._chunks)
 
     @property
     def _lines(self):
-        """The shape of what one row, or column, is for."""
+        """The shape of a direction."""
         return self._y if self._by_rows else self._x
 
     def _most_at_once(self):
-        """So many rows or columns that the largest arrays of them fit into a cache; one where bits have to agree."""
+        """So many directions that the largest arrays of them fit into a cache; one where bits have to agree."""
         if self._exact:
             return 1
         code = self._listing
@@ -694,7 +703,7 @@ class Stacked(Program):
         return max(_LEAST_AT_ONCE, _ELEMENTS // max(1, largest))
 
     def _wide(self):
-        """The list that gives several rows, or columns, of their directions."""
+        """The list that gives the derivatives in several directions."""
         code = self._one.lines_alone()
         if self._width < 2:
             return code
@@ -738,26 +747,47 @@ class Stacked(Program):
         return out
 
     def _filled(self, leaves, run):
-        """The matrix, or the number of the guard that failed."""
-        lines, width = math.prod(self._lines), self._width
-        across = math.prod(self._x if self._by_rows else self._y)
+        """The result, or the number of the guard that failed."""
+        across, size = (math.prod(self._x if is_x else self._y) for is_x in (self._by_rows, not self._by_rows))
+        width = max(1, self._width)
         found = np.empty((max(1, self._chunks * width), across), self._entries)
-        seeds = np.zeros((max(1, width), max(1, lines)), self._dtype)
-        along = np.arange(width)
-        for first in range(0, max(1, lines), max(1, width)):  # also without rows there are guards
-            which = np.minimum(first + along, lines - 1)  # the last rows more than once
-            seeds[along, which] = 1.0
-            direction = seeds[:, :lines].reshape((width, *self._lines) if width > 1 else self._lines)
+        for first in range(0, max(1, self._count), width):      # also without directions there are guards
+            rows = self._directions(first, min(first + width, self._count))
+            if len(rows) < width:
+                rows = np.concatenate([rows, np.zeros((width - len(rows), size), self._dtype)])
+            direction = rows.reshape((width, *self._lines) if width > 1 else self._lines)
             outputs = run([*leaves[: self._number], direction[()], *leaves[self._number :]])
             if type(outputs) is int:
                 return outputs
-            found[first : first + max(1, width)] = outputs[0].reshape(max(1, width), across)
-            seeds[along, which] = 0.0
-        found = found[:lines]
-        found = found if self._by_rows else found.T
+            found[first : first + width] = outputs[0].reshape(width, across)
+        return [self._assembled(found[: self._count])]
+
+    def _directions(self, first, stop):
+        """Directions, an array of two axes."""
+        raise NotImplementedError
+
+    def _assembled(self, products):
+        """What is made of the derivatives in all directions."""
+        raise NotImplementedError
+
+
+class Stacked(Swept):
+    """A Jacobian by all of its rows, or columns."""
+
+    def __init__(self, program, argnums, is_symmetric, name, by_rows):
+        super().__init__(program, argnums, by_rows, name)
+        self._is_symmetric = is_symmetric
+
+    def _directions(self, first, stop):
+        found = np.zeros((stop - first, self._count), self._dtype)
+        found[np.arange(stop - first), np.arange(first, stop)] = 1.0
+        return found
+
+    def _assembled(self, products):
+        found = products if self._by_rows else products.T
         if self._is_symmetric:
             found = 0.5 * (found + found.T)
-        return [np.ascontiguousarray(found).reshape(self._y + self._x)[()]]
+        return np.ascontiguousarray(found).reshape(self._y + self._x)[()]
 
 
 def _restored(cls, state):
