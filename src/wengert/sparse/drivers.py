@@ -1,0 +1,413 @@
+"""Sparse Jacobians and Hessians as callables: the pattern is found from the function, the nonzeros by the cheapest plan.
+
+A sparse derivative is replayed: the function is recorded as `wengert.compile` does it, with guards on the branches that
+it takes, and what it reads from outside is looked at in each call.
+For each path there is one pattern, and one plan.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wengert.core.levels import running
+from wengert.errors import PatternError, StaleProgramError
+from wengert.program.compile import Compiled
+from wengert.program.leaves import fill
+from wengert.program.listing import kind_of
+from wengert.program.program import Program, Result, Slot, Swept
+from wengert.sparse.colours import colouring
+from wengert.sparse.compression import Recovery
+from wengert.sparse.partials import Refused, entries
+from wengert.sparse.pattern import check, pattern_of
+from wengert.transforms import dense, second
+from wengert.transforms.costs import forward_cost, reverse_cost
+
+#: below so many variables, or with more than such a share of nonzeros, ``sparse="auto"`` gives an ndarray
+_SMALL = 32
+_DENSE = 0.25
+
+FORMATS = ("csr", "csc", "coo")
+
+
+class Plan:
+    """How the nonzeros of one path are computed.
+
+    Attributes
+    ----------
+    mode : {"direct", "forward", "reverse", "mixed", "dense"}
+        "direct": entries are products of partials, computed as arrays, without directions.
+        "forward", "reverse": by tangents or cotangents, one a colour; "mixed": of the gradient by tangents.
+    pattern : scipy.sparse.csr_array of bool
+    colours : Colouring or None
+    reason : str
+    """
+
+    def __init__(self, mode, pattern, colours, reason):
+        self.mode, self.pattern, self.colours, self.reason = mode, pattern, colours, reason
+
+    def __repr__(self):
+        m, n = self.pattern.shape
+        count = "" if self.colours is None else f", {self.colours.count} colours"
+        return f"<{self.mode}: {m} x {n}, {self.pattern.nnz} nonzeros{count}; {self.reason}>"
+
+
+class Matrix(Result):
+    """What makes the result of the outputs of a sparse program: its data, before it the value if that was asked for.
+
+    Arrays of indices are the same in all results, and cannot be written.
+    """
+
+    def __init__(self, plan, format, last):
+        super().__init__(Slot(0))
+        self.plan, self.last = plan, last
+        self.source = None  # where each nonzero of another format stands in CSR form
+        self.made = self._made(plan.pattern, format)
+
+    def _made(self, pattern, format):
+        """The sparse array without its data."""
+        from scipy import sparse
+
+        m, n = pattern.shape
+        indices, indptr = pattern.indices, pattern.indptr
+        rows = np.repeat(np.arange(m, dtype=indices.dtype), np.diff(indptr)) if format != "csr" else None
+        data = np.zeros(len(indices))
+        if format == "coo":
+            made = sparse.coo_array((data, (rows, indices)), (m, n))
+        elif format == "csc":
+            self.source = np.argsort(indices, kind="stable")
+            indptr = np.zeros(n + 1, indptr.dtype)
+            np.cumsum(np.bincount(indices, minlength=n), out=indptr[1:])
+            made = sparse.csc_array((data, rows[self.source], indptr), (m, n))
+        else:
+            made = sparse.csr_array((data, indices, indptr), (m, n))
+        made.has_canonical_format = True
+        for part in made.coords if format == "coo" else (made.indices, made.indptr):
+            part.flags.writeable = False
+        return made
+
+    def __call__(self, found):
+        self.last[0] = self.plan
+        data = found[-1]
+        made = copy.copy(self.made)
+        made.data = data if self.source is None else data[self.source]
+        return made if len(found) == 1 else (found[0], made)
+
+
+class Data(Result):
+    """The data alone, or a dense derivative that a plan has chosen."""
+
+    def __init__(self, plan, last):
+        super().__init__(Slot(0))
+        self.plan, self.last = plan, last
+
+    def __call__(self, found):
+        self.last[0] = self.plan
+        return found[-1] if len(found) == 1 else (found[0], found[-1])
+
+
+class Compressed(Swept):
+    """The nonzeros from products with the seeds of a colouring."""
+
+    def __init__(self, program, argnums, by_rows, name, colours):
+        self._colours = colours
+        self._recovery = Recovery(colours)
+        super().__init__(program, argnums, by_rows, name, colours.count)
+
+    def _directions(self, first, stop):
+        return self._colours.seeds(first, stop, dtype=self._dtype)
+
+    def _assembled(self, products):
+        return self._recovery.values(np.ascontiguousarray(products))
+
+    @property
+    def shape(self):
+        return (self._recovery.source.size,)
+
+
+class Valued(Program):
+    """A program with the value of the function before its one output."""
+
+    def __init__(self, program, made):
+        self._parts = program, made
+        super().__init__(made._name, made._listing, program._form, made._result, made._exact, made._example,
+                         made._floats)
+
+    def tiered(self, tier):
+        return Valued(*[part.tiered(tier) for part in self._parts])
+
+    @property
+    def run(self):
+        return lambda leaves, out=None: [self._value(part.run(leaves)) for part in self._parts]
+
+    @property
+    def attempt(self):
+        return self._attempt
+
+    @staticmethod
+    def _value(found):
+        return found[0]
+
+    def _attempt(self, leaves, out=None):
+        found = []
+        for part in self._parts:
+            y = part.attempt(leaves)
+            if type(y) is int:
+                return y
+            found.append(y[0])
+        return found
+
+
+class Sparse(dense.Derivative):
+    """A sparse Jacobian or Hessian of a function: what is recorded and replayed."""
+
+    def __init__(self, f, argnums, value, sparse, format, mode, order):
+        super().__init__(f, argnums, value)
+        self.sparse, self.format, self.mode, self.order = sparse, format, mode, order
+        self.word = "hessian" if order == 2 else "jacobian"
+        self.name = f"{self.word}({dense._name_of(f)})"
+        self.last: list = [None]  # the plan of the last call
+
+    def __reduce__(self):
+        options = (self.sparse, self.format, self.mode, self.order)
+        return type(self), (self.f, self.argnums, self.with_value, *options)
+
+    def __call__(self, *args, **kwargs):
+        """As f is where it cannot be replayed: the dense derivative, of which the nonzeros are kept."""
+        from scipy import sparse
+
+        of = second.Hessian if self.order == 2 else dense.Jacobian
+        found = of(self.f, self.argnums, self.with_value)(*args, **kwargs)
+        y, matrix = found if self.with_value else (None, found)
+        n = math.prod(np.shape(args[self.argnums]))
+        matrix = sparse.csr_array(np.reshape(matrix, (-1, n))).asformat(self.format)
+        return (y, matrix) if self.with_value else matrix
+
+    # -- programs
+
+    def of_program(self, program: Program) -> Program:
+        """The program of the derivative, made of that of the function."""
+        of_value = program
+        if self.order == 2:
+            program = program.grad(self.argnums)
+        code, y = program._differentiable(self.word)
+        x = code.inputs[program._input(self.word, self.argnums)]
+        shape = math.prod(kind_of(code, y)[1]), math.prod(kind_of(code, x)[1])
+        made, plan = self._planned(program, code, x, y, shape, of_value)
+        made._result = Data(plan, self.last) if plan.mode == "dense" else Matrix(plan, self.format, self.last)
+        return Valued(of_value, made) if self.with_value else made
+
+    def _planned(self, program, code, x, y, shape, of_value):
+        """The program that gives the data, and the plan."""
+        if self.mode == "auto" and (self.sparse is True or self.sparse == "auto"):
+            try:
+                found = entries(code, x, y, program._example, self.order == 2)
+                pattern = _pattern(found.indptr, found.indices, shape)
+                if self._is_dense(pattern):
+                    return self._dense(of_value, pattern)
+                made = program.with_list(found.code)
+                made._name = self.name
+                return made, Plan("direct", pattern, None, "entries are products of partials")
+            except Refused as reason:
+                why = f"no entries by themselves: {reason}"
+        else:
+            why = f"mode={self.mode!r} was asked for" if self.mode != "auto" else "the pattern was given"
+        pattern = self._found(of_value)
+        if self._is_dense(pattern):
+            return self._dense(of_value, pattern)
+        by_rows, colours = self._coloured(pattern)
+        made = Compressed(program, self.argnums, by_rows, self.name, colours)
+        mode = "mixed" if self.order == 2 else "reverse" if by_rows else "forward"
+        return made, Plan(mode, pattern, colours, why)
+
+    def _found(self, program):
+        """The pattern that was given, or that of a program."""
+        from scipy import sparse
+
+        if self.sparse is True or isinstance(self.sparse, str):
+            return pattern_of(program, self.argnums, self.order)
+        pattern = sparse.csr_array(self.sparse, dtype=bool)
+        pattern.sum_duplicates()
+        return pattern
+
+    def _is_dense(self, pattern):
+        m, n = pattern.shape
+        return isinstance(self.sparse, str) and (n < _SMALL or pattern.nnz > _DENSE * m * n)
+
+    def _dense(self, program, pattern):
+        made = program.hessian(self.argnums) if self.order == 2 else program.jacobian(self.argnums)
+        return made, Plan("dense", pattern, None, "small, or with few zeros")
+
+    def _coloured(self, pattern):
+        """Are rows summed up, and the colours: those of the cheaper side."""
+        if self.order == 2:
+            return False, colouring(pattern, kind="star")
+        forward = colouring(pattern, kind="column") if self.mode != "reverse" else None
+        if self.mode == "forward":
+            return False, forward
+        reverse = colouring(pattern, kind="row")
+        if forward is None or reverse_cost(reverse.count) < forward_cost(forward.count):
+            return True, reverse
+        return False, forward
+
+
+def _pattern(indptr, indices, shape):
+    from scipy import sparse
+
+    found = sparse.csr_array((np.ones(len(indices), dtype=bool), indices, indptr), shape)
+    found.has_canonical_format = True
+    return found
+
+
+class Replayed(Compiled):
+    """A sparse derivative, replayed, and compared with the function by products in one direction."""
+
+    def _trace(self, reading, args, kwargs, leaves, n):
+        program = super()._trace(reading, args, kwargs, leaves, n)
+        if program is not None and not self._is_near(program, reading, args, kwargs, leaves):
+            raise PatternError(_WRONG.format(name=self._name))
+        return program
+
+    def _is_right(self, y, reading, args, kwargs, leaves):
+        if self._agrees(y, reading, args, kwargs, leaves):
+            return True
+        with self._lock:
+            self._tables, self._route = {}, None
+        raise StaleProgramError(
+            f"{self!r}: {self._name} now has another derivative than its recording: something it reads has changed that "
+            "is not looked for at each call. Pass it as an argument, or hold it in a global or an attribute. The "
+            "recordings have been dropped, the next call is right"
+        )
+
+    def _is_near(self, program, reading, args, kwargs, leaves):
+        found = self._first(program, leaves)
+        y = found[0] if program.restore is None else program.restore(found)
+        return self._agrees(y, reading, args, kwargs, leaves)
+
+    def _agrees(self, y, reading, args, kwargs, leaves):
+        """Is the derivative that of f itself in one direction?"""
+        op = self.f
+        matrix = y[1] if op.with_value else y
+        numbers = iter([np.asarray(leaf)[()] if not isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
+        args, kwargs = fill((args, kwargs), numbers)
+        bound = op if reading.is_plain else reading.bound(numbers)
+        x = args[op.argnums]
+        word = second.HVP if op.order == 2 else dense.JVP
+
+        def product(v):
+            found = word(bound.f, op.argnums)(args[0], v.reshape(np.shape(x)), *args[1:], **kwargs)
+            return found if op.order == 2 else found[1]
+
+        if isinstance(matrix, np.ndarray):
+            from scipy import sparse
+
+            matrix = sparse.csr_array(matrix.reshape(-1, np.size(x)))
+        try:
+            check(matrix, product, self._name, bound.f)
+        except PatternError:
+            return False
+        return True
+
+
+_WRONG = (
+    "{name}: the derivative by its sparsity pattern is not that of the function in a random direction: the pattern that "
+    "was given, or a primitive's sparsity=, leaves out entries; see wengert.sparsity"
+)
+
+
+class SparseDerivative(dense.Derivative):
+    """What ``jacobian(f, sparse=True)`` and ``hessian(f, sparse=True)`` return.
+
+    Attributes
+    ----------
+    pattern, colours, mode, plan
+        Of the last call: where the nonzeros are, a `Colouring` or None, and how they are computed.
+    """
+
+    def __init__(self, f, argnums=0, value=False, sparse=True, format="csr", mode="auto", order=1):
+        word = "hessian" if order == 2 else "jacobian"
+        if format not in FORMATS:
+            raise ValueError(f"{word}: format is one of {', '.join(map(repr, FORMATS))}, not {format!r}")
+        if isinstance(sparse, str) and sparse != "auto":
+            raise ValueError(f"{word}: sparse is True, False, 'auto' or a pattern, not {sparse!r}")
+        if isinstance(argnums, bool) or not isinstance(argnums, (int, np.integer)) or argnums < 0:
+            raise TypeError(f"{word}: a sparse derivative is in one argument, argnums={argnums!r} is no such number")
+        options = {} if not isinstance(f, Compiled) else {"recheck": f.recheck, "tier": f.tier}
+        f = f.f if isinstance(f, Compiled) else f
+        super().__init__(f, int(argnums), value)
+        self.word, self.name = word, f"{word}({dense._name_of(f)})"
+        self.sparse, self.format, self.mode_asked, self.order = sparse, format, mode, order
+        self.replayed = Replayed(Sparse(f, int(argnums), value, sparse, format, mode, order), **options)
+
+    def __repr__(self):
+        shown = repr(self.sparse) if self.sparse is True or isinstance(self.sparse, str) else "pattern"
+        return f"{super().__repr__()[:-1]}, sparse={shown})"
+
+    def __reduce__(self):
+        options = (self.sparse, self.format, self.mode_asked, self.order)
+        return type(self), (self.f, self.argnums, self.with_value, *options)
+
+    def __call__(self, *args, out=None, **kwargs):
+        if running.get():
+            raise TypeError(
+                f"{self!r}: a sparse derivative is not differentiated itself: take the dense one inside of another "
+                "derivative, or hessian(f, sparse=True)"
+            )
+        if out is not None:
+            raise TypeError(f"{self!r}: a sparse array has no out=: see values(x, out=)")
+        return self.replayed(*args, **kwargs)
+
+    def values(self, *args: Any, out: np.ndarray | None = None, **kwargs: Any) -> np.ndarray:
+        """The nonzeros alone, in the order of rows and columns of `pattern`.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            As for the function.
+        out : ndarray, shape (nnz,), optional
+
+        Returns
+        -------
+        ndarray, shape (nnz,)
+        """
+        found = self(*args, **kwargs)
+        matrix = found[1] if self.with_value else found
+        if isinstance(matrix, np.ndarray):
+            data = np.ravel(matrix)
+        else:
+            data = matrix.data if self.format == "csr" else matrix.tocsr().data
+        if out is None:
+            return data
+        if np.shape(out) != data.shape:
+            raise ValueError(f"{self.name}: out= has shape {np.shape(out)}, there are {data.size} nonzeros")
+        out[...] = data
+        return out
+
+    @property
+    def plan(self) -> Plan | None:
+        """How the nonzeros were computed in the last call; None before the first."""
+        return self.replayed.f.last[0]
+
+    @property
+    def pattern(self) -> Any:
+        """Where the nonzeros of the last call are, a boolean csr_array."""
+        return None if self.plan is None else self.plan.pattern
+
+    @property
+    def colours(self) -> Any:
+        """The `Colouring` of the last call; None where it took none."""
+        return None if self.plan is None else self.plan.colours
+
+    @property
+    def mode(self) -> str:
+        """The mode of the last call, before it the one that was asked for."""
+        return self.mode_asked if self.plan is None else self.plan.mode
+
+
+def derivative_of(f: Callable, argnums: int, value: bool, sparse: Any, format: str, mode: str, order: int):
+    """The callable that `jacobian` or `hessian` return for ``sparse=``."""
+    return SparseDerivative(f, argnums, value, sparse, format, mode, order)
