@@ -202,6 +202,23 @@ class ReplayMismatchError(RuntimeError):
     """
 
 
+class PatternError(ValueError):
+    """A derivative has an entry where its sparsity pattern has none.
+
+    The pattern was given by hand, or by ``primitive(sparsity=...)``, or is that of another branch of the function.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp, wengert as wg
+    >>> from wengert.sparse.pattern import check
+    >>> try:
+    ...     check(sp.eye_array(2), lambda v: np.array([v[0] + v[1], v[1]]), name="f")
+    ... except wg.PatternError:
+    ...     print("f[0] depends on x[1], too")
+    f[0] depends on x[1], too
+    """
+
+
 class FiniteDifferenceWarning(UserWarning):
     """A derivative is taken by differences, as ``primitive(f, jvp="fd")`` asks for; the message estimates its error.
 

@@ -1,0 +1,1 @@
+"""Sparse derivatives: patterns of where they may be other than zero."""
