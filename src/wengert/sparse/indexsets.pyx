@@ -28,7 +28,7 @@ from libc.string cimport memcmp, memcpy, memset
 import numpy as np
 
 from wengert.core.kernel cimport Kernel, kernels
-from wengert.core.tape cimport WG_ADD, WG_POW
+from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_POW
 from wengert.program.listing cimport FLAG, Listing, names
 from wengert.program.opcodes cimport *
 
@@ -39,6 +39,7 @@ cdef int MOST_LINES = 16
 cdef int32_t LAST_EPOCH = 0x7fffffff
 
 cdef enum:
+    LAST = 1 << 14              # pairs that are remembered
     AA = 1                      # which second partials of an elementwise row are other than 0
     AB = 2
     BB = 4
@@ -65,49 +66,51 @@ cdef inline uint64_t mixed(uint64_t key) noexcept nogil:
 
 
 cdef class Pairs:
-    """A set of pairs of numbers, the smaller one first."""
+    """Pairs of numbers, the smaller one first, in the order in which they came.
 
-    cdef uint64_t *keys             # open addressing; 0 stands for no pair, as set 0 interacts with nothing
-    cdef Py_ssize_t size, count
+    A pair that comes again soon is left out by a table of the last ones; all that are there twice are now and then.
+    """
+
+    cdef uint64_t *keys
+    cdef uint64_t *last
+    cdef Py_ssize_t room, count, most
 
     def __cinit__(self):
-        self.size = 1024
-        self.keys = <uint64_t *>room(NULL, self.size * sizeof(uint64_t))
-        memset(self.keys, 0, self.size * sizeof(uint64_t))
+        self.most = 1 << 22
+        self.last = <uint64_t *>room(NULL, LAST * sizeof(uint64_t))
+        memset(self.last, 0, LAST * sizeof(uint64_t))
 
     def __dealloc__(self):
         PyMem_RawFree(self.keys)
+        PyMem_RawFree(self.last)
 
     cdef int add(self, int32_t a, int32_t b) except -1:
         cdef uint64_t key
         cdef Py_ssize_t place
-        if a == 0 or b == 0:
+        if a == 0 or b == 0:            # the empty set
             return 0
-        if 2 * self.count >= self.size:
-            self.grow()
         key = (<uint64_t>min(a, b) << 32) | <uint64_t>max(a, b)
-        place = <Py_ssize_t>(mixed(key) & <uint64_t>(self.size - 1))
-        while self.keys[place] != 0:
-            if self.keys[place] == key:
-                return 0
-            place = (place + 1) & (self.size - 1)
-        self.keys[place] = key
+        place = <Py_ssize_t>((key ^ (key >> 32) * 0x9E3779B1u) & <uint64_t>(LAST - 1))
+        if self.last[place] == key:
+            return 0
+        self.last[place] = key
+        if self.count == self.room:
+            if self.count >= self.most:
+                self.make_unique()
+                self.most = max(self.most, 2 * self.count)
+            self.room = max(1024, self.room if self.count < self.room else 2 * self.room)
+            self.keys = <uint64_t *>room(self.keys, self.room * sizeof(uint64_t))
+        self.keys[self.count] = key
         self.count += 1
         return 0
 
-    cdef int grow(self) except -1:
-        cdef uint64_t *old = self.keys
-        cdef Py_ssize_t i, place, size = self.size
-        self.keys = <uint64_t *>room(NULL, 4 * size * sizeof(uint64_t))
-        self.size = 4 * size
-        memset(self.keys, 0, self.size * sizeof(uint64_t))
-        for i in range(size):
-            if old[i] != 0:
-                place = <Py_ssize_t>(mixed(old[i]) & <uint64_t>(self.size - 1))
-                while self.keys[place] != 0:
-                    place = (place + 1) & (self.size - 1)
-                self.keys[place] = old[i]
-        PyMem_RawFree(old)
+    cdef int make_unique(self) except -1:
+        cdef cnp.npy_intp n = self.count
+        cdef cnp.ndarray found
+        if n:
+            found = np.unique(cnp.PyArray_SimpleNewFromData(1, &n, cnp.NPY_UINT64, self.keys))
+            self.count = cnp.PyArray_SIZE(found)
+            memcpy(self.keys, cnp.PyArray_DATA(found), self.count * sizeof(uint64_t))
         return 0
 
 
@@ -400,21 +403,19 @@ cdef class Sets:
             pairs = self.needed_pairs(cover)
             ends = <int64_t *>room(NULL, (self.n + 2) * sizeof(int64_t))
             memset(ends, 0, (self.n + 2) * sizeof(int64_t))
-            for i in range(pairs.size):
+            for i in range(pairs.count):
                 a, b = <int32_t>(pairs.keys[i] >> 32), <int32_t>(pairs.keys[i] & 0xffffffffu)
-                if a:
-                    self.count_members(a, ends)
-                    if a != b:
-                        self.count_members(b, ends)
+                self.count_members(a, ends)
+                if a != b:
+                    self.count_members(b, ends)
             for i in range(self.n):
                 ends[i + 2] += ends[i + 1]
             partners = <int32_t *>room(NULL, <size_t>ends[self.n + 1] * sizeof(int32_t))
-            for i in range(pairs.size):
+            for i in range(pairs.count):
                 a, b = <int32_t>(pairs.keys[i] >> 32), <int32_t>(pairs.keys[i] & 0xffffffffu)
-                if a:
-                    self.enter(a, b, ends, partners)
-                    if a != b:
-                        self.enter(b, a, ends, partners)
+                self.enter(a, b, ends, partners)
+                if a != b:
+                    self.enter(b, a, ends, partners)
             rows = np.empty(self.n, dtype=np.int32)
             self.second = False                 # no more of what is made below is ever part of a pair
             for i in range(self.n):
@@ -441,29 +442,32 @@ cdef class Sets:
             ends[j + 1] += 1
 
     cdef Pairs needed_pairs(self, int32_t *cover):
-        """The pairs without those that others contain, and with one number for equal sets."""
-        cdef Pairs found = Pairs()
+        """The pairs without those that others contain, and with one number for equal sets where that pays."""
+        cdef Pairs found = Pairs(), pairs = self.pairs
         cdef Py_ssize_t i, size = 64
         cdef int32_t a, b, s
-        cdef uint64_t key
+        cdef double work = 0
+        cdef int32_t *table
         memset(cover, 0xff, self.count * sizeof(int32_t))
-        for i in range(self.pairs.size):
-            key = self.pairs.keys[i]
-            if key and (key >> 32) == (key & 0xffffffffu):
-                cover[key >> 32] = <int32_t>(key >> 32)
+        for i in range(pairs.count):
+            a, b = <int32_t>(pairs.keys[i] >> 32), <int32_t>(pairs.keys[i] & 0xffffffffu)
+            if a == b:
+                cover[a] = a
+            work += <double>self.size(a) * <double>self.size(b)
         for i in range(self.count - 1, 0, -1):          # a set, all of whose members interact, that contains this one
             s = self.above[i]
             if s >= 0 and cover[s] >= 0:
                 cover[i] = cover[s]
-        while size < 4 * self.pairs.count:
+        if work < 32.0 * pairs.count:
+            return pairs
+        while size < 4 * pairs.count:
             size *= 2
-        cdef int32_t *table = <int32_t *>room(NULL, size * sizeof(int32_t))
+        table = <int32_t *>room(NULL, size * sizeof(int32_t))
         memset(table, 0, size * sizeof(int32_t))
         try:
-            for i in range(self.pairs.size):
-                a = <int32_t>(self.pairs.keys[i] >> 32)
-                b = <int32_t>(self.pairs.keys[i] & 0xffffffffu)
-                if a and (cover[a] < 0 or cover[a] != cover[b] or (a == b and cover[a] == a)):
+            for i in range(pairs.count):
+                a, b = <int32_t>(pairs.keys[i] >> 32), <int32_t>(pairs.keys[i] & 0xffffffffu)
+                if cover[a] < 0 or cover[a] != cover[b] or (a == b and cover[a] == a):
                     found.add(self.canonical(a, table, size), self.canonical(b, table, size))
         finally:
             PyMem_RawFree(table)
@@ -651,7 +655,10 @@ cdef class Sweep:
         """The values that a number is computed from, as far as they have a derivative."""
         cdef int op = self.code.ops[i], count = 0, taken
         cdef int columns = differentiable(op)
-        if self.sides.shape[0]:
+        if op == WG_MULTIPLY or op == STRONG:       # nothing depends on what 0 multiplies
+            if self.is_zero(self.code.as_[i]) or self.is_zero(self.code.bs[i]):
+                return 0
+        elif self.sides.shape[0]:
             taken = self.sides[i]
             columns &= taken << 1 if op == SELECT else taken | 4
         if columns & 1 and self.code.as_[i] >= 0:
@@ -664,6 +671,9 @@ cdef class Sweep:
             found[count] = self.code.cs[i]
             count += 1
         return count
+
+    cdef bint is_zero(self, int32_t v) noexcept:
+        return self.code.ops[v] == CONST and <double>self.code.constants[self.code.as_[v]] == 0.0
 
     cpdef int32_t set_of(self, int32_t v) except -1:
         """The set of a number."""

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from wengert.core.tape import kernel_rows
+from wengert.errors import PatternError
 from wengert.program import derive, passes
 from wengert.program.listing import kind_of
 from wengert.program.loops import is_loop
@@ -142,6 +143,59 @@ def curvature() -> bytes:
     return bytes(found)
 
 
+# ---------------------------------------------------------------------------------------------- a check at first use
+
+
+def check(matrix: Any, jvp: Callable, name: str = "f", f: Callable | None = None, rtol: float = 1e-6) -> None:
+    """Compare a sparse Jacobian with the derivative in one direction, which needs no pattern.
+
+    The direction has random signs and sizes between 1/2 and 1, divided by the largest entry of each column, so that
+    large columns do not hide small ones. It is the sizes that show an entry which its pattern lacks in a Jacobian that
+    was recovered from sums of columns: there it stands in another column, and with signs alone half of them would agree.
+
+    Parameters
+    ----------
+    matrix : sparse array, shape (m, n)
+        The Jacobian, or Hessian, as it was found with the help of a pattern.
+    jvp : callable
+        Maps a direction of shape (n,) to the derivative in it, of m elements.
+    name : str
+        Of the function, for the message.
+    f : callable, optional
+        The function, whose file and line are named.
+    rtol : float
+        Of the sum of magnitudes in a row.
+
+    Raises
+    ------
+    PatternError
+        If they differ: the pattern lacks an entry in a row.
+    """
+    csr = matrix.tocsr()
+    scale = np.asarray(abs(csr).max(axis=0).todense() if csr.nnz else np.zeros(csr.shape[1]), dtype=float).ravel()
+    scale[~(np.isfinite(scale) & (scale > 0))] = 1.0
+    rng = np.random.default_rng(1964)
+    v = rng.choice([-1.0, 1.0], csr.shape[1]) * rng.uniform(0.5, 1.0, csr.shape[1]) / scale
+    with np.errstate(all="ignore"):
+        found, exact = csr @ v, np.ravel(jvp(v))
+        magnitude = np.maximum(abs(csr) @ np.abs(v), np.abs(exact))
+        wrong = np.isfinite(exact) & np.isfinite(found) & (np.abs(found - exact) > rtol * magnitude)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise PatternError(
+            f"{name}{_place(f)}: row {row} of its derivative has an entry outside of its sparsity pattern "
+            f"({int(wrong.sum())} of {len(wrong)} rows): along a random direction it is {exact[row]:.6g}, by the "
+            f"pattern {found[row]:.6g}. The pattern that was given, or a primitive's sparsity=, leaves it out, or "
+            "the function has taken another branch: call wengert.sparsity at this point"
+        )
+
+
+def _place(f):
+    """Where a function stands, for a message."""
+    code = getattr(getattr(f, "py_func", None) or getattr(f, "f", None) or f, "__code__", None)
+    return "" if code is None else f" ({code.co_filename}:{code.co_firstlineno})"
+
+
 # ---------------------------------------------------------------------------------------------- choices
 
 
@@ -152,16 +206,21 @@ class _Choices:
 
     def __init__(self, code, leaves):
         self.code = code
+        self.ops, self.places = code.op, code.a
         self.values: dict[int, Any] = {}
         self.sides = b""
         if leaves is not None:
             self._evaluate(leaves)
 
+    def constant(self, v):
+        """The value of a constant operand; None: it is none."""
+        if self.ops[v] == Op.ARRAY:
+            return self.code.arrays[self.places[v]]
+        return self.code.constants[self.places[v]] if self.ops[v] == Op.CONST else None
+
     def value(self, v):
         """The value of an operand, if it is constant or known."""
-        if v in self.values:
-            return self.values[v]
-        return self.code.arrays[self.code.a[v]] if self.code.op[v] == Op.ARRAY else None
+        return self.values[v] if v in self.values else self.constant(v)
 
     def _evaluate(self, leaves):
         code = self.code
@@ -349,7 +408,7 @@ class _Propagation(Sweep):
     def _without_zeros(self, parts, a, b, type):
         """The factors, none where the other one is a constant 0."""
         for number, other in ((0, b), (1, a)):
-            mask = self.choices.value(other) if self.table[0][other] == Op.ARRAY else None
+            mask = self.choices.constant(other)
             if mask is not None and (parts[number][0] or parts[number][1]) and not np.all(mask):
                 ids = _as_array(self._line((a, b)[number], type), type)
                 parts[number] = [_as_line(np.where(mask, ids, 0), type)], 0

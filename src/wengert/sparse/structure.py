@@ -171,13 +171,17 @@ def elementwise(site):
         for x, partial in zip(args, site.row.partials)
         if site.depends(x) and partial is not None and not (isinstance(partial, float) and partial == 0)
     ]
-    found = site.united([site.ids(x) for x in moving])
+    parts = [site.ids(x) for x in moving]
+    if site.row.name == "numpy.multiply" and len(moving) == 1:
+        factor = site.value(args[1] if moving[0] is args[0] else args[0])
+        parts = parts if factor is None else [np.where(factor, parts[0], 0)]  # nothing depends on what 0 multiplies
+    found = site.united(parts)
     if site.sets.second:
-        _bend(site, moving, found)
+        _bend(site, found)
     return found
 
 
-def _bend(site, moving, found):
+def _bend(site, found):
     site.is_done = True
     bits = bends(site.row, site.is_complex)
     if len(site.call.args) > 2:
