@@ -1,25 +1,24 @@
 """Patterns against dense derivatives: never too small, and exact on the structures that solvers meet."""
 
-import operator
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.special
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings
 
 import test_random_programs
 import wengert as wg
 from array_programs import PROGRAMS
 from array_programs import X as X3
+from fuzz import programs
 from wengert import registry
-from wengert.core.tape import kernel_partials, kernel_rows
+from wengert.core.tape import kernel_rows
 from wengert.errors import GuardError
-from wengert.program import derive
+from wengert.program import derive, loops, roll
+from wengert.program.record import record
 from wengert.sparse import structure
 from wengert.sparse.indexsets import Sets
-from wengert.sparse.pattern import check, curvature, pattern_of
+from wengert.sparse.pattern import check, curvature, pattern_of, pattern_of_list
 
 RNG = np.random.default_rng(7)
 
@@ -389,3 +388,320 @@ def test_programs_that_write_in_place(name):
     assert_inside(pattern, J != 0)
     H = np.asarray(wg.hessian(lambda x: np.sum(np.arange(1.0, len(J) + 1) * np.ravel(np.array(f(x)))), X3))
     assert_inside(wg.sparsity(f, X3, order=2), H != 0)
+
+
+def outside(f, x, also_rolled=False):
+    """Entries of the Jacobian and Hessian of a function that its patterns lack."""
+    J = np.asarray(wg.jacobian(f, x)).reshape(-1, x.size)
+    weights = np.random.default_rng(1).uniform(0.5, 1.5, len(J))
+    H = np.asarray(wg.hessian(lambda x: np.sum(np.ravel(f(x)) * weights), x)).reshape(x.size, -1)
+    program = record(f, (x,), {}, False)
+    lists = [program._one_array("sparsity")]
+    lists += [program._with_arrays(lists[0])] if also_rolled else []
+    found = 0
+    for code in lists:
+        first, second = (pattern_of_list(code, code.inputs[0], code.outputs[0], order).toarray() for order in (1, 2))
+        found += np.sum((J != 0) & ~first) + np.sum((H != 0) & np.isfinite(H) & ~second)
+    local = wg.sparsity(f, x, kind="local").toarray()
+    return found + np.sum((J != 0) & ~local) + np.sum(local & ~wg.sparsity(f, x).toarray())
+
+
+@settings(test_random_programs.deterministic, max_examples=60)
+@given(test_random_programs.PROGRAMS, test_random_programs.POINTS)
+def test_patterns_of_random_programs_are_never_too_small(program, x):
+    with np.errstate(all="ignore"):
+        try:
+            assert outside(lambda x: test_random_programs.run(program, x), x, True) == 0
+        except (wg.TracedValueError, wg.UnsupportedFunctionError):
+            pass
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_patterns_of_programs_of_all_rows_are_never_too_small():
+    """The fuzzer's programs, each with calls of many functions."""
+    compared = 0
+    for index in range(60):
+        program = programs.draw(2027, index)
+        with np.errstate(all="ignore"):
+            try:
+                J = np.asarray(wg.jacobian(program.f, program.x, mode="forward")).reshape(-1, program.x.size)
+                pattern = wg.sparsity(program.f, program.x)
+                local = wg.sparsity(program.f, program.x, kind="local")
+            except (TypeError, ValueError):
+                continue
+        assert_inside(pattern, J != 0)
+        assert_inside(local, J != 0)
+        compared += 1
+    assert compared > 40
+
+
+# ---------------------------------------------------------------------------------- rolled lists, loops, derivatives
+
+
+@pytest.mark.parametrize(("f", "x"), EXACT)
+def test_a_list_has_one_pattern_before_and_after_it_is_rolled(f, x):
+    code = record(f, (x,), {}, False)._one_array("sparsity")
+    again = roll.rolled(code, 0.0)
+    for order in (1, 2):
+        patterns = [pattern_of_list(c, c.inputs[0], c.outputs[0], order).toarray() for c in (code, again)]
+        assert np.array_equal(*patterns)
+
+
+def stepped(u):
+    u = u.copy()
+    for _ in range(12):
+        u[1:] = u[1:] - 0.1 * (u[1:] - u[:-1]) * u[1:]
+    return u
+
+
+def with_history(u):
+    total = 0.0
+    rates = np.linspace(0.1, 0.2, 10)
+    F = np.zeros((10, u.size))
+    for k in range(10):
+        u = u + rates[k] * np.roll(u, 1) ** 2
+        F[k] = u
+        total = total + u[0] * u[1]
+    return np.concatenate([F.ravel(), u, np.ravel(total)])
+
+
+@pytest.mark.parametrize("f", [stepped, with_history])
+def test_time_loops_have_the_pattern_of_their_steps(f, monkeypatch):
+    for name in ("_LARGE", "_LARGE_STEP", "_FUSED"):
+        monkeypatch.setattr(loops, name, 0)
+    x = RNG.uniform(0.5, 1.5, 15)
+    program = record(f, (x,), {}, False)
+    code = program._one_array("sparsity")
+    looped = loops.looped(code)
+    assert loops.loops_of(looped)
+    for order in (1, 2):
+        patterns = [pattern_of_list(c, c.inputs[0], c.outputs[0], order).toarray() for c in (code, looped)]
+        assert np.array_equal(*patterns)
+    gradient = wg.grad(lambda x: np.sum(f(x) ** 2))
+    recorded = wg.record(gradient, x)  # adjoints go through the loop backwards
+    assert loops.loops_of(recorded._listing)
+    assert_inside(pattern_of(recorded), numeric_jacobian(gradient, x))
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_the_pattern_of_a_gradient_contains_the_hessian(name):
+    f, x = SECOND[name], RNG.uniform(0.5, 1.5, 5)
+    gradient = wg.grad(lambda x: np.sum(f(x)))
+    assert_inside(wg.sparsity(gradient, x), numeric_hessian(f, x))
+    assert_inside(wg.sparsity(wg.record(gradient, x), x), numeric_hessian(f, x))
+    assert_inside(wg.sparsity(gradient, x, order=2), numeric_hessian(gradient, x))
+
+
+# ---------------------------------------------------------------------------------- global and local
+
+CHOICES = {
+    "where": lambda x: np.where(x > 0, x, x[::-1]),
+    "where, broadcast": lambda x: np.where(x[:2, None] > 0, x, x[0]),
+    "maximum": lambda x: np.maximum(x, x[::-1]),
+    "minimum": lambda x: np.minimum(x, 0.2),
+    "minimum with a constant first": lambda x: np.fmin(0.2, x),
+    "fmax, broadcast": lambda x: np.fmax(x[:, None], x[:2] * 2),
+    "numbers": lambda x: [np.where(v > 0, v * x[0], x[1]) for v in x] + [np.minimum(v, x[2]) for v in x],
+    "order": lambda x: x[np.argsort(x)],
+    "written at an order": lambda x: np.take_along_axis(x, np.argsort(-x), 0) * x,
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_local_pattern_has_the_sides_that_are_taken(name):
+    f = CHOICES[name]
+    x = np.array([-0.7, 0.3, 0.9, -0.1])
+    J = np.asarray(wg.jacobian(f, x)).reshape(-1, 4) != 0
+    local, whole = (wg.sparsity(f, x, kind=kind).toarray() for kind in ("local", "global"))
+    assert np.array_equal(local, J)
+    assert (whole >= local).all()
+    assert whole.sum() > local.sum()
+    assert_inside(wg.sparsity(f, x), np.asarray(wg.jacobian(f, -x)).reshape(-1, 4) != 0)
+
+
+def test_both_sides_of_a_tie_are_taken():
+    assert wg.sparsity(lambda x: np.maximum(x[:2], x[2:]), np.ones(4), kind="local").nnz == 4
+    assert wg.sparsity(lambda x: np.minimum(x[0], x[1]), np.ones(2), kind="local").nnz == 2
+
+
+def test_a_branch_is_a_guard():
+    f = lambda x: x if x[0] > 0 else x[::-1] * x
+    assert wg.sparsity(f, [1.0, 2.0, 3.0]).nnz == 3
+    assert wg.sparsity(f, [-1.0, 2.0, 3.0]).nnz == 5
+    program = wg.record(f, [1.0, 2.0, 3.0])
+    assert wg.sparsity(program, [-1.0, 2.0, 3.0]).nnz == 3  # of the program as it is
+    g = wg.record(lambda x: np.maximum(x, 0) if x[0] > 0 else x, [1.0, 2.0])
+    with pytest.raises(GuardError):
+        wg.sparsity(g, [-1.0, 2.0], kind="local")
+
+
+# ---------------------------------------------------------------------------------- what it is given
+
+
+def test_arguments_are_those_of_a_jacobian():
+    f = lambda x, k, A=None: k * x[:2] + (A @ x if A is not None else 0.0)
+    x = np.ones(3)
+    assert wg.sparsity(f, x, args=(2.0,)).nnz == 2
+    assert wg.sparsity(f, x, args=(2.0,), argnums=1).toarray().tolist() == [[True], [True]]
+    assert wg.sparsity(f, x, args=(2.0,), argnums=-1).shape == (2, 1)
+    A = np.array([[0.0, 0, 1], [0, 0, 0]])
+    assert wg.sparsity(f, x, args=(2.0,), kwargs={"A": A}).nnz == 6  # an argument may be another matrix next time
+    assert wg.sparsity(f, x, args=(2.0,), kwargs={"A": sp.csr_array(A)}).nnz == 3
+    assert wg.sparsity(lambda x: x[0], [1, 2]).shape == (1, 2)
+    assert wg.sparsity(np.sin, 1.0).shape == (1, 1)
+    assert wg.sparsity(lambda x: np.ones(3), x).nnz == 0
+    assert wg.sparsity(lambda x: np.outer(x, x).T, x).shape == (9, 3)
+    assert wg.sparsity(lambda x: x.astype(np.float32) * 2, np.ones(3, np.float32)).nnz == 3
+    assert wg.sparsity(lambda x: x[:0], x).shape == (0, 3)
+
+
+def test_what_a_compiled_function_reads_may_change():
+    A = np.eye(3)
+    f = lambda x: A @ x
+    assert wg.sparsity(f, np.ones(3)).nnz == 3
+    assert wg.sparsity(wg.compile(f), np.ones(3)).nnz == 9
+    assert wg.sparsity(wg.compile(f), np.ones(3), kind="local").nnz == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: wg.sparsity(np.sin, 1.0, order=3), ValueError, "order is 1 for a Jacobian or 2 for a Hessian, not 3"),
+        (lambda: wg.sparsity(np.sin, 1.0, kind="all"), ValueError, "kind is 'global' or 'local', not 'all'"),
+        (lambda: wg.sparsity(lambda x: {"a": x}, np.ones(2)), TypeError, "must return one array or number"),
+        (lambda: wg.sparsity(lambda x: x["a"], {"a": np.ones(2)}), TypeError, "is a container: pass one array"),
+        (lambda: wg.sparsity(lambda x: x, np.ones(2), argnums=1), TypeError, "has 1 positional arguments"),
+        (lambda: wg.sparsity(wg.record(np.sin, np.ones(2)), np.ones(3)), ValueError, "arguments of other shapes"),
+        (lambda: wg.sparsity(lambda x: float(x[0]), np.ones(2)), wg.TracedValueError, "float"),
+        (lambda: wg.sparsity(lambda x: np.setdiff1d(x, 1.0), np.ones(2)), wg.UnsupportedFunctionError, "setdiff1d"),
+    ],
+)
+def test_errors_say_what_is_wrong(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+PATTERN = np.array([[1, 0, 0, 1], [0, 1, 1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("sparsity", "shape", "nnz"),
+    [(None, (2, 4), 8), (PATTERN, (2, 4), 4), (sp.coo_array(PATTERN), (2, 4), 4), ("elementwise", (4, 4), 4)],
+)
+def test_functions_with_a_rule_of_their_own(sparsity, shape, nnz):
+    A = np.eye(4) if isinstance(sparsity, str) else PATTERN
+    f = lambda x: (A * x) @ x
+    slope = lambda t, y, x: 2 * (A * x) @ t
+    g = wg.primitive(f, jvp=slope, sparsity=sparsity)
+    pattern = wg.sparsity(lambda x: g(x), np.arange(1.0, 5))
+    assert pattern.shape == shape
+    assert pattern.nnz == nnz
+    assert_inside(pattern, numeric_jacobian(g, np.arange(1.0, 5)))
+    assert_inside(wg.sparsity(lambda x: g(x), np.arange(1.0, 5), order=2), numeric_hessian(f, np.arange(1.0, 5)))
+
+
+def test_probed_values_stay_apart():
+    assert wg.sparsity(lambda x: wg.probe(x * 2, lambda value: None), np.ones(3)).nnz == 3
+
+
+# ---------------------------------------------------------------------------------- the table of structures
+
+
+def bounded(domain):
+    low, high = domain
+    return max(low, -3.0), min(high, 3.0)
+
+
+FLAT = [
+    row
+    for row in {id(row): row for row in registry.rows.values()}.values()
+    if row.kind == "elementwise" and structure.bends(row) != 7 and isinstance(row.fun, np.ufunc) and None not in row.domain
+]
+
+
+@pytest.mark.parametrize("row", FLAT, ids=lambda row: row.name)
+def test_second_derivatives_that_a_row_denies_are_zero(row):
+    bits = structure.bends(row)
+    count = len(row.partials)
+    for _ in range(20):
+        x = np.array([RNG.uniform(*bounded(d)) for d in (row.domain or [(-2, 2)] * count)[:count]])
+        H = wg.hessian(lambda x: row.fun(*[x[k] for k in range(count)]), x)
+        assert bits & 1 or H[0, 0] == 0
+        if count > 1:
+            assert bits & 2 or H[0, 1] == 0
+            assert bits & 4 or H[1, 1] == 0
+
+
+def test_every_opcode_has_the_structure_of_its_row():
+    table = curvature()
+    for name, opcode, arity, *_ in kernel_rows():
+        if "." in name:
+            assert table[opcode] == 7
+        else:
+            assert table[opcode] == structure.bends(registry.lookup(derive.function_of(opcode)))
+        assert table[opcode] in (0, 7) or arity == 2
+
+
+def test_every_function_in_the_table_exists():
+    names = {row.name for row in registry.rows.values()}
+    missing = {name for name in structure.RULES if name not in names}
+    assert missing <= {"_operator.getitem", "wengert.program.rows.placed", "scipy.sparse product", "numpy.astype",
+                       "numpy.matvec", "numpy.vecmat", "numpy.cumulative_sum", "numpy.cumulative_prod",
+                       "wengert.rules.special_python.log_sum", "wengert.rules.special_python.shares",
+                       "wengert.rules.special_python.log_shares"}  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------- sets
+
+
+def test_unions_are_sorted_and_share_what_is_equal():
+    sets = Sets(100)
+    rng = np.random.default_rng(5)
+    chosen = [rng.choice(100, size, replace=False) for size in (0, 1, 2, 3, 7, 40, 90, 100)]
+    ids = [sets.total([(c + 1).astype(np.int32)]) for c in chosen]
+    for a, x in zip(ids, chosen):
+        for b, y in zip(ids, chosen):
+            ends, columns = sets.rows(np.array([sets.total([np.array([a, b], np.int32)])], np.int32))
+            assert columns.tolist() == np.union1d(x, y).tolist()
+            assert ends.tolist() == [0, len(columns)]
+    count = sets.count
+    assert sets.total([np.array(ids, np.int32)]) == ids[-1]
+    assert sets.count == count
+
+
+# ---------------------------------------------------------------------------------- the check at first use
+
+
+def scaled(x):
+    return np.array([1e8 * x[0] + 1e-8 * x[1], x[1] * x[2], 3.0 * x[2]])
+
+
+X_SCALED = np.array([1.0, 2.0, 3.0])
+J_SCALED = wg.jacobian(scaled, X_SCALED)
+
+
+def product(v):
+    return wg.jvp(scaled, X_SCALED, v)[1]
+
+
+def test_a_right_jacobian_passes_the_check():
+    check(sp.csr_array(J_SCALED), product)
+    check(sp.csr_array(np.zeros((2, 3))), lambda v: np.zeros(2))
+
+
+@pytest.mark.parametrize("entry", [(0, 0), (0, 1), (1, 1), (1, 2), (2, 2)])
+def test_a_missing_entry_fails_the_check_whatever_its_scale(entry):
+    J = J_SCALED.copy()
+    J[entry] = 0.0
+    other = J_SCALED.copy()
+    other[:, :2] *= 1e-8  # so that what is left of column 1 is small
+    if entry != (0, 1):
+        with pytest.raises(wg.PatternError, match=f"row {entry[0]} of its derivative"):
+            check(sp.csr_array(J), product)
+
+
+def test_the_message_of_the_check_names_the_function_and_its_line():
+    J = J_SCALED * (1 - np.eye(3))
+    line = scaled.__code__.co_firstlineno
+    with pytest.raises(wg.PatternError, match=rf"^scaled \(.*test_sparsity\.py:{line}\): row 0 .* wengert\.sparsity"):
+        check(sp.csr_array(J), product, "scaled", scaled)

@@ -522,7 +522,7 @@ cdef class Sweep:
 
     cdef readonly Listing code
     cdef readonly Sets sets
-    cdef public list values         # of arrays: None, a line, or lines to be united and one set more
+    cdef public list values         # of arrays: None, a line, lines to be united and one set more, or False: forgotten
     cdef const unsigned char[::1] curvature     # by opcode: AA | AB | BB
     cdef const unsigned char[::1] sides         # by instruction, which operands of a choice are taken; empty: all
     cdef int32_t *of                # of numbers: their sets; -1: of the operands, when it is asked for
@@ -592,9 +592,11 @@ cdef class Sweep:
                     self.uses[packed[j]] += 1
             elif op == CALL:
                 call = self.code.calls[self.code.as_[i]]
-                if call.row is None or call.row.kind != "constant":
-                    for v in call.operands:
-                        self.uses[v] += 1
+                if call.row is not None and call.row.kind == "constant":
+                    self.uses[i] = 0
+                    continue
+                for v in call.operands:
+                    self.uses[v] += 1
         return 0
 
     cdef int release(self, Py_ssize_t i) except -1:
@@ -616,7 +618,7 @@ cdef class Sweep:
         if self.code.kinds[v] > FLAG and self.uses[v] > 0:
             self.uses[v] -= 1
             if self.uses[v] == 0:
-                self.values[v] = None
+                self.values[v] = False
         return 0
 
     def is_shared(self, Py_ssize_t v):
@@ -635,7 +637,7 @@ cdef class Sweep:
             return True
         if op == LOAD:
             found = self.values[a]
-            if type(found) is tuple:
+            if type(found) is not cnp.ndarray:
                 found = self.line(a)
             if found is not None:
                 line = found
@@ -755,9 +757,16 @@ cdef class Sweep:
         for k in range(values.shape[0]):
             line[offsets[k]] = self.set_of(values[k])
 
+    def held(self, Py_ssize_t v):
+        """What is known of an array: None, a line, or lines and a set."""
+        found = self.values[v]
+        if found is False:
+            raise RuntimeError(f"value {v} of a list was forgotten before it was read")
+        return found
+
     def line(self, Py_ssize_t v):
         """The sets of the elements of an array, in the order of its memory; None: it depends on nothing."""
-        found = self.values[v]
+        found = self.held(v)
         if type(found) is tuple:
             found = self.values[v] = self.sets.united(*found)
         return found

@@ -356,7 +356,7 @@ class _Propagation(Sweep):
         """Lines in the layout of a type whose union the sets of an operand are, and one set that all have."""
         if self.is_number(v):
             return [], self.set_of(v)
-        given, own = self.values[v], self.type_of(v)
+        given, own = self.held(v), self.type_of(v)
         if given is None:
             return [], 0
         if own[1:] == type[1:] and (own[2] is None or own[0] == type[0]):
@@ -424,7 +424,7 @@ class _Propagation(Sweep):
         """Its value depends on no input."""
 
     def _sum(self, i, a, b, c):
-        given = self.values[a]
+        given = self.held(a)
         if isinstance(given, tuple):
             self.give(i, self.sets.total(*given))
         elif given is not None:

@@ -136,7 +136,10 @@ def of_call(site: Site):
     """Sets of the elements of the result of a call, whose interactions are entered."""
     row = site.row
     rule = _BY_KIND.get(row.kind) or RULES.get(row.name)
-    found = rule(site) if rule is not None else None
+    try:
+        found = rule(site) if rule is not None else None
+    except (IndexError, TypeError, ValueError):  # arguments in a form that the rule does not know
+        found, site.is_done = None, False
     if found is None or np.size(found) != math.prod(site.shape):
         found = mixed(site)
     found = np.asarray(found, dtype=np.int32).reshape(site.shape)
@@ -202,10 +205,9 @@ def taken(name: str, values):
     if name == "where":
         mask = np.asarray(values[0], dtype=bool)
         return mask, ~mask
-    a, b = values if name.endswith("max") or name == "maximum" else reversed(values)
+    a, b = values if name in ("maximum", "fmax") else values[::-1]
     with np.errstate(invalid="ignore"):
-        found = ~np.less(a, b), ~np.greater(a, b)
-    return found if name.endswith("max") or name == "maximum" else found[::-1]
+        return ~np.less(a, b), ~np.greater(a, b)
 
 
 _CHOICES = {"numpy.where", "numpy.maximum", "numpy.minimum", "numpy.fmax", "numpy.fmin"}
@@ -672,9 +674,11 @@ def _spread_over(site, ids, names, out, shapes):
 
 def _masked(site, ids, names, value, others, out, shapes):
     """The same where the other factor is a constant with zeros; None: it has none."""
-    where = np.nonzero(value)
-    if np.ndim(value) == 0 or len(where[0]) == np.size(value):
+    if np.all(value):
         return None
+    if np.ndim(value) == 0:
+        return _spread_over(site, np.zeros_like(ids), names, out, shapes)
+    where = np.nonzero(value)
     early = [name for name in names if name not in out and name not in others]
     kept = [name for name in names if name not in early]
     extra = [name for name in kept if name not in others]
