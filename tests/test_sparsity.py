@@ -5,6 +5,8 @@ import pytest
 import scipy.sparse as sp
 import scipy.special
 from hypothesis import given, settings
+from wengert.core.tape import kernel_rows
+from wengert.sparse.indexsets import Sets
 
 import test_random_programs
 import wengert as wg
@@ -12,12 +14,11 @@ from array_programs import PROGRAMS
 from array_programs import X as X3
 from fuzz import programs
 from wengert import registry
-from wengert.core.tape import kernel_rows
 from wengert.errors import GuardError
 from wengert.program import derive, loops, roll
 from wengert.program.record import record
+from wengert.sparse import pattern as pattern_module
 from wengert.sparse import structure
-from wengert.sparse.indexsets import Sets
 from wengert.sparse.pattern import check, curvature, pattern_of, pattern_of_list
 
 RNG = np.random.default_rng(7)
@@ -237,7 +238,14 @@ def convolved(x):
 
 @exact(3, 4)
 def rearranged(x):
-    parts = [x.T.ravel(), np.flip(x, 1)[1], np.tile(x[0], 2), np.repeat(x[:, 0], 2), np.diag(x[:, :3]), np.tril(x).ravel()]
+    parts = [
+        x.T.ravel(),
+        np.flip(x, 1)[1],
+        np.tile(x[0], 2),
+        np.repeat(x[:, 0], 2),
+        np.diag(x[:, :3]),
+        np.tril(x).ravel(),
+    ]
     return np.concatenate(parts)
 
 
@@ -615,7 +623,10 @@ def bounded(domain):
 FLAT = [
     row
     for row in {id(row): row for row in registry.rows.values()}.values()
-    if row.kind == "elementwise" and structure.bends(row) != 7 and isinstance(row.fun, np.ufunc) and None not in row.domain
+    if row.kind == "elementwise"
+    and structure.bends(row) != 7
+    and isinstance(row.fun, np.ufunc)
+    and None not in row.domain
 ]
 
 
@@ -667,6 +678,48 @@ def test_unions_are_sorted_and_share_what_is_equal():
     count = sets.count
     assert sets.total([np.array(ids, np.int32)]) == ids[-1]
     assert sets.count == count
+
+
+def numbers_and_arrays(x):
+    a, b, s = x[0], x[1] * x[2], 0.0
+    y = np.zeros(x.size)
+    for i in range(x.size):
+        a, b = b * x[i], a + x[i] ** 2
+        s = s + np.sin(a)
+        y[i] = s if i % 3 else b
+    return y * np.cumsum(x) + s
+
+
+class Small(Sets):
+    """Sets that are dropped as often as can be."""
+
+    def __init__(self, n, second=False):
+        self.limit = 0
+
+
+LONG = {
+    **{case.id: case.values for case in EXACT},
+    **{name: (f, np.linspace(0.5, 1.5, 5)) for name, f in SECOND.items()},
+    "time loop": (stepped, np.linspace(0.5, 1.5, 9)),
+    "history": (with_history, np.linspace(0.5, 1.5, 9)),
+    "numbers": (numbers_and_arrays, np.linspace(0.5, 1.5, 9)),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_sets_that_nothing_holds_are_dropped(name, monkeypatch):
+    f, x = LONG[name]
+    for word in ("_LARGE", "_LARGE_STEP", "_FUSED"):
+        monkeypatch.setattr(loops, word, 0)
+    program = record(f, (x,), {}, False)
+    code = program._one_array("sparsity")
+    for c in (code, loops.looped(code)):
+        for order in (1, 2):
+            monkeypatch.undo()
+            expected = pattern_of_list(c, c.inputs[0], c.outputs[0], order)
+            monkeypatch.setattr(pattern_module, "Sets", Small)
+            found = pattern_of_list(c, c.inputs[0], c.outputs[0], order)
+            assert np.array_equal(found.toarray(), expected.toarray())
 
 
 # ---------------------------------------------------------------------------------- the check at first use

@@ -18,17 +18,16 @@ sparse Hessians with automatic differentiation, doi:10.1145/1322436.1322439; Gow
 doi:10.1080/10556788.2011.580098).
 """
 
-cimport cython
 cimport numpy as cnp
-from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
+from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport qsort
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcmp, memcpy, memmove, memset
 
 import numpy as np
 
 from wengert.core.kernel cimport Kernel, kernels
-from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_POW
+from wengert.core.tape cimport WG_MULTIPLY, WG_POW
 from wengert.program.listing cimport FLAG, Listing, names
 from wengert.program.opcodes cimport *
 
@@ -37,6 +36,9 @@ cnp.import_array()
 cdef int WG_POWER = (<Kernel>kernels[np.power]).opcode
 cdef int MOST_LINES = 16
 cdef int32_t LAST_EPOCH = 0x7fffffff
+
+cdef Py_ssize_t LIMIT = 1 << 24
+cdef int64_t PARTNERS = 1 << 24
 
 cdef enum:
     LAST = 1 << 14              # pairs that are remembered
@@ -120,6 +122,8 @@ cdef class Sets:
     cdef readonly Py_ssize_t n      # columns
     cdef readonly bint second       # are interactions asked for?
     cdef readonly Py_ssize_t count  # sets so far
+    cdef public Py_ssize_t limit    # members at which those that nothing holds are dropped
+    cdef public list frames         # what holds sets: sweeps, and lists of arrays
     cdef Py_ssize_t capacity, space
     cdef int32_t *members           # of all sets, ascending in each
     cdef int64_t *starts            # set s is members[starts[s]:starts[s + 1]]
@@ -135,6 +139,7 @@ cdef class Sets:
         if n > 0x3fffffff:
             raise MemoryError(f"a pattern of {n} columns")
         self.n, self.second = n, second
+        self.limit, self.frames = LIMIT, []
         self.pairs = Pairs()
         self.mark = <int32_t *>room(NULL, n * sizeof(int32_t))
         self.found = <int32_t *>room(NULL, n * sizeof(int32_t))
@@ -352,6 +357,52 @@ cdef class Sets:
                 both[0] = self.union_of(both, 2)
         return both[0]
 
+    # ------------------------------------------------------------------------------------------ what is dropped
+
+    cdef bint is_full(self) noexcept:
+        return self.starts[self.count] > self.limit
+
+    def compact(self):
+        """Drop the sets that nothing holds; all others get new numbers, in the same order."""
+        cdef int32_t[::1] new = np.zeros(self.count, dtype=np.int32)
+        cdef Py_ssize_t i, kept = 0
+        cdef int64_t end = 0, length
+        cdef int32_t s
+        for i in range(self.n + 1):
+            new[i] = 1
+        for frame in self.frames:
+            (<Sweep>frame).hold(new) if isinstance(frame, Sweep) else hold(frame, new)
+        for i in range(self.pairs.count):
+            new[<int32_t>(self.pairs.keys[i] >> 32)] = new[<int32_t>(self.pairs.keys[i] & 0xffffffffu)] = 1
+        for i in range(self.count - 1, -1, -1):         # what contains a set, and is kept
+            s = self.above[i]
+            if s >= 0 and not new[s]:
+                self.above[i] = self.above[s]
+        for i in range(self.count):
+            if new[i]:
+                length = self.starts[i + 1] - self.starts[i]
+                memmove(self.members + end, self.members + self.starts[i], length * sizeof(int32_t))
+                self.starts[kept] = end
+                self.above[kept] = self.above[i]
+                end += length
+                new[i] = <int32_t>kept
+                kept += 1
+        self.starts[kept] = end
+        for i in range(kept):
+            if self.above[i] >= 0:
+                self.above[i] = new[self.above[i]]
+        memset(self.above + kept, 0xff, (self.capacity - kept) * sizeof(int32_t))
+        memset(self.seen, 0, self.capacity * sizeof(int32_t))
+        self.count = kept
+        self.limit = max(self.limit, 3 * end)
+        for i in range(self.pairs.count):
+            self.pairs.keys[i] = ((<uint64_t>new[<int32_t>(self.pairs.keys[i] >> 32)] << 32)
+                                  | <uint64_t>new[<int32_t>(self.pairs.keys[i] & 0xffffffffu)])
+        memset(self.pairs.last, 0, LAST * sizeof(uint64_t))
+        numbers, known = np.asarray(new), {}
+        for frame in self.frames:
+            (<Sweep>frame).rename(new, known) if isinstance(frame, Sweep) else rename(frame, numbers, known)
+
     # ------------------------------------------------------------------------------------------ results
 
     def rows(self, const int32_t[::1] sets):
@@ -393,62 +444,96 @@ cdef class Sets:
 
     def interactions(self):
         """All pairs of columns that interact as the rows of a matrix: indptr and indices."""
-        cdef int32_t *cover = <int32_t *>room(NULL, self.count * sizeof(int32_t))
-        cdef int64_t *ends = NULL
-        cdef int32_t *partners = NULL
-        cdef Pairs pairs
+        cdef int64_t[::1] counts = np.zeros(self.n, dtype=np.int64)
+        cdef int32_t[::1] rows = np.empty(self.n, dtype=np.int32)
+        cdef Pairs pairs = self.needed_pairs()
+        cdef Py_ssize_t i, low = 0, high
+        cdef int64_t total
+        cdef int32_t a, b
+        for i in range(pairs.count):
+            a, b = <int32_t>(pairs.keys[i] >> 32), <int32_t>(pairs.keys[i] & 0xffffffffu)
+            self.count_members(a, counts)
+            if a != b:
+                self.count_members(b, counts)
+        self.second = False                     # no set that is made below is part of a pair
+        while low < self.n:                     # columns for whose partners there is room at once
+            high, total = low, 0
+            while high < self.n and (total < PARTNERS or high == low):
+                total += counts[high]
+                high += 1
+            self.unite_partners(pairs, low, high, counts, rows)
+            low = high
+        return self.rows(rows)
+
+    cdef int unite_partners(self, Pairs pairs, Py_ssize_t low, Py_ssize_t high, int64_t[::1] counts,
+                            int32_t[::1] rows) except -1:
+        """The rows of some columns: the unions of the sets with which theirs are paired."""
+        cdef int64_t[::1] ends = np.zeros(high - low + 1, dtype=np.int64)
+        cdef int32_t[::1] partners
+        cdef int64_t end = 0
         cdef Py_ssize_t i
-        cdef int32_t a, b, s
-        try:
-            pairs = self.needed_pairs(cover)
-            ends = <int64_t *>room(NULL, (self.n + 2) * sizeof(int64_t))
-            memset(ends, 0, (self.n + 2) * sizeof(int64_t))
-            for i in range(pairs.count):
-                a, b = <int32_t>(pairs.keys[i] >> 32), <int32_t>(pairs.keys[i] & 0xffffffffu)
-                self.count_members(a, ends)
-                if a != b:
-                    self.count_members(b, ends)
-            for i in range(self.n):
-                ends[i + 2] += ends[i + 1]
-            partners = <int32_t *>room(NULL, <size_t>ends[self.n + 1] * sizeof(int32_t))
-            for i in range(pairs.count):
-                a, b = <int32_t>(pairs.keys[i] >> 32), <int32_t>(pairs.keys[i] & 0xffffffffu)
-                self.enter(a, b, ends, partners)
-                if a != b:
-                    self.enter(b, a, ends, partners)
-            rows = np.empty(self.n, dtype=np.int32)
-            self.second = False                 # no more of what is made below is ever part of a pair
-            for i in range(self.n):
-                s = self.union_of(partners + ends[i], <Py_ssize_t>(ends[i + 1] - ends[i]))
-                (<int32_t *>cnp.PyArray_DATA(<cnp.ndarray>rows))[i] = s
-            return self.rows(rows)
-        finally:
-            PyMem_RawFree(cover)
-            PyMem_RawFree(ends)
-            PyMem_RawFree(partners)
+        cdef int32_t a, b
+        for i in range(low, high):
+            ends[i - low] = end
+            end += counts[i]
+        ends[high - low] = end
+        partners = np.empty(max(1, end), dtype=np.int32)
+        for i in range(pairs.count):
+            a, b = <int32_t>(pairs.keys[i] >> 32), <int32_t>(pairs.keys[i] & 0xffffffffu)
+            self.enter(a, b, low, high, ends, partners)
+            if a != b:
+                self.enter(b, a, low, high, ends, partners)
+        for i in range(low, high):
+            end = ends[i - low] - counts[i]     # they have moved on to where the next one began
+            rows[i] = self.union_of(&partners[end], self.largest(&partners[end], counts[i])) if counts[i] else 0
+        return 0
 
-    cdef void count_members(self, int32_t s, int64_t *ends) noexcept:
+    cdef Py_ssize_t largest(self, int32_t *sets, int64_t count) noexcept:
+        """Leave those sets out of which the next larger one is there; how many are left."""
+        cdef int32_t epoch = self.next_epoch()
+        cdef int64_t i
+        cdef Py_ssize_t kept = 0
+        cdef int32_t s
+        for i in range(count):
+            self.seen[sets[i]] = epoch
+        for i in range(count):
+            s = sets[i]
+            if self.above[s] < 0 or self.seen[self.above[s]] != epoch:
+                sets[kept] = s
+                kept += 1
+        return kept
+
+    cdef void count_members(self, int32_t s, int64_t[::1] counts) noexcept:
         cdef int64_t i
         for i in range(self.starts[s], self.starts[s + 1]):
-            ends[self.members[i] + 2] += 1
+            counts[self.members[i]] += 1
 
-    cdef void enter(self, int32_t s, int32_t partner, int64_t *ends, int32_t *partners) noexcept:
-        """All columns of a set have this one as partner."""
-        cdef int64_t i
+    cdef void enter(self, int32_t s, int32_t partner, Py_ssize_t low, Py_ssize_t high, int64_t[::1] ends,
+                    int32_t[::1] partners) noexcept:
+        """The columns of a set between two bounds have this one as partner."""
+        cdef int64_t first = self.starts[s], last = self.starts[s + 1], middle
+        cdef int64_t stop = last
         cdef int32_t j
-        for i in range(self.starts[s], self.starts[s + 1]):
-            j = self.members[i]
-            partners[ends[j + 1]] = partner
-            ends[j + 1] += 1
+        while first < last:
+            middle = (first + last) >> 1
+            if self.members[middle] < low:
+                first = middle + 1
+            else:
+                last = middle
+        while first < stop and self.members[first] < high:
+            j = self.members[first] - <int32_t>low
+            partners[ends[j]] = partner
+            ends[j] += 1
+            first += 1
 
-    cdef Pairs needed_pairs(self, int32_t *cover):
+    cdef Pairs needed_pairs(self):
         """The pairs without those that others contain, and with one number for equal sets where that pays."""
         cdef Pairs found = Pairs(), pairs = self.pairs
+        cdef int32_t[::1] cover = np.full(self.count, -1, dtype=np.int32)
         cdef Py_ssize_t i, size = 64
         cdef int32_t a, b, s
         cdef double work = 0
-        cdef int32_t *table
-        memset(cover, 0xff, self.count * sizeof(int32_t))
+        cdef int32_t[::1] table
         for i in range(pairs.count):
             a, b = <int32_t>(pairs.keys[i] >> 32), <int32_t>(pairs.keys[i] & 0xffffffffu)
             if a == b:
@@ -462,32 +547,54 @@ cdef class Sets:
             return pairs
         while size < 4 * pairs.count:
             size *= 2
-        table = <int32_t *>room(NULL, size * sizeof(int32_t))
-        memset(table, 0, size * sizeof(int32_t))
-        try:
-            for i in range(pairs.count):
-                a, b = <int32_t>(pairs.keys[i] >> 32), <int32_t>(pairs.keys[i] & 0xffffffffu)
-                if cover[a] < 0 or cover[a] != cover[b] or (a == b and cover[a] == a):
-                    found.add(self.canonical(a, table, size), self.canonical(b, table, size))
-        finally:
-            PyMem_RawFree(table)
+        table = np.zeros(size, dtype=np.int32)
+        for i in range(pairs.count):
+            a, b = <int32_t>(pairs.keys[i] >> 32), <int32_t>(pairs.keys[i] & 0xffffffffu)
+            if cover[a] < 0 or cover[a] != cover[b] or (a == b and cover[a] == a):
+                found.add(self.canonical(a, table), self.canonical(b, table))
+        found.make_unique()
         return found
 
-    cdef int32_t canonical(self, int32_t s, int32_t *table, Py_ssize_t size) noexcept:
+    cdef int32_t canonical(self, int32_t s, int32_t[::1] table) noexcept:
         """The number by which all sets of these members go."""
         cdef const int32_t *first = self.members + self.starts[s]
         cdef Py_ssize_t k, length = self.size(s)
         cdef uint64_t h = <uint64_t>length
         for k in range(length):
             h = mixed(h ^ <uint64_t>first[k]) + 1
-        h &= <uint64_t>(size - 1)
+        h &= <uint64_t>(table.shape[0] - 1)
         while table[h] != 0:
             if self.size(table[h]) == length and memcmp(self.members + self.starts[table[h]], first,
                                                         length * sizeof(int32_t)) == 0:
                 return table[h]
-            h = (h + 1) & <uint64_t>(size - 1)
+            h = (h + 1) & <uint64_t>(table.shape[0] - 1)
         table[h] = s
         return s
+
+
+def hold(lists, new):
+    """Mark the sets in lists of arrays, of None, and of lines with a set more."""
+    for items in lists:
+        for item in items:
+            if type(item) is tuple:
+                hold(item[:1], new)
+                new[item[1]] = 1
+            elif type(item) is np.ndarray:
+                np.asarray(new)[item] = 1
+
+
+def rename(lists, new, known):
+    """Give the sets in such lists their new numbers; what was one array stays one."""
+    for items in lists:
+        for k, item in enumerate(items):
+            if type(item) is tuple:
+                lines = list(item[0])
+                rename([lines], new, known)
+                items[k] = lines, int(new[item[1]])
+            elif type(item) is np.ndarray:
+                if id(item) not in known:
+                    known[id(item)] = np.asarray(new[item]), item       # held, so that no other gets its id
+                items[k] = known[id(item)][0]
 
 
 def index_type(total):
@@ -527,6 +634,9 @@ cdef class Sweep:
     cdef const unsigned char[::1] sides         # by instruction, which operands of a choice are taken; empty: all
     cdef int32_t *of                # of numbers: their sets; -1: of the operands, when it is asked for
     cdef int32_t *uses
+    cdef int32_t *last              # the last instruction that reads a number
+    cdef Py_ssize_t done            # instructions
+    cdef public list given          # of inputs: their sets, in C order
     cdef int32_t *stack
     cdef int32_t *leaves
     cdef Py_ssize_t stacked, stack_room, leaves_room
@@ -540,8 +650,11 @@ cdef class Sweep:
         self.uses = <int32_t *>room(NULL, n * sizeof(int32_t))
         memset(self.of, 0, n * sizeof(int32_t))
         memset(self.uses, 0, n * sizeof(int32_t))
+        self.last = <int32_t *>room(NULL, n * sizeof(int32_t))
+        memset(self.last, 0xff, n * sizeof(int32_t))
 
     def __dealloc__(self):
+        PyMem_RawFree(self.last)
         PyMem_RawFree(self.of)
         PyMem_RawFree(self.uses)
         PyMem_RawFree(self.stack)
@@ -551,17 +664,56 @@ cdef class Sweep:
         """Find the sets of all values that the results have derivatives by."""
         cdef Py_ssize_t i
         self.find_uses(results)
+        self.sets.frames.append(self)
         for i in range(self.code.n):
             if self.uses[i] == 0:
                 continue
+            self.done = i
             if self.code.kinds[i] > FLAG or not self.number(i):
                 self.array(i)
                 self.release(i)
+            if self.sets.is_full():
+                self.done = i + 1
+                self.sets.compact()
+        self.sets.frames.pop()
 
     def array(self, Py_ssize_t i):
         raise NotImplementedError
 
+    # ------------------------------------------------------------------------------------------ what is held
+
+    cdef int hold(self, int32_t[::1] new) except -1:
+        """Mark the sets that are read later: of numbers, also those that numbers are put off with."""
+        cdef Py_ssize_t i
+        cdef int k, count
+        cdef int32_t given[3]
+        cdef unsigned char[::1] marked = np.zeros(max(1, self.done), dtype=np.uint8)
+        hold([self.values, self.given], new)
+        for i in range(self.done - 1, -1, -1):
+            if self.code.kinds[i] > FLAG or not (marked[i] or self.last[i] >= self.done):
+                continue
+            if self.of[i] >= 0:
+                new[self.of[i]] = 1
+                continue
+            count = self.operands(i, given)
+            for k in range(count):
+                marked[given[k]] = 1
+        return 0
+
+    cdef int rename(self, int32_t[::1] new, dict known) except -1:
+        cdef Py_ssize_t i
+        rename([self.values, self.given], np.asarray(new), known)
+        for i in range(self.code.n):
+            if self.of[i] > 0:
+                self.of[i] = new[self.of[i]]
+        return 0
+
     # ------------------------------------------------------------------------------------------ what is needed
+
+    cdef inline void use(self, int32_t v, Py_ssize_t i) noexcept:
+        self.uses[v] += 1
+        if self.last[v] < 0:
+            self.last[v] = <int32_t>i
 
     cdef int find_uses(self, list results) except -1:
         """How often each value is read by what results have derivatives by; 0: never, or it has none itself."""
@@ -572,7 +724,7 @@ cdef class Sweep:
         cdef unsigned char[::1] floats = np.array(
             [type[0].kind in "fc" and 0 not in type[1] for type in self.code.types], dtype=np.uint8)
         for v in results:
-            self.uses[v] += 1
+            self.use(v, self.code.n)
         for i in range(self.code.n - 1, -1, -1):
             if not floats[self.code.kinds[i]]:
                 self.uses[i] = 0
@@ -581,22 +733,22 @@ cdef class Sweep:
             op = self.code.ops[i]
             columns = differentiable(op)
             if columns & 1 and self.code.as_[i] >= 0:
-                self.uses[self.code.as_[i]] += 1
+                self.use(self.code.as_[i], i)
             if columns & 2 and self.code.bs[i] >= 0:
-                self.uses[self.code.bs[i]] += 1
+                self.use(self.code.bs[i], i)
             if columns & 4 and self.code.cs[i] >= 0:
-                self.uses[self.code.cs[i]] += 1
+                self.use(self.code.cs[i], i)
             if op == PACK:
                 packed = self.code.packs[self.code.bs[i]][1]
                 for j in range(packed.shape[0]):
-                    self.uses[packed[j]] += 1
+                    self.use(packed[j], i)
             elif op == CALL:
                 call = self.code.calls[self.code.as_[i]]
                 if call.row is not None and call.row.kind == "constant":
                     self.uses[i] = 0
                     continue
                 for v in call.operands:
-                    self.uses[v] += 1
+                    self.use(v, i)
         return 0
 
     cdef int release(self, Py_ssize_t i) except -1:

@@ -46,7 +46,7 @@ _MOST_LINES = 8
 
 _MULTIPLY = next(opcode for name, opcode, *_ in kernel_rows() if name == "multiply")
 
-#: for each operand of a choice by its value: which one a bit stands for
+#: bits of the operands that a choice takes
 _FIRST, _SECOND, _BOTH = 1, 2, 3
 
 
@@ -150,8 +150,8 @@ def check(matrix: Any, jvp: Callable, name: str = "f", f: Callable | None = None
     """Compare a sparse Jacobian with the derivative in one direction, which needs no pattern.
 
     The direction has random signs and sizes between 1/2 and 1, divided by the largest entry of each column, so that
-    large columns do not hide small ones. It is the sizes that show an entry which its pattern lacks in a Jacobian that
-    was recovered from sums of columns: there it stands in another column, and with signs alone half of them would agree.
+    large columns do not hide small ones. In a Jacobian that was recovered from sums of columns, an entry that the
+    pattern lacks stands in another column: with signs alone half of such columns would agree.
 
     Parameters
     ----------
@@ -286,7 +286,8 @@ class _Propagation(Sweep):
 
     def __init__(self, code, sets, curvature, sides, choices, given):
         self.choices = choices
-        self.given = given  # sets of inputs, in C order
+        self.inputs = {v: place for place, v in enumerate(given)}
+        self.given = list(given.values())
         self.table = [column.tolist() for column in (code.op, code.a, code.b, code.c, code.type)]
 
     def type_of(self, v):
@@ -417,8 +418,8 @@ class _Propagation(Sweep):
     # ------------------------------------------------------------------------------------------ memory
 
     def _input(self, i, a, b, c):
-        if i in self.given:
-            self._put(i, self.given[i].reshape(self.type_of(i)[1]))
+        if i in self.inputs:
+            self._put(i, self.given[self.inputs[i]].reshape(self.type_of(i)[1]))
 
     def _nothing(self, i, a, b, c):
         """Its value depends on no input."""
@@ -502,22 +503,22 @@ class _Propagation(Sweep):
         carried, kept, slices = given[: loop.carried], given[loop.carried : first], given[first:]
         stacks = {k: [] for word, k in loop.results if word == "stack"}
         entries = {k: [] for word, k in loop.results if word == "entry"}
-        order = range(loop.steps)[::-1] if loop.backward else range(loop.steps)
         results = [*range(loop.carried), *sorted({*stacks})]
-        known = None
-        for j in order:
-            inputs = [*carried, *kept, *[None if part is None else part[j] for part in slices]]
+        inputs, outputs, known = [], [], None
+        frame = [carried, kept, slices, inputs, outputs, *stacks.values(), *entries.values()]
+        self.sets.frames.append(frame)
+        for j in reversed(range(loop.steps)) if loop.backward else range(loop.steps):
+            now = [*carried, *kept, *[None if part is None else part[j] for part in slices]]
             for k in entries:
                 entries[k].append(carried[k])
-            if known is None or not _same(known[0], inputs):
-                outputs = self._body(body, inputs, [body.outputs[k] for k in results])
-                known = inputs, outputs
-            else:
-                outputs = known[1]
-            carried = outputs[: loop.carried]
+            if known is None or not _same(inputs, now):  # else the step is that before it
+                inputs[:], known = now, True
+                outputs[:] = self._body(body, inputs, [body.outputs[k] for k in results])
+            carried[:] = outputs[: loop.carried]
             for k, ids in zip(results, outputs):
                 if k in stacks:
                     stacks[k].append(ids)
+        self.sets.frames.pop()
         parts = []
         for word, k in loop.results:
             shape = loop.view(word, k)[1] if word != "zeros" else (loop.length(word, k),)
@@ -541,8 +542,10 @@ class _Propagation(Sweep):
 
 
 def _same(before, now):
-    return all((a is None and b is None) or (a is not None and b is not None and np.array_equal(a, b))
-               for a, b in zip(before, now))
+    return all(
+        (a is None and b is None) or (a is not None and b is not None and np.array_equal(a, b))
+        for a, b in zip(before, now)
+    )
 
 
 _RULES = {

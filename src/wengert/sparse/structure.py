@@ -346,8 +346,6 @@ def reduced(position, default=None):
             return None
         ids = site.ids(site.call.args[0])
         axis = site.argument(position, "axis", default) if position else site.call.kwargs.get("axis", default)
-        if axis is not None and not isinstance(axis, (int, np.integer, tuple)):
-            return None
         return site.along(ids, _axes(axis, ids.ndim)) if ids.ndim else ids
 
     return rule
@@ -363,9 +361,9 @@ def spread(position, default=-1):
         axis = site.argument(position, "axis", default)
         if axis is None:
             return np.full(site.shape, site.total(ids), np.int32)
-        if not isinstance(axis, (int, np.integer)) or len(site.shape) != ids.ndim:
+        if len(site.shape) != ids.ndim:
             return None
-        return np.broadcast_to(site.along(ids, (int(axis),)), site.shape)
+        return np.broadcast_to(site.along(ids, _axes(axis, ids.ndim)), site.shape)
 
     return rule
 
@@ -706,9 +704,9 @@ def _cross(site, left, right, shapes):
     if math.prod(whole) > _MOST:
         site.interact(*[np.array([site.total(factor[0])]) for factor in (left, right)])
         return
-    site.interact(*[
-        np.broadcast_to(_spread_over(site, factor[0], factor[2], names, shapes), whole) for factor in (left, right)
-    ])
+    site.interact(
+        *[np.broadcast_to(_spread_over(site, factor[0], factor[2], names, shapes), whole) for factor in (left, right)]
+    )
 
 
 def _kron(site):
@@ -778,7 +776,7 @@ RULES = {
     **_named("wengert.rules.ufuncs", "hypot_reduce logaddexp_reduce logaddexp2_reduce", reduced(1, 0)),
     "numpy.linalg.norm": reduced(2),
     "numpy.linalg.vector_norm": reduced(0),
-    "wengert.rules.special_python.log_sum": reduced(1),
+    "wengert.rules.special_python.log_sum": reduced(2),
     **_named("numpy", "cumsum cumprod cumulative_sum cumulative_prod", running),
     **_named("numpy", "sort", spread(1)),
     **_named("numpy", "partition", spread(2)),
