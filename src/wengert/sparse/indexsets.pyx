@@ -193,7 +193,10 @@ cdef class Sets:
         """The union of some sets, an older one where it is that."""
         cdef Py_ssize_t k, length = 0, distinct = 0
         cdef int64_t i
-        cdef int32_t s, j, epoch = self.next_epoch(), largest = 0, other = 0, made
+        cdef int32_t s, j, epoch, largest = 0, other = 0, made
+        if count == 1 or (count == 2 and (sets[1] == 0 or sets[0] == sets[1])):
+            return sets[0]
+        epoch = self.next_epoch()
         for k in range(count):
             s = sets[k]
             if s == 0 or self.seen[s] == epoch:
@@ -287,8 +290,9 @@ cdef class Sets:
         """A new set of the columns that were found; the last one, if it is the same."""
         cdef int32_t last = <int32_t>(self.count - 1)
         cdef int64_t end = self.starts[self.count]
-        if self.size(last) == length and memcmp(self.members + self.starts[last], self.found,
-                                                length * sizeof(int32_t)) == 0:
+        cdef const int32_t *before = self.members + self.starts[last]
+        if self.size(last) == length and before[0] == self.found[0] and memcmp(
+                before, self.found, length * sizeof(int32_t)) == 0:
             return last
         if self.count == self.capacity or end + length > self.space:
             self.reserve(self.capacity if self.count < self.capacity else 2 * self.capacity,
@@ -305,6 +309,7 @@ cdef class Sets:
         cdef int32_t before[17]
         cdef Py_ssize_t i, k, count = len(lines), size = len(lines[0])
         cdef int32_t last = 0
+        cdef bint is_new
         cdef cnp.ndarray one
         cdef cnp.ndarray found = np.empty(size, dtype=np.int32)
         cdef int32_t *to = <int32_t *>cnp.PyArray_DATA(found)
@@ -314,13 +319,15 @@ cdef class Sets:
             one = lines[k]
             line[k] = <const int32_t *>cnp.PyArray_DATA(one)
         here[count] = number
-        memset(before, 0, sizeof(before))
+        memset(before, 0xff, sizeof(before))
         for i in range(size):
+            is_new = False
             for k in range(count):
                 here[k] = line[k][i]
-            if i == 0 or memcmp(here, before, count * sizeof(int32_t)) != 0:
-                last = self.union_of(here, count + 1)
-                memcpy(before, here, count * sizeof(int32_t))
+                is_new |= here[k] != before[k]
+            if is_new:
+                last = self.union_of(here, count + (number != 0))
+                memcpy(before, here, sizeof(before))
             to[i] = last
         return found
 

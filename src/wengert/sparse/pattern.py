@@ -37,9 +37,10 @@ from wengert.program.record import record
 from wengert.program.vm import Machine
 from wengert.registry import lookup
 from wengert.sparse.indexsets import Sets, Sweep, with_outputs
-from wengert.sparse.structure import BENDS, Site, bends, by_place, of_call, taken
+from wengert.sparse.structure import AA, AB, BB, BENDS, Site, bends, by_place, of_call, taken
 
-SCALAR, FLAG = 0, 1
+#: the types of numbers end with this one
+FLAG = 1
 
 #: lines that are kept to be united later, together
 _MOST_LINES = 8
@@ -281,6 +282,11 @@ def _as_line(ids, type):
     return line
 
 
+def _are_complex(*types):
+    """Is one of these types complex?"""
+    return any(dtype.kind == "c" for dtype, *_ in types)
+
+
 class _Propagation(Sweep):
     """What instructions do with the sets of arrays."""
 
@@ -332,8 +338,8 @@ class _Propagation(Sweep):
 
     def _elementwise(self, i, op, a, b, c):
         type = self.type_of(i)
-        if self.sets.second and (bits := self.bends(i)):
-            self._bend(i, op, a, b, c, bits, type)
+        if self.sets.second:
+            self._bend(i, op, a, b, c, type)
         chosen = self._chosen(op, a, b, c, type)
         if chosen is None:
             names = (b, c) if op == Op.SELECT else (a, b, c)
@@ -371,22 +377,25 @@ class _Propagation(Sweep):
             return np.full(_span(type), number, np.int32)
         return lines[0] if len(lines) == 1 and not number else self.sets.united(lines, number)
 
-    def _bend(self, i, op, a, b, c, bits, type):
+    def _bend(self, i, op, a, b, c, type):
         """Enter the interactions of an instruction."""
+        bits = self.bends(i)
+        if op < Op.PARTIAL and _are_complex(type, self.type_of(a)):
+            bits = bends(lookup(derive.function_of(op)), True)
+        if not bits:
+            return
         if Op.PARTIAL <= op < Op.INPUT:
             line = self.sets.united([self._line(v, type) for v in (a, b, c) if v >= 0])
             self.sets.interact(line, line)
             return
-        if type[0].kind == "c" or self.type_of(a)[0].kind == "c":
-            bits = bends(lookup(derive.function_of(op)), True) if op != Op.STRONG else bits
         first = self._line(a, type)
-        if bits & 1:
+        if bits & AA:
             self.sets.interact(first, first)
-        if b >= 0 and bits & 6:
+        if b >= 0 and bits & (AB | BB):
             second = self._line(b, type)
-            if bits & 2:
+            if bits & AB:
                 self.sets.interact(first, second)
-            if bits & 4:
+            if bits & BB:
                 self.sets.interact(second, second)
 
     def _chosen(self, op, a, b, c, type):
@@ -491,7 +500,7 @@ class _Propagation(Sweep):
             return
         shapes = [self.type_of(v)[1] for v in call.operands]
         values = [self.choices.value(v) for v in call.operands]
-        is_complex = any(self.type_of(v)[0].kind == "c" for v in (*call.operands, i))
+        is_complex = _are_complex(*[self.type_of(v) for v in (*call.operands, i)])
         with np.errstate(all="ignore"):
             self._put(i, of_call(Site(self.sets, call, self.type_of(i)[1], given, shapes, values, is_complex)))
 

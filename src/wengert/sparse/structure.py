@@ -48,8 +48,10 @@ class Site:
     Attributes
     ----------
     sets : Sets
+        Of columns, by number.
     call : Call
     row : Primitive
+        Of what is called.
     shape : tuple
         Of the result.
     operands : list of ndarray or None
@@ -319,8 +321,7 @@ def _padded(site):
     if mode not in ("constant", "edge", "wrap", "reflect", "symmetric") or "reflect_type" in site.call.kwargs:
         return None
     if "constant_values" in site.call.kwargs:
-        values = np.pad(site.ids(site.call.args[0]), site.argument(1, "pad_width"))
-        return values
+        return np.pad(site.ids(site.call.args[0]), site.argument(1, "pad_width"))
     return moved(site)
 
 
@@ -507,7 +508,7 @@ def _inner_labels(a, b):
     return [[*left, k], [*right, k]], left + right
 
 
-def _with(labels, names=("out", "axis")):
+def _with(labels):
     """A product whose labels depend on the axes of its operands alone."""
 
     def rule(site):
@@ -521,7 +522,7 @@ def _with(labels, names=("out", "axis")):
 
 def _flat(is_outer):
     def rule(site):
-        args = [_Flat(site, x) for x in site.call.args[:2]]
+        args = [_Flat(x) for x in site.call.args[:2]]
         return contracted(site, args, [[0], [1]] if is_outer else [[0], [0]], [0, 1] if is_outer else [])
 
     return rule
@@ -530,7 +531,7 @@ def _flat(is_outer):
 class _Flat:
     """An argument as a vector."""
 
-    def __init__(self, site, argument):
+    def __init__(self, argument):
         self.argument = argument
 
 
@@ -610,12 +611,8 @@ def _multi_dot(site):
 def _sparse_product(site):
     """A constant sparse matrix times a vector or matrix."""
     x, matrix = site.call.args
-    return site.united([_through(site, site.ids(x), _entries(matrix), matrix.shape[0])])
-
-
-def _through(site, ids, entries, size):
-    rows, columns = entries
-    return site.by_place(ids[columns], rows, size).reshape(site.shape)
+    rows, columns = _entries(matrix)
+    return site.by_place(site.ids(x)[columns], rows, matrix.shape[0])
 
 
 def contracted(site, args, labels, out):
@@ -766,7 +763,7 @@ def _named(module, names, rule):
 
 RULES = {
     **_named("numpy", "concatenate stack append insert full full_like compress extract", moved),
-    **_named("wengert.program.rows", "placed", moved),
+    "wengert.program.rows.placed": moved,
     "_operator.getitem": moved,
     "numpy.pad": _padded,
     "numpy.astype": _same,
@@ -778,8 +775,8 @@ RULES = {
     "numpy.linalg.vector_norm": reduced(0),
     "wengert.rules.special_python.log_sum": reduced(2),
     **_named("numpy", "cumsum cumprod cumulative_sum cumulative_prod", running),
-    **_named("numpy", "sort", spread(1)),
-    **_named("numpy", "partition", spread(2)),
+    "numpy.sort": spread(1),
+    "numpy.partition": spread(2),
     **_named("numpy.fft", "fft ifft rfft irfft", spread(2)),
     **_named("wengert.rules.special_python", "shares log_shares", spread(1, None)),
     "numpy.diff": _diff,
@@ -791,24 +788,24 @@ RULES = {
     "wengert.rules.ufuncs.sums_of_segments": _segmented,
     "numpy.bincount": _counted,
     "numpy.interp": _interpolated,
-    **_named("numpy", "matmul", _with(_matmul_labels)),
-    **_named("numpy.linalg", "matmul", _with(_matmul_labels)),
+    "numpy.matmul": _with(_matmul_labels),
+    "numpy.linalg.matmul": _with(_matmul_labels),
     "numpy.dot": _with(_dot_labels),
     "numpy.inner": _with(_inner_labels),
     "numpy.matvec": _with(_matvec(False)),
     "numpy.vecmat": _with(_matvec(True)),
-    **_named("numpy", "outer", _flat(True)),
-    **_named("numpy.linalg", "outer", _flat(True)),
+    "numpy.outer": _flat(True),
+    "numpy.linalg.outer": _flat(True),
     "numpy.vdot": _flat(False),
-    **_named("numpy", "vecdot", _vecdot),
-    **_named("numpy.linalg", "vecdot", _vecdot),
-    **_named("numpy", "tensordot", _tensordot),
-    **_named("numpy.linalg", "tensordot", _tensordot),
+    "numpy.vecdot": _vecdot,
+    "numpy.linalg.vecdot": _vecdot,
+    "numpy.tensordot": _tensordot,
+    "numpy.linalg.tensordot": _tensordot,
     "numpy.einsum": _einsum,
     "numpy.linalg.multi_dot": _multi_dot,
     "numpy.kron": _kron,
     "numpy.convolve": _convolved,
-    **_named("numpy", "cross", _crossed),
-    **_named("numpy.linalg", "cross", _crossed),
+    "numpy.cross": _crossed,
+    "numpy.linalg.cross": _crossed,
     matrices._times_row.name: _sparse_product,
 }
