@@ -500,6 +500,14 @@ def test_the_pattern_of_a_gradient_contains_the_hessian(name):
     assert_inside(wg.sparsity(gradient, x, order=2), numeric_hessian(gradient, x))
 
 
+def test_jacobians_have_patterns_themselves():
+    x = RNG.uniform(0.5, 1.5, 40)
+    for f in (lambda x: x[1:] * x[:-1] ** 2, lambda x: np.cumsum(np.sin(x))[::10]):
+        J = wg.jacobian(f)
+        assert_inside(wg.sparsity(J, x), np.asarray(wg.jacobian(J, x)).reshape(-1, x.size) != 0)
+        assert wg.sparsity(wg.compile(J), x).shape == (J(x).size, x.size)
+
+
 # ---------------------------------------------------------------------------------- global and local
 
 CHOICES = {

@@ -961,8 +961,8 @@ def sparsity(
 
     Notes
     -----
-    Zeros of constant matrices and masks are heeded; zeros of values that come from arguments are not, nor those of
-    arrays that a compiled function reads from outside, which may change.
+    Zeros of constant matrices and masks are heeded. Zeros of other arguments are not, unless `kind` is "local", nor
+    those of arrays that a compiled function reads from outside: they may change.
     Functions whose structure is not known, such as most of linear algebra, and indices that depend on `x`, such as
     those of a sort, make each element of a result depend on all elements of the operand.
 

@@ -79,7 +79,11 @@ def sparsity(f: Callable, x: Any, order: int, kind: str, args: tuple, kwargs: di
 def program_of(f: Callable, args: tuple, kwargs: dict) -> Program:
     """The program of a function at some arguments; what a compiled one reads from outside is an input of it."""
     is_compiled = hasattr(type(f), "__wengert__")
-    return record(f.f if is_compiled else f, args, kwargs, False, is_live=is_compiled)
+    inner = f.f if is_compiled else f
+    found = record(inner, args, kwargs, False, is_live=is_compiled)
+    if type(found) is not Program:  # a loop over rows of a matrix: the derivative as it is computed without programs
+        found = record(lambda *args, **kwargs: inner(*args, **kwargs), args, kwargs, False)
+    return found
 
 
 def pattern_of(program: Program, argnums: int = 0, order: int = 1, leaves: list | None = None) -> Any:
