@@ -734,7 +734,7 @@ def test_sets_that_nothing_holds_are_dropped(name, monkeypatch):
 
 
 def scaled(x):
-    return np.array([1e8 * x[0] + 1e-8 * x[1], x[1] * x[2], 3.0 * x[2]])
+    return np.array([1e8 * x[0] + 1e-8 * x[1], 1e-8 * x[1] + x[2] ** 2, 3.0 * x[2]])
 
 
 X_SCALED = np.array([1.0, 2.0, 3.0])
@@ -754,11 +754,8 @@ def test_a_right_jacobian_passes_the_check():
 def test_a_missing_entry_fails_the_check_whatever_its_scale(entry):
     J = J_SCALED.copy()
     J[entry] = 0.0
-    other = J_SCALED.copy()
-    other[:, :2] *= 1e-8  # so that what is left of column 1 is small
-    if entry != (0, 1):
-        with pytest.raises(wg.PatternError, match=f"row {entry[0]} of its derivative"):
-            check(sp.csr_array(J), product)
+    with pytest.raises(wg.PatternError, match=f"row {entry[0]} of its derivative"):
+        check(sp.csr_array(J), product)
 
 
 def test_the_message_of_the_check_names_the_function_and_its_line():
