@@ -911,6 +911,84 @@ def record(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = No
     return record.record(f, (x, *args), kwargs or {}, exact)
 
 
+def sparsity(
+    f: Callable,
+    x: Any,
+    /,
+    *,
+    order: int = 1,
+    kind: str = "global",
+    args: tuple = (),
+    kwargs: dict | None = None,
+    argnums: int = 0,
+) -> Any:
+    """Where the Jacobian or the Hessian of a function may be other than zero.
+
+    `f` is recorded, and what each of its values depends on is followed from instruction to instruction.
+
+    Parameters
+    ----------
+    f : callable
+        Maps an array of shape S (and further arguments) to an array of shape T, or to a list of numbers.
+        A function, a compiled one, or a `Program`.
+    x : array_like, shape S
+        Example of the argument: its shape matters, and the branches that `f` takes there.
+    order : {1, 2}
+        1: the pattern of the Jacobian. 2: that of the Hessian; where `f` returns an array, of all its elements, as the
+        Hessian of a Lagrangian has it.
+    kind : {"global", "local"}
+        "global": for all arguments for which `f` takes the branches (``if``) that it takes at `x`; of ``np.where``,
+        ``np.maximum`` and the like both sides. "local": at `x`, with the sides that are taken there.
+    args, kwargs : tuple, dict
+        Further arguments: ``f(x, *args, **kwargs)``.
+    argnums : int
+        Position of the argument that is differentiated.
+
+    Returns
+    -------
+    scipy.sparse.csr_array of bool
+        Shape ``(y.size, x.size)``; for order 2 ``(x.size, x.size)`` and symmetric.
+        It may have too many entries, never too few: see Notes.
+
+    Raises
+    ------
+    TypeError
+        If `f` returns a container of arrays, or the argument is one.
+    TracedValueError
+        If `f` cannot be recorded.
+    UnsupportedFunctionError
+        If `f` calls a function that has no rule.
+
+    Notes
+    -----
+    Zeros of constant matrices and masks are heeded. Zeros of other arguments are not, unless `kind` is "local", nor
+    those of arrays that a compiled function reads from outside: they may change.
+    Functions whose structure is not known, such as most of linear algebra, and indices that depend on `x`, such as
+    those of a sort, make each element of a result depend on all elements of the operand.
+
+    References
+    ----------
+    Griewank and Walther (2008), Evaluating Derivatives, section 7.1. doi:10.1137/1.9780898717761
+    Walther (2008), Computing sparse Hessians with automatic differentiation. doi:10.1145/1322436.1322439
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> wg.sparsity(lambda x: x[1:] * x[:-1], np.ones(4)).astype(int).toarray()
+    array([[1, 1, 0, 0],
+           [0, 1, 1, 0],
+           [0, 0, 1, 1]])
+    >>> wg.sparsity(lambda x: np.sum(x[1:] * x[:-1]), np.ones(4), order=2).astype(int).toarray()
+    array([[0, 1, 0, 0],
+           [1, 0, 1, 0],
+           [0, 1, 0, 1],
+           [0, 0, 1, 0]])
+    """
+    from wengert.sparse import pattern  # only here, so that dense derivatives load no programs
+
+    return pattern.sparsity(f, x, order, kind, args, kwargs, argnums)
+
+
 def clear_caches() -> None:
     """Give the memory that wengert keeps for its next derivatives back to the system.
 

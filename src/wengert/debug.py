@@ -116,3 +116,4 @@ _row = registry.Primitive(
     probe, "custom", vjps={0: _pulled}, jvps={0: _pushed}, sequence=True, stacked=True, curvature="none"
 )
 _row.name = "wengert.probe"
+_row.sparsity = "elementwise"

@@ -203,7 +203,9 @@ class ReplayMismatchError(RuntimeError):
 
 
 class PatternError(ValueError):
-    """A sparsity pattern is not what it should be, or a colouring does not fit it.
+    """A derivative has an entry where its sparsity pattern has none, or a colouring does not fit its pattern.
+
+    The pattern was given by hand, or by ``primitive(sparsity=...)``, or is that of another branch of the function.
 
     Examples
     --------

@@ -113,6 +113,8 @@ class Primitive:
         Position of the argument that is asked only which of its elements are other than 0.
     simpler : callable or None
         Gives the same as the function for less, or None where it does not.
+    sparsity : "elementwise", array_like, sparse array, tuple of these, or None
+        ``custom`` only: which elements of the result depend on which of each argument; None: all.
     unheeded : frozenset
         Keywords that allow what is never done, such as writing into an operand.
     home : str
@@ -139,6 +141,7 @@ class Primitive:
         "reason",
         "sequence",
         "simpler",
+        "sparsity",
         "stacked",
         "static",
         "undefined",
@@ -169,6 +172,7 @@ class Primitive:
         self.fits = None
         self.condition = None
         self.simpler = None
+        self.sparsity: Any = None
         self.unheeded = frozenset()
         self.home = columns.get("home", "")
         self.opcode = 0

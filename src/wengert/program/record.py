@@ -18,8 +18,8 @@ from wengert.transforms.dense import JVP, Gradient, Jacobian, Operator
 from wengert.transforms.second import HVP, Hessian
 
 
-def record(f, args: tuple, kwargs: dict, exact: bool, is_raw: bool = False) -> Program:
-    """The program of `f` at some arguments; what it reads from outside is constant.
+def record(f, args: tuple, kwargs: dict, exact: bool, is_raw: bool = False, is_live: bool = False) -> Program:
+    """The program of `f` at some arguments; what it reads from outside is constant, or live: more inputs.
 
     A raw one has the list as it was recorded, before all passes; f is no derivative then.
     """
@@ -30,7 +30,7 @@ def record(f, args: tuple, kwargs: dict, exact: bool, is_raw: bool = False) -> P
     try:
         if captures.effect:
             raise NotReplayable(captures.effect)
-        reading = _Constants(captures.read())
+        reading = captures.read() if is_live else _Constants(captures.read())
         if is_raw:
             return _traced(lambda bound: bound, f, args, kwargs, reading, exact, is_raw)
         return trace(f, args, kwargs, reading, exact)

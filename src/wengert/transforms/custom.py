@@ -28,6 +28,7 @@ def primitive(f: Callable, jvp: Callable | str | None, vjp: Callable | None, spa
     pushes = {0: _by_direction(f, jvp)} if jvp is not None else {}
     pullback = _joint(f, vjp if vjp is not None else _transpose_of(f, jvp, structure, is_opaque))
     row = registry.Primitive(f, "custom", vjps={0: pullback}, jvps=pushes, sequence=True)
+    row.sparsity = sparsity
 
     @functools.wraps(f)
     def call(*args, **kwargs):
