@@ -44,6 +44,16 @@ def _operator(cls, f, *options):
     return f.__wengert__(cls, options) if hasattr(type(f), "__wengert__") else cls(f, *options)
 
 
+def _sparse(word, order, f, argnums, value, has_aux, chunk, mode, holomorphic, sparse, format):
+    """A sparse derivative as a callable."""
+    for name, given in (("has_aux", has_aux), ("chunk", chunk is not None), ("holomorphic", holomorphic)):
+        if given:
+            raise ValueError(f"{word}: {name}= is not for sparse derivatives")
+    from wengert.sparse import drivers  # only here, so that dense derivatives load no programs
+
+    return drivers.SparseDerivative(f, argnums, value, sparse, format, mode, order)
+
+
 def grad(
     f: Callable,
     x: Any = _NOT_GIVEN,
@@ -163,6 +173,8 @@ def jacobian(
     mode: str = "auto",
     chunk: int | None = None,
     holomorphic: bool = False,
+    sparse: Any = False,
+    format: str = "csr",
 ) -> Any:
     """Jacobian of a function, of shape ``y.shape + x.shape``.
 
@@ -186,12 +198,22 @@ def jacobian(
     holomorphic : bool
         Needed for complex `x`: `f` is analytic, which is checked by a second tangent for each element.
         Complex results of real `x` need no flag.
+    sparse : bool, "auto" or pattern
+        True: a sparse array, whose pattern is found from `f`; a sparse or boolean array of shape ``(y.size, x.size)``
+        gives it. "auto": an ndarray where `x` has few elements or the Jacobian few zeros.
+        `f` is recorded and replayed, as by `compile`.
+    format : {"csr", "csc", "coo"}
+        Of the sparse array. Zeros of the pattern are kept, and results share their arrays of indices, which are
+        read-only.
 
     Returns
     -------
     ndarray of shape ``(*T, *S)``
         The Jacobian; for containers nested blocks, output outside, input inside.
         Without `x`: the callable, with ``.fun`` (see Notes) and ``out=``.
+    sparse array of shape ``(y.size, x.size)``
+        With `sparse`. The callable has ``.pattern``, ``.colours``, ``.mode`` and ``.plan`` of its last call, and
+        ``.values(x, *args, out=)``, the nonzeros alone.
 
     Raises
     ------
@@ -203,6 +225,8 @@ def jacobian(
         If `f` calls a function that has no rule.
     TracedValueError
         If a traced value reaches code that cannot carry it.
+    PatternError
+        If `f` has a derivative outside of the pattern that was given.
 
     Notes
     -----
@@ -224,7 +248,14 @@ def jacobian(
     >>> wg.jacobian(residual, [0.0, 2.0])
     array([[2., 0.],
            [1., 0.]])
+    >>> J = wg.jacobian(lambda x: x[1:] * x[:-1], sparse=True)
+    >>> print(J(np.array([1.0, 2.0, 3.0])).toarray())
+    [[2. 1. 0.]
+     [0. 3. 2.]]
     """
+    if sparse is not False:
+        derivative = _sparse("jacobian", 1, f, argnums, value, has_aux, chunk, mode, holomorphic, sparse, format)
+        return _apply(derivative, x, args, kwargs)
     return _apply(_operator(Jacobian, f, argnums, value, has_aux, chunk, mode, holomorphic), x, args, kwargs)
 
 
@@ -414,6 +445,8 @@ def hessian(
     has_aux: bool = False,
     mode: str = "auto",
     chunk: int | None = None,
+    sparse: Any = False,
+    format: str = "csr",
 ) -> Any:
     """Hessian of a function that returns one number, exactly symmetric.
 
@@ -435,6 +468,8 @@ def hessian(
         "forward" and "reverse" take the derivative of a derivative in that mode.
     chunk : int, optional
         Columns swept at once; memory grows with it. Chosen from the length of the list by default.
+    sparse, format
+        As for `jacobian`; the sparse array is exactly symmetric.
 
     Returns
     -------
@@ -466,6 +501,9 @@ def hessian(
     array([[4., 2.],
            [2., 0.]])
     """
+    if sparse is not False:
+        derivative = _sparse("hessian", 2, f, argnums, value, has_aux, chunk, mode, False, sparse, format)
+        return _apply(derivative, x, args, kwargs)
     return _apply(_operator(Hessian, f, argnums, value, has_aux, chunk, mode), x, args, kwargs)
 
 

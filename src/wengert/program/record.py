@@ -60,7 +60,7 @@ def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False) -> Program
     Its inputs are the leaves of the arguments, and after them those of `reading`.
     A derivative is made of the program of its function where that can be, and otherwise recorded itself.
     """
-    derive = _derivation(f)
+    derive, reason = _derivation(f), "it is the derivative of one that is no program"
     if derive is not None:
         with_direction = type(f) in (JVP, HVP)
         if not with_direction or _is_alike(*args[:2]):
@@ -69,8 +69,11 @@ def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False) -> Program
             try:
                 if program.is_double:
                     return derive(program)
-            except NotDerivable:
-                pass
+                reason = "it takes or returns what is no float64"
+            except NotDerivable as error:
+                reason = str(error)
+    if hasattr(f, "of_program"):  # what it gives is not recorded itself
+        raise NotReplayable(reason)
     return _traced(lambda bound: bound, f, args, kwargs, reading, exact)
 
 
@@ -90,9 +93,10 @@ def _derivation(f):
     """How the program of a derivative is made of that of its function; None: by recording the derivative."""
     if not isinstance(f, Operator) or f.has_aux or not isinstance(f.argnums, int) or f.argnums < 0:
         return None
-    if getattr(f, "with_value", False) or getattr(f, "holomorphic", False):
+    is_sparse = hasattr(f, "of_program")
+    if not is_sparse and (getattr(f, "with_value", False) or getattr(f, "holomorphic", False)):
         return None
-    make = _PROGRAMS.get(type(f))
+    make = (lambda program, _: f.of_program(program)) if is_sparse else _PROGRAMS.get(type(f))
     if make is None or (type(f) in (JVP, HVP) and f.argnums):
         return None
     if not isinstance(f.f, Operator) or not f.f.is_derivative:

@@ -330,6 +330,9 @@ class SparseDerivative(dense.Derivative):
 
     def __init__(self, f, argnums=0, value=False, sparse=True, format="csr", mode="auto", order=1):
         word = "hessian" if order == 2 else "jacobian"
+        modes = ("auto", "mixed") if order == 2 else ("auto", "forward", "reverse")
+        if mode not in modes:
+            raise ValueError(f"{word}: mode of a sparse one is one of {', '.join(map(repr, modes))}, not {mode!r}")
         if format not in FORMATS:
             raise ValueError(f"{word}: format is one of {', '.join(map(repr, FORMATS))}, not {format!r}")
         if isinstance(sparse, str) and sparse != "auto":
@@ -407,7 +410,3 @@ class SparseDerivative(dense.Derivative):
         """The mode of the last call, before it the one that was asked for."""
         return self.mode_asked if self.plan is None else self.plan.mode
 
-
-def derivative_of(f: Callable, argnums: int, value: bool, sparse: Any, format: str, mode: str, order: int):
-    """The callable that `jacobian` or `hessian` return for ``sparse=``."""
-    return SparseDerivative(f, argnums, value, sparse, format, mode, order)
