@@ -99,6 +99,7 @@ class Compiled(Caller):
         self._lock = threading.RLock()
         self._tables: dict[Any, _Table] = {}
         self._methods: dict[int, Compiled] = {}
+        self._operators: dict[Any, Compiled] = {}  # derivatives and the like of f
         self._recordings = self._refusals = 0
         self._eager: str | None = None  # why f runs as it is from now on
         self._is_closed = False  # are there no new recordings in derivatives?
@@ -139,8 +140,15 @@ class Compiled(Caller):
 
     def __wengert__(self, operator: type, options: tuple) -> Callable:
         """The operator on f, compiled; pullbacks and linear operators, which are recordings themselves, are not."""
-        made = operator(self.f, *options)
-        return made if operator in (VJP, Linearize) else self._of(made)
+        if operator in (VJP, Linearize):
+            return operator(self.f, *options)
+        key = operator, repr(options)
+        found = self._operators.get(key)
+        if found is None:  # the same one the next time, with its recordings
+            with self._lock:
+                found = self._of(operator(self.f, *options))
+                _put(self._operators, key, found, _TABLES)
+        return found
 
     def _of(self, f):
         """Another function, compiled in the same way."""
@@ -168,7 +176,7 @@ class Compiled(Caller):
     def clear(self) -> None:
         """Forget all recordings."""
         with self._lock:
-            self._tables, self._methods, self._route = {}, {}, None
+            self._tables, self._methods, self._operators, self._route = {}, {}, {}, None
             self._is_closed = False
 
     # -- calls

@@ -523,11 +523,21 @@ cdef class Definitions:
         kind = self.code.type_of((node.y.dtype, shape, strides))
         if op >= WG_ADD:
             b = self.side(node.bbuf, node.b, node.bslot, node.bc)
+        if op and b >= 0 and node.y.dtype == DOUBLE and not self.exact:     # of an array and constant integers
+            a, b = [self.as_doubles(v) for v in (a, b)]
         fitted = [v if v < 0 else self.fitted(v, shape) for v in (a, b)]
         if op and fitted[0] >= 0 and (b < 0 or fitted[1] >= 0):
             return emit(self.code, op, fitted[0], fitted[1], -1, kind)
         args = (Operand(0),) if b < 0 else (Operand(0), Operand(1))
         return self.call(node.compute or node.row.fun, node.row, args, {}, [a] if b < 0 else [a, b], node.y)
+
+    cdef int32_t as_doubles(self, int32_t value) except -1:
+        """A constant array of integers as one of doubles, where that is exact."""
+        if self.code.ops[value] == ARRAY and self.code.types[self.code.kinds[value]][0].kind in "iub":
+            array = self.code.arrays[self.code.as_[value]]
+            if array.dtype.itemsize < 8 or not array.size or abs(array).max() <= 1 << 53:
+                return self.plain(array.astype(float, order="C"))
+        return value
 
     cdef int32_t fitted(self, int32_t value, tuple shape) except -2:
         """An operand of an elementwise instruction: of another shape, a view that has this one; -1 if there is none."""
@@ -583,6 +593,11 @@ cdef class Definitions:
                 return emit(self.code, op, values[0], -1, -1, self.code.type_of(kind))
         if (node.row.kind == "rearrangement" or fun in MOVING) and not self.exact:
             found = self.rearranged(node, args, values)
+            if found >= 0:
+                return found
+        rule = OF_VIEWS.get(fun)
+        if rule is not None and not self.exact:
+            found = rule(self, args, values, node)
             if found >= 0:
                 return found
         if fun is np.where:
@@ -668,6 +683,57 @@ cdef class Definitions:
         if strides is None:
             return value
         return self.code.place(-1, (0, shape, c_strides(shape, dtype.itemsize)), value, (dtype, shape, None))
+
+    def outer(self, args, values, node):
+        """Products of all pairs, each factor a view that repeats itself; -1 of other types."""
+        cdef list found = []
+        cdef Node entry = node
+        if (<object>entry.y).dtype != DOUBLE or entry.kwargs or not (<object>entry.y).size:
+            return -1
+        for x, d in zip(args, (0, 1)):
+            v = values[x.position] if type(x) is Operand else self.plain(x) if type(x) is np.ndarray else -1
+            kind = self.code.types[self.code.kinds[<int32_t>v]] if v >= 0 else None
+            if v < 0 or kind[0] != DOUBLE or len(kind[1]) != 1:
+                return -1
+            first, _, (step,) = whole_view(kind)
+            steps = (step, 0) if d == 0 else (0, step)
+            found.append(self.code.view(v, (first, (<object>entry.y).shape, steps), DOUBLE))
+        return emit(self.code, WG_MULTIPLY, found[0], found[1], -1, self.code.type_of((DOUBLE, *layout(entry.y))))
+
+    def difference(self, args, values, node):
+        """The difference of neighbours as that of two parts; -1 where more is asked for."""
+        cdef Node entry = node
+        given = {**dict(zip(("a", "n", "axis", "prepend", "append"), args)), **(entry.kwargs or {})}
+        if type(given.pop("a", None)) is not Operand or len(values) != 1 or given.pop("n", 1) != 1:
+            return -1
+        axis = given.pop("axis", -1)
+        dtype, shape, _ = kind = self.code.types[self.code.kinds[<int32_t>values[0]]]
+        if any([x is not np._NoValue for x in given.values()]) or dtype != DOUBLE or not (<object>entry.y).size:
+            return -1
+        first, _, strides = whole_view(kind)
+        axis %= len(shape)
+        part = shape[:axis] + (shape[axis] - 1,) + shape[axis + 1:]
+        if (<object>entry.y).shape != part:
+            return -1
+        low, high = [self.code.view(values[0], (first + k * strides[axis], part, strides), dtype) for k in (0, 1)]
+        return emit(self.code, WG_SUBTRACT, high, low, -1, SCALAR if part == () else
+                    self.code.type_of((DOUBLE, *layout(entry.y))))
+
+    def counted(self, args, values, node):
+        """Weights added up at constant places; -1 where the places are computed."""
+        cdef Node entry = node
+        cdef int32_t v
+        given = {**dict(zip(("x", "weights", "minlength"), args)), **(entry.kwargs or {})}
+        if type(given["x"]) is Operand or type(given.get("weights")) is not Operand or len(values) != 1:
+            return -1
+        v = values[0]
+        where = np.ascontiguousarray(given["x"], dtype=np.int32)
+        if self.code.types[self.code.kinds[v]] != (DOUBLE, where.shape, None) or (<object>entry.y).dtype != DOUBLE:
+            return -1
+        if not where.size or not (<object>entry.y).size:
+            return -1
+        return emit(self.code, SCATTER, v, self.constant_array(where), -1,
+                    self.code.type_of((DOUBLE, (<object>entry.y).shape, None)))
 
     cdef int32_t product(self, list args, list values, Node node) except -2:
         """A product with strong zero by its instruction, with a bool a choice; -1 if it has another type."""
@@ -847,3 +913,9 @@ cdef bint is_complex_number(cnp.ndarray x) except -1:
 cdef tuple layout(x):
     """Shape and strides of an array, the strides None for C order."""
     return x.shape, contiguous_or(x.strides, x.shape, x.dtype)
+
+
+#: calls that are instructions on parts of their operands
+cdef dict OF_VIEWS = {
+    np.outer: Definitions.outer, np.diff: Definitions.difference, np.bincount: Definitions.counted,
+}

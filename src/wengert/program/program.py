@@ -275,7 +275,8 @@ class Program(Runner):
     @property
     def restore(self) -> Result | None:
         """What makes the result of the outputs; None where it is the first one itself."""
-        return None if type(self._result.template) is Slot else self._result
+        is_itself = type(self._result) is Result and type(self._result.template) is Slot
+        return None if is_itself else self._result
 
     def _call(self, args, kwargs, out):
         refuse_traced(repr(self), args, kwargs)

@@ -1,4 +1,4 @@
-"""Sparse Jacobians and Hessians as callables: the pattern is found from the function, the nonzeros by the cheapest plan.
+"""Sparse Jacobians and Hessians as callables: the pattern is found from the function, nonzeros by the cheapest plan.
 
 A sparse derivative is replayed: the function is recorded as `wengert.compile` does it, with guards on the branches that
 it takes, and what it reads from outside is looked at in each call.
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -203,7 +202,7 @@ class Sparse(dense.Derivative):
 
     def _planned(self, program, code, x, y, shape, of_value):
         """The program that gives the data, and the plan."""
-        if self.mode == "auto" and (self.sparse is True or self.sparse == "auto"):
+        if self.mode == "auto" and (self.sparse is True or isinstance(self.sparse, str)):
             try:
                 found = entries(code, x, y, program._example, self.order == 2)
                 pattern = _pattern(found.indptr, found.indices, shape)
@@ -278,8 +277,8 @@ class Replayed(Compiled):
         with self._lock:
             self._tables, self._route = {}, None
         raise StaleProgramError(
-            f"{self!r}: {self._name} now has another derivative than its recording: something it reads has changed that "
-            "is not looked for at each call. Pass it as an argument, or hold it in a global or an attribute. The "
+            f"{self!r}: {self._name} now has another derivative than its recording: something it reads has changed "
+            "that is not looked for at each call. Pass it as an argument, or hold it in a global or an attribute. The "
             "recordings have been dropped, the next call is right"
         )
 
@@ -314,8 +313,8 @@ class Replayed(Compiled):
 
 
 _WRONG = (
-    "{name}: the derivative by its sparsity pattern is not that of the function in a random direction: the pattern that "
-    "was given, or a primitive's sparsity=, leaves out entries; see wengert.sparsity"
+    "{name}: the derivative by its sparsity pattern is not that of the function in a random direction: the pattern "
+    "that was given, or a primitive's sparsity=, leaves out entries; see wengert.sparsity"
 )
 
 

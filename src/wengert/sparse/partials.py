@@ -6,7 +6,7 @@ The list is gone through forward; of each value is kept which entries its rows h
 coefficients with the column of each.
 An elementwise instruction multiplies coefficients by a partial, a view takes a part of them, what is put into an array
 is put into its coefficients.
-Coefficients that lie elsewhere than their rows, as behind a sum, carry the number of their row beside that of the column.
+Coefficients that lie elsewhere than their rows, as behind a sum, carry the number of their row beside the column's.
 
 What is a constant needs no instruction: it stands in the data from the start.
 
@@ -305,9 +305,9 @@ class _Partials:
         return found
 
     def partial(self, p, i):
-        """A value by which coefficients are multiplied: a constant, a number, or an array in the layout of the result."""
+        """What coefficients are multiplied by: a constant, a number, or an array in the layout of the result."""
         known = self.known(p)
-        if known is None or isinstance(known, np.ndarray) and self.type(p) != self.type(i):
+        if known is None or (isinstance(known, np.ndarray) and self.type(p) != self.type(i)):
             return self.laid(p, i)
         return known
 
@@ -563,7 +563,7 @@ class _Partials:
                     lined.append({})
                 lined[k][offset] = t
                 k += 1
-        bases = [t for t in (self.terms.get(a, ()) if a >= 0 else ())]
+        bases = self.terms.get(a, []) if a >= 0 else []
         for t in bases:
             if t.rows is not None:
                 which = np.flatnonzero(~np.isin(t.rows, offsets))
@@ -609,18 +609,25 @@ class _Partials:
         call = self.new.calls[a]
         if not any(self.terms.get(v) for v in call.operands):
             return []
+        if call.row is not None and call.row.kind == "constant":
+            return []
         fun = None if call.row is None else call.row.fun
-        if fun is np.sum and len(call.operands) == 1 and len(call.args) == 1 and {*call.kwargs} <= {"axis", "keepdims"}:
-            return self.axis_sum(i, call)
+        if len(call.operands) == len(call.args) == 1 and {*call.kwargs} <= {"axis", "keepdims"}:
+            if fun is np.sum or fun is np.add.reduce:
+                return self.axis_sum(i, call, 0 if fun is np.add.reduce else None)
+            if fun is np.mean:
+                (v,) = call.operands
+                count = math.prod(self.type(v)[1]) // max(1, math.prod(self.type(i)[1]))
+                return [self.scaled(t, i, i, 1.0 / max(1, count)) for t in self.axis_sum(i, call)]
         matrix = self.constant_matrix(call, fun)
         if matrix is not None:
             return self.transformed(i, call.operands[0], matrix)
         raise Refused(call.name)
 
-    def axis_sum(self, i, call):
+    def axis_sum(self, i, call, default=None):
         (v,) = call.operands
         shape = self.type(v)[1]
-        axis = call.kwargs.get("axis")
+        axis = call.kwargs.get("axis", default)
         axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
         axes = tuple(d % len(shape) for d in axes)
         kept = tuple(1 if d in axes else n for d, n in enumerate(shape))
@@ -725,8 +732,8 @@ class _Partials:
         places = np.empty(keys.size, np.int64)
         places[order] = np.cumsum(is_new) - 1
         found = ordered[is_new]
-        data = self.filled_data([coef for coef, _ in parts], np.split(places, np.cumsum([len(k) for _, k in parts])[:-1])
-                                if parts else [], found.size)
+        lines = np.split(places, np.cumsum([len(key) for _, key in parts])[:-1]) if parts else []
+        data = self.filled_data([coef for coef, _ in parts], lines, found.size)
         rows, cols = np.divmod(found, n) if n else (found, found)
         if symmetric:
             rows, cols, data = self.mirrored(rows, cols, data)
