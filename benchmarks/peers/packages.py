@@ -57,10 +57,8 @@ def wengert(transform=lambda f: f):
         operator = operators[problem.kind]
         if operator is None:
             raise NotAvailableError
-        f = transform(problem.f)
-        if problem.kind == "hvp":
-            return lambda x: operator(f, x, problem.v)
-        return operator(f)
+        derivative = operator(transform(problem.f))
+        return (lambda x: derivative(x, problem.v)) if problem.kind == "hvp" else derivative
 
     return Package(prepare, root=root)
 
