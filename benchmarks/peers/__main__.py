@@ -209,11 +209,11 @@ def main():
         if options.again:
             figures.drop(options.pythons, rows)
         pythons = {package: python for package, python in options.pythons.items() if package in known}
+        both = {package: pythons[package] for package in BOTH_SETTINGS if package in pythons}
         for row in rows:
             run_row(row, "default", pythons, figures, options)
-        pythons = {package: pythons[package] for package in BOTH_SETTINGS if package in pythons}
-        for row in filter(has_large_arrays, rows):
-            run_row(row, "raised", pythons, figures, options)
+            if has_large_arrays(row):
+                run_row(row, "raised", both, figures, options)
     versions = {package: number for package, number in figures.kept["versions"].items() if package in options.pythons}
     text = table.markdown(
         rows,

@@ -11,6 +11,7 @@ import time
 import warnings
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import module_from_spec
+from statistics import median
 
 import numpy as np
 
@@ -62,21 +63,29 @@ def measured(row, name, seconds):
     once, spent = measure.seconds_per_call(later, 1), 0.0
     if once > 4.0 * seconds:
         f = measure.seconds_per_call(function, measure.calls_for(function, 0.03))
-        return {"cold": cold, "f": f, "warm": once, "ratio": once / f, "low": once / f, "high": once / f}
+        times = {"cold": cold, "f": f, "warm": once, "pace": measure.seconds_per_call(pace, 1)}
+        return times | dict.fromkeys(("ratio", "low", "high"), once / f)
     for _ in range(CALLS):
         once = measure.seconds_per_call(later, 1)
         spent += once
         if spent > 2.0 * seconds:
             break
-    compared = measure.alternate(function, later, pairs=min(11, max(3, int(seconds / max(once, 0.06)))))
-    return {
-        "cold": cold,
-        "f": compared.first,
-        "warm": compared.second,
-        "ratio": compared.ratio,
-        "low": compared.low,
-        "high": compared.high,
-    }
+    calls = measure.calls_for(function, 0.03), measure.calls_for(later, 0.03)
+    paces, samples = [], []
+    for _ in range(min(11, max(3, int(seconds / max(once, 0.06))))):
+        paces.append(measure.seconds_per_call(pace, 1))
+        samples.append((measure.seconds_per_call(function, calls[0]), measure.seconds_per_call(later, calls[1])))
+    found = measure.summary(samples)
+    times = {"cold": cold, "f": found.first, "warm": found.second, "pace": median(paces)}
+    return times | {"ratio": found.ratio, "low": found.low, "high": found.high}
+
+
+def pace():
+    """Always the same, and nothing that a setting changes: says how fast the machine was."""
+    total = 0
+    for i in range(30_000):
+        total += i * i
+    return total
 
 
 def in_short(error):

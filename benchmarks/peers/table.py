@@ -18,7 +18,7 @@ def summary(cells):
     wrong = [cell for cell in cells if "cold" not in cell]
     if wrong:
         return wrong[0]
-    made = {name: median(cell[name] for cell in cells) for name in ("cold", "f", "warm", "ratio")}
+    made = {name: median(cell[name] for cell in cells) for name in ("cold", "f", "warm", "ratio", "pace")}
     return made | {"low": min(cell["low"] for cell in cells), "high": max(cell["high"] for cell in cells)}
 
 
@@ -104,16 +104,20 @@ def spread(figures):
 def malloc(rows, figures, raised):
     """Times with the raised settings over those with the default ones, for rows and packages that have both."""
     packages = list(dict.fromkeys(package for cells in raised.values() for package in cells))
-    yield f"| derivative | size | f | f, raised | {' | '.join(TITLES.get(name, name) for name in packages)} |"
-    yield "|---|---:|---:|---:|" + "---:|" * len(packages)
+
+    def changed(name, what):
+        """Each time in units of a loop that was timed beside it: the processes ran at different times."""
+        after, before = (cells[name][what] / cells[name]["pace"] for cells in (later, earlier))
+        return after / before
+
+    yield f"| derivative | size | f | {' | '.join(TITLES.get(name, name) for name in packages)} |"
+    yield "|---|---:|---:|" + "---:|" * len(packages)
     for row in rows:
-        before, after = figures.get(row.key, {}), raised.get(row.key, {})
-        both = [name for name in packages if "warm" in before.get(name, ()) and "warm" in after.get(name, ())]
+        earlier, later = figures.get(row.key, {}), raised.get(row.key, {})
+        both = [name for name in packages if "warm" in earlier.get(name, ()) and "warm" in later.get(name, ())]
         if both:
-            f, f_raised = (median(cells[name]["f"] for name in both) for cells in (before, after))
-            columns = [row.title, row.size, measure.shown(f), f"{f_raised / f:.2f}"]
-            for name in packages:
-                columns.append(f"{after[name]['warm'] / before[name]['warm']:.2f}" if name in both else "")
+            columns = [row.title, row.size, f"{median(changed(name, 'f') for name in both):.2f}"]
+            columns += [f"{changed(name, 'warm'):.2f}" if name in both else "" for name in packages]
             yield f"| {' | '.join(columns)} |"
 
 
