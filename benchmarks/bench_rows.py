@@ -62,12 +62,12 @@ class Preparation:
         row, package = row_of(key), PACKAGES[way]()
         if row.name == "Root" and way != "wengert":
             raise NotImplementedError("solvers are not replayed")
-        plain = problem(row)
+        plain, own = problem(row), own_problem(row, way, package)
         self.f, self.x = plain.f, plain.x
 
         def first():
             wg.clear_caches()
-            return package.prepare(own_problem(row, way, package))(self.x)
+            return package.prepare(own)(self.x)
 
         plain.check(first(), package.rtol)
         self.first = first
