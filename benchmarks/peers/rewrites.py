@@ -1,4 +1,4 @@
-"""Functions of `workloads` and `unseen` that a package cannot take as they are written, written for it.
+"""Functions of `workloads`, `equations` and `unseen` that a package cannot take as they are written, written for it.
 
 Each takes the object whose method `loss` it stands for, and computes the same of x; its package is imported when
 it is called.  What is not here runs unchanged, or fails.

@@ -4,11 +4,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import unseen, workloads
+from benchmarks import equations, unseen, workloads
 
 
 class Row(NamedTuple):
-    """One line of the table; `name` is that of a function or class of `workloads` or `unseen`."""
+    """One line of the table; `name` is that of a function or class of `workloads`, `equations` or `unseen`."""
 
     title: str
     size: str
@@ -62,7 +62,7 @@ ROWS = [
 
 def module_of(row):
     """Where the function of a row is."""
-    return workloads if hasattr(workloads, row.name) else unseen
+    return next(module for module in (workloads, equations, unseen) if hasattr(module, row.name))
 
 
 class Problem(NamedTuple):
