@@ -131,8 +131,9 @@ def conditions(versions, missing, options):
         f"Written by `python -m benchmarks.peers`; the last figure is of {date.today().isoformat()}.",
         f"One core of {os.cpu_count()} of this machine: {processor()}; one thread; default settings of malloc.",
         f"Python {platform.python_version()}, NumPy {version('numpy')}, {named}.",
-        f"Medians of up to {options.repeats} processes a cell; no other is started after {options.budget:g} s, and",
-        f"each takes at most {options.limit:g} s.",
+        f"Medians of up to {options.repeats} processes a cell, each of at most {options.limit:g} s; "
+        f"no other is started after {options.budget:g} s.",
+        *options.note,
     ]
     return lines + [f"{TITLES.get(name, name)} was left out: {why}." for name, why in missing.items()]
 
@@ -185,6 +186,7 @@ def options_given():
     add("--repeats", type=int, default=3, help="processes a figure, at most (default: 3)")
     add("--budget", type=float, default=4.0, help="seconds after which a figure has no other process (default: 4)")
     add("--limit", type=float, default=60.0, help="seconds a process may take (default: 60)")
+    add("--note", action="append", default=[], help="a sentence that is written above the tables")
     name = "[PACKAGE=]PATH"
     add("--python", action="append", default=[], metavar=name, help="interpreter of the other packages, or of one")
     options = parser.parse_args()

@@ -9,8 +9,9 @@ from benchmarks.peers.packages import OURS, TITLES
 COMPILED = ("jax", "casadi", "casadi_jit")
 #: no packages, so that nothing is won or lost against them
 LIMITS = ("hand",)
-#: ours, and those it is compared with
-CONTESTS = (("wengert", "eager"), ("vm", "all"), ("llvm", "all"))
+#: ours, and those it is compared with, in later calls and in the first
+LATER = (("wengert", "eager"), ("vm", "all"), ("llvm", "all"))
+FIRST = (("wengert", "all"), ("vm", "all"), ("llvm", "all"))
 
 
 def summary(cells):
@@ -45,12 +46,17 @@ def over_hand(cells):
 
 
 def label(row):
-    return f"{row.title}, {row.size}"
+    return f"{row.title} ({row.size})"
 
 
-def compared(rows, figures, packages, name, text):
-    """Lines of one table, the least `name` of each row in bold, and for each of `CONTESTS` our figures by row."""
-    ratios, lines = {contest: {} for contest in CONTESTS}, []
+def times(ratio):
+    """How many times as long, in two digits."""
+    return f"{ratio:.2g}x" if ratio < 10.0 else f"{ratio:.0f}x"
+
+
+def compared(rows, figures, packages, contests, name, text):
+    """Lines of one table, the least `name` of each row in bold, and for each contest our figures by row."""
+    ratios, lines = {contest: {} for contest in contests}, []
     for row in rows:
         cells = {package: figures[row.key].get(package, {"missing": ""}) for package in packages}
         measured = [cell for cell in cells.values() if name in cell]
@@ -61,32 +67,32 @@ def compared(rows, figures, packages, name, text):
         for package, cell in cells.items():
             words = text(package, cell) if name in cell else reason(cell)
             columns.append(f"**{words}**" if name in cell and cell[name] == least else words)
-        for ours, which in CONTESTS:
+        for ours, which in contests:
             ratio = over_best(cells, ours, name, which)
-            columns.append(f"{ratio:.2g}" if ratio else "")
+            columns.append(times(ratio) if ratio else "")
             if ratio:
                 ratios[ours, which][label(row)] = ratio
-        if name == "ratio":
+        if "hand" in packages:
             ratio = over_hand(cells)
-            columns.append(f"{ratio:.2g}" if ratio else "")
+            columns.append(times(ratio) if ratio else "")
         lines.append(f"| {' | '.join(columns)} |")
     return lines, ratios
 
 
 def verdict(ratios):
-    """One line for each contest: the share of rows won, the geometric mean, the rows that are lost."""
+    """For each contest the share of rows won and the geometric mean, and a line of the rows that are lost."""
     for (ours, which), found in ratios.items():
         if not found:
             continue
         won = sum(ratio <= 1.0 for ratio in found.values())
-        worst = max(found, key=found.get)
-        line = (
+        yield (
             f"- **{TITLES[ours]}** beside {which} packages: at most 1.0x the best in {won} of {len(found)} rows "
-            f"({won / len(found):.0%}), geometric mean {geometric_mean(found.values()):.2g}x, "
-            f"worst {found[worst]:.2g}x ({worst})."
+            f"({won / len(found):.0%}), geometric mean {times(geometric_mean(found.values()))}, "
+            f"worst {times(max(found.values()))}."
         )
         lost = sorted((row for row in found if found[row] > 1.0), key=found.get, reverse=True)
-        yield line + (f" Above 1.0x: {'; '.join(f'{row} {found[row]:.2g}x' for row in lost)}." if lost else "")
+        if lost:
+            yield f"  Above 1.0x: {'; '.join(f'{row} {times(found[row])}' for row in lost)}."
 
 
 def later_text(package, cell):
@@ -141,29 +147,24 @@ def markdown(rows, figures, raised, packages, setting):
     """
     figures, raised = summaries(figures), summaries(raised)
     rows = [row for row in rows if figures.get(row.key)]
-    titles = " | ".join(TITLES.get(name, name) for name in packages)
-    contests = " | ".join(f"{TITLES[ours]} / best{' eager' * (which == 'eager')}" for ours, which in CONTESTS)
-    header = f"| derivative | size | f | {titles} | {contests} |"
-    rule = "|---|---:|---:|" + "---:|" * (len(packages) + len(CONTESTS))
-    later, later_ratios = compared(rows, figures, packages, "ratio", later_text)
+    later, later_ratios = compared(rows, figures, packages, LATER, "ratio", later_text)
     called = [name for name in packages if name not in LIMITS]
-    first, first_ratios = compared(rows, figures, called, "cold", lambda _, cell: measure.shown(cell["cold"]))
+    first, first_ratios = compared(rows, figures, called, FIRST, "cold", lambda _, cell: measure.shown(cell["cold"]))
     return "\n".join(
         [
             *setting,
             "",
             "### Later calls, at new points",
             "",
-            "In brackets: the time over that of f in plain NumPy in the same process, in strict alternation; for",
-            "wengert with the quartiles, the widest of all processes. The least of the packages is in bold.",
+            "In brackets: the time over that of f in plain NumPy in the same process, in strict alternation; for "
+            "wengert with the quartiles, the widest of all processes.",
             f"Over all cells the quartiles are {spread(figures):.0%} of the figure apart, in the median.",
-            "The columns at the right compare what is in brackets; the last has the faster of VM and llvm over the",
-            "derivative by hand.",
+            "The least of the packages is in bold.",
+            "The columns at the right compare what is in brackets; the last has the faster of VM and llvm.",
             "",
             *verdict(later_ratios),
             "",
-            f"{header} best of ours / by hand |",
-            f"{rule}---:|",
+            *header(packages, LATER, ["ours / by hand"] if "hand" in packages else []),
             *later,
             "",
             "### The first call",
@@ -173,16 +174,23 @@ def markdown(rows, figures, raised, packages, setting):
             "",
             *verdict(first_ratios),
             "",
-            header.replace(f" {TITLES['hand']} |", ""),
-            rule.removesuffix("---:|") if "hand" in packages else rule,
+            *header(called, FIRST),
             *first,
             "",
             "### Settings of malloc",
             "",
             "glibc gives large buffers that are freed back to the kernel, which makes plain NumPy code slower.",
-            "With `MALLOC_MMAP_THRESHOLD_` and `MALLOC_TRIM_THRESHOLD_` raised it keeps them. Times of later calls",
-            "with raised thresholds over those with default settings, in processes of their own:",
+            "With `MALLOC_MMAP_THRESHOLD_` and `MALLOC_TRIM_THRESHOLD_` raised it keeps them.",
+            "Times of later calls with raised thresholds over those with default settings, in processes of their own, "
+            "each in units of a loop in Python that was timed beside it:",
             "",
             *malloc(rows, figures, raised),
         ]
     )
+
+
+def header(packages, contests, more=()):
+    """The first two lines of a table."""
+    best = [f"{TITLES[ours]} / best{' eager' * (which == 'eager')}" for ours, which in contests]
+    titles = ["derivative", "size", "f", *(TITLES.get(name, name) for name in packages), *best, *more]
+    return f"| {' | '.join(titles)} |", f"|---|{'---:|' * (len(titles) - 1)}"
