@@ -6,7 +6,7 @@ import wengert as wg
 from benchmarks import measure, workloads
 
 
-class Gradient:
+class _Gradient:
     """What the benchmarks below share: a function, its gradient by hand, a point."""
 
     timeout = 300
@@ -32,7 +32,7 @@ class Gradient:
     track_ratio.unit = "gradient / f"
 
 
-class RosenbrockLoop(Gradient):
+class RosenbrockLoop(_Gradient):
     params = [[10, 100, 1000]]
     param_names = ["n"]
 
@@ -40,7 +40,7 @@ class RosenbrockLoop(Gradient):
         self.prepare(workloads.rosenbrock_loop, workloads.rosenbrock_gradient, workloads.points(n))
 
 
-class RosenbrockSliced(Gradient):
+class RosenbrockSliced(_Gradient):
     params = [[1_000, 100_000, 1_000_000]]
     param_names = ["n"]
 
@@ -48,7 +48,7 @@ class RosenbrockSliced(Gradient):
         self.prepare(workloads.rosenbrock_sliced, workloads.rosenbrock_gradient, workloads.points(n))
 
 
-class Assembly(Gradient):
+class Assembly(_Gradient):
     """Element by element into an array; the gradient is to take time in proportion to n."""
 
     params = [[1_000, 10_000, 100_000]]
@@ -63,7 +63,7 @@ class Assembly(Gradient):
     track_per_element.unit = "ns"
 
 
-class MLP(Gradient):
+class MLP(_Gradient):
     params = [[10_000, 100_000]]
     param_names = ["weights"]
 

@@ -6,7 +6,7 @@ import wengert as wg
 from benchmarks import measure, workloads
 
 
-class Jacobian:
+class _Jacobian:
     """What the benchmarks below share."""
 
     def prepare(self, f, x):
@@ -27,7 +27,7 @@ class Jacobian:
     track_ratio.unit = "Jacobian / f"
 
 
-class Kinetics(Jacobian):
+class Kinetics(_Jacobian):
     params = [["robertson", "pollu"]]
     param_names = ["system"]
     systems = {
@@ -39,7 +39,7 @@ class Kinetics(Jacobian):
         self.prepare(*self.systems[system])
 
 
-class Pair(Jacobian):
+class Pair(_Jacobian):
     """Two values of two variables: the size at which finite differences have least to do."""
 
     params = [["scipy"]]

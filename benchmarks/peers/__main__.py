@@ -1,22 +1,25 @@
 """Derivatives by wengert and by other packages, side by side: `python -m benchmarks.peers`.
 
 Each package has a process of its own, with one thread on one core; packages take turns.  A derivative is checked
-against one by hand or by complex steps before it is timed.  The tables are written into docs/performance.md.
+against one by hand or by complex steps before it is timed.  What a process finds is kept at once, so that a run goes
+on where another one ended.  The tables are written into docs/performance.md.
 """
 
 import argparse
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import measure
 from benchmarks.peers import table
-from benchmarks.peers.packages import DISTRIBUTIONS, PACKAGES, TITLES
+from benchmarks.peers.packages import DISTRIBUTIONS, OURS, PACKAGES, SCALAR_CODE, TITLES
 from benchmarks.peers.rows import ROWS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,38 +30,89 @@ ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
     "JAX_PLATFORMS": "cpu",
 }
+RAISED = dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(2**32))
+#: what is run with both settings of malloc, on rows that have large arrays
+BOTH_SETTINGS = (*OURS, "torch", "jax")
 
 
-def run_cell(python, seconds, *arguments):
+def run_cell(python, seconds, *arguments, **settings):
     """What `benchmarks.peers.cell` finds, or why it finds nothing."""
     command = [python, "-m", "benchmarks.peers.cell", *arguments]
-    try:
-        done = subprocess.run(
+    inherited = {name: value for name, value in os.environ.items() if name not in RAISED}
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with tempfile.TemporaryDirectory() as folder:  # of caches, and of what casadi's compilers leave behind
+        process = subprocess.Popen(
             command,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | ONE_THREAD,
-            cwd=ROOT,
-            timeout=seconds,
-            check=False,
+            env=inherited | ONE_THREAD | settings | {"WENGERT_CACHE_DIR": folder, "PYTHONPATH": path},
+            cwd=folder,
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
-        return {"fails": f"over {seconds:g} s"}
-    if done.returncode:
-        last = done.stderr.strip().rpartition("\n")[2]
-        return {"fails": f"exit status {done.returncode}: {last}"}
-    return json.loads(done.stdout.splitlines()[-1])
+        try:
+            out, errors = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            end(process)
+            return {"fails": f"over {seconds:g} s"}
+        except BaseException:
+            end(process)
+            raise
+    if process.returncode:
+        last = errors.strip().rpartition("\n")[2]
+        return {"fails": f"exit status {process.returncode}: {last}"}
+    return json.loads(out.splitlines()[-1])
 
 
-def run_row(row, pythons, options):
-    """The cell of each package; one that fails is not tried again."""
-    cells = {package: [] for package in pythons}
-    for _ in range(options.repeats):
+def end(process):
+    """End it with the compilers that it has started."""
+    if hasattr(os, "killpg"):
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.communicate()
+
+
+class Figures:
+    """What was found, in a file: for each setting of malloc, row and package a list of cells."""
+
+    def __init__(self, path):
+        self.path = path
+        self.kept = json.loads(path.read_text()) if path.exists() else {}
+
+    def of(self, setting):
+        return self.kept.setdefault(setting, {})
+
+    def cells(self, setting, row, package):
+        return self.of(setting).setdefault(row.key, {}).setdefault(package, [])
+
+    def drop(self, packages, rows):
+        for setting in ("default", "raised"):
+            for row in rows:
+                for package in packages:
+                    self.cells(setting, row, package).clear()
+
+    def save(self):
+        """In one step, so that a run that is ended leaves a whole file."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        written = self.path.with_suffix(".new")
+        written.write_text(json.dumps(self.kept, indent=1) + "\n")
+        written.replace(self.path)
+
+
+def run_row(row, setting, pythons, figures, options):
+    """Fill the cells of a row; one that fails is not tried again, nor one that has taken its time."""
+    for turn in range(options.repeats):
         for package, python in pythons.items():
-            if all("cold" in cell for cell in cells[package]):
-                cells[package].append(run_cell(python, options.limit, package, row.key))
-                print(f"{row.key:36} {package:12} {cells[package][-1]}", file=sys.stderr, flush=True)
-    return {package: table.summary(found) for package, found in cells.items()}
+            cells = figures.cells(setting, row, package)
+            spent = sum(cell["took"] for cell in cells)
+            if len(cells) > turn or spent > options.budget or not all("cold" in cell for cell in cells):
+                continue
+            start = time.perf_counter()
+            found = run_cell(python, options.limit, package, row.key, **(RAISED if setting == "raised" else {}))
+            cells.append(found | {"took": time.perf_counter() - start})
+            figures.save()
+            print(f"{setting:8} {row.key:36} {package:12} {found}", file=sys.stderr, flush=True)
 
 
 def processor():
@@ -70,20 +124,16 @@ def processor():
         return platform.processor() or platform.machine()
 
 
-def setting(versions, missing, options):
+def conditions(versions, missing, options):
     """Sentences on where the figures come from, one a line."""
     named = ", ".join(dict.fromkeys(f"{DISTRIBUTIONS.get(name, name)} {number}" for name, number in versions.items()))
-    malloc = measure.malloc_setting()
     lines = [
-        f"Written by `python -m benchmarks.peers` on {date.today().isoformat()}.",
-        f"One core of {os.cpu_count()} of this machine: {processor()}; one thread; malloc settings: {malloc}.",
+        f"Written by `python -m benchmarks.peers`; the last figure is of {date.today().isoformat()}.",
+        f"One core of {os.cpu_count()} of this machine: {processor()}; one thread; default settings of malloc.",
         f"Python {platform.python_version()}, NumPy {version('numpy')}, {named}.",
-        f"Medians of so many processes: {options.repeats}; each takes at most {options.limit:g} s.",
-        "Functions are written once, for NumPy; `benchmarks/peers/rewrites.py` has what a package needed otherwise.",
-        "jax is compiled and in double precision, torch is eager.",
-        "casadi has an SX for each element in scalar code, else an MX, and is called through its buffers.",
-        "Finite differences are two-point ones and may be wrong by 1 %; all else is exact to 1e-10.",
-        "seidel_2d is linear in x: casadi's gradient of it is a constant.",
+        f"Medians of up to {options.repeats} processes a cell, each of at most {options.limit:g} s; "
+        f"no other is started after {options.budget:g} s.",
+        *options.note,
     ]
     return lines + [f"{TITLES.get(name, name)} was left out: {why}." for name, why in missing.items()]
 
@@ -103,7 +153,7 @@ def interpreters(given, packages, parser):
         name, named, path = one.rpartition("=")
         if named and name not in PACKAGES:
             parser.error(f"no package is called {name!r}; there are {', '.join(PACKAGES)}")
-        for package in [name] if named else [package for package in packages if package not in table.OURS]:
+        for package in [name] if named else [package for package in packages if package not in OURS]:
             pythons[package] = path
     return {package: pythons[package] for package in packages}
 
@@ -117,48 +167,66 @@ def write(text):
     PAGE.write_text(f"{before}{begin}\n{text}\n\n{end}{after}", encoding="utf-8")
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.peers", description=__doc__.partition("\n")[0]
-    )
-    parser.add_argument("--rows", nargs="+", metavar="PART", help="rows whose key contains this (see --list)")
-    parser.add_argument("--peers", nargs="+", metavar="PART", help=f"packages, of {', '.join(PACKAGES)}")
-    parser.add_argument("--list", action="store_true", help="print the keys of the rows")
-    parser.add_argument(
-        "--markdown", action="store_true", help="print the tables instead of writing them to the docs"
-    )
-    parser.add_argument(
-        "--json", metavar="PATH", type=Path, help="write the figures there; rows found there are kept"
-    )
-    parser.add_argument("--repeats", type=int, default=3, help="processes a figure (default: 3)")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds a process may take (default: 60)")
-    parser.add_argument(
-        "--python",
-        action="append",
-        default=[],
-        metavar="[PACKAGE=]PATH",
-        help="interpreter of the other packages, or of one",
-    )
+def has_large_arrays(row):
+    small = row.name == "Root" or (row.name == "rosenbrock_sliced" and row.arguments[0] <= 1000)
+    return row.name not in SCALAR_CODE and not small
+
+
+def options_given():
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__.partition("\n")[0])
+    add = parser.add_argument
+    add("--rows", nargs="+", metavar="PART", help="rows whose key contains this (see --list)")
+    add("--peers", nargs="+", metavar="NAME", choices=list(PACKAGES), help=f"packages, of {', '.join(PACKAGES)}")
+    add("--list", action="store_true", help="print the keys of the rows")
+    add("--again", action="store_true", help="forget the figures of these rows and packages first")
+    add("--tables", action="store_true", help="measure nothing, make the tables of what there is")
+    add("--markdown", action="store_true", help="print the tables instead of writing them to the docs")
+    kept = ROOT / "build" / "peers.json"
+    add("--json", metavar="PATH", type=Path, default=kept, help=f"where figures are kept (default: {kept})")
+    add("--repeats", type=int, default=3, help="processes a figure, at most (default: 3)")
+    add("--budget", type=float, default=4.0, help="seconds after which a figure has no other process (default: 4)")
+    add("--limit", type=float, default=60.0, help="seconds a process may take (default: 60)")
+    add("--note", action="append", default=[], help="a sentence that is written above the tables")
+    name = "[PACKAGE=]PATH"
+    add("--python", action="append", default=[], metavar=name, help="interpreter of the other packages, or of one")
     options = parser.parse_args()
-    keys = chosen(options.rows, [row.key for row in ROWS], "row", parser)
-    packages = chosen(options.peers, list(PACKAGES), "package", parser)
+    options.keys = chosen(options.rows, [row.key for row in ROWS], "row", parser)
+    options.pythons = interpreters(options.python, options.peers or list(PACKAGES), parser)
+    return options
+
+
+def main():
+    options = options_given()
     if options.list:
-        return print("\n".join(keys))
-    if not options.markdown and (options.rows or options.peers):
-        parser.error("the docs have all rows and packages: add --markdown to see some of them")
-    pythons = interpreters(options.python, packages, parser)
-    found = {package: run_cell(python, options.limit, package) for package, python in pythons.items()}
-    versions = {package: cell["version"] for package, cell in found.items() if "version" in cell}
-    missing = {package: table.reason(cell) for package, cell in found.items() if package not in versions}
-    figures = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
-    rows = [row for row in ROWS if row.key in keys]
-    for row in rows:
-        if not set(versions) <= set(figures.get(row.key, ())):
-            figures[row.key] = run_row(row, {package: pythons[package] for package in versions}, options)
-            if options.json:
-                options.json.write_text(json.dumps(figures, indent=1) + "\n")
-    text = table.markdown(rows, figures, list(versions), setting(versions, missing, options))
-    return print(text) if options.markdown else write(text)
+        return print("\n".join(options.keys))
+    rows = [row for row in ROWS if row.key in options.keys]
+    figures = Figures(options.json)
+    if not options.tables:
+        found = {package: run_cell(python, options.limit, package) for package, python in options.pythons.items()}
+        known = figures.kept.setdefault("versions", {})
+        known |= {package: cell["version"] for package, cell in found.items() if "version" in cell}
+        figures.kept["missing"] = {
+            package: table.reason(cell) for package, cell in found.items() if "version" not in cell
+        }
+        if options.again:
+            figures.drop(options.pythons, rows)
+        pythons = {package: python for package, python in options.pythons.items() if package in known}
+        both = {package: pythons[package] for package in BOTH_SETTINGS if package in pythons}
+        for row in rows:
+            run_row(row, "default", pythons, figures, options)
+            if has_large_arrays(row):
+                run_row(row, "raised", both, figures, options)
+    versions = {package: number for package, number in figures.kept["versions"].items() if package in options.pythons}
+    text = table.markdown(
+        rows,
+        figures.of("default"),
+        figures.of("raised"),
+        [package for package in PACKAGES if package in versions],
+        conditions(versions, figures.kept["missing"], options),
+    )
+    if options.rows or options.peers or options.markdown:  # the docs have all rows and packages
+        return print(text)
+    write(text)
 
 
 if __name__ == "__main__":

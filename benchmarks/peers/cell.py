@@ -1,28 +1,34 @@
 """One package on one row, in a process of its own: `python -m benchmarks.peers.cell PACKAGE ROW SECONDS`.
 
 Prints a line of JSON: the seconds of the first derivative, of f and of a later derivative, and the ratio of the
-last two; or why there are none.  With no row: the version of the package.
+last two with its quartiles; or why there are none.  With no row: the version of the package.
 """
 
 import itertools
 import json
 import sys
 import time
+import warnings
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import module_from_spec
+from statistics import median
 
 import numpy as np
 
-from benchmarks import measure, workloads
-from benchmarks.peers.packages import DISTRIBUTIONS, PACKAGES, NotAvailableError
+from benchmarks import measure
+from benchmarks.peers.packages import DISTRIBUTIONS, PACKAGES, NotAvailableError, TooSlowError
 from benchmarks.peers.rewrites import REWRITES
-from benchmarks.peers.rows import ROWS, problem
+from benchmarks.peers.rows import ROWS, module_of, problem
+
+#: calls before a derivative is timed: compiled functions compare the 2nd and the 4th with f
+CALLS = 4
 
 
 def own_problem(row, name, package):
     """The problem of the row, by functions that nobody has seen, with the package's arrays."""
-    module = module_from_spec(workloads.__spec__)
-    module.__spec__.loader.exec_module(module)
+    spec = module_of(row).__spec__
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
     made = problem(row, module)
     if package.array and made.model:
         for attribute, value in vars(made.model).items():
@@ -30,7 +36,9 @@ def own_problem(row, name, package):
                 setattr(made.model, attribute, package.array(value))
     if package.numpy:
         module.np = package.numpy
-    rewrite = REWRITES.get((name, row.name))
+    if package.root:
+        module.root = package.root
+    rewrite = REWRITES.get((name.partition("_")[0], row.name))
     return made._replace(f=rewrite(made.model)) if rewrite else made
 
 
@@ -52,12 +60,32 @@ def measured(row, name, seconds):
     def later():
         derivative(next(points))
 
-    once = measure.seconds_per_call(later, 1)
-    if once > seconds:
+    once, spent = measure.seconds_per_call(later, 1), 0.0
+    if once > 4.0 * seconds:
         f = measure.seconds_per_call(function, measure.calls_for(function, 0.03))
-        return {"cold": cold, "f": f, "warm": once, "ratio": once / f}
-    compared = measure.alternate(function, later, pairs=min(11, max(3, int(seconds / max(once, 0.06)))))
-    return {"cold": cold, "f": compared.first, "warm": compared.second, "ratio": compared.ratio}
+        times = {"cold": cold, "f": f, "warm": once, "pace": measure.seconds_per_call(pace, 1)}
+        return times | dict.fromkeys(("ratio", "low", "high"), once / f)
+    for _ in range(CALLS):
+        once = measure.seconds_per_call(later, 1)
+        spent += once
+        if spent > 2.0 * seconds:
+            break
+    calls = measure.calls_for(function, 0.03), measure.calls_for(later, 0.03)
+    paces, samples = [], []
+    for _ in range(min(11, max(3, int(seconds / max(once, 0.06))))):
+        paces.append(measure.seconds_per_call(pace, 1))
+        samples.append((measure.seconds_per_call(function, calls[0]), measure.seconds_per_call(later, calls[1])))
+    found = measure.summary(samples)
+    times = {"cold": cold, "f": found.first, "warm": found.second, "pace": median(paces)}
+    return times | {"ratio": found.ratio, "low": found.low, "high": found.high}
+
+
+def pace():
+    """Always the same, and nothing that a setting changes: says how fast the machine was."""
+    total = 0
+    for i in range(30_000):
+        total += i * i
+    return total
 
 
 def in_short(error):
@@ -87,9 +115,13 @@ def main(name, key=None, seconds="1"):
         return measured(row, name, float(seconds))
     except NotAvailableError:
         return {"missing": "not available"}
+    except TooSlowError as error:
+        return {"missing": str(error)}
     except Exception as error:
         return {"fails": in_short(error)}
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(*sys.argv[1:])))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        print(json.dumps(main(*sys.argv[1:])))

@@ -2,10 +2,12 @@
 
 A package is imported when its function here is called.  Each makes `prepare(problem)`, which returns the
 derivative as a callable of x.  What `np` becomes in the workloads, and their arrays of data, is the package's own
-where it cannot differentiate NumPy's.
+where it cannot differentiate NumPy's; so is what `root` becomes.
 """
 
+import time
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +20,15 @@ class Package(NamedTuple):
     numpy: Any = None  # what `np` becomes in the workloads, or None
     array: Callable | None = None  # what an array of data becomes
     rtol: float = 1e-10  # of the derivatives
+    root: Callable | None = None  # what `scipy.optimize.root` becomes
+
+
+#: seconds that finite differences may take a call
+LONGEST = 8.0
+
+
+class TooSlowError(Exception):
+    """What takes so long that it is not waited for."""
 
 
 class NotAvailableError(Exception):
@@ -37,6 +48,7 @@ class Numpy:
 
 def wengert(transform=lambda f: f):
     import wengert as wg
+    from wengert.scipy.optimize import root
 
     names = {"gradient": "grad", "jacobian": "jacobian", "hessian": "hessian", "hvp": "hvp"}
     operators = {kind: getattr(wg, name, None) for kind, name in names.items()}  # imports the drivers
@@ -45,18 +57,40 @@ def wengert(transform=lambda f: f):
         operator = operators[problem.kind]
         if operator is None:
             raise NotAvailableError
-        f = transform(problem.f)
-        if problem.kind == "hvp":
-            return lambda x: operator(f, x, problem.v)
-        return operator(f)
+        derivative = operator(transform(problem.f))
+        return (lambda x: derivative(x, problem.v)) if problem.kind == "hvp" else derivative
 
-    return Package(prepare)
+    return Package(prepare, root=root)
 
 
-def compiled():
+def vm():
     import wengert as wg
 
-    return wengert(wg.compile)
+    import_module("wengert.program.compile")
+    return wengert(wg.compile(tier="vm"))
+
+
+def llvm():
+    import wengert as wg
+
+    for name in ("llvmlite.binding", "wengert.program.compile", "wengert.program.tier"):
+        import_module(name)
+    return wengert(wg.compile(tier="llvm"))
+
+
+def hand():
+    """Derivatives that a person wrote, in Numba or NumPy: what is left to be gained."""
+    import numba  # noqa: F401 - which belongs to the import
+
+    from benchmarks.peers import limits
+
+    def prepare(problem):
+        try:
+            return getattr(limits, f"{problem.name.lower()}_{problem.kind}")(problem)
+        except AttributeError:
+            raise NotAvailableError from None
+
+    return Package(prepare)
 
 
 def differences():
@@ -79,6 +113,13 @@ def differences():
 
     def prepare(problem):
         f, v, shape = problem.f, problem.v, problem.x.shape
+        n = problem.x.size
+        runs = {"hessian": n * n, "hvp": 2 * n}.get(problem.kind, n)
+        start = time.perf_counter()
+        f(problem.x)
+        expected = runs * (time.perf_counter() - start)
+        if expected > LONGEST:
+            raise TooSlowError(f"about {expected:.0f} s a call")
         if problem.kind == "hessian":
             return lambda x: hessian(f, x)
         if problem.kind == "hvp":
@@ -171,17 +212,20 @@ def jax():
     return Package(prepare, jnp, jnp.asarray)
 
 
-def casadi():
+#: of functions that casadi can take apart into operations on numbers
+SCALAR_CODE = ("rosenbrock_loop", "robertson", "pollu", "Seidel2D", "Lorenz96", "Bodies", "EnzymeFit")
+
+
+def casadi(options=None):
     import casadi
 
-    casadi.GlobalOptions.setNumpyMode(
-        -1
-    )  # NumPy's functions of symbols as casadi does them, without a warning
+    # NumPy's functions of symbols as casadi does them, without a warning
+    casadi.GlobalOptions.setNumpyMode(-1)
 
     def symbols(problem):
         """Variables, and f of them: an SX for each element in scalar code, one MX for whole arrays."""
         shape, name = problem.x.shape, problem.name
-        if name in ("rosenbrock_loop", "robertson", "pollu", "Seidel2D"):
+        if name in SCALAR_CODE:
             x = casadi.SX.sym("x", problem.x.size)
             elements = np.empty(problem.x.size, dtype=object)
             elements[:] = casadi.vertsplit(x)
@@ -189,9 +233,10 @@ def casadi():
             return x, casadi.vertcat(*y) if problem.kind == "jacobian" else y
         if name == "GaussianProcess":
             raise NotAvailableError  # no dense factorisation
-        x = (casadi.SX if problem.kind == "hessian" and name == "rosenbrock_sliced" else casadi.MX).sym(
-            "x", problem.x.size
-        )
+        by_numbers = name == "rosenbrock_sliced" and (problem.kind == "hessian" or (options and problem.x.size <= 1000))
+        if options and not by_numbers:
+            raise NotAvailableError  # C code of whole arrays is calls of what casadi runs anyway
+        x = (casadi.SX if by_numbers else casadi.MX).sym("x", problem.x.size)
         return x, problem.f(casadi.reshape(x, shape[1], shape[0]).T if len(shape) == 2 else x)
 
     def prepare(problem):
@@ -202,7 +247,7 @@ def casadi():
             "hessian": lambda: casadi.hessian(y, x)[0],
             "hvp": lambda: casadi.jtimes(casadi.gradient(y, x), x, casadi.DM(problem.v)),
         }[problem.kind]()
-        function = casadi.Function("derivative", [x], [casadi.densify(made)])
+        function = casadi.Function("derivative", [x], [casadi.densify(made)], options or {})
         buffer, run = function.buffer()
         flat = np.zeros(made.numel())
         buffer.set_res(0, memoryview(flat))
@@ -219,14 +264,42 @@ def casadi():
     return Package(prepare)
 
 
+def casadi_jit():
+    import shutil
+
+    if not shutil.which("gcc"):
+        raise ImportError("gcc is not installed")
+    flags = {"flags": ["-O3", "-march=native"], "verbose": False}
+    return casadi({"jit": True, "compiler": "shell", "jit_options": flags})
+
+
 PACKAGES = {
     "wengert": wengert,
-    "compiled": compiled,
+    "vm": vm,
+    "llvm": llvm,
+    "hand": hand,
     "differences": differences,
     "autograd": autograd,
     "torch": torch,
     "jax": jax,
     "casadi": casadi,
+    "casadi_jit": casadi_jit,
 }
-TITLES = {"compiled": "wengert compiled", "differences": "finite differences"}
-DISTRIBUTIONS = {"compiled": "wengert", "differences": "scipy"}
+#: columns of wengert's
+OURS = ("wengert", "vm", "llvm")
+TITLES = {
+    "wengert": "eager",
+    "vm": "VM",
+    "llvm": "llvm",
+    "hand": "by hand",
+    "differences": "finite differences",
+    "casadi_jit": "casadi + gcc",
+}
+#: what has the version of a column, where its name is another
+DISTRIBUTIONS = {
+    "vm": "wengert",
+    "llvm": "llvmlite",
+    "hand": "numba",
+    "differences": "scipy",
+    "casadi_jit": "casadi",
+}

@@ -4,11 +4,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import workloads
+from benchmarks import equations, unseen, workloads
 
 
 class Row(NamedTuple):
-    """One line of the table; `name` is that of a function or class of `benchmarks.workloads`."""
+    """One line of the table; `name` is that of a function or class of `workloads`, `equations` or `unseen`."""
 
     title: str
     size: str
@@ -53,7 +53,16 @@ ROWS = [
     Row("gemver, gradient", "600^2", "gradient", "Gemver", (600,)),
     Row("softmax, gradient", "512^2", "gradient", "Softmax", (512,)),
     Row("reaction-diffusion, 2000 steps, gradient", "64^2", "gradient", "ReactionDiffusion", (64, 2000)),
+    *of_size("root of Broyden's equations in 3 constants", "jacobian", "Root", 10, 200),
+    Row("Lorenz-96, loops over x[i], 20 steps, gradient", "40", "gradient", "Lorenz96", (40, 20)),
+    Row("energy of n bodies, loops over pairs, gradient", "30", "gradient", "Bodies", (30,)),
+    Row("fit of enzyme kinetics, 200 steps, gradient", "5", "gradient", "EnzymeFit", (20, 10)),
 ]
+
+
+def module_of(row):
+    """Where the function of a row is."""
+    return next(module for module in (workloads, equations, unseen) if hasattr(module, row.name))
 
 
 class Problem(NamedTuple):
@@ -66,6 +75,7 @@ class Problem(NamedTuple):
     x: np.ndarray
     v: np.ndarray | None
     gradient: Any  # by hand, or None
+    jacobian: Any  # the same
 
     def check(self, found, rtol):
         """Refuse a wrong derivative; `rtol` is relative to the largest element, or to the sum of all of a slope."""
@@ -75,21 +85,23 @@ class Problem(NamedTuple):
             return
         expected = {
             "gradient": lambda: self.gradient(x),
-            "jacobian": lambda: workloads.complex_step(f, x),
+            "jacobian": lambda: self.jacobian(x) if self.jacobian else workloads.complex_step(f, x),
             "hessian": lambda: workloads.complex_step(self.gradient, x),
             "hvp": lambda: workloads.complex_slope(self.gradient, x, self.v),
         }[self.kind]()
         workloads.check(found, expected, rtol)
 
 
-def problem(row, module=workloads):
-    """The problem of a row, by `benchmarks.workloads` or a copy of that module."""
+def problem(row, module=None):
+    """The problem of a row, by the module that has its function or a copy of that."""
+    module = module or module_of(row)
     made = getattr(module, row.name)
     if isinstance(made, type):
         model = made(*row.arguments)
-        f, x, gradient = model.loss, model.start, getattr(model, "gradient", None)
+        f, x = model.loss, model.start
+        gradient, jacobian = getattr(model, "gradient", None), getattr(model, "jacobian", None)
     else:
-        model, f, x = None, made, module.start(row.name, *row.arguments)
+        model, f, x, jacobian = None, made, module.start(row.name, *row.arguments), None
         gradient = module.rosenbrock_gradient if row.name.startswith("rosenbrock") else None
     v = np.random.default_rng(1).normal(size=x.shape) if row.kind == "hvp" else None
-    return Problem(row.kind, row.name, model, f, x, v, gradient)
+    return Problem(row.kind, row.name, model, f, x, v, gradient, jacobian)

@@ -1,25 +1,29 @@
-"""The figures as Markdown: one table of later calls, one of first calls."""
+"""The figures as Markdown: tables of later calls, of first calls, and of both settings of malloc."""
 
 from statistics import geometric_mean, median
 
 from benchmarks import measure
-from benchmarks.peers.packages import TITLES
+from benchmarks.peers.packages import OURS, TITLES
 
-OURS = ("wengert", "compiled")
-COMPILED = (
-    "jax",
-    "casadi",
-)  # what they trace is compiled, or made a program; the others run it once, as wengert does
-CONTESTS = (("wengert", "eager"), ("compiled", "all"))
+#: what they trace is compiled, or made a program; the others run it once, as wengert does
+COMPILED = ("jax", "casadi", "casadi_jit")
+#: no packages, so that nothing is won or lost against them
+LIMITS = ("hand",)
+#: ours, and those it is compared with, in later calls and in the first
+LATER = (("wengert", "eager"), ("vm", "all"), ("llvm", "all"))
+FIRST = (("wengert", "all"), ("vm", "all"), ("llvm", "all"))
 
 
 def summary(cells):
-    """One cell of those of several processes: medians, or what went wrong."""
+    """One cell of those of several processes: medians and the widest quartiles, or what went wrong."""
     wrong = [cell for cell in cells if "cold" not in cell]
-    return wrong[0] if wrong else {name: median(cell[name] for cell in cells) for name in cells[0]}
+    if wrong:
+        return wrong[0]
+    made = {name: median(cell[name] for cell in cells) for name in ("cold", "f", "warm", "ratio", "pace")}
+    return made | {"low": min(cell["low"] for cell in cells), "high": max(cell["high"] for cell in cells)}
 
 
-def reason(cell, length=48):
+def reason(cell, length=40):
     """What a cell without figures shows."""
     if "missing" in cell:
         return cell["missing"]
@@ -27,81 +31,166 @@ def reason(cell, length=48):
     return f"fails: `{words if len(words) <= length else words[:length].rstrip() + '...'}`"
 
 
-def over_best(cells, ours, name, left_out):
+def over_best(cells, ours, name, which):
     """Our figure over the least of the others, or None."""
-    others = [
-        cell[name] for package, cell in cells.items() if package not in (*OURS, *left_out) and name in cell
-    ]
+    left_out = (*OURS, *LIMITS, *(COMPILED if which == "eager" else ()))
+    others = [cell[name] for package, cell in cells.items() if package not in left_out and name in cell]
     return cells[ours][name] / min(others) if others and name in cells.get(ours, ()) else None
 
 
-def compared(rows, figures, packages, name, text):
-    """Lines of one table, the least `name` of each row in bold; our figures over the best of each of `CONTESTS`."""
-    ratios, lines = {contest: [] for contest in CONTESTS}, []
+def over_hand(cells):
+    """What the faster of our programs takes over the derivative by hand, or None."""
+    ours = [cells[package]["ratio"] for package in ("vm", "llvm") if "ratio" in cells.get(package, ())]
+    hand = cells.get("hand", {}).get("ratio")
+    return min(ours) / hand if ours and hand else None
+
+
+def label(row):
+    return f"{row.title} ({row.size})"
+
+
+def times(ratio):
+    """How many times as long, in two digits."""
+    return f"{ratio:.2g}x" if ratio < 10.0 else f"{ratio:.0f}x"
+
+
+def compared(rows, figures, packages, contests, name, text):
+    """Lines of one table, the least `name` of each row in bold, and for each contest our figures by row."""
+    ratios, lines = {contest: {} for contest in contests}, []
     for row in rows:
-        cells = {package: figures[row.key][package] for package in packages}
+        cells = {package: figures[row.key].get(package, {"missing": ""}) for package in packages}
         measured = [cell for cell in cells.values() if name in cell]
-        least = min((cell[name] for cell in measured), default=None)
+        theirs = [cell[name] for package, cell in cells.items() if name in cell and package not in LIMITS]
+        least = min(theirs, default=None)
         f = measure.shown(median(cell["f"] for cell in measured)) if measured else ""
         columns = [row.title, row.size, f]
-        for cell in cells.values():
-            words = text(cell) if name in cell else reason(cell)
+        for package, cell in cells.items():
+            words = text(package, cell) if name in cell else reason(cell)
             columns.append(f"**{words}**" if name in cell and cell[name] == least else words)
-        for ours, which in CONTESTS:
-            ratio = over_best(cells, ours, name, COMPILED if which == "eager" else ())
-            columns.append(f"{ratio:.3g}" if ratio else "")
-            ratios[ours, which] += [ratio] if ratio else []
+        for ours, which in contests:
+            ratio = over_best(cells, ours, name, which)
+            columns.append(times(ratio) if ratio else "")
+            if ratio:
+                ratios[ours, which][label(row)] = ratio
+        if "hand" in packages:
+            ratio = over_hand(cells)
+            columns.append(times(ratio) if ratio else "")
         lines.append(f"| {' | '.join(columns)} |")
     return lines, ratios
 
 
 def verdict(ratios):
-    """How many rows are won, among eager packages and among all; one sentence each."""
-    return [
-        f"Of {which} packages {TITLES.get(ours, ours)} is the fastest in {sum(ratio < 1.0 for ratio in found)} of "
-        f"{len(found)} rows; the geometric mean of its time over that of the best other one is "
-        f"{geometric_mean(found):.2g}."
-        for (ours, which), found in ratios.items()
-        if found
-    ]
+    """For each contest the share of rows won and the geometric mean, and a line of the rows that are lost."""
+    for (ours, which), found in ratios.items():
+        if not found:
+            continue
+        won = sum(ratio <= 1.0 for ratio in found.values())
+        yield (
+            f"- **{TITLES[ours]}** beside {which} packages: at most 1.0x the best in {won} of {len(found)} rows "
+            f"({won / len(found):.0%}), geometric mean {times(geometric_mean(found.values()))}, "
+            f"worst {times(max(found.values()))}."
+        )
+        lost = sorted((row for row in found if found[row] > 1.0), key=found.get, reverse=True)
+        if lost:
+            yield f"  Above 1.0x: {'; '.join(f'{row} {times(found[row])}' for row in lost)}."
 
 
-def markdown(rows, figures, packages, setting):
+def later_text(package, cell):
+    """A time and what it is over f; ours with its spread."""
+    spread = f", {cell['low']:.3g} to {cell['high']:.3g}" if package in OURS else ""
+    return f"{measure.shown(cell['warm'])} ({cell['ratio']:.3g}{spread})"
+
+
+def spread(figures):
+    """The median over all cells of how far the quartiles are from each other, relative to the figure."""
+    cells = [cell for row in figures.values() for cell in row.values() if "ratio" in cell]
+    return median((cell["high"] - cell["low"]) / cell["ratio"] for cell in cells)
+
+
+def malloc(rows, figures, raised):
+    """Times with the raised settings over those with the default ones, for rows and packages that have both."""
+    packages = list(dict.fromkeys(package for cells in raised.values() for package in cells))
+
+    def changed(name, what):
+        """Each time in units of a loop that was timed beside it: the processes ran at different times."""
+        after, before = (cells[name][what] / cells[name]["pace"] for cells in (later, earlier))
+        return after / before
+
+    yield f"| derivative | size | f | {' | '.join(TITLES.get(name, name) for name in packages)} |"
+    yield "|---|---:|---:|" + "---:|" * len(packages)
+    for row in rows:
+        earlier, later = figures.get(row.key, {}), raised.get(row.key, {})
+        both = [name for name in packages if "warm" in earlier.get(name, ()) and "warm" in later.get(name, ())]
+        if both:
+            columns = [row.title, row.size, f"{median(changed(name, 'f') for name in both):.2f}"]
+            columns += [f"{changed(name, 'warm'):.2f}" if name in both else "" for name in packages]
+            yield f"| {' | '.join(columns)} |"
+
+
+def summaries(figures):
+    return {key: {name: summary(found) for name, found in cells.items() if found} for key, cells in figures.items()}
+
+
+def markdown(rows, figures, raised, packages, setting):
     """The whole section.
 
     Parameters
     ----------
     rows : list of Row
-    figures : dict
-        For each row's key a dict that has a cell, as `summary` makes it, for each package.
+        Those without figures are left out.
+    figures, raised : dict
+        For each row's key a dict that has for each package a list of what its processes found; with malloc's
+        default settings and with raised thresholds.
     packages : list of str
     setting : list of str
         Sentences: machine, versions, what was left out.
     """
-    titles = " | ".join(TITLES.get(name, name) for name in packages)
-    contests = " | ".join(f"{ours} / best{' eager' if which == 'eager' else ''}" for ours, which in CONTESTS)
-    header = f"| derivative | size | f | {titles} | {contests} |"
-    rule = "|---|---:|---:|" + "---:|" * (len(packages) + len(CONTESTS))
-    later, later_ratios = compared(
-        rows, figures, packages, "ratio", lambda cell: f"{measure.shown(cell['warm'])} ({cell['ratio']:.3g})"
-    )
-    first, first_ratios = compared(rows, figures, packages, "cold", lambda cell: measure.shown(cell["cold"]))
+    figures, raised = summaries(figures), summaries(raised)
+    rows = [row for row in rows if figures.get(row.key)]
+    later, later_ratios = compared(rows, figures, packages, LATER, "ratio", later_text)
+    called = [name for name in packages if name not in LIMITS]
+    first, first_ratios = compared(rows, figures, called, FIRST, "cold", lambda _, cell: measure.shown(cell["cold"]))
     return "\n".join(
         [
             *setting,
             "",
             "### Later calls, at new points",
             "",
-            "In brackets: the time over that of f in plain NumPy in the same process; the least is in bold.",
+            "In brackets: the time over that of f in plain NumPy in the same process, in strict alternation; for "
+            "wengert with the quartiles, the widest of all processes.",
+            f"Over all cells the quartiles are {spread(figures):.0%} of the figure apart, in the median.",
+            "The least of the packages is in bold.",
+            "The columns at the right compare what is in brackets; the last has the faster of VM and llvm.",
+            "",
             *verdict(later_ratios),
             "",
-            *(header, rule, *later),
+            *header(packages, LATER, ["ours / by hand"] if "hand" in packages else []),
+            *later,
             "",
             "### The first call",
             "",
             "In a process that has imported everything: to trace, compile and run; the least is in bold.",
+            "Nothing is found in caches on disk.",
+            "",
             *verdict(first_ratios),
             "",
-            *(header, rule, *first),
+            *header(called, FIRST),
+            *first,
+            "",
+            "### Settings of malloc",
+            "",
+            "glibc gives large buffers that are freed back to the kernel, which makes plain NumPy code slower.",
+            "With `MALLOC_MMAP_THRESHOLD_` and `MALLOC_TRIM_THRESHOLD_` raised it keeps them.",
+            "Times of later calls with raised thresholds over those with default settings, in processes of their own, "
+            "each in units of a loop in Python that was timed beside it:",
+            "",
+            *malloc(rows, figures, raised),
         ]
     )
+
+
+def header(packages, contests, more=()):
+    """The first two lines of a table."""
+    best = [f"{TITLES[ours]} / best{' eager' * (which == 'eager')}" for ours, which in contests]
+    titles = ["derivative", "size", "f", *(TITLES.get(name, name) for name in packages), *best, *more]
+    return f"| {' | '.join(titles)} |", f"|---|{'---:|' * (len(titles) - 1)}"

@@ -1,0 +1,80 @@
+"""The rows of the table beside other packages: derivatives eager, by the machine, and by machine code."""
+
+import warnings
+
+import wengert as wg
+from benchmarks import measure
+from benchmarks.peers.cell import CALLS, own_problem
+from benchmarks.peers.packages import OURS, PACKAGES
+from benchmarks.peers.rows import ROWS, problem
+
+KEYS = [row.key for row in ROWS]
+#: what the machine may take beyond ten times f to prepare a derivative, in seconds
+ALLOWED = 1e-3
+
+
+def row_of(key):
+    return ROWS[KEYS.index(key)]
+
+
+class Rows:
+    """Later derivatives."""
+
+    params = [KEYS, list(OURS)]
+    param_names = ["row", "way"]
+    timeout = 120
+
+    def setup(self, key, way):
+        row = row_of(key)
+        plain = problem(row)
+        try:
+            package = PACKAGES[way]()
+            derivative = package.prepare(own_problem(row, way, package))
+        except ImportError as error:
+            raise NotImplementedError(str(error)) from error
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # where a solver is run compile says that it does not replay it
+            plain.check(derivative(plain.x), package.rtol)
+            for _ in range(CALLS):
+                derivative(plain.x)
+        self.f, self.derivative, self.x = plain.f, derivative, plain.x
+
+    def time_derivative(self, key, way):
+        self.derivative(self.x)
+
+    def peakmem_derivative(self, key, way):
+        self.derivative(self.x)
+
+    def track_ratio(self, key, way):
+        return measure.alternate(lambda: self.f(self.x), lambda: self.derivative(self.x), pairs=5).ratio
+
+    track_ratio.unit = "derivative / f"
+
+
+class Preparation:
+    """First derivatives: by a list, and by a program with all that is made of it."""
+
+    params = [KEYS, ["wengert", "vm"]]
+    param_names = ["row", "way"]
+    timeout = 120
+
+    def setup(self, key, way):
+        row, package = row_of(key), PACKAGES[way]()
+        if row.name == "Root" and way != "wengert":
+            raise NotImplementedError("solvers are not replayed")
+        plain, own = problem(row), own_problem(row, way, package)
+        self.f, self.x = plain.f, plain.x
+
+        def first():
+            wg.clear_caches()
+            return package.prepare(own)(self.x)
+
+        plain.check(first(), package.rtol)
+        self.first = first
+
+    def track_preparation(self, key, way):
+        """What is beyond a millisecond, over f; at most 10 is aimed at."""
+        taken = measure.alternate(lambda: self.f(self.x), self.first, pairs=3)
+        return max(0.0, taken.second - ALLOWED) / taken.first
+
+    track_preparation.unit = "(first derivative - 1 ms) / f"

@@ -1,0 +1,116 @@
+"""The benchmarks measure what they say: right derivatives, tables that add up, figures that outlive a run."""
+
+import importlib
+import inspect
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+try:
+    from benchmarks.peers import __main__ as peers
+    from benchmarks.peers import cell, table
+    from benchmarks.peers.packages import PACKAGES
+    from benchmarks.peers.rows import ROWS, problem
+finally:
+    sys.path.remove(str(ROOT))
+
+#: whose references alone take a second or more
+SLOW = {
+    "GaussianProcess-1000-gradient",
+    "LogisticRegression-200-hessian",
+    "Mixture-64-25-1000-gradient",
+    "MLP-100000-hvp",
+    "ReactionDiffusion-64-2000-gradient",
+    "rosenbrock_sliced-1000000-gradient",
+}
+QUICK = [row for row in ROWS if row.key not in SLOW]
+FILES = sorted(path.stem for path in (ROOT / "benchmarks").glob("bench_*.py"))
+
+
+@pytest.mark.parametrize("row", QUICK, ids=lambda row: row.key)
+def test_the_reference_of_each_row_is_the_eager_derivative(row):
+    package = PACKAGES["wengert"]()
+    found = package.prepare(cell.own_problem(row, "wengert", package))(problem(row).x)
+    problem(row).check(found, package.rtol)
+    with pytest.raises(AssertionError):
+        problem(row).check(1.001 * found, package.rtol)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_benchmarks_take_their_parameters(name):
+    """What asv calls has an argument for each list of parameters, and a name for each."""
+    sys.path.insert(0, str(ROOT))
+    try:
+        module = importlib.import_module(f"benchmarks.{name}")
+    finally:
+        sys.path.remove(str(ROOT))
+    found = 0
+    for kind in vars(module).values():
+        if not inspect.isclass(kind) or kind.__module__ != module.__name__ or kind.__name__.startswith("_"):
+            continue
+        params = getattr(kind, "params", [])
+        params = params if not params or isinstance(params[0], list) else [params]
+        assert len(getattr(kind, "param_names", [])) == len(params)
+        for method in ("setup", *(name for name in dir(kind) if name.startswith(("time_", "track_", "peakmem_")))):
+            if hasattr(kind, method):
+                inspect.signature(getattr(kind, method)).bind(None, *params)
+                found += method != "setup"
+    assert found
+
+
+def cells(ratio, f=1e-3):
+    return [{"cold": 5 * f, "f": f, "warm": ratio * f, "pace": 1.0, "ratio": ratio, "low": ratio, "high": ratio}]
+
+
+def test_the_table_says_what_was_won_and_what_was_lost():
+    rows = ROWS[:2]
+    figures = {
+        rows[0].key: {"vm": cells(0.5), "hand": cells(0.1), "jax": cells(1.0), "torch": cells(3.0)},
+        rows[1].key: {"vm": cells(4.0), "hand": cells(2.0), "jax": cells(2.0), "torch": [{"fails": "over 60 s"}]},
+    }
+    raised = {rows[1].key: {"vm": cells(2.0)}}
+    packages = ["vm", "hand", "torch", "jax"]
+    text = table.markdown(rows, figures, raised, packages, ["Somewhere."])
+    assert "at most 1.0x the best in 1 of 2 rows (50%), geometric mean 1x, worst 2x." in text
+    assert f"  Above 1.0x: {table.label(rows[1])} 2x." in text
+    assert "fails: `over 60 s`" in text
+    for block in text.split("\n\n"):
+        lines = block.splitlines()
+        if lines[0].startswith("|"):
+            assert len({line.count("|") for line in lines}) == 1, lines[0]
+    assert text.splitlines()[-1].split("|")[3:5] == [" 1.00 ", " 0.50 "]
+
+
+def test_figures_outlive_a_run(tmp_path, monkeypatch):
+    """What is there is not measured again; what failed is not tried again."""
+    asked = []
+
+    def run_cell(python, seconds, package, key, **settings):
+        asked.append(package)
+        return {"fails": "never works"} if package == "jax" else cells(1.0)[0]
+
+    monkeypatch.setattr(peers, "run_cell", run_cell)
+    options = type("Options", (), {"repeats": 2, "budget": 9.0, "limit": 1.0})
+    pythons = {"vm": "python", "jax": "python"}
+    for _ in range(2):
+        figures = peers.Figures(tmp_path / "figures.json")
+        peers.run_row(ROWS[0], "default", pythons, figures, options)
+    assert asked == ["vm", "jax", "vm"]
+    kept = json.loads((tmp_path / "figures.json").read_text())["default"][ROWS[0].key]
+    assert [len(kept["vm"]), len(kept["jax"])] == [2, 1]
+    figures.drop(["jax"], ROWS[:1])
+    peers.run_row(ROWS[0], "default", pythons, figures, options)
+    assert asked[3:] == ["jax"]
+
+
+def test_a_cell_is_measured(monkeypatch):
+    """All of one cell, in this process."""
+    monkeypatch.setattr(cell.measure, "pin", lambda: None)
+    found = cell.main("wengert", "rosenbrock_loop-10-gradient", "0.1")
+    assert found["low"] <= found["ratio"] <= found["high"]
+    assert np.isclose(found["warm"] / found["f"], found["ratio"], rtol=0.9)
