@@ -72,7 +72,7 @@ def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False) -> Program
                 reason = "it takes or returns what is no float64"
             except NotDerivable as error:
                 reason = str(error)
-    if hasattr(f, "of_program"):  # what it gives is not recorded itself
+    if isinstance(f, Operator) and hasattr(f, "of_program"):  # what it gives is not recorded itself
         raise NotReplayable(reason)
     return _traced(lambda bound: bound, f, args, kwargs, reading, exact)
 

@@ -133,8 +133,9 @@ class Valued(Program):
 
     def __init__(self, program, made):
         self._parts = program, made
-        super().__init__(made._name, made._listing, program._form, made._result, made._exact, made._example,
-                         made._floats)
+        super().__init__(
+            made._name, made._listing, program._form, made._result, made._exact, made._example, made._floats
+        )
 
     def tiered(self, tier):
         return Valued(*[part.tiered(tier) for part in self._parts])
@@ -408,4 +409,3 @@ class SparseDerivative(dense.Derivative):
     def mode(self) -> str:
         """The mode of the last call, before it the one that was asked for."""
         return self.mode_asked if self.plan is None else self.plan.mode
-

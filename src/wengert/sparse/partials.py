@@ -535,6 +535,7 @@ class _Partials:
 
     def paired(self, bases, parts, flat):
         """Terms of an array and of what is put into it, two of the same distance of column and row together."""
+
         def lag(t, rows):
             valid = np.flatnonzero(t.cols >= 0)
             return int(t.cols[valid[0]]) - int(rows[valid[0]] if valid[0] < len(rows) else 0) if valid.size else 0
@@ -773,8 +774,9 @@ class _Partials:
     def mirrored(self, rows, cols, data):
         """Entries on and below the diagonal as those of the symmetric matrix."""
         off = np.flatnonzero(rows != cols)
-        rows, cols, source = (np.concatenate([a, b]) for a, b in
-                              ((rows, cols[off]), (cols, rows[off]), (np.arange(rows.size), off)))
+        rows, cols, source = (
+            np.concatenate([a, b]) for a, b in ((rows, cols[off]), (cols, rows[off]), (np.arange(rows.size), off))
+        )
         order = np.lexsort((cols, rows))
         index = self.new.constant_array(source[order].astype(np.int32))
         if order.size:
