@@ -123,7 +123,7 @@ def dense(f, x, order):
     return np.reshape((wg.jacobian if order == 1 else wg.hessian)(f, x), (-1, x.size))
 
 
-PLANS = [(1, "auto"), (1, "forward"), (1, "reverse"), (2, "auto"), (2, "mixed")]
+PLANS = [(1, "auto"), (1, "forward"), (1, "reverse"), (1, "mixed"), (2, "auto"), (2, "mixed")]
 
 
 @pytest.mark.parametrize(("order", "mode"), PLANS)
@@ -238,6 +238,18 @@ def test_a_pattern_may_be_given():
     np.testing.assert_allclose(H(X).toarray(), wg.hessian(lambda x: np.sum(x[1:] * x[:-1] ** 2), X), atol=1e-14)
 
 
+def test_an_arrow_head_takes_a_few_rows_and_columns():
+    n = 40
+    head = np.zeros((n, n), dtype=bool)
+    head[0] = head[:, 0] = True
+    np.fill_diagonal(head, True)
+    f = lambda x: np.concatenate([[np.sum(x**3)], x[1:] * x[0] + x[1:] ** 2])
+    J = wg.jacobian(f, sparse=head)
+    x = np.linspace(0.1, 2.0, n)
+    np.testing.assert_allclose(J(x).toarray(), wg.jacobian(f, x), rtol=1e-13)
+    assert (J.mode, J.colours.count) == ("mixed", 3)
+
+
 def test_auto_is_dense_where_that_is_better():
     small = wg.jacobian(bordered, sparse="auto")
     np.testing.assert_allclose(small(X), wg.jacobian(bordered, X), rtol=1e-14)
@@ -316,3 +328,22 @@ def test_solvers_take_them():
     np.testing.assert_allclose(exact.y[:, -1], plain.y[:, -1], rtol=1e-4)
     found = least_squares(bordered, X, jac=wg.jacobian(bordered, sparse=True), tr_solver="lsmr")
     assert found.cost == pytest.approx(least_squares(bordered, X, jac=wg.jacobian(bordered)).cost, rel=1e-6)
+
+
+def test_explain_compares_the_ways():
+    told = wg.explain(wg.jacobian(bordered, sparse=True), np.linspace(0.0, 1.0, 100))
+    assert {*told.ways} == {"direct", "forward", "reverse", "mixed", "dense"}
+    assert told.plan.mode == "direct"
+    assert told.ways["direct"].operations < told.ways["forward"].operations < told.ways["dense"].operations
+    assert told.ways["forward"].plan.colours.count == 3
+    assert "100 x 100, 298 nonzeros, 2.98%" in repr(told)
+    measured = wg.explain(wg.hessian(HESSIANS["chained"][0], sparse=True), X, measure=True)
+    assert all(way.seconds > 0.0 for way in measured.ways.values())
+    assert {*measured.ways} == {"direct", "mixed", "dense"}
+    with pytest.raises(ValueError, match="measure"):
+        wg.explain(bordered, X, measure=True)
+
+
+def test_fun_is_the_function():
+    J = wg.jacobian(bordered, sparse=True)
+    np.testing.assert_allclose(J.fun(X), bordered(X), rtol=1e-15)

@@ -190,9 +190,9 @@ def jacobian(
         ready for ``jac=`` of SciPy's solvers.
     args, kwargs, argnums, value, has_aux
         As for `grad`.
-    mode : {"auto", "forward", "reverse"}
+    mode : {"auto", "forward", "reverse", "mixed"}
         Columns by tangents, or rows by sweeps. By default what costs less for the shape; the callable's ``plan``
-        says what was chosen.
+        says what was chosen. "mixed", some columns and some rows, is for sparse Jacobians.
     chunk : int, optional
         Directions carried at once; memory grows with it. Chosen from the length of the list by default.
     holomorphic : bool

@@ -24,6 +24,7 @@ from wengert.program.evaluate import example_of
 from wengert.program.leaves import fill, key_of, mapped
 from wengert.program.listing import Listing, kind_of, stacked
 from wengert.program.opcodes import Op
+from wengert.program.steps import operations, schedule
 from wengert.program.summary import Summary, summary
 from wengert.program.text import printed
 from wengert.program.vm import Machine
@@ -406,6 +407,16 @@ class Program(Runner):
         """How often a call runs the list."""
         return 1
 
+    @property
+    def operations(self) -> int:
+        """Numbers that a call computes; what functions compute that it calls is not among them."""
+        return sum(operations(self._listing))
+
+    @property
+    def workspace(self) -> int:
+        """Bytes of memory beside inputs and outputs."""
+        return schedule(self.lowered(), self.exact).nbytes
+
     def _made(self, word, argnums):
         """A derivative, made once."""
         return self.kept((word, argnums), lambda: getattr(self, f"_{word}")(argnums))
@@ -731,6 +742,10 @@ class Swept(Program):
     @property
     def repeats(self):
         return self._chunks
+
+    @property
+    def operations(self):
+        return self._chunks * sum(operations(self.lowered()))
 
     @property
     def run(self):

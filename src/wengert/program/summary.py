@@ -8,7 +8,7 @@ from collections import Counter
 from wengert.program import roll
 from wengert.program.listing import kind_of, operands
 from wengert.program.opcodes import Op
-from wengert.program.steps import Step, most_alive, operations, schedule
+from wengert.program.steps import Step, most_alive, schedule
 from wengert.program.text import bodies
 from wengert.transforms.explain import counted, size_of
 
@@ -127,7 +127,7 @@ def summary(program) -> Summary:
         types[arguments:],
         [kind_of(code, v)[:2] for v in code.outputs],
         dict(Counter(_kind(code, op, a) for op, a in zip(ops, code.a.tolist()))),
-        program.repeats * sum(operations(code)),
+        program.operations,
         [code.guards[b] for b, op in zip(code.b.tolist(), ops) if op == Op.GUARD],
         sum(code.arrays[a].nbytes for a, op in zip(code.a.tolist(), ops) if op == Op.ARRAY),
         most_alive(code),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from wengert.sparse.compression import Recovery
 from wengert.sparse.partials import Refused, entries
 from wengert.sparse.pattern import check, pattern_of
 from wengert.transforms import dense, second
-from wengert.transforms.costs import forward_cost, reverse_cost
+from wengert.transforms.costs import COSTS, forward_cost, reverse_cost
 
 #: below so many variables, or with more than such a share of nonzeros, ``sparse="auto"`` gives an ndarray
 _SMALL = 32
@@ -40,7 +41,8 @@ class Plan:
     ----------
     mode : {"direct", "forward", "reverse", "mixed", "dense"}
         "direct": entries are products of partials, computed as arrays, without directions.
-        "forward", "reverse": by tangents or cotangents, one a colour; "mixed": of the gradient by tangents.
+        "forward", "reverse": by tangents or cotangents, one a colour; "mixed": by both, of a Hessian by tangents of the
+        gradient.
     pattern : scipy.sparse.csr_array of bool
     colours : Colouring or None
     reason : str
@@ -110,47 +112,40 @@ class Data(Result):
 
 
 class Compressed(Swept):
-    """The nonzeros from products with the seeds of a colouring."""
+    """Products with the seeds of a colouring, on one side."""
 
-    def __init__(self, program, argnums, by_rows, name, colours):
-        self._colours = colours
-        self._recovery = Recovery(colours)
-        super().__init__(program, argnums, by_rows, name, colours.count)
+    def __init__(self, program, argnums, name, colours, side):
+        self._colours, self._side = colours, side
+        count = colours.row_count if side == "row" else colours.column_count
+        super().__init__(program, argnums, side == "row", name, count)
 
     def _directions(self, first, stop):
-        return self._colours.seeds(first, stop, dtype=self._dtype)
+        return self._colours.seeds(first, stop, side=self._side, dtype=self._dtype)
 
     def _assembled(self, products):
-        return self._recovery.values(np.ascontiguousarray(products))
-
-    @property
-    def shape(self):
-        return (self._recovery.source.size,)
+        return products
 
 
-class Valued(Program):
-    """A program with the value of the function before its one output."""
+class Together(Program):
+    """Programs of the same arguments, each with one output, and what is made of their outputs."""
 
-    def __init__(self, program, made):
-        self._parts = program, made
-        super().__init__(
-            made._name, made._listing, program._form, made._result, made._exact, made._example, made._floats
-        )
+    def __init__(self, parts, name):
+        self._parts = parts
+        one = parts[0]
+        super().__init__(name, one._listing, one._form, one._result, one._exact, one._example, one._floats)
 
     def tiered(self, tier):
-        return Valued(*[part.tiered(tier) for part in self._parts])
+        made = super().tiered(tier)
+        made._parts = [part.tiered(tier) for part in self._parts]
+        return made
 
     @property
     def run(self):
-        return lambda leaves, out=None: [self._value(part.run(leaves)) for part in self._parts]
+        return lambda leaves, out=None: self._made_of([part.run(leaves)[0] for part in self._parts])
 
     @property
     def attempt(self):
         return self._attempt
-
-    @staticmethod
-    def _value(found):
-        return found[0]
 
     def _attempt(self, leaves, out=None):
         found = []
@@ -159,7 +154,34 @@ class Valued(Program):
             if type(y) is int:
                 return y
             found.append(y[0])
+        return self._made_of(found)
+
+    @property
+    def operations(self):
+        return sum(part.operations for part in self._parts)
+
+    @property
+    def workspace(self):
+        return sum(part.workspace for part in self._parts)
+
+    def _made_of(self, found):
         return found
+
+
+class Recovered(Together):
+    """The nonzeros, from products on one side or both."""
+
+    def __init__(self, parts, name, colours):
+        self._recovery = Recovery(colours)
+        super().__init__(parts, name)
+
+    @property
+    def shape(self):
+        return (self._recovery.source.size,)
+
+    def _made_of(self, found):
+        found = [np.ascontiguousarray(products) for products in found]
+        return [self._recovery.values(found[0] if len(found) == 1 else tuple(found))]
 
 
 class Sparse(dense.Derivative):
@@ -199,7 +221,10 @@ class Sparse(dense.Derivative):
         shape = math.prod(kind_of(code, y)[1]), math.prod(kind_of(code, x)[1])
         made, plan = self._planned(program, code, x, y, shape, of_value)
         made._result = Data(plan, self.last) if plan.mode == "dense" else Matrix(plan, self.format, self.last)
-        return Valued(of_value, made) if self.with_value else made
+        if self.with_value:
+            result, made = made._result, Together([of_value, made], self.name)
+            made._result = result
+        return made
 
     def _planned(self, program, code, x, y, shape, of_value):
         """The program that gives the data, and the plan."""
@@ -219,10 +244,11 @@ class Sparse(dense.Derivative):
         pattern = self._found(of_value)
         if self._is_dense(pattern):
             return self._dense(of_value, pattern)
-        by_rows, colours = self._coloured(pattern)
-        made = Compressed(program, self.argnums, by_rows, self.name, colours)
-        mode = "mixed" if self.order == 2 else "reverse" if by_rows else "forward"
-        return made, Plan(mode, pattern, colours, why)
+        mode, colours = self._coloured(pattern)
+        sides = {"forward": ["column"], "reverse": ["row"], "mixed": ["column", "row"]}[mode]
+        sides = ["column"] if self.order == 2 else sides
+        parts = [Compressed(program, self.argnums, self.name, colours, side) for side in sides]
+        return Recovered(parts, self.name, colours), Plan(mode, pattern, colours, why)
 
     def _found(self, program):
         """The pattern that was given, or that of a program."""
@@ -243,16 +269,21 @@ class Sparse(dense.Derivative):
         return made, Plan("dense", pattern, None, "small, or with few zeros")
 
     def _coloured(self, pattern):
-        """Are rows summed up, and the colours: those of the cheaper side."""
+        """The mode, and its colours: those that cost least, by the table of costs."""
         if self.order == 2:
-            return False, colouring(pattern, kind="star")
-        forward = colouring(pattern, kind="column") if self.mode != "reverse" else None
-        if self.mode == "forward":
-            return False, forward
-        reverse = colouring(pattern, kind="row")
-        if forward is None or reverse_cost(reverse.count) < forward_cost(forward.count):
-            return True, reverse
-        return False, forward
+            return "mixed", colouring(pattern, kind="star")
+        ways = {
+            mode: colouring(pattern, kind=kind)
+            for mode, kind in (("forward", "column"), ("reverse", "row"), ("mixed", "bidirectional"))
+            if self.mode in (mode, "auto")
+        }
+        return min(ways.items(), key=lambda way: _cost(way[1]))
+
+
+def _cost(colours):
+    """Evaluations of f for the directions of a colouring."""
+    forward = forward_cost(colours.column_count) if colours.column_count else 0.0
+    return forward + (COSTS.record + reverse_cost(colours.row_count) if colours.row_count else 0.0)
 
 
 def _pattern(indptr, indices, shape):
@@ -330,7 +361,7 @@ class SparseDerivative(dense.Derivative):
 
     def __init__(self, f, argnums=0, value=False, sparse=True, format="csr", mode="auto", order=1):
         word = "hessian" if order == 2 else "jacobian"
-        modes = ("auto", "mixed") if order == 2 else ("auto", "forward", "reverse")
+        modes = ("auto", "mixed") if order == 2 else ("auto", "forward", "reverse", "mixed")
         if mode not in modes:
             raise ValueError(f"{word}: mode of a sparse one is one of {', '.join(map(repr, modes))}, not {mode!r}")
         if format not in FORMATS:
@@ -363,6 +394,17 @@ class SparseDerivative(dense.Derivative):
         if out is not None:
             raise TypeError(f"{self!r}: a sparse array has no out=: see values(x, out=)")
         return self.replayed(*args, **kwargs)
+
+    @property
+    def fun(self) -> Callable:
+        """The function, compiled as the derivative is."""
+        return Compiled(self.f, tier=self.replayed.tier, recheck=self.replayed.recheck)
+
+    def explained(self, args: tuple, kwargs: dict, measure: bool) -> Any:
+        """What `wengert.explain` tells."""
+        from wengert.sparse.explain import explained  # needed by few
+
+        return explained(self, args, kwargs, measure)
 
     def values(self, *args: Any, out: np.ndarray | None = None, **kwargs: Any) -> np.ndarray:
         """The nonzeros alone, in the order of rows and columns of `pattern`.

@@ -70,7 +70,9 @@ class Explanation:
         return "\n".join(rows)
 
 
-def explain(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = None) -> Explanation:
+def explain(
+    f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = None, measure: bool = False
+) -> Explanation:
     """What a derivative does at a point, and why.
 
     The derivative is evaluated once for it.
@@ -84,12 +86,14 @@ def explain(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = N
         Point.
     args, kwargs : tuple, dict
         Further arguments of `f`.
+    measure : bool
+        Of a sparse derivative: time each way to it.
 
     Returns
     -------
     Explanation
         Mode and reason, runs of `f`, sweeps and directions, the length of the list, and the costs of each mode;
-        its ``repr`` is a short report.
+        its ``repr`` is a short report. Of a sparse derivative the plan, and what each way to it takes.
 
     Raises
     ------
@@ -106,6 +110,10 @@ def explain(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = N
       list    1 entry, 41 bytes
       costs   forward 1.8, reverse 1.75 evaluations of f, by the table
     """
+    if hasattr(type(f), "explained"):  # sparse
+        return f.explained((x, *args), kwargs or {}, measure)
+    if measure:
+        raise ValueError(f"explain: measure= is for sparse derivatives, not for {f!r}")
     if hasattr(type(f), "__wengert__"):  # compiled: a function, or a derivative
         f = f.f
     known = f if isinstance(f, (Derivative, JVP, VJP)) else Jacobian(f)
