@@ -747,8 +747,11 @@ class _Partials:
     def filled_data(self, coefs, places, count):
         """The line of data: what is constant stands there, all else is put there, or added where there is some."""
         constant, used = np.zeros(count), np.zeros(count, bool)
+        are_distinct = sum(map(len, places)) == count
         for coef, where in zip(coefs, places):
-            if not self.is_value(coef):
+            if not self.is_value(coef) and are_distinct:
+                constant[where] = coef
+            elif not self.is_value(coef):
                 np.add.at(constant, where, coef)
                 used[where] = True
         type = (_FLOAT, (count,), None)
@@ -761,9 +764,9 @@ class _Partials:
             if self.type(coef) != line:
                 coef = self.new.place(-1, self.whole(line), coef, line)
             index = self.new.constant_array(where.astype(np.int32))
-            is_new = not used[where].any()
+            is_new = are_distinct or (not used[where].any() and np.bincount(where, minlength=1).max() <= 1)
             used[where] = True
-            if is_new and np.count_nonzero(used[where]) and np.unique(where).size == where.size:
+            if is_new:
                 data = self.new.add(Op.PUT, type, data, index, coef)
             else:
                 extra.append(self.new.add(Op.SCATTER, type, coef, index))
