@@ -335,3 +335,16 @@ def test_the_picture_of_a_recurrence_says_why():
     numbers, arrays = wg.viz.draw(wg.record(relax, x), Figure().subplots(1, 2))
     assert np.max(numbers.collections[-1].get_offsets()[:, 1]) == 2 * (N - 2)
     assert arrays.get_title() == "nothing is rolled" and "form a chain" in arrays.texts[0].get_text()
+
+
+def test_patterns_are_drawn_with_their_colours():
+    J = wg.jacobian(lambda u: u[1:] * u[:-1], sparse=True, mode="forward")
+    J(np.ones(9))
+    axes = wg.viz.pattern(J)
+    assert axes.get_title().startswith("2 colours")
+    (points,) = axes.collections
+    assert len(points.get_offsets()) == 16
+    assert len(np.unique(points.get_facecolors(), axis=0)) == 2
+    plain = wg.viz.pattern(J.pattern)
+    assert plain.get_title() == "8 x 9, 16 nonzeros"
+    assert wg.viz.pattern(np.eye(3, dtype=bool), plain) is plain

@@ -29,7 +29,7 @@ from wengert.program.text import bodies, lines, name_of, printed, rows
 from wengert.transforms.dense import Operator
 from wengert.transforms.explain import counted, size_of
 
-__all__ = ["Passes", "Stage", "draw", "passes", "render"]
+__all__ = ["Passes", "Stage", "draw", "passes", "pattern", "render"]
 
 #: lines of a list that its repr shows, arrows of a picture, boxes with a text, and instructions that are drawn
 _MOST, _MOST_ARROWS, _MOST_BOXES, _MOST_DRAWN = 60, 5000, 60, 600
@@ -368,6 +368,52 @@ def draw(program: Program, axes: Any = None) -> Any:
         is_rolled = run.op.tolist() == rolled.op.tolist()
         shades = {value: shade for (_, value), shade in zip(found, colours) if value >= 0}
         _draw_list(arrays, run, shades if is_rolled else {})
+    return axes
+
+
+def pattern(found: Any, axes: Any = None) -> Any:
+    """Draw where the nonzeros of a matrix are, and the colours of a colouring.
+
+    Parameters
+    ----------
+    found : Colouring, sparse derivative, sparse array, or ndarray of bool
+        A derivative that was called, as ``jacobian(f, sparse=True)``, stands for its colours, or its pattern if its
+        plan has none.
+    axes : matplotlib.axes.Axes, optional
+        A new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ImportError
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> J = wg.jacobian(lambda x: x[1:] * x[:-1], sparse=True)
+    >>> _ = J(np.ones(20))
+    >>> wg.viz.pattern(J).get_title()
+    '19 x 20, 38 nonzeros'
+    >>> wg.viz.pattern(wg.colouring(J.pattern)).get_title()
+    '2 colours, lattice'
+    """
+    from scipy import sparse
+
+    figures = _imported("matplotlib.figure")
+    axes = figures.Figure(figsize=(6, 6), layout="constrained").add_subplot() if axes is None else axes
+    if getattr(found, "plan", None) is not None:
+        found = found.pattern if found.colours is None else found.colours
+    if hasattr(found, "plot"):
+        return found.plot(axes)
+    where = sparse.coo_array(found)
+    m, n = where.shape
+    size = min(40.0, max(0.3, (260 / max(m, n, 1)) ** 2))
+    axes.scatter(*where.coords[::-1], s=size, marker="s", color=_INK, rasterized=where.nnz > 10_000)
+    axes.set(xlim=(-0.5, n - 0.5), ylim=(m - 0.5, -0.5), aspect="equal", title=f"{m} x {n}, {where.nnz} nonzeros")
     return axes
 
 
