@@ -17,7 +17,7 @@ from wengert.containers import children_of, input_leaf, split
 from wengert.core.tape import kernel_rows
 from wengert.core.var import holds_traced
 from wengert.errors import TracedValueError
-from wengert.program import derive, loops, passes, roll, widen
+from wengert.program import derive, entries, loops, passes, roll, widen
 from wengert.program.callpath import Arguments, Runner
 from wengert.program.dot import to_dot
 from wengert.program.evaluate import example_of
@@ -388,7 +388,21 @@ class Program(Runner):
         most = max(_MOST, _MOST_EACH * len(code))
         is_double = {kind_of(code, v)[0] for v in (x, y)} == _DOUBLE
         longer = derive.unrolled(code, x, y, is_symmetric, most, by_rows, self._exact) if is_double else None
+        if longer is None and is_double and not self._exact:
+            longer = self._of_entries(argnums, is_symmetric, min(m, n) if by_rows else n)
         return Stacked(self, argnums, is_symmetric, name, by_rows) if longer is None else self._like(name, longer, _ONE)
+
+    def _of_entries(self, argnums, is_symmetric, lines):
+        """The list that gives a Jacobian by its entries; None where directions are better."""
+        code, y = self._differentiable("jacobian")
+        x = code.inputs[self._input("jacobian", argnums)]
+        try:
+            found = entries.entries(code, x, y, self._example, is_symmetric, True).code
+        except entries.Refused:
+            return None
+        of_lines = 2 * sum(operations(code)) * lines
+        size = math.prod(kind_of(found, found.outputs[0])[1])
+        return found if sum(operations(found)) + size <= of_lines + 2 * size else None
 
     def _rolled(self):
         """The list with arrays for what a loop computes."""

@@ -1,4 +1,4 @@
-"""The nonzeros of a sparse derivative as a list of their own: no colours, no directions.
+"""The nonzeros of a derivative as a list of their own: no directions, and no colours.
 
 Where elements of arrays are computed from elements of others, each entry of a Jacobian is a product of partials, and
 so many entries are computed alike that they are arrays themselves.
@@ -72,7 +72,7 @@ class Entries(NamedTuple):
     indices: np.ndarray
 
 
-def entries(code: Any, x: int, y: int, example: list, symmetric: bool = False) -> Entries:
+def entries(code: Any, x: int, y: int, example: list, symmetric: bool = False, dense: bool = False) -> Entries:
     """The list of the nonzeros of the derivative of `y` in the input `x`.
 
     Parameters
@@ -85,6 +85,8 @@ def entries(code: Any, x: int, y: int, example: list, symmetric: bool = False) -
         Inputs at a point.
     symmetric : bool
         Compute the entries below the diagonal and take them for those above.
+    dense : bool
+        The output is the whole matrix, of shape ``y.shape + x.shape``, in place of its data.
 
     Raises
     ------
@@ -93,7 +95,7 @@ def entries(code: Any, x: int, y: int, example: list, symmetric: bool = False) -
     """
     found = _Partials(code, x, y, example)
     found.run()
-    return found.assembled(symmetric)
+    return found.assembled(symmetric, dense)
 
 
 class _Partials:
@@ -131,20 +133,23 @@ class _Partials:
         return found
 
     def instruction(self, i, op, a, b, c):
+        if Op.LESS <= op <= Op.ISNAN or op in _NOTHING or not any(self.terms.get(v) for v in operands(self.new, i)):
+            return
+        dtype = self.type(i)[0]
+        if dtype != _FLOAT:
+            if dtype.kind in "fc":
+                raise Refused(f"numbers of dtype {dtype}")
+            return
         if op < Op.PARTIAL:
             found = self.elementwise(i, op, a, b)
         elif op == Op.STRONG:
             found = self.elementwise(i, _MULTIPLY, a, b)
         elif op in _RULES:
             found = _RULES[op](self, i, a, b, c)
-        elif Op.LESS <= op <= Op.ISNAN or op in _NOTHING:
-            return
         else:
             raise Refused(f"instruction {op}")
         if not found:
             return
-        if kind_of(self.new, i)[0] != _FLOAT:
-            raise Refused("float64 alone")
         found = self.merged(found, i)
         self.left -= sum(t.cols.size for t in found)
         if len(found) > _MOST_TERMS or self.left < 0:
@@ -154,7 +159,30 @@ class _Partials:
     # ------------------------------------------------------------------------------------------ layouts
 
     def type(self, v):
-        return kind_of(self.new, v)
+        """Dtype, shape and strides of a value; in C order where elements share memory: each has a row of its own."""
+        found = kind_of(self.new, v)
+        return (*found[:2], None) if self.repeats(found) else found
+
+    def distinct(self, v):
+        """A value whose elements have places of their own."""
+        if not self.repeats(kind_of(self.new, v)):
+            return v
+        type = self.type(v)
+        return self.new.place(-1, self.whole(type), v, type)
+
+    @staticmethod
+    def repeats(type):
+        return type[2] is not None and type[2] != "flag" and overlaps(type[1], type[2])
+
+    def seen(self, places, a):
+        """Places in the memory of a value as those of its elements here."""
+        found = kind_of(self.new, a)
+        if not self.repeats(found):
+            return places
+        of = places_of(self.whole(found), found[0]).ravel()
+        inner = np.zeros(of.max(initial=0) + 1, np.int64)
+        inner[of] = np.arange(of.size)
+        return inner[places]
 
     def is_number(self, v):
         return self.type(v)[1] == ()
@@ -307,6 +335,7 @@ class _Partials:
     def partial(self, p, i):
         """What coefficients are multiplied by: a constant, a number, or an array in the layout of the result."""
         known = self.known(p)
+        p = self.distinct(p)
         if known is None or (isinstance(known, np.ndarray) and self.type(p) != self.type(i)):
             return self.laid(p, i)
         return known
@@ -437,8 +466,12 @@ class _Partials:
         view = self.new.views[b]
         if self.type(a)[0] != self.type(i)[0]:
             raise Refused("complex numbers")
-        places = places_of(view, self.type(a)[0])
-        move = lambda coef: self.new.part(coef, view, _FLOAT)
+        places = self.seen(places_of(view, _FLOAT), a)
+        if self.repeats(kind_of(self.new, a)):  # of coefficients in C order other parts are taken
+            index = self.new.constant_array(np.ascontiguousarray(places, dtype=np.int32))
+            move = lambda coef: self.new.add(Op.GATHER, (_FLOAT, places.shape, None), coef, index)
+        else:
+            move = lambda coef: self.distinct(self.new.part(coef, view, _FLOAT))
         return [self.as_type(self.taken(t, a, i, places, move), i) for t in self.terms.get(a, ()) if places.size]
 
     def as_type(self, t, i):
@@ -449,6 +482,7 @@ class _Partials:
 
     def load(self, i, a, b, c):
         found = []
+        b = int(self.seen(np.array(b), a))
         for t in self.terms.get(a, ()):
             if t.rows is None:
                 if t.cols[b] >= 0:
@@ -463,6 +497,8 @@ class _Partials:
 
     def gather(self, i, a, b, c):
         places = self.new.arrays[self.table[1][b]]
+        if self.repeats(kind_of(self.new, a)):
+            raise Refused("elements of a view that repeats them")
         move = lambda coef: self.new.add(Op.GATHER, self.type(i), coef, b)
         return [self.taken(t, a, i, places, move) for t in self.terms.get(a, ()) if places.size]
 
@@ -630,6 +666,8 @@ class _Partials:
         shape = self.type(v)[1]
         axis = call.kwargs.get("axis", default)
         axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+        if not shape:
+            return self.terms[v]
         axes = tuple(d % len(shape) for d in axes)
         kept = tuple(1 if d in axes else n for d, n in enumerate(shape))
         if not math.prod(kept):
@@ -710,7 +748,7 @@ class _Partials:
 
     # ------------------------------------------------------------------------------------------ the matrix
 
-    def assembled(self, symmetric):
+    def assembled(self, symmetric, dense):
         """The data of all entries, in the order of rows and columns."""
         y, n = self.y, math.prod(self.type(self.x)[1])
         m = math.prod(self.type(y)[1])
@@ -725,16 +763,20 @@ class _Partials:
                 if which.size < rows.size:
                     t, rows = Term(self.picked(t.coef, which), t.cols[which], rows), rows[which]
             parts.append((t.coef, rows * n + t.cols))
+        coefs, lengths = [coef for coef, _ in parts], np.cumsum([len(key) for _, key in parts])[:-1]
         keys = np.concatenate([key for _, key in parts]) if parts else np.zeros(0, np.int64)
         order = np.argsort(keys, kind="stable")  # runs that are sorted are merged
         ordered = keys[order]
         is_new = np.ones(keys.size, bool)
         is_new[1:] = ordered[1:] != ordered[:-1]
+        found = ordered[is_new]
+        are_distinct = found.size == keys.size
+        if dense:
+            data = self.filled_data(coefs, np.split(keys, lengths) if parts else [], m * n, are_distinct)
+            return self.whole_matrix(data, symmetric, m, n)
         places = np.empty(keys.size, np.int64)
         places[order] = np.cumsum(is_new) - 1
-        found = ordered[is_new]
-        lines = np.split(places, np.cumsum([len(key) for _, key in parts])[:-1]) if parts else []
-        data = self.filled_data([coef for coef, _ in parts], lines, found.size)
+        data = self.filled_data(coefs, np.split(places, lengths) if parts else [], found.size, are_distinct)
         rows, cols = np.divmod(found, n) if n else (found, found)
         if symmetric:
             rows, cols, data = self.mirrored(rows, cols, data)
@@ -744,10 +786,21 @@ class _Partials:
         index = np.int32 if max(n, rows.size) < np.iinfo(np.int32).max else np.int64
         return Entries(passes.simplified(self.new), indptr.astype(index), cols.astype(index))
 
-    def filled_data(self, coefs, places, count):
+    def whole_matrix(self, data, symmetric, m, n):
+        """The matrix in the shape of the derivative."""
+        if symmetric:
+            rows, cols = np.divmod(np.arange(m * n), n)
+            index = self.new.constant_array((np.maximum(rows, cols) * n + np.minimum(rows, cols)).astype(np.int32))
+            data = self.new.add(Op.GATHER, (_FLOAT, (m * n,), None), data, index)
+        shape = self.type(self.y)[1] + self.type(self.x)[1]
+        view = (0, shape, c_strides(shape, 8))
+        self.new.outputs = [data if shape == (m * n,) else self.new.part(data, view, _FLOAT)]
+        none = np.zeros(0, np.int32)
+        return Entries(passes.simplified(self.new), none, none)
+
+    def filled_data(self, coefs, places, count, are_distinct):
         """The line of data: what is constant stands there, all else is put there, or added where there is some."""
         constant, used = np.zeros(count), np.zeros(count, bool)
-        are_distinct = sum(map(len, places)) == count
         for coef, where in zip(coefs, places):
             if not self.is_value(coef) and are_distinct:
                 constant[where] = coef
