@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import wengert
+
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
@@ -102,6 +104,33 @@ def test_black_scholes_fails_when_a_greek_is_off(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(greeks, "closed_form", changed)
     assert greeks.main() == 1
     assert "failed: vega, programs on arrays: off by" in capsys.readouterr().err
+
+
+def test_bratu_converges_quadratically_and_finds_the_fold(tmp_path):
+    figure = tmp_path / "bratu.png"
+    text = run("bratu_newton", figure, "--points", "30", "--fold-points", "15")
+    exact, differences = row(text, "calls of the equations in a Jacobian")
+    assert exact == 0 and differences > 5
+    assert text.count("holds") == 5 and "FAILS" not in text
+    assert_is_a_drawing(figure)
+
+
+def test_bratu_fails_with_another_jacobian_or_fold(tmp_path, monkeypatch, capsys):
+    bratu = load("bratu_newton")
+    options = ["--points", "12", "--fold-points", "15", "--figure", str(tmp_path / "bratu.png")]
+    monkeypatch.setattr(sys, "argv", ["bratu_newton.py", *options])
+    exact = bratu.jacobian
+    monkeypatch.setattr(bratu, "FOLD", bratu.FOLD * 1.001)
+
+    def off(*args):
+        return exact(*args) * (1 + 1e-3)
+
+    off.pattern, off.plan = wengert.sparsity(bratu.bratu, np.zeros(144), args=(6.0,)), None
+    monkeypatch.setattr(bratu, "jacobian", off)
+    assert bratu.main() == 1
+    failed = capsys.readouterr().err
+    for claim in ("Jacobian minus the one by hand", "order of convergence", "fold, error of lambda"):
+        assert f"failed: {claim}" in failed
 
 
 def test_kepler_agrees_with_closed_forms_and_with_refits(tmp_path):
