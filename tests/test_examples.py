@@ -133,6 +133,29 @@ def test_bratu_fails_with_another_jacobian_or_fold(tmp_path, monkeypatch, capsys
         assert f"failed: {claim}" in failed
 
 
+def test_bryson_denham_finds_the_effort_and_its_derivative(tmp_path):
+    figure = tmp_path / "control.png"
+    text = run("bryson_denham", figure, "--intervals", "12")
+    exact, differences = row(text, "calls of the equations")
+    assert exact < differences / 5
+    assert abs(row(text, "its derivative by the limit")[0] + 36) < 0.02
+    assert text.count("holds") == 7 and "FAILS" not in text
+    assert_is_a_drawing(figure)
+
+
+def test_bryson_denham_fails_with_another_hessian_or_solution(tmp_path, monkeypatch, capsys):
+    control = load("bryson_denham")
+    options = ["--intervals", "6", "--figure", str(tmp_path / "control.png")]
+    monkeypatch.setattr(sys, "argv", ["bryson_denham.py", *options])
+    closed_form = control.x_in_closed_form
+    by_hand = control.hessian_by_hand
+    monkeypatch.setattr(control, "x_in_closed_form", lambda t: closed_form(t) * 1.01)
+    monkeypatch.setattr(control, "hessian_by_hand", lambda *args: by_hand(*args) * (1 + 1e-6))
+    assert control.main() == 1
+    failed = capsys.readouterr().err
+    assert "failed: Hessian minus" in failed and "failed: position minus" in failed
+
+
 def test_kepler_agrees_with_closed_forms_and_with_refits(tmp_path):
     figure = tmp_path / "orbit.png"
     text = run("kepler_orbit", figure)
