@@ -135,7 +135,7 @@ def test_bratu_fails_with_another_jacobian_or_fold(tmp_path, monkeypatch, capsys
 
 def test_bryson_denham_finds_the_effort_and_its_derivative(tmp_path):
     figure = tmp_path / "control.png"
-    text = run("bryson_denham", figure, "--intervals", "12")
+    text = run("bryson_denham", figure, "--intervals", "9")
     exact, differences = row(text, "calls of the equations")
     assert exact < differences / 5
     assert abs(row(text, "its derivative by the limit")[0] + 36) < 0.02
@@ -154,6 +154,30 @@ def test_bryson_denham_fails_with_another_hessian_or_solution(tmp_path, monkeypa
     assert control.main() == 1
     failed = capsys.readouterr().err
     assert "failed: Hessian minus" in failed and "failed: position minus" in failed
+
+
+def test_sparse_brusselator_needs_fewer_evaluations_than_differences(tmp_path):
+    figure = tmp_path / "fields.png"
+    text = run("brusselator_sparse", figure, "--cells", "8")
+    for method, ways in ("BDF", ["sparse", "dense"]), ("Radau", ["sparse"]):
+        exact = row(text, f"{method}, sparse=True")
+        for way in ways:
+            differences = row(text, f"{method}, {way} differences")
+            assert exact[0] < differences[0] and exact[1:3] == differences[1:3]
+    assert text.count("holds") == 8 and "FAILS" not in text
+    assert_is_a_drawing(figure)
+
+
+def test_sparse_brusselator_fails_with_another_jacobian_or_solution(tmp_path, monkeypatch, capsys):
+    brusselator = load("brusselator_sparse")
+    options = ["--cells", "4", "--figure", str(tmp_path / "fields.png")]
+    monkeypatch.setattr(sys, "argv", ["brusselator_sparse.py", *options])
+    by_hand = brusselator.jacobian_by_hand
+    monkeypatch.setattr(brusselator, "jacobian_by_hand", lambda z: by_hand(z) * (1 + 1e-14))
+    monkeypatch.setattr(brusselator.Solution, "minus", lambda solution, other: 1.0)
+    assert brusselator.main() == 1
+    failed = capsys.readouterr().err
+    assert "failed: Jacobian minus" in failed and "failed: BDF, dense differences: minus exact" in failed
 
 
 def test_kepler_agrees_with_closed_forms_and_with_refits(tmp_path):
