@@ -137,7 +137,7 @@ def draw(z, path):
         ax.set(title=f"{name} at t = {END:g}, {n} x {n} cells", xlabel="x", ylabel="y")
     small = wg.sparsity(lambda z: rates(0.0, z), start(6))
     wg.colouring(small).plot(pattern)
-    pattern.set(title=f"Jacobian for 6 x 6 cells; {pattern.get_title()}", xlabel="unknown", ylabel="equation")
+    pattern.set(title=f"Jacobian, 6 x 6 cells\n{pattern.get_title()}", xlabel="unknown", ylabel="equation")
     figure.supxlabel("All quantities are dimensionless.", fontsize="small")
     figure.savefig(path, dpi=150)
     print(f"figure: {path}")

@@ -180,6 +180,28 @@ def test_sparse_brusselator_fails_with_another_jacobian_or_solution(tmp_path, mo
     assert "failed: Jacobian minus" in failed and "failed: BDF, dense differences: minus exact" in failed
 
 
+def test_bundle_adjustment_finds_the_scene_as_well_as_the_noise_allows(tmp_path):
+    figure = tmp_path / "errors.png"
+    text = run("bundle_adjustment", figure, "--cameras", "8", "--points", "100")
+    exact, differences = row(text, "calls of the residuals")
+    assert exact < differences / 5
+    before, after = (row(text, f"reprojection error at the {time}, pixels")[0] for time in ("start", "end"))
+    assert after < 0.5 < 10 < before
+    assert text.count("holds") == 5 and "FAILS" not in text
+    assert_is_a_drawing(figure)
+
+
+def test_bundle_adjustment_fails_with_another_noise_or_direction(tmp_path, monkeypatch, capsys):
+    bundle = load("bundle_adjustment")
+    options = ["--cameras", "8", "--points", "100", "--figure", str(tmp_path / "errors.png")]
+    monkeypatch.setattr(sys, "argv", ["bundle_adjustment.py", *options])
+    monkeypatch.setattr(bundle.Scene, "growth", lambda scene, z: z)
+    monkeypatch.setattr(bundle, "GAUGE", 200)
+    assert bundle.main() == 1
+    failed = capsys.readouterr().err
+    assert "failed: growth of the scene" in failed and "failed: chi squared" in failed
+
+
 def test_kepler_agrees_with_closed_forms_and_with_refits(tmp_path):
     figure = tmp_path / "orbit.png"
     text = run("kepler_orbit", figure)
