@@ -16,8 +16,8 @@ two grids, is where it is known to be.  The exit status is 1 if a claim fails.
 
     python examples/bratu_newton.py [--points N] [--fold-points N] [--figure FILE]
 
-Reference: Glowinski, Keller and Reinhart (1985), Continuation-conjugate gradient methods for the least squares solution
-of nonlinear boundary value problems. doi:10.1137/0906055
+Reference: Bolstad and Keller (1986), A multigrid continuation method for elliptic problems with folds.
+doi:10.1137/0907074
 """
 
 import argparse
@@ -36,7 +36,7 @@ import wengert as wg
 
 HERE = Path(__file__).resolve().parent
 LAMBDA = 6.0
-FOLD = 6.808124423  # of the continuous problem; many have computed it
+FOLD = 6.808124423  # of the continuous problem, by Bolstad and Keller
 
 
 # ---- the equations -------------------------------------------------------------------------------
