@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import wengert
+
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
@@ -102,6 +104,102 @@ def test_black_scholes_fails_when_a_greek_is_off(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(greeks, "closed_form", changed)
     assert greeks.main() == 1
     assert "failed: vega, programs on arrays: off by" in capsys.readouterr().err
+
+
+def test_bratu_converges_quadratically_and_finds_the_fold(tmp_path):
+    figure = tmp_path / "bratu.png"
+    text = run("bratu_newton", figure, "--points", "30", "--fold-points", "15")
+    exact, differences = row(text, "calls of the equations in a Jacobian")
+    assert exact == 0 and differences > 5
+    assert text.count("holds") == 5 and "FAILS" not in text
+    assert_is_a_drawing(figure)
+
+
+def test_bratu_fails_with_another_jacobian_or_fold(tmp_path, monkeypatch, capsys):
+    bratu = load("bratu_newton")
+    options = ["--points", "12", "--fold-points", "15", "--figure", str(tmp_path / "bratu.png")]
+    monkeypatch.setattr(sys, "argv", ["bratu_newton.py", *options])
+    exact = bratu.jacobian
+    monkeypatch.setattr(bratu, "FOLD", bratu.FOLD * 1.001)
+
+    def off(*args):
+        return exact(*args) * (1 + 1e-3)
+
+    off.pattern, off.plan = wengert.sparsity(bratu.bratu, np.zeros(144), args=(6.0,)), None
+    monkeypatch.setattr(bratu, "jacobian", off)
+    assert bratu.main() == 1
+    failed = capsys.readouterr().err
+    for claim in ("Jacobian minus the one by hand", "order of convergence", "fold, error of lambda"):
+        assert f"failed: {claim}" in failed
+
+
+def test_bryson_denham_finds_the_effort_and_its_derivative(tmp_path):
+    figure = tmp_path / "control.png"
+    text = run("bryson_denham", figure, "--intervals", "9")
+    exact, differences = row(text, "calls of the equations")
+    assert exact < differences / 5
+    assert abs(row(text, "its derivative by the limit")[0] + 36) < 0.02
+    assert text.count("holds") == 7 and "FAILS" not in text
+    assert_is_a_drawing(figure)
+
+
+def test_bryson_denham_fails_with_another_hessian_or_solution(tmp_path, monkeypatch, capsys):
+    control = load("bryson_denham")
+    options = ["--intervals", "6", "--figure", str(tmp_path / "control.png")]
+    monkeypatch.setattr(sys, "argv", ["bryson_denham.py", *options])
+    closed_form = control.x_in_closed_form
+    by_hand = control.hessian_by_hand
+    monkeypatch.setattr(control, "x_in_closed_form", lambda t: closed_form(t) * 1.01)
+    monkeypatch.setattr(control, "hessian_by_hand", lambda *args: by_hand(*args) * (1 + 1e-6))
+    assert control.main() == 1
+    failed = capsys.readouterr().err
+    assert "failed: Hessian minus" in failed and "failed: position minus" in failed
+
+
+def test_sparse_brusselator_needs_fewer_evaluations_than_differences(tmp_path):
+    figure = tmp_path / "fields.png"
+    text = run("brusselator_sparse", figure, "--cells", "8")
+    for method, ways in ("BDF", ["sparse", "dense"]), ("Radau", ["sparse"]):
+        exact = row(text, f"{method}, sparse=True")
+        for way in ways:
+            differences = row(text, f"{method}, {way} differences")
+            assert exact[0] < differences[0] and exact[1:3] == differences[1:3]
+    assert text.count("holds") == 8 and "FAILS" not in text
+    assert_is_a_drawing(figure)
+
+
+def test_sparse_brusselator_fails_with_another_jacobian_or_solution(tmp_path, monkeypatch, capsys):
+    brusselator = load("brusselator_sparse")
+    options = ["--cells", "4", "--figure", str(tmp_path / "fields.png")]
+    monkeypatch.setattr(sys, "argv", ["brusselator_sparse.py", *options])
+    by_hand = brusselator.jacobian_by_hand
+    monkeypatch.setattr(brusselator, "jacobian_by_hand", lambda z: by_hand(z) * (1 + 1e-14))
+    monkeypatch.setattr(brusselator.Solution, "minus", lambda solution, other: 1.0)
+    assert brusselator.main() == 1
+    failed = capsys.readouterr().err
+    assert "failed: Jacobian minus" in failed and "failed: BDF, dense differences: minus exact" in failed
+
+
+def test_bundle_adjustment_finds_the_scene_as_well_as_the_noise_allows(tmp_path):
+    figure = tmp_path / "errors.png"
+    text = run("bundle_adjustment", figure, "--cameras", "8", "--points", "100")
+    exact, differences = row(text, "calls of the residuals")
+    assert exact < differences / 5
+    before, after = (row(text, f"reprojection error at the {time}, pixels")[0] for time in ("start", "end"))
+    assert after < 0.5 < 10 < before
+    assert text.count("holds") == 5 and "FAILS" not in text
+    assert_is_a_drawing(figure)
+
+
+def test_bundle_adjustment_fails_with_another_noise_or_direction(tmp_path, monkeypatch, capsys):
+    bundle = load("bundle_adjustment")
+    options = ["--cameras", "8", "--points", "100", "--figure", str(tmp_path / "errors.png")]
+    monkeypatch.setattr(sys, "argv", ["bundle_adjustment.py", *options])
+    monkeypatch.setattr(bundle.Scene, "growth", lambda scene, z: z)
+    monkeypatch.setattr(bundle, "GAUGE", 200)
+    assert bundle.main() == 1
+    failed = capsys.readouterr().err
+    assert "failed: growth of the scene" in failed and "failed: chi squared" in failed
 
 
 def test_kepler_agrees_with_closed_forms_and_with_refits(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 
 import numpy as np
@@ -10,9 +11,12 @@ from wengert.core.tape import kernel_partials, kernel_rows
 from wengert.errors import GuardError
 from wengert.program.opcodes import Op
 from wengert.program.rows import filled
-from wengert.registry import strong
+from wengert.registry import lookup, strong
 
 _UFUNCS = {opcode: name for name, opcode, *_ in kernel_rows()}
+_OPERANDS = {opcode: count for _, opcode, count, *_ in kernel_rows()}
+#: elements from which on partials are computed by rules on arrays, not one by one as they are run
+_MANY = 1000
 _FLAGS = {
     Op.LESS: np.less,
     Op.LESS_EQUAL: np.less_equal,
@@ -61,6 +65,8 @@ def _value(code, op, a, b, c, kind, values, inputs):
     if op < Op.INPUT:
         opcode, side = divmod(op - Op.PARTIAL, 2)
         given = [np.float64(0.0) if v < 0 else values[v] for v in (a, b, c)]
+        if math.prod(kind[1]) > _MANY:
+            return _slope(opcode, side, *given, kind[1])
         return np.vectorize(lambda a, b, y: kernel_partials(opcode, a, b, y)[side], otypes=[float])(*given)[()]
     if op == Op.INPUT:
         return inputs[a]
@@ -106,6 +112,15 @@ def _value(code, op, a, b, c, kind, values, inputs):
         np.add.at(_memory(found), values[b].ravel(), np.ravel(values[a]))
         return found
     return _FLAGS[op](*[values[v] for v in (a, b, c) if v >= 0])
+
+
+def _slope(opcode, side, a, b, y, shape):
+    """The partials of a row in all elements, by its rule."""
+    fun = _row(opcode)
+    rule = lookup(np.power if fun is operator.pow else fun).partials[side]
+    if not callable(rule):
+        return np.full(shape, float(rule))
+    return np.broadcast_to(rule(y, a) if _OPERANDS[opcode] == 1 else rule(y, a, b), shape)
 
 
 def _row(op):

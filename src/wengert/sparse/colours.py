@@ -156,9 +156,12 @@ class Colouring:
         -------
         ax : matplotlib axes
         """
-        import matplotlib.pyplot as plt
+        import matplotlib
 
-        ax = plt.figure().add_subplot() if ax is None else ax
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.figure().add_subplot()
         s = self.structure
         m, n = s.shape
         by_column = np.ones(len(s), bool)
@@ -171,7 +174,7 @@ class Colouring:
             mask = by_column if mark == "s" else ~by_column
             if colours is None or not mask.any():
                 continue
-            drawn = plt.get_cmap("turbo")((colours[of[mask]] + 0.5) / max(1, count_of(colours)))
+            drawn = matplotlib.colormaps["turbo"]((colours[of[mask]] + 0.5) / max(1, count_of(colours)))
             paint = {"c": drawn} if mark == "s" else {"facecolors": "none", "edgecolors": drawn}
             ax.scatter(s.idx[mask], s.rows[mask], s=size, marker=mark, rasterized=len(s) > 10_000, **paint)
         ax.set(xlim=(-0.5, n - 0.5), ylim=(m - 0.5, -0.5), aspect="equal", title=f"{self.count} colours, {self.method}")
