@@ -127,7 +127,7 @@ def test_numbers_of_points_must_agree(target):
         (lambda p: wg.record(lambda d: d["a"], {"a": X[0]}).to_cuda(), TypeError, "argument 0 is a container"),
         (lambda p: wg.record(lambda x: {"a": x}, X[0]).to_cuda(), TypeError, "must return one array or number"),
         (lambda p: wg.record(lambda x: x > 0, X[0]).to_cuda(), TypeError, "dtype bool"),
-        (lambda p: wg.record(np.sin, X).jacobian().to_cuda(), TypeError, "a loop over the rows of a matrix"),
+        (lambda p: wg.record(np.sort, X).jacobian().to_cuda(), TypeError, "a loop over the rows of a matrix"),
         (lambda p: wg.record(lambda n, x: x, X[0], args=(1.0,)).to_cuda(), None, ""),
         (lambda p: wg.record(lambda n, x: n * x, 3, args=(1.0,)).to_cuda(), None, ""),
         (lambda p: wg.record(lambda x, k=1.0: k * x, 3.0, kwargs={"k": 2.0}).to_cuda(), TypeError, "by position"),
