@@ -236,6 +236,22 @@ def convolved(x):
     return np.convolve(x, [1.0, 0.0, 2.0])
 
 
+@exact(6)
+def convolved_middles(x):
+    return np.concatenate([np.convolve([1.0, 0.0, 2.0, 1.0], x, "same"), np.convolve(x, x[:2] + 1, mode="valid")])
+
+
+@exact(6)
+def correlated(x):
+    parts = np.correlate(x, [1.0, 0.0, 2.0, 1.0]), np.correlate(x[:2], x, "same"), np.correlate([3.0, 0.0], x, "full")
+    return np.concatenate(parts)
+
+
+@exact(4, 3)
+def cross_products(x):
+    return np.concatenate([np.cross(x[1:], x[:-1]), np.cross([1.0, 2.0, 3.0], x)])
+
+
 @exact(3, 4)
 def rearranged(x):
     parts = [
@@ -631,10 +647,7 @@ def bounded(domain):
 FLAT = [
     row
     for row in {id(row): row for row in registry.rows.values()}.values()
-    if row.kind == "elementwise"
-    and sites.bends(row) != 7
-    and isinstance(row.fun, np.ufunc)
-    and None not in row.domain
+    if row.kind == "elementwise" and sites.bends(row) != 7 and isinstance(row.fun, np.ufunc) and None not in row.domain
 ]
 
 

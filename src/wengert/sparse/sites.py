@@ -18,6 +18,7 @@ import numpy as np
 
 from wengert.core import matrices
 from wengert.program.calls import Operand
+from wengert.rules.tables import part_of_convolution, part_of_correlation
 
 #: which second partials of an elementwise function may be other than 0: in (a, a), in (a, b), in (b, b)
 AA, AB, BB = 1, 2, 4
@@ -720,37 +721,52 @@ def _kron(site):
     return site.united(parts)
 
 
-def _convolved(site):
-    """Each element of ``convolve`` has those elements of either that meet with one of the other that is not 0."""
-    a, v = site.call.args[:2]
-    mode = site.argument(2, "mode", "full")
-    if mode != "full":
-        return None
-    parts = []
-    for x, y in ((a, v), (v, a)):
-        if not site.depends(x):
-            continue
-        ids, other = np.ravel(site.ids(x)), site.ids(y).size
-        mask = np.not_equal(np.ravel(site.value(y)), 0) if not site.depends(y) else np.ones(other, bool)
-        padded = np.concatenate([np.zeros(other - 1, np.int32), ids, np.zeros(other - 1, np.int32)])
-        windows = np.lib.stride_tricks.sliding_window_view(padded, other)
-        parts.append(site.grouped(np.where(mask[::-1], windows, 0)))
-    if len(parts) == 2:
-        site.is_done = True
-        site.interact(*parts)
-    return site.united(parts)
+def _convolved(default, begins, step):
+    """Each element of ``convolve`` has those elements of either that meet with one of the other that is not 0.
+
+    ``correlate`` is the same with its second operand backwards.
+    """
+
+    def rule(site):
+        a, v = site.call.args[:2]
+        sets = {0: np.ravel(site.ids(a)), 1: np.ravel(site.ids(v))[::step]}
+        mode = site.argument(2, "mode", default)
+        parts = []
+        for i, (x, y) in enumerate(((a, v), (v, a))):
+            if not site.depends(x):
+                continue
+            other = len(sets[1 - i])
+            mask = np.not_equal(np.ravel(site.value(y)), 0) if not site.depends(y) else np.ones(other, bool)
+            mask = mask[:: step if i == 0 else 1][::-1]
+            margin = np.zeros(other - 1, np.int32)
+            windows = np.lib.stride_tricks.sliding_window_view(np.concatenate([margin, sets[i], margin]), other)
+            begin = begins(sets[0], sets[1], mode)
+            parts.append(site.grouped(np.where(mask, windows[begin : begin + math.prod(site.shape)], 0)))
+        if len(parts) == 2:
+            site.is_done = True
+            site.interact(*parts)
+        return site.united(parts)
+
+    return rule
 
 
 def _crossed(site):
-    """``cross`` of vectors along the last axis."""
+    """``cross`` of vectors along the last axis: a component has none of those along its own axis."""
     if {*site.call.kwargs} or len(site.call.args) > 2:
         return None
-    parts = [site.along(site.ids(x), (-1,)) for x in site.call.args]
-    if len(site.shape) < max(part.ndim for part in parts):  # of vectors in the plane a number
-        parts = [part[..., 0] for part in parts]
-    parts = [np.broadcast_to(part, site.shape) for part in parts]
+    a, b = [site.ids(x) for x in site.call.args]
+    if a.shape[-1] == b.shape[-1] == 2:  # of vectors in the plane: a number
+        products = [[(a[..., 0], b[..., 1]), (a[..., 1], b[..., 0])]]
+    else:
+        a, b = [x if x.shape[-1] == 3 else np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, 1)]) for x in (a, b)]
+        pairs = ((1, 2), (2, 0), (0, 1))
+        products = [[(a[..., i], b[..., j]), (a[..., j], b[..., i])] for i, j in pairs]
     site.is_done = True
-    site.interact(*parts)
+    shape = np.broadcast_shapes(a.shape[:-1], b.shape[:-1])
+    for pair in itertools.chain(*products):
+        site.interact(*[np.broadcast_to(factor, shape) for factor in pair])
+    components = [[np.broadcast_to(x, shape) for x in itertools.chain(*pairs)] for pairs in products]
+    parts = [np.reshape(np.stack(part, axis=-1), site.shape) for part in zip(*components, strict=True)]
     return site.united(parts)
 
 
@@ -804,7 +820,8 @@ RULES = {
     "numpy.einsum": _einsum,
     "numpy.linalg.multi_dot": _multi_dot,
     "numpy.kron": _kron,
-    "numpy.convolve": _convolved,
+    "numpy.convolve": _convolved("full", part_of_convolution, 1),
+    "numpy.correlate": _convolved("valid", part_of_correlation, -1),
     "numpy.cross": _crossed,
     "numpy.linalg.cross": _crossed,
     matrices._times_row.name: _sparse_product,
