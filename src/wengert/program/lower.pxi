@@ -211,6 +211,9 @@ cdef class Step:
     cdef tuple shape
     cdef const int32_t[::1] members     # instructions
 
+    cdef list listed(self):
+        return np.asarray(self.members).tolist()
+
 
 @cython.final
 cdef class Lowering:
@@ -575,7 +578,7 @@ cdef class Lowering:
         cdef Py_ssize_t written = y         # by this instruction
         if self.op[y] == Op.PLACE and not self.is_number(self.c[y]) and self.step[self.c[y]] == s:
             written = self.c[y]
-        for i in (<Step>self.steps[s]).members:
+        for i in (<Step>self.steps[s]).listed():
             for u in self.operands(i):
                 count += self.root_of.get(self.under[u]) is root and not (i <= written and self.is_placed_at(u, y))
         return count
@@ -705,6 +708,7 @@ cdef class Lowering:
     cdef int find_roots_and_emit(self) except -1:
         cdef Py_ssize_t i, s, position = 0
         cdef Step step
+        cdef list members
         self.inputs, self.outputs = [], []
         for i in range(self.n):
             if self.op[i] == Op.CONST:
@@ -723,7 +727,8 @@ cdef class Lowering:
                 position = self.emit_numbers(step, position)
                 continue
             position += 1
-            for i in step.members:
+            members = step.listed()
+            for i in members:
                 if self.op[i] == Op.PLACE or self.op[i] == Op.PACK or self.op[i] == Op.PUT:
                     self.take_over(i, s)
                 elif self.is_number(i):
@@ -740,7 +745,7 @@ cdef class Lowering:
                 self.emit_moved(step.members[0])
             else:
                 self.emit_python(step.members[0])
-            for i in step.members:
+            for i in members:
                 for u in self.operands(i):
                     self.release(u, position)
                 if self.op[i] != Op.GUARD:
@@ -953,9 +958,10 @@ cdef class Chunks:
         cdef int op, w
         cdef Lowering low = self.low
         cdef list operands
-        cdef set here = set(step.members)
+        cdef list members = step.listed()
+        cdef set here = set(members)
         cdef list wanted = []
-        for t, i in enumerate(step.members):
+        for t, i in enumerate(members):
             op = low.op[i]
             operands = low.operands(i)
             if op == Op.PLACE:
@@ -973,7 +979,7 @@ cdef class Chunks:
                     self.walk_value(u)
                     if op == Op.GATHER:
                         self.places = self.walks[u]
-        for i in step.members:
+        for i in members:
             op = low.op[i]
             if op == Op.PLACE:
                 offset, shape, strides = low.listing.views[low.b[i]]
@@ -985,7 +991,7 @@ cdef class Chunks:
         for u in wanted:
             if u not in self.fills:
                 self.fills[u] = self.new_chunk()
-        for i in step.members:
+        for i in members:
             if low.op[i] == Op.PLACE and not low.is_number(low.c[i]):
                 w = self.walks[i]
                 u = low.c[i]
@@ -993,7 +999,7 @@ cdef class Chunks:
                     self.target.setdefault(u, w)
             elif low.op[i] != Op.SUM and low.needed[i] and self.is_direct(self.walks[i]):
                 self.target[i] = self.walks[i]
-        for t, i in enumerate(step.members):
+        for t, i in enumerate(members):
             self.emit_one(i, t)
         self.finish()
         return 0

@@ -12,7 +12,7 @@ Long sums, ``s = s + term``, are sums of what the terms are in their class.
 """
 
 cimport cython
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memset
 
 import math
@@ -625,41 +625,56 @@ cdef class Roll:
 
 def lattice(where):
     """Axes along which places go on regularly; None if there are too many."""
-    axes = []
-    while True:
-        n = len(where)
-        if n == 1:
-            return tuple(axes) or (1,)
-        steps = np.diff(where)
-        others = np.flatnonzero(steps != steps[0])
-        run = n if not len(others) else int(others[0]) + 1
+    cdef const int64_t[::1] at = np.ascontiguousarray(where, np.int64)
+    cdef Py_ssize_t n = at.shape[0], apart = 1, run, line, i
+    cdef int64_t step
+    cdef list axes = []
+    while n > 1:  # the first place of each line is a place of the next axis: these are `apart`
+        step, run = at[apart] - at[0], 2
+        while run < n and at[run * apart] - at[(run - 1) * apart] == step:
+            run += 1
         if n % run or len(axes) == AXES:
             return None
-        lines = where.reshape(-1, run)
-        if run < n and (lines - lines[:, :1] != np.arange(run) * steps[0]).any():
-            return None
+        for line in range(run, n, run):
+            for i in range(1, run):
+                if at[(line + i) * apart] - at[line * apart] != i * step:
+                    return None
         axes.insert(0, run)
-        where = lines[:, 0]
+        n //= run
+        apart *= run
+    return tuple(axes) or (1,)
 
 
 def strides_in(where, axes):
     """Steps along the axes, None if the places are not regular there."""
-    where = where.reshape(axes)
-    first = int(where[(0,) * len(axes)])
-    steps = tuple([int(where[tuple([int(e == d) for e in range(len(axes))])]) - first if n > 1 else 0
-                   for d, n in enumerate(axes)])
-    expected = np.full(axes, first)
-    for d, (n, step) in enumerate(zip(axes, steps)):
-        expected += (np.arange(n) * step).reshape((n,) + (1,) * (len(axes) - d - 1))
-    return steps if (expected == where).all() else None
+    cdef const int64_t[::1] at = np.ascontiguousarray(where, np.int64).reshape(-1)
+    cdef Py_ssize_t n, inner = at.shape[0], block, i, j
+    cdef int64_t step
+    cdef list steps = []
+    for n in axes:  # blocks along an axis are the first one, moved
+        block = inner // n
+        step = at[block] - at[0] if n > 1 else 0
+        for i in range(1, n):
+            for j in range(block):
+                if at[i * block + j] - at[j] != i * step:
+                    return None
+        steps.append(step)
+        inner = block
+    return tuple(steps)
 
 
 cdef bint is_whole(where, tuple axes) except -1:
     """Are these all places of an array in order?"""
-    n = 1
+    cdef const int64_t[::1] at = np.ascontiguousarray(where, np.int64)
+    cdef Py_ssize_t n = 1, i
     for m in axes:
         n *= m
-    return len(where) == n and where[0] == 0 and where[n - 1] == n - 1 and (np.diff(where) == 1).all()
+    if at.shape[0] != n:
+        return False
+    for i in range(n):
+        if at[i] != i:
+            return False
+    return True
 
 
 cdef bint is_permutation(where, tuple axes) except -1:

@@ -17,6 +17,7 @@ from cpython.ref cimport Py_INCREF, Py_REFCNT
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
+import gc
 import importlib
 import math
 import operator
@@ -119,6 +120,7 @@ cdef Py_ssize_t HUGE = 1 << 19      # doubles
 cdef double LONG = 20000.0          # operations of steps that are worth letting other threads run meanwhile
 cdef cnp.dtype FLOAT = np.dtype(np.float64)
 cdef cnp.dtype BOOL = np.dtype(np.bool)
+cdef cnp.ndarray NOTHING = np.zeros(1)
 
 
 # What decides when compiling pays, in nanoseconds, measured: see docs/explanation/decisions/0029-tier.md
@@ -259,7 +261,13 @@ cdef class Machine:
 
     def __init__(self, listing, exact=False, tier="vm"):
         self.tier = tier
-        self.build(Lowering(listing, exact), listing)
+        is_collecting = gc.isenabled()
+        gc.disable()        # many small objects are made, and no cycles: looking for some takes a third of the time
+        try:
+            self.build(Lowering(listing, exact), listing)
+        finally:
+            if is_collecting:
+                gc.enable()
         if tier != "vm":
             self.listing = listing
         if tier == "llvm":
@@ -312,7 +320,10 @@ cdef class Machine:
         PyMem_RawFree(self.work)
 
     cdef char *keep(self, values, kind) except NULL:
-        array = np.ascontiguousarray(np.array(values, kind).ravel())
+        """Where numbers lie from now on."""
+        if not len(values):
+            return bytes_of(NOTHING)
+        array = np.array(values, kind)
         self.kept.append(array)
         return bytes_of(array)
 
