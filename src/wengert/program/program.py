@@ -20,6 +20,7 @@ from wengert.errors import TracedValueError
 from wengert.program import derive, entries, loops, passes, roll, widen
 from wengert.program.callpath import Arguments, Runner
 from wengert.program.dot import to_dot
+from wengert.program.elements import by_elements, nanoseconds
 from wengert.program.evaluate import example_of
 from wengert.program.leaves import fill, key_of, mapped
 from wengert.program.listing import Listing, kind_of, stacked
@@ -167,6 +168,10 @@ def _own(x):
 
 
 _ONE = Result(Slot(0))
+
+
+#: of the time of a list that one without small arrays may take
+_APART = 0.9
 
 
 class Program(Runner):
@@ -409,7 +414,7 @@ class Program(Runner):
         return self.kept("rolled", lambda: self._with_arrays(self._listing))
 
     def _with_arrays(self, code):
-        return loops.looped(roll.rolled(code)) if self.rolls else code
+        return loops.looped(_rolled(code)) if self.rolls else code
 
     @property
     def rolls(self) -> bool:
@@ -458,6 +463,7 @@ class Program(Runner):
     def _flat(self, word):
         """The same of the list of numbers."""
         code = self._expand(self._one_array(word))
+        code = by_elements(code) if self.rolls else code
         return code, code.outputs[0]
 
     def lines_alone(self) -> Listing:
@@ -684,6 +690,15 @@ def _unlaid(key):
     if len(key) == 3 and type(key[0]) is str and type(key[1]) is type(key[2]) is tuple:
         return key[:2]
     return tuple(map(_unlaid, key))
+
+
+def _rolled(code):
+    """The list with arrays for what loops compute, from its elements where that is cheaper."""
+    found, apart = roll.rolled(code), by_elements(code)
+    if apart is code:
+        return found
+    apart = roll.rolled(apart)
+    return apart if nanoseconds(apart) < _APART * nanoseconds(found) else found
 
 
 class Swept(Program):

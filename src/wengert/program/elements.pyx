@@ -1,0 +1,454 @@
+# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Arrays of a few elements become their elements, numbers.
+
+The state of a small system is an array of two or three numbers, of which each step of a loop computes a new one.
+An instruction on such an array costs more than those on its elements; what it is made of and what is read of it must
+be moved; and where loops are found again, arrays stand between numbers that are alike.
+
+Here the elements of a small array are kept by their places in its memory.
+An elementwise instruction becomes one on each, views and elements of it are taken without any instruction, and an
+array is made of its elements where a call or an output asks for it.
+"""
+
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
+from libc.stdint cimport int32_t
+
+import functools
+import math
+
+import numpy as np
+
+from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_SUBTRACT, is_cheap
+from wengert.program.listing cimport FLAG, SCALAR, Listing, copied, emit, names, whole_view
+from wengert.program.opcodes cimport *
+
+from wengert.core.tape import kernel_rows
+from wengert.program.calls import Operand
+from wengert.program.listing import operands
+from wengert.program.passes import simplified
+
+cdef enum:
+    LARGEST = 16        # elements of a small array
+    TERMS = 64          # products of a matrix product that is written out
+    LEAST = 4           # instructions on small arrays that are worth a look
+
+#: nanoseconds of the machine: of a step that it begins, of an instruction on numbers, cheap or not, of one on arrays
+#: beside others of the same shape, of each element there, and of a call of Python
+cdef double STEP = 25.0, NUMBER = 1.8, FUNCTION = 12.0, VECTOR = 4.0, ELEMENT = 0.3, FUNCTION_ELEMENT = 2.5
+cdef double CALLED = 700.0
+
+cdef object FLOAT = np.dtype(float), BOOL = np.dtype(bool)
+cdef int SQRT = next(opcode for name, opcode, *_ in kernel_rows() if name == "sqrt")
+
+
+def by_elements(Listing code):
+    """The list with numbers in the place of small arrays; the same list where it has none."""
+    cdef Elements pass_
+    cdef Py_ssize_t i
+    cdef int op, few = 0
+    cdef bint is_small
+    pass_ = Elements(code)
+    for i in range(code.n):
+        op, is_small = code.ops[i], pass_.orders[code.kinds[i]] is not None
+        few += is_small and (op < INPUT or op == PACK) or op == CALL and (is_small or code.kinds[i] == SCALAR)
+    return simplified(pass_.run()) if few >= LEAST else code
+
+
+cpdef double nanoseconds(Listing code) except -1.0:
+    """An estimate of the time of a run in the order of the list: what follows on its like is one step with it."""
+    cdef Py_ssize_t i
+    cdef int op, before = -1, here
+    cdef bint cheap
+    cdef double total = 0.0
+    cdef list sizes = [math.prod(type[1]) for type in code.types]
+    for i in range(code.n):
+        op = code.ops[i]
+        if op == CONST or op == ARRAY or op == INPUT or op == VIEW:
+            continue
+        cheap = op >= PARTIAL or is_cheap(op, 1 << 20)
+        here = code.kinds[code.as_[i]] if op == SUM else code.kinds[i]
+        if op == CALL or (op == GUARD and here > FLAG):
+            here = -1
+            total += CALLED
+        elif here <= FLAG:
+            here = SCALAR
+            total += NUMBER if cheap else FUNCTION
+        elif op == PACK:
+            here = -1
+            total += len(code.packs[code.bs[i]][0])
+        else:
+            total += VECTOR + (ELEMENT if cheap else FUNCTION_ELEMENT) * <double>sizes[here]
+        if here != before or here < 0:
+            total += STEP
+        before = here
+    return total
+
+
+cdef class Elements:
+    cdef Listing code, found
+    cdef int32_t *of            # the value in the new list, -1: there are its elements alone
+    cdef list cells             # of an array: its elements in the new list, by places in its memory; None: not yet
+    cdef list orders            # of a type: places of its elements in order; None: it is not small
+    cdef dict placed            # of a view of a type, written into: places
+
+    def __cinit__(self, Listing code):
+        self.of = <int32_t *>PyMem_RawMalloc((code.n + 1) * sizeof(int32_t))
+        if self.of == NULL:
+            raise MemoryError(f"no memory for {code.n} instructions")
+        self.code, self.found = code, code.successor()
+        self.cells, self.placed = [None] * code.n, {}
+        self.orders = [self.order_of(type) if kind > FLAG else None for kind, type in enumerate(code.types)]
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.of)
+
+    cdef list order_of(self, tuple type):
+        dtype, shape, strides = type
+        if (dtype != FLOAT and dtype != BOOL) or not 0 < math.prod(shape) <= LARGEST:
+            return None
+        if strides is None:
+            return list(range(math.prod(shape)))
+        return places(whole_view(type), dtype.itemsize)
+
+    cdef object run(self):
+        cdef Py_ssize_t i
+        cdef int32_t v
+        for i in range(self.code.n):
+            self.of[i] = -1
+            if not self.taken_apart(i):
+                for v in operands(self.code, i):
+                    self.whole(v)
+                self.of[i] = copied(self.code, i, self.of, self.found)
+        self.found.inputs = [self.of[<int32_t>v] for v in self.code.inputs]
+        self.found.outputs = [self.whole(v) for v in self.code.outputs]
+        return self.found
+
+    # ------------------------------------------------------------------------------------------ arrays and elements
+
+    cdef list order(self, Py_ssize_t v):
+        return self.orders[self.code.kinds[v]]
+
+    cdef dict elements(self, Py_ssize_t v):
+        """The elements of a small array, by their places in its memory."""
+        cdef int32_t kind
+        cdef Py_ssize_t u = v, low = 0
+        if self.cells[v] is None and self.code.ops[v] == ARRAY and self.dtype(v) == FLOAT:
+            numbers = self.code.arrays[self.code.as_[v]].ravel().tolist()
+            self.cells[v] = {place: self.found.constant(x) for place, x in zip(self.order(v), numbers)}
+        if self.cells[v] is None:
+            dtype = self.dtype(v)
+            kind = SCALAR if dtype == FLOAT else FLAG
+            while self.code.ops[u] == VIEW and self.dtype(self.code.as_[u]) == dtype:   # all are of one array then
+                low += lowest(self.code.views[self.code.bs[u]]) // dtype.itemsize
+                u = self.code.as_[u]
+            self.cells[v] = {place: emit(self.found, LOAD, self.of[u], low + place, -1, kind)
+                             for place in sorted(set(self.order(v)))}
+        return self.cells[v]
+
+    cdef list line(self, Py_ssize_t v):
+        """The elements of a small array in order."""
+        cdef dict cells = self.elements(v)
+        return [cells[place] for place in self.order(v)]
+
+    cdef int32_t whole(self, Py_ssize_t v) except -1:
+        """A value as it was, an array made of its elements."""
+        cdef int32_t kind = self.code.kinds[v]
+        if self.of[v] < 0:
+            dtype, shape, strides = type = self.code.types[kind]
+            cells = self.cells[v]
+            at = np.array(list(cells), np.int32)
+            self.found.packs.append((at, np.array(list(cells.values()), np.int32)))
+            if strides is None:
+                self.of[v] = emit(self.found, PACK, -1, len(self.found.packs) - 1, -1, kind)
+            else:
+                memory = self.found.type_of((dtype, (int(at.max()) + 1,), None))
+                found = emit(self.found, PACK, -1, len(self.found.packs) - 1, -1, memory)
+                self.of[v] = self.found.view(found, whole_view(type), dtype)
+        return self.of[v]
+
+    cdef dict moved(self, Py_ssize_t v, Py_ssize_t i):
+        """The elements of one array in the places of another, of the same shape."""
+        if self.code.kinds[v] == self.code.kinds[i]:
+            return dict(self.elements(v))
+        return dict(zip(self.order(i), self.line(v)))
+
+    # ------------------------------------------------------------------------------------------ instructions
+
+    cdef bint taken_apart(self, Py_ssize_t i) except -1:
+        """Enter the elements of the value of an instruction, or what it makes of elements; False: it stays."""
+        cdef Listing code = self.code
+        cdef int op = code.ops[i]
+        cdef int32_t a = code.as_[i]
+        if code.kinds[i] <= FLAG:
+            if op == LOAD and self.cells[a] is not None:
+                self.of[i] = self.cells[a][code.bs[i]]
+                return True
+            if op == SUM and self.order(a) is not None:
+                self.of[i] = self.total(self.line(a))
+                return True
+            return op == CALL and self.called(i)
+        if op == PLACE and self.order(i) is None:
+            return self.written(i)
+        if self.order(i) is None:
+            return False
+        if op < INPUT or LESS <= op <= STRONG or op == SELECT or op == STOP:
+            return self.elementwise(i)
+        if op == VIEW:
+            return self.viewed(i)
+        if op == PACK and code.types[code.kinds[i]][0] == FLOAT:
+            return self.packed(i)
+        if op == PLACE:
+            return self.placed_into(i)
+        return op == CALL and self.called(i)
+
+    cdef bint elementwise(self, Py_ssize_t i) except -1:
+        cdef Listing code = self.code
+        cdef int mask = names(code.ops[i])
+        cdef int32_t kind = SCALAR if code.types[code.kinds[i]][0] == FLOAT else FLAG
+        cdef int32_t v
+        cdef list columns = []
+        for bit, v in ((1, code.as_[i]), (2, code.bs[i]), (4, code.cs[i])):
+            if not mask & bit or v < 0:
+                columns.append(None)
+            elif code.kinds[v] <= FLAG:
+                columns.append([self.of[v]] * len(self.order(i)))
+            elif self.order(v) is None:
+                return False
+            else:
+                columns.append(self.line(v))
+        cells = {}
+        for k, place in enumerate(self.order(i)):
+            a, b, c = [-1 if column is None else column[k] for column in columns]
+            cells[place] = emit(self.found, code.ops[i], a, b, c, kind)
+        self.cells[i] = cells
+        return True
+
+    cdef int32_t total(self, list line) except -1:
+        cdef int32_t s = line[0], term
+        for term in line[1:]:
+            s = emit(self.found, WG_ADD, s, term, -1, SCALAR)
+        return s
+
+    cdef int32_t times(self, int32_t a, int32_t b) except -1:
+        return emit(self.found, WG_MULTIPLY, a, b, -1, SCALAR)
+
+    cdef int32_t less(self, int32_t a, int32_t b) except -1:
+        return emit(self.found, WG_SUBTRACT, a, b, -1, SCALAR)
+
+    cdef int32_t root(self, int32_t a) except -1:
+        return emit(self.found, SQRT, a, -1, -1, SCALAR)
+
+    cdef bint viewed(self, Py_ssize_t i) except -1:
+        """A view of a small array is elements of it, one of a large array stays."""
+        cdef int32_t a = self.code.as_[i]
+        dtype = self.code.types[self.code.kinds[i]][0]
+        if self.cells[a] is None or self.code.types[self.code.kinds[a]][0] != dtype:
+            return False
+        cells = self.cells[a]
+        at = self.places_of(self.code.bs[i], dtype)
+        self.cells[i] = {place: cells[there] for place, there in zip(self.order(i), at)}
+        return True
+
+    cdef bint packed(self, Py_ssize_t i) except -1:
+        cdef int32_t a = self.code.as_[i]
+        if a >= 0 and self.order(a) is None:
+            return False
+        offsets, values = self.code.packs[self.code.bs[i]]
+        if a >= 0:
+            cells = self.moved(a, i)
+        elif len(values) < len(self.order(i)):
+            zero = self.found.constant(0.0)
+            cells = dict.fromkeys(self.order(i), zero)
+        else:
+            cells = {}
+        for place, v in zip(offsets.tolist(), values.tolist()):
+            cells[place] = self.of[<int32_t>v]
+        self.cells[i] = cells
+        return True
+
+    cdef bint placed_into(self, Py_ssize_t i) except -1:
+        cdef int32_t a = self.code.as_[i]
+        found = self.to_place(i)
+        if found is None or (a >= 0 and self.order(a) is None):
+            return False
+        cells = self.moved(a, i) if a >= 0 else {}
+        cells.update(zip(*found))
+        self.cells[i] = cells
+        return True
+
+    cdef bint written(self, Py_ssize_t i) except -1:
+        """Elements of which there is no array are put into a large one one by one."""
+        cdef int32_t a = self.code.as_[i], c = self.code.cs[i]
+        if a < 0 or self.cells[c] is None or self.of[c] >= 0 or self.code.types[self.code.kinds[i]][0] != FLOAT:
+            return False
+        found = self.to_place(i)
+        if found is None:
+            return False
+        at, values = found
+        self.found.packs.append((np.array(at, np.int32), np.array(values, np.int32)))
+        self.of[i] = emit(self.found, PACK, self.whole(a), len(self.found.packs) - 1, -1, self.code.kinds[i])
+        return True
+
+    cdef object to_place(self, Py_ssize_t i):
+        """Places and elements of what is written into a view of an array; None where that are no few elements."""
+        cdef int32_t c = self.code.cs[i]
+        dtype = self.code.types[self.code.kinds[i]][0]
+        shape = self.code.views[self.code.bs[i]][1]
+        if not math.prod(shape) <= LARGEST:
+            return None
+        if self.code.kinds[c] <= FLAG:
+            if (dtype == FLOAT) != (self.code.kinds[c] == SCALAR):
+                return None
+            values = [self.of[c]] * math.prod(shape)
+        elif self.order(c) is None or self.code.types[self.code.kinds[c]][0] != dtype:
+            return None
+        else:
+            given = self.code.types[self.code.kinds[c]][1]
+            line = np.array(self.line(c), np.int32).reshape(given[max(0, len(given) - len(shape)):])
+            values = np.broadcast_to(line, shape).ravel().tolist()
+        at = self.places_of(self.code.bs[i], dtype)
+        return None if len(set(at)) < len(at) else (at, values)
+
+    cdef list places_of(self, int32_t view, dtype):
+        """Places of the elements of a view in the memory of its array."""
+        found = self.placed.get((view, dtype))
+        if found is None:
+            found = self.placed[view, dtype] = places(self.code.views[view], dtype.itemsize)
+        return found
+
+    cdef bint called(self, Py_ssize_t i) except -1:
+        """What functions of small arrays give, written out."""
+        call = self.code.calls[self.code.as_[i]]
+        if call.row is None or self.dtype(i) != FLOAT:
+            return False
+        made = WRITTEN_OUT.get(call.row.fun)
+        found = made(self, i, call) if made is not None else None
+        if found is None:
+            return False
+        if self.code.kinds[i] <= FLAG:
+            (self.of[i],) = found
+        else:
+            self.cells[i] = dict(zip(self.order(i), found))
+        return True
+
+    cdef object factor(self, call, argument):
+        """The shape of a small array, and a function that gives its elements; None: it is no such."""
+        cdef int32_t v
+        if type(argument) is Operand:
+            v = call.operands[argument.position]
+            shape = self.code.types[self.code.kinds[v]][1]
+            if self.code.kinds[v] <= FLAG or self.order(v) is None or self.dtype(v) != FLOAT:
+                return None
+            return shape, functools.partial(elements_of, self, v)
+        if type(argument) is not np.ndarray or argument.dtype != FLOAT or not 0 < argument.size <= LARGEST:
+            return None
+        return argument.shape, functools.partial(constants_of, self, argument)
+
+    cdef object dtype(self, Py_ssize_t v):
+        return self.code.types[self.code.kinds[v]][0]
+
+
+cdef Py_ssize_t lowest(tuple view) except -1:
+    """The lowest address of a view, in bytes from that of its array."""
+    offset, shape, strides = view
+    return offset + sum([(n - 1) * stride for n, stride in zip(shape, strides) if stride < 0])
+
+
+cdef list places(tuple view, Py_ssize_t itemsize):
+    """Places of the elements of a view, in order."""
+    offset, shape, strides = view
+    cdef list found = [offset]
+    for n, stride in zip(shape, strides):
+        found = [at + k * stride for at in found for k in range(n)]
+    return [at // itemsize for at in found]
+
+
+def product(Elements self, i, call):
+    """The elements of a product of small vectors or matrices; None: it is no such."""
+    if call.kwargs or len(call.args) != 2:
+        return None
+    factors = [self.factor(call, argument) for argument in call.args]
+    if None in factors:
+        return None
+    (first, left), (second, right) = factors
+    if not (0 < len(first) <= 2 and 0 < len(second) <= 2):
+        return None
+    if len(first) + len(second) > 2 and call.row.fun not in (np.matmul, np.dot):
+        return None
+    rows, inner = (1, *first) if len(first) == 1 else first
+    columns = second[1] if len(second) == 2 else 1
+    if rows * inner * columns > TERMS:
+        return None
+    left, right = left(), right()
+    return [self.total([self.times(left[r * inner + k], right[k * columns + c]) for k in range(inner)])
+            for r in range(rows) for c in range(columns)]
+
+
+def crossed(Elements self, i, call):
+    """The elements of a cross product of two vectors."""
+    if call.kwargs or len(call.args) != 2:
+        return None
+    factors = [self.factor(call, argument) for argument in call.args]
+    if None in factors or [shape for shape, _ in factors] != [(3,), (3,)]:
+        return None
+    a, b = [line() for _, line in factors]
+    return [self.less(self.times(a[j], b[k]), self.times(a[k], b[j])) for j, k in ((1, 2), (2, 0), (0, 1))]
+
+
+def length(Elements self, i, call):
+    """The length of a vector."""
+    if call.kwargs or len(call.args) != 1:
+        return None
+    found = self.factor(call, call.args[0])
+    if found is None or len(found[0]) != 1:
+        return None
+    return [self.root(self.total([self.times(v, v) for v in found[1]()]))]
+
+
+def summed(Elements self, i, call):
+    """Sums along an axis."""
+    axis = call.kwargs.get("axis")
+    if len(call.args) != 1 or type(axis) is not int or set(call.kwargs) - {"axis", "keepdims"}:
+        return None
+    found = self.factor(call, call.args[0])
+    if found is None:
+        return None
+    shape, line = found
+    lines = np.moveaxis(np.reshape(line(), shape), axis, -1).reshape(-1, shape[axis]).tolist()
+    return [self.total(terms) for terms in lines]
+
+
+def rearranged(Elements self, i, call):
+    """The elements of arrays that are joined: the function does it with the numbers of the elements."""
+    parts = []
+    if len(call.args) != 1 or type(call.args[0]) not in (list, tuple) or set(call.kwargs) - {"axis"}:
+        return None
+    for part in call.args[0]:
+        if isinstance(part, float):
+            parts.append(np.array(self.found.constant(part)))
+            continue
+        found = self.factor(call, part)
+        if found is None:
+            return None
+        shape, line = found
+        parts.append(np.reshape(line(), shape))
+    return call.row.fun(parts, **call.kwargs).ravel().tolist()
+
+
+def elements_of(Elements self, v):
+    return self.line(v)
+
+
+def constants_of(Elements self, array):
+    return [self.found.constant(x) for x in array.ravel().tolist()]
+
+
+#: what makes elements of elements, for each function that is written out
+WRITTEN_OUT = {
+    **dict.fromkeys((np.matmul, np.dot, np.inner, np.vdot, np.vecdot), product),
+    **dict.fromkeys((np.cross, np.linalg.cross), crossed),
+    **dict.fromkeys((np.concatenate, np.stack, np.hstack, np.vstack, np.column_stack, np.dstack), rearranged),
+    np.linalg.norm: length,
+    np.sum: summed,
+}

@@ -1,0 +1,165 @@
+"""Small arrays as their elements: the same values and derivatives, and lists without arrays."""
+
+import numpy as np
+import pytest
+from wengert.program.listing import kind_of
+from wengert.program.opcodes import Op
+
+import wengert as wg
+from helpers import assert_rounding
+from wengert.program import elements, program
+from wengert.program.spec import check
+
+X = np.array([0.7, -1.3, 0.4, 1.9, 0.2, 0.8])
+MATRIX = np.array([[1.0, 2.0, 0.5], [0.0, -1.0, 0.3], [2.0, 0.1, 1.0]])
+
+
+def rate(y):
+    return np.array([-y[0] * y[1], y[0] * y[1] - y[2], y[2] ** 2])
+
+
+def runge_kutta(x):
+    y = x[:3]
+    for _ in range(3):
+        first = rate(y)
+        second = rate(y + 0.05 * first)
+        y = y + 0.1 * second
+    return np.sum(y**2)
+
+
+def pairs(x):
+    q, energy = x.reshape(3, 2), 0.0
+    for i in range(3):
+        for j in range(i):
+            d = q[i] - q[j]
+            energy = energy + 1.0 / np.sqrt(d @ d + 0.1) + np.linalg.norm(d)
+    return energy
+
+
+def rotations(x):
+    P = MATRIX
+    for angle in x[:4]:
+        c, s = np.cos(angle), np.sin(angle)
+        P = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]) @ P
+    return np.sum(P**2 * MATRIX)
+
+
+def assembled(x):
+    F = np.zeros(20)
+    for e in range(19):
+        u = np.sin(e * x[1:3])
+        F[e : e + 2] += u[0] * np.array([-1.0, 1.0]) * u
+    return np.sum(F**2)
+
+
+def views(x):
+    A = x.reshape(2, 3)
+    B = A.T[::-1, 1:] * 2.0
+    c = A[:, 2].copy()
+    c[:1] = B[0] * A[1, 1]
+    A = A * 1.0
+    A[:, 1] = c
+    A[1] = 3.0
+    return np.sum(A[:, ::2] ** 2) + np.sum(B * c[0])
+
+
+def choices(x):
+    a, b = x[:3], x[3:]
+    mask = (a > 0) & (b < 1.0)
+    return np.sum(np.where(mask, a * b, a**2)) + np.sum(np.where(~mask, np.exp(b), 0.0))
+
+
+def joined(x):
+    y = np.concatenate([x[:2], [1.5], x[4:]])
+    z = np.stack([y[:2], np.array([1.0, 2.0]), y[2:4]])
+    return np.sum(np.cross(y[:3], x[3:]) * z[:, 0]) + np.sum(np.sum(z * z, axis=0) * y[-2:])
+
+
+def handed_over(x):
+    """Elements become arrays again where a function wants one."""
+    total = 0.0
+    for k in range(4):
+        v = x[:3] * (k + 1.0) + x[3:]
+        total = total + np.prod(np.sort(v * v)) + np.linalg.det(MATRIX + np.outer(v, v))
+    return total
+
+
+def products(x):
+    A, v = x.reshape(3, 2), x[:2]
+    w = A @ v
+    return w @ A @ np.dot(v, A.T @ A) + np.inner(w, w) + np.vdot(x, x) + (w @ MATRIX)[1]
+
+
+CASES = (runge_kutta, pairs, rotations, assembled, views, choices, joined, handed_over, products)
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Let lists without small arrays be taken whatever they cost."""
+    monkeypatch.setattr(program, "_APART", np.inf)
+
+
+@pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
+def test_derivatives_are_those_of_the_function(f, always):
+    made, v = wg.record(f, X), np.cos(np.arange(6.0))
+    check(elements.by_elements(made._listing))
+    assert_rounding(made(X), f(X))
+    assert_rounding(made.grad()(X), wg.grad(f)(X))
+    assert_rounding(made.hessian()(X), wg.hessian(f)(X), scale=10)
+    assert_rounding(made.hvp()(X, v), wg.hvp(f)(X, v), scale=10)
+    assert_rounding(made.jvp()(X, v)[1], wg.jvp(f, X, v)[1])
+    for x in (X[::-1].copy(), -X):
+        assert_rounding(made.grad()(x), wg.grad(f)(x))
+
+
+@pytest.mark.parametrize("f", [runge_kutta, pairs, rotations, products], ids=lambda f: f.__name__)
+def test_no_small_array_is_left(f):
+    code = elements.by_elements(wg.record(f, X)._listing)
+    arrays = [i for i in range(len(code)) if kind_of(code, i)[1] != ()]
+    assert [code.op[i] for i in arrays] == [Op.INPUT]
+
+
+@pytest.mark.parametrize("f", [runge_kutta, pairs, rotations], ids=lambda f: f.__name__)
+def test_the_list_of_numbers_is_taken_where_it_costs_less(f):
+    assert not {Op.CALL, Op.PACK} & set(wg.record(f, X)._rolled().op.tolist())
+
+
+def test_a_few_instructions_on_arrays_stay():
+    def f(x):
+        return np.sum(np.exp(x) * np.sin(x) + x)
+
+    code = wg.record(f, X)._rolled()
+    assert Op.LOAD not in code.op
+
+
+def test_a_jacobian_of_small_arrays_is_written_out():
+    made = wg.record(lambda y: rate(y + 0.1 * rate(y)), X[:3]).jacobian()
+    assert_rounding(made(X[:3]), wg.jacobian(lambda y: rate(y + 0.1 * rate(y)))(X[:3]))
+    assert set(made._listing.op.tolist()) <= {*range(Op.PARTIAL), Op.INPUT, Op.CONST, Op.LOAD, Op.PACK, Op.STRONG}
+
+
+def test_lengths_at_zero_have_the_derivative_of_the_function(always):
+    def f(x):
+        a, b = x[:2] - x[2:4], x[1:3] * 2.0
+        return np.linalg.norm(a) + np.linalg.norm(b) * np.sum(a * b)
+
+    x = np.array([1.0, 2.0, 1.0, 2.0])
+    assert_rounding(wg.record(f, x).grad()(x), wg.grad(f)(x))
+
+
+@pytest.mark.parametrize("order", "CF")
+def test_arrays_in_any_memory_order(order, always):
+    def f(A):
+        B = A * 2.0
+        C = B.T + np.array([[1.0, 2.0], [3.0, 4.0]])
+        return np.sum(C[0] * C[:, 1]) + np.sum(np.sort(B, axis=None)[:2] * B[1])
+
+    A = np.array([[0.3, 0.9], [0.5, 0.1]], order=order)
+    made = wg.record(f, A)
+    assert_rounding(made(A), f(A))
+    assert_rounding(made.grad()(A), wg.grad(f)(A))
+
+
+def test_exact_programs_are_left_as_they_are():
+    made = wg.record(runge_kutta, X, exact=True)
+    assert Op.PACK in made.lowered().op
