@@ -63,6 +63,7 @@ class Given:
         self.pattern.data[:] = True
         if self.is_ordered:
             self._entries = np.array(asked.row), np.array(asked.col)
+            self._sorting = np.lexsort((self.columns, self.rows))
             self._refuse_duplicates()
         self.is_triangle = order == 2 and self._is_triangle()
 
@@ -94,10 +95,9 @@ class Given:
     @functools.cached_property
     def source(self) -> np.ndarray | None:
         """Where each entry of `pattern` stands among the values; None: in the same order."""
-        if not self.is_ordered:
+        if not self.is_ordered or (self._sorting == np.arange(len(self._sorting))).all():
             return None
-        found = np.lexsort((self.columns, self.rows))
-        return None if (found == np.arange(len(found))).all() else found
+        return self._sorting
 
     @functools.cached_property
     def whole(self) -> Any:
@@ -113,7 +113,7 @@ class Given:
             )
 
     def _refuse_duplicates(self):
-        order = np.lexsort((self.columns, self.rows))
+        order = self._sorting
         rows, columns = self.rows[order], self.columns[order]
         again = np.flatnonzero((rows[1:] == rows[:-1]) & (columns[1:] == columns[:-1]))
         if again.size:
@@ -132,12 +132,11 @@ class Given:
         below, above = rows > columns, rows < columns
         if below.any() != above.any():
             return True
-        keys = rows * np.int64(n) + columns, columns * np.int64(n) + rows
-        alone = np.setdiff1d(*keys)
-        if alone.size:
-            i, j = divmod(int(alone[0]), n)
-            raise PatternError(
-                f"{self.word}: the pattern in sparse= has ({i}, {j}) and not ({j}, {i}), and entries on both sides of "
-                "the diagonal: give pattern + pattern.T, or for one triangle scipy.sparse.tril(pattern)"
-            )
-        return False
+        turned = self.pattern.T.tocsr()
+        if np.array_equal(turned.indptr, self.pattern.indptr) and np.array_equal(turned.indices, columns):
+            return False
+        i, j = [int(part[0]) for part in (self.pattern > turned).nonzero()]
+        raise PatternError(
+            f"{self.word}: the pattern in sparse= has ({i}, {j}) and not ({j}, {i}), and entries on both sides of "
+            "the diagonal: give pattern + pattern.T, or for one triangle scipy.sparse.tril(pattern)"
+        )
