@@ -168,6 +168,11 @@ def test_entries_of_programs_are_exact_or_refused(name):
     matrix = sp.csr_array((data, found.indices, found.indptr), shape=expected.shape)
     assert matrix.has_canonical_format
     np.testing.assert_allclose(matrix.toarray(), expected, rtol=1e-12, atol=1e-14)
+    found_at = sp.csr_array((np.ones(data.size), found.indices, found.indptr), shape=expected.shape).toarray() > 0
+    where = shuffled(found_at | (RNG.random(expected.shape) < 0.5)).coords
+    ordered = entries(code, code.inputs[0], y, program._example, wanted=where)
+    inside = program.with_list(ordered.code).run([START])[0]
+    np.testing.assert_allclose(inside, expected[where], rtol=1e-12, atol=1e-14)
 
 
 def test_most_programs_are_not_refused():
@@ -444,6 +449,23 @@ def test_one_triangle_of_a_hessian(order, mode, f, expected, form):
                     assert (H.colours.pattern != H.colours.pattern.T).nnz == 0
 
 
+@pytest.mark.parametrize(("order", "table"), [(1, JACOBIANS), (2, HESSIANS)])
+def test_values_have_the_order_that_was_given(order, table):
+    op = wg.jacobian if order == 1 else wg.hessian
+    for name, (f, x) in table.items():
+        pattern = shuffled(wg.sparsity(f, x, order=order).toarray())
+        J = op(f, sparse=pattern)
+        for k in range(3):
+            at = x * (1.0 + 0.01 * k)
+            exact = dense(f, at, order)
+            values = J.values(at)
+            np.testing.assert_allclose(values, exact[pattern.coords], rtol=1e-12, atol=1e-13, err_msg=name)
+            np.testing.assert_allclose(J(at).toarray(), exact, rtol=1e-12, atol=1e-13, err_msg=name)
+        if order == 2:
+            found = sp.coo_array((values, pattern.coords), pattern.shape).tocsr()
+            assert (found != found.T).nnz == 0, name
+
+
 def test_a_diagonal_may_be_given_and_must_be_all():
     H = wg.hessian(HESSIANS["separable"][0], sparse=sp.eye_array(12))
     np.testing.assert_allclose(H(X).toarray(), dense(HESSIANS["separable"][0], X, 2), rtol=1e-13)
@@ -575,6 +597,26 @@ def test_values_with_the_function_beside_them():
         assert J.values(X + k, out=out) is out
         np.testing.assert_allclose(out, np.cos(X + k), rtol=1e-15)
         np.testing.assert_allclose(J(X + k)[0], np.sin(X + k), rtol=1e-15)
+
+
+def test_values_of_what_is_dense_after_all():
+    """Also of one number, whose Jacobian is a row."""
+    for f in (bordered, lambda x: x[0] * x[3]):
+        J = wg.jacobian(f, sparse="auto")
+        for k in range(6):
+            out = np.zeros(np.size(f(X)) * 12)
+            assert J.values(X + k, out=out) is out
+            np.testing.assert_allclose(out, wg.jacobian(f, X + k).ravel(), rtol=1e-14)
+            np.testing.assert_array_equal(J.values(X + k), out)
+        assert J.mode == "dense"
+
+
+def test_explain_and_drawings_of_given_patterns():
+    H = wg.hessian(lagrangian, sparse=shuffled(np.tril(BAND)))
+    told = wg.explain(H, X, args=(np.ones(11),), measure=True)
+    assert {*told.ways} == {"direct", "mixed", "dense"}
+    assert "12 x 12, 23 nonzeros" in repr(told)
+    assert told.ways["mixed"].plan.colours.count == 3
 
 
 COPIES = {
