@@ -1,5 +1,6 @@
 """Sparse Jacobians and Hessians against dense ones, whatever plan computes them."""
 
+import copy
 import pickle
 import warnings
 
@@ -12,6 +13,7 @@ from scipy.optimize import least_squares
 import wengert as wg
 from array_programs import PROGRAMS
 from array_programs import X as START
+from helpers import in_threads
 from wengert.program import passes, spec
 from wengert.program.entries import Refused, entries
 
@@ -166,6 +168,11 @@ def test_entries_of_programs_are_exact_or_refused(name):
     matrix = sp.csr_array((data, found.indices, found.indptr), shape=expected.shape)
     assert matrix.has_canonical_format
     np.testing.assert_allclose(matrix.toarray(), expected, rtol=1e-12, atol=1e-14)
+    found_at = sp.csr_array((np.ones(data.size), found.indices, found.indptr), shape=expected.shape).toarray() > 0
+    where = shuffled(found_at | (RNG.random(expected.shape) < 0.5)).coords
+    ordered = entries(code, code.inputs[0], y, program._example, wanted=where)
+    inside = program.with_list(ordered.code).run([START])[0]
+    np.testing.assert_allclose(inside, expected[where], rtol=1e-12, atol=1e-14)
 
 
 def test_most_programs_are_not_refused():
@@ -244,9 +251,10 @@ def test_an_arrow_head_takes_a_few_rows_and_columns():
     head[0] = head[:, 0] = True
     np.fill_diagonal(head, True)
     f = lambda x: np.concatenate([[np.sum(x**3)], x[1:] * x[0] + x[1:] ** 2])
-    J = wg.jacobian(f, sparse=head)
     x = np.linspace(0.1, 2.0, n)
-    np.testing.assert_allclose(J(x).toarray(), wg.jacobian(f, x), rtol=1e-13)
+    for mode in ("auto", "mixed"):
+        J = wg.jacobian(f, sparse=head, mode=mode)
+        np.testing.assert_allclose(J(x).toarray(), wg.jacobian(f, x), rtol=1e-13)
     assert (J.mode, J.colours.count) == ("mixed", 3)
 
 
@@ -347,3 +355,314 @@ def test_explain_compares_the_ways():
 def test_fun_is_the_function():
     J = wg.jacobian(bordered, sparse=True)
     np.testing.assert_allclose(J.fun(X), bordered(X), rtol=1e-15)
+
+
+# ---- patterns that are given
+
+BAND = np.tri(12, k=1, dtype=bool) & np.tri(12, k=1, dtype=bool).T
+WIDER = BAND | np.eye(12, k=5, dtype=bool) | np.eye(12, k=-5, dtype=bool)
+
+
+def three_points(x):
+    F = 3.0 * x**2
+    F[1:] += np.sin(x[:-1])
+    F[:-1] -= x[1:] * x[:-1]
+    return F
+
+
+def not_direct(x):
+    """Of convolve there are no entries by themselves."""
+    return np.sum(np.exp(np.convolve(x, [1.0, -1.0], mode="valid")))
+
+
+def hessian_of_not_direct(x):
+    e = np.exp(np.diff(x))
+    return sp.diags_array([-e, np.append(e, 0.0) + np.append(0.0, e), -e], offsets=[-1, 0, 1])
+
+
+def shuffled(pattern):
+    """The same as a COO array whose entries have another order."""
+    rows, columns = np.nonzero(pattern)
+    order = RNG.permutation(len(rows))
+    return sp.coo_array((np.ones(len(rows)), (rows[order], columns[order])), pattern.shape)
+
+
+WAYS = [
+    (1, "auto", three_points, "direct"),
+    (1, "forward", three_points, "forward"),
+    (1, "reverse", three_points, "reverse"),
+    (1, "mixed", three_points, "mixed"),
+    (2, "auto", HESSIANS["chained"][0], "direct"),
+    (2, "mixed", HESSIANS["chained"][0], "mixed"),
+    (2, "auto", not_direct, "mixed"),
+]
+FORMS = [
+    (BAND, np.asarray),
+    (WIDER, sp.csr_array),
+    (BAND, sp.dia_array),
+    (BAND, sp.coo_matrix),
+    (WIDER, shuffled),
+]
+
+
+def check_given(J, given, exact, pattern, format):
+    """Results have the pattern that was given, values its order."""
+    J(X[::-1].copy())
+    found = J(X)
+    assert found.format == format
+    assert found.has_canonical_format
+    exact = np.where(pattern, exact, 0.0)
+    np.testing.assert_allclose(found.toarray(), exact, rtol=1e-12, atol=1e-13)
+    where = (given.row, given.col) if getattr(given, "format", "") == "coo" else np.nonzero(pattern)
+    values = J.values(X)
+    np.testing.assert_allclose(values, exact[where], rtol=1e-12, atol=1e-13)
+    out = np.full(len(values), np.nan)
+    assert J.values(X, out=out) is out
+    np.testing.assert_array_equal(out, values)
+    np.testing.assert_array_equal(J.pattern.toarray(), pattern)
+    assert found.nnz == J.pattern.nnz == len(values)
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo"])
+@pytest.mark.parametrize(("order", "mode", "f", "expected"), WAYS)
+def test_a_given_pattern_is_that_of_the_result(order, mode, f, expected, format):
+    exact = dense(f, X, order)
+    for pattern, form in FORMS:
+        given = form(pattern)
+        J = (wg.jacobian if order == 1 else wg.hessian)(f, sparse=given, mode=mode, format=format)
+        check_given(J, given, exact, pattern, format)
+        assert J.mode == expected
+
+
+@pytest.mark.parametrize("form", [sp.csr_array, sp.coo_array, shuffled])
+@pytest.mark.parametrize(("order", "mode", "f", "expected"), WAYS[4:])
+def test_one_triangle_of_a_hessian(order, mode, f, expected, form):
+    exact = dense(f, X, order)
+    for triangle in (np.tril, np.triu):
+        for pattern in (triangle(BAND), triangle(WIDER)):
+            given = form(pattern)
+            for format in ("csr", "csc"):
+                H = wg.hessian(f, sparse=given, mode=mode, format=format)
+                check_given(H, given, exact, pattern, format)
+                assert H.mode == expected
+                if H.colours is not None:
+                    assert (H.colours.pattern != H.colours.pattern.T).nnz == 0
+
+
+@pytest.mark.parametrize(("order", "table"), [(1, JACOBIANS), (2, HESSIANS)])
+def test_values_have_the_order_that_was_given(order, table):
+    op = wg.jacobian if order == 1 else wg.hessian
+    for name, (f, x) in table.items():
+        pattern = shuffled(wg.sparsity(f, x, order=order).toarray())
+        J = op(f, sparse=pattern)
+        for k in range(3):
+            at = x * (1.0 + 0.01 * k)
+            exact = dense(f, at, order)
+            values = J.values(at)
+            np.testing.assert_allclose(values, exact[pattern.coords], rtol=1e-12, atol=1e-13, err_msg=name)
+            np.testing.assert_allclose(J(at).toarray(), exact, rtol=1e-12, atol=1e-13, err_msg=name)
+        if order == 2:
+            found = sp.coo_array((values, pattern.coords), pattern.shape).tocsr()
+            assert (found != found.T).nnz == 0, name
+
+
+def test_a_diagonal_may_be_given_and_must_be_all():
+    H = wg.hessian(HESSIANS["separable"][0], sparse=sp.eye_array(12))
+    np.testing.assert_allclose(H(X).toarray(), dense(HESSIANS["separable"][0], X, 2), rtol=1e-13)
+    for f in (HESSIANS["chained"][0], not_direct):
+        with pytest.raises(wg.PatternError, match="leaves out entries"):
+            wg.hessian(f, sparse=sp.eye_array(12))(X)
+
+
+def test_a_pattern_smaller_than_that_of_the_operations_is_coloured():
+    f = lambda x: x**2 + (x[::-1] - x[::-1]) * x
+    J = wg.jacobian(f, sparse=sp.eye_array(12))
+    np.testing.assert_allclose(J(X).toarray(), np.diag(2.0 * X), rtol=1e-14)
+    assert (J.mode, J.colours.count) == ("forward", 1)
+    assert "is not in the given pattern" in J.plan.reason
+
+
+def test_given_patterns_are_copied():
+    pattern = sp.csr_array(BAND, dtype=float)
+    J = wg.jacobian(three_points, sparse=pattern)
+    pattern.indices[:] = 0
+    np.testing.assert_allclose(J(X).toarray(), wg.jacobian(three_points, X), rtol=1e-13, atol=1e-14)
+
+
+def test_functions_that_are_not_replayed_take_given_patterns():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return three_points(x)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for pattern, form in FORMS:
+            given = form(pattern)
+            check_given(wg.jacobian(f, sparse=given), given, dense(three_points, X, 1), pattern, "csr")
+        with pytest.raises(wg.PatternError, match="leaves out entries"):
+            wg.jacobian(f, sparse=sp.eye_array(12))(X)
+
+
+@pytest.mark.parametrize(
+    ("op", "pattern", "error", "words"),
+    [
+        (wg.jacobian, sp.coo_array(([1.0, 1.0, 1.0], ([2, 0, 2], [1, 0, 1])), (12, 12)), wg.PatternError, r"\(2, 1\)"),
+        (wg.hessian, sp.coo_array(([1.0, 1.0], ([2, 2], [1, 1])), (12, 12)), wg.PatternError, "places 0 and 1"),
+        (wg.jacobian, sp.eye_array(11, 12), wg.PatternError, "11 x 12, and the derivative 12 x 12"),
+        (wg.hessian, sp.eye_array(13), wg.PatternError, "13 x 13, and the derivative 12 x 12"),
+        (wg.hessian, sp.eye_array(11, 12), wg.PatternError, "a Hessian is square"),
+        (wg.hessian, np.tri(12, k=1, dtype=bool), wg.PatternError, r"\(2, 0\) and not \(0, 2\).*pattern \+ pattern.T"),
+        (wg.jacobian, np.ones(12, dtype=bool), wg.PatternError, "two axes"),
+        (wg.jacobian, [[True]], TypeError, "not list"),
+        (wg.hessian, None, TypeError, "not NoneType"),
+    ],
+)
+def test_errors_of_given_patterns(op, pattern, error, words):
+    f = three_points if op is wg.jacobian else not_direct
+    with pytest.raises(error, match=words):
+        op(f, sparse=pattern)(X)
+
+
+def test_small_entries_beside_large_ones_keep_their_digits():
+    """A chain of entries from 1 down to 1e-13 and up again, each read from one product."""
+    x = np.append(0.0, np.cumsum(30.0 * (np.abs(np.linspace(-1.0, 1.0, 99)) - 1.0)))
+    exact = hessian_of_not_direct(x).toarray()
+    H = wg.hessian(not_direct, sparse=exact != 0)
+    np.testing.assert_allclose(H(x).toarray(), exact, rtol=1e-14)
+    assert (H.mode, H.colours.kind, H.colours.count) == ("mixed", "star", 3)
+
+
+# ---- Lagrangians, values, pickles and threads
+
+
+def lagrangian(x, multipliers):
+    return np.sum((x[1:] - x[:-1] ** 2) ** 2) + multipliers @ (x[1:] * x[:-1] ** 3 - 1.0)
+
+
+def coloured_lagrangian(x, multipliers):
+    return not_direct(x) + multipliers @ (np.convolve(x, [1.0, 1.0], mode="valid") ** 3)
+
+
+@pytest.mark.parametrize(
+    ("f", "sparse", "mode"),
+    [
+        (lagrangian, True, "direct"),
+        (lagrangian, shuffled(np.tril(BAND)), "direct"),
+        (coloured_lagrangian, BAND, "mixed"),
+    ],
+)
+def test_multipliers_are_arguments(f, sparse, mode):
+    H = wg.hessian(f, sparse=sparse)
+    pattern = np.tril(BAND) if sp.issparse(sparse) else BAND
+    for k in range(4):
+        multipliers = np.cos(np.arange(11.0) + k)
+        exact = np.where(pattern, wg.hessian(f)(X + k, multipliers), 0.0)
+        np.testing.assert_allclose(H(X + k, multipliers).toarray(), exact, rtol=1e-12, atol=1e-12 * abs(exact).max())
+        where = (sparse.row, sparse.col) if sp.issparse(sparse) else np.nonzero(BAND)
+        np.testing.assert_allclose(H.values(X + k, multipliers), exact[where], atol=1e-12 * abs(exact).max())
+    assert H.mode == mode
+    assert H.replayed.paths == 1
+
+
+@pytest.mark.parametrize(("order", "mode", "f", "expected"), WAYS)
+def test_values_are_written_into_any_array(order, mode, f, expected):
+    J = (wg.jacobian if order == 1 else wg.hessian)(f, sparse=BAND, mode=mode)
+    x = np.zeros(40)
+    for k in range(12):
+        x[:12] = X + 0.01 * k
+        exact = dense(f, x[:12].copy(), order)[BAND]
+        outs = [np.zeros(34), np.zeros(68)[::2], np.zeros(34, np.float32), np.zeros(34, ">f8"), np.zeros(34, complex)]
+        for out in (*outs, x[:34]):
+            before = np.array(x)
+            assert J.values(x[:12], out=out) is out
+            np.testing.assert_allclose(out, exact, rtol=2e-7 if out.dtype == np.float32 else 1e-12, atol=1e-13)
+            x[:] = before
+        constant = np.zeros(34)
+        constant.flags.writeable = False
+        with pytest.raises(ValueError, match="read-only"):
+            J.values(x[:12], out=constant)
+        with pytest.raises(ValueError, match="34 nonzeros"):
+            J.values(x[:12], out=np.zeros((34, 1)))
+        with_value = (wg.jacobian if order == 1 else wg.hessian)(f, sparse=BAND, mode=mode, value=True)
+    np.testing.assert_allclose(with_value.values(X, out=np.zeros(34)), dense(f, X, order)[BAND], rtol=1e-12, atol=1e-13)
+
+
+def test_values_with_the_function_beside_them():
+    """Of as many elements as there are nonzeros."""
+    J = wg.jacobian(np.sin, sparse=True, value=True)
+    for k in range(6):
+        out = np.zeros(12)
+        assert J.values(X + k, out=out) is out
+        np.testing.assert_allclose(out, np.cos(X + k), rtol=1e-15)
+        np.testing.assert_allclose(J(X + k)[0], np.sin(X + k), rtol=1e-15)
+
+
+def test_values_of_what_is_dense_after_all():
+    """Also of one number, whose Jacobian is a row."""
+    for f in (bordered, lambda x: x[0] * x[3]):
+        J = wg.jacobian(f, sparse="auto")
+        for k in range(6):
+            out = np.zeros(np.size(f(X)) * 12)
+            assert J.values(X + k, out=out) is out
+            np.testing.assert_allclose(out, wg.jacobian(f, X + k).ravel(), rtol=1e-14)
+            np.testing.assert_array_equal(J.values(X + k), out)
+        assert J.mode == "dense"
+
+
+def test_explain_and_drawings_of_given_patterns():
+    H = wg.hessian(lagrangian, sparse=shuffled(np.tril(BAND)))
+    told = wg.explain(H, X, args=(np.ones(11),), measure=True)
+    assert {*told.ways} == {"direct", "mixed", "dense"}
+    assert "12 x 12, 23 nonzeros" in repr(told)
+    assert told.ways["mixed"].plan.colours.count == 3
+
+
+COPIES = {
+    "pickle": lambda J: pickle.loads(pickle.dumps(J)),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+}
+
+
+@pytest.mark.parametrize("of", COPIES)
+@pytest.mark.parametrize("sparse", [True, BAND, shuffled(BAND), shuffled(np.tril(BAND))])
+def test_copies_give_the_same(of, sparse):
+    is_triangle = sp.issparse(sparse) and sparse.nnz < 34
+    f, op = (lagrangian, wg.hessian) if is_triangle else (three_points, wg.jacobian)
+    args = (X, np.ones(11)) if is_triangle else (X,)
+    J = op(wg.compile(f, recheck=3), sparse=sparse, format="csc")
+    for _ in range(2):  # before a call, and after
+        again = COPIES[of](J)
+        assert again.plan is None
+        assert repr(again) == repr(J)
+        assert again.fun.recheck == 3
+        np.testing.assert_array_equal(again.values(*args), J.values(*args))
+        np.testing.assert_array_equal(again(*args).toarray(), J(*args).toarray())
+        assert again.mode == "direct"
+
+
+@pytest.mark.parametrize("sparse", [True, shuffled(BAND)])
+@pytest.mark.parametrize(("mode", "expected"), [("auto", "direct"), ("forward", "forward")])
+def test_threads_call_one_derivative(sparse, mode, expected):
+    """At other points, and on two branches of which each has its own pattern."""
+
+    def f(x):
+        return three_points(x) if sparse is not True or x[0] > 0.0 else x**3
+
+    J = wg.jacobian(f, sparse=sparse, mode=mode)
+
+    def work(k):
+        out = np.zeros(34)
+        for i in range(40):
+            x = X * (1.0 if (i + k) % 2 else -1.0) + 0.001 * i
+            exact = wg.jacobian(f, x)
+            matrix = J(x)
+            np.testing.assert_allclose(matrix.toarray(), exact, rtol=1e-12, atol=1e-12)
+            where = matrix.nonzero() if sparse is True else (sparse.row, sparse.col)
+            values = J.values(x) if sparse is True else J.values(x, out=out)
+            np.testing.assert_allclose(values, exact[where], rtol=1e-12, atol=1e-12)
+
+    in_threads(work, 4)
+    assert J.mode == expected

@@ -202,6 +202,7 @@ def jacobian(
         True: a sparse array, whose pattern is found from `f`; a sparse or boolean array of shape ``(y.size, x.size)``
         gives it. "auto": an ndarray where `x` has few elements or the Jacobian few zeros.
         `f` is recorded and replayed, as by `compile`.
+        The entries of a pattern in COO format say the order of ``.values``, so none may occur twice.
     format : {"csr", "csc", "coo"}
         Of the sparse array. Zeros of the pattern are kept, and results share their arrays of indices, which are
         read-only.
@@ -226,7 +227,7 @@ def jacobian(
     TracedValueError
         If a traced value reaches code that cannot carry it.
     PatternError
-        If `f` has a derivative outside of the pattern that was given.
+        If `f` has a derivative outside of the pattern that was given, or that has another shape or an entry twice.
 
     Notes
     -----
@@ -469,7 +470,8 @@ def hessian(
     chunk : int, optional
         Columns swept at once; memory grows with it. Chosen from the length of the list by default.
     sparse, format
-        As for `jacobian`; the sparse array is exactly symmetric.
+        As for `jacobian`; the sparse array is exactly symmetric. A pattern with nothing above the diagonal, or nothing
+        below it, as by ``scipy.sparse.tril``, asks for that triangle alone.
 
     Returns
     -------
@@ -485,6 +487,8 @@ def hessian(
         If `f` calls a function that has no rule.
     TracedValueError
         If a traced value reaches code that cannot carry it.
+    PatternError
+        As for `jacobian`, or if the pattern that was given is neither symmetric nor a triangle.
 
     Notes
     -----

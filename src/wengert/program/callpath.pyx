@@ -326,7 +326,7 @@ cdef class Route:
         cdef Route route = Route.__new__(Route)
         route.path, route.around, route.is_whole = path, around, is_whole
         route.attempt, route.restore = path.program.attempt, path.program.restore
-        route.shape = None if route.restore is not None else path.program.shape
+        route.shape = path.program.shape if route.restore is None or route.restore.keeps_out else None
         route.arguments = Arguments.of(args, kwargs)
         route.places, route.live = live, [template_of(lowered((<Place>place).read())) for place in live]
         route.fixed, route.static = static, [(<Place>place).read() for place in static]

@@ -72,7 +72,15 @@ class Entries(NamedTuple):
     indices: np.ndarray
 
 
-def entries(code: Any, x: int, y: int, example: list, symmetric: bool = False, dense: bool = False) -> Entries:
+def entries(
+    code: Any,
+    x: int,
+    y: int,
+    example: list,
+    symmetric: bool = False,
+    dense: bool = False,
+    wanted: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Entries:
     """The list of the nonzeros of the derivative of `y` in the input `x`.
 
     Parameters
@@ -87,15 +95,18 @@ def entries(code: Any, x: int, y: int, example: list, symmetric: bool = False, d
         Compute the entries below the diagonal and take them for those above.
     dense : bool
         The output is the whole matrix, of shape ``y.shape + x.shape``, in place of its data.
+    wanted : (rows, columns), optional
+        Entries that the output has, in that order, 0 where none is found; no two are the same. Of a symmetric matrix
+        they may be one triangle. There is no CSR form then.
 
     Raises
     ------
     Refused
-        If an instruction has no rule here, or there would be too many terms.
+        If an instruction has no rule here, there would be too many terms, or an entry is not wanted.
     """
     found = _Partials(code, x, y, example)
     found.run()
-    return found.assembled(symmetric, dense)
+    return found.assembled(symmetric, dense, wanted)
 
 
 class _Partials:
@@ -748,8 +759,8 @@ class _Partials:
 
     # ------------------------------------------------------------------------------------------ the matrix
 
-    def assembled(self, symmetric, dense):
-        """The data of all entries, in the order of rows and columns."""
+    def assembled(self, symmetric, dense, wanted):
+        """The data of all entries, in the order of rows and columns or as they are wanted."""
         y, n = self.y, math.prod(self.type(self.x)[1])
         m = math.prod(self.type(y)[1])
         row_of = np.zeros(self.span(y), np.int64)
@@ -776,6 +787,8 @@ class _Partials:
             return self.whole_matrix(data, symmetric, m, n)
         places = np.empty(keys.size, np.int64)
         places[order] = np.cumsum(is_new) - 1
+        if wanted is not None:
+            return self.in_order(coefs, places, lengths, found, are_distinct, wanted, symmetric)
         data = self.filled_data(coefs, np.split(places, lengths) if parts else [], found.size, are_distinct)
         rows, cols = np.divmod(found, n) if n else (found, found)
         if symmetric:
@@ -785,6 +798,35 @@ class _Partials:
         self.new.outputs = [data]
         index = np.int32 if max(n, rows.size) < np.iinfo(np.int32).max else np.int64
         return Entries(passes.simplified(self.new), indptr.astype(index), cols.astype(index))
+
+    def in_order(self, coefs, places, lengths, found, are_distinct, wanted, symmetric):
+        """The data of wanted entries; `found` are those there are, ascending, and `places` which of them each part has.
+
+        Entries that two wanted ones read, one in each triangle, are computed once and then copied.
+        """
+        n = math.prod(self.type(self.x)[1])
+        rows, cols = [np.asarray(part, np.int64) for part in wanted]
+        if symmetric:
+            rows, cols = np.maximum(rows, cols), np.minimum(rows, cols)
+        keys, number = np.unique(rows * n + cols, return_inverse=True)
+        at = np.searchsorted(keys, found)
+        is_there = at < keys.size
+        is_there[is_there] = keys[at[is_there]] == found[is_there]
+        if not is_there.all():
+            i, j = divmod(int(found[~is_there][0]), n)
+            raise Refused(f"({i}, {j}) is not in the given pattern")
+        are_read_once = keys.size == number.size
+        if are_read_once:
+            target = np.empty(keys.size, np.int64)
+            target[number] = np.arange(number.size)
+            at = target[at]
+        data = self.filled_data(coefs, np.split(at[places], lengths) if coefs else [], keys.size, are_distinct)
+        if not are_read_once:
+            index = self.new.constant_array(number.astype(np.int32))
+            data = self.new.add(Op.GATHER, (_FLOAT, (number.size,), None), data, index)
+        self.new.outputs = [data]
+        none = np.zeros(0, np.int32)
+        return Entries(passes.simplified(self.new), none, none)
 
     def whole_matrix(self, data, symmetric, m, n):
         """The matrix in the shape of the derivative."""

@@ -156,6 +156,8 @@ def _shifted(template, by):
 class Result:
     """How the outputs of a list become what f returned: that, with slots in the place of what depends on the inputs."""
 
+    keeps_out = False  # may out= be an array for the first output, which the result is or holds as it is?
+
     def __init__(self, template: Any):
         self.template = template
 

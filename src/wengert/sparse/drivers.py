@@ -23,6 +23,7 @@ from wengert.program.listing import kind_of
 from wengert.program.program import Program, Result, Slot, Swept
 from wengert.sparse.colours import colouring
 from wengert.sparse.compression import Recovery
+from wengert.sparse.given import Given
 from wengert.sparse.pattern import check, pattern_of
 from wengert.transforms import dense, second
 
@@ -56,16 +57,44 @@ class Plan:
         return f"<{self.mode}: {m} x {n}, {self.pattern.nnz} nonzeros{count}; {self.reason}>"
 
 
-class Matrix(Result):
-    """What makes the result of the outputs of a sparse program: its data, before it the value if that was asked for.
+class Nonzeros(Result):
+    """What becomes of the outputs of a sparse program: its values, before them that of the function if it is asked for.
+
+    A call gives this and the outputs, so that whoever has them knows by which plan they were computed.
+    """
+
+    def __init__(self, plan, keeps_out=False):
+        super().__init__(Slot(0))
+        self.plan, self.keeps_out = plan, keeps_out
+
+    def __call__(self, found):
+        return self, found
+
+    def values(self, found):
+        """A line of all nonzeros, in the order in which they are asked for."""
+        return np.ravel(found[-1])
+
+    def matrix(self, found):
+        """What the user gets."""
+        return found[-1]
+
+    def whole(self, found):
+        """The matrix with both triangles, to be compared with the function."""
+        from scipy import sparse
+
+        return sparse.csr_array(found[-1].reshape(self.plan.pattern.shape))
+
+
+class Matrix(Nonzeros):
+    """The same, as a sparse array.
 
     Arrays of indices are the same in all results, and cannot be written.
     """
 
-    def __init__(self, plan, format, last):
-        super().__init__(Slot(0))
-        self.plan, self.last = plan, last
-        self.source = None  # where each nonzero of another format stands in CSR form
+    def __init__(self, plan, format, given=None, keeps_out=False):
+        super().__init__(plan, keeps_out)
+        self.is_triangle = given is not None and given.is_triangle
+        self.source = None if given is None else given.source  # of each nonzero in its format, among the values
         self.made = self._made(plan.pattern, format)
 
     def _made(self, pattern, format):
@@ -79,10 +108,11 @@ class Matrix(Result):
         if format == "coo":
             made = sparse.coo_array((data, (rows, indices)), (m, n))
         elif format == "csc":
-            self.source = np.argsort(indices, kind="stable")
+            order = np.argsort(indices, kind="stable")
+            self.source = order if self.source is None else self.source[order]
             indptr = np.zeros(n + 1, indptr.dtype)
             np.cumsum(np.bincount(indices, minlength=n), out=indptr[1:])
-            made = sparse.csc_array((data, rows[self.source], indptr), (m, n))
+            made = sparse.csc_array((data, rows[order], indptr), (m, n))
         else:
             made = sparse.csr_array((data, indices, indptr), (m, n))
         made.has_canonical_format = True
@@ -90,24 +120,19 @@ class Matrix(Result):
             part.flags.writeable = False
         return made
 
-    def __call__(self, found):
-        self.last[0] = self.plan
+    def matrix(self, found):
         data = found[-1]
         made = copy.copy(self.made)
         made.data = data if self.source is None else data[self.source]
-        return made if len(found) == 1 else (found[0], made)
+        return made
 
-
-class Data(Result):
-    """The data alone, or a dense derivative that a plan has chosen."""
-
-    def __init__(self, plan, last):
-        super().__init__(Slot(0))
-        self.plan, self.last = plan, last
-
-    def __call__(self, found):
-        self.last[0] = self.plan
-        return found[-1] if len(found) == 1 else (found[0], found[-1])
+    def whole(self, found):
+        made = self.matrix(found).tocsr()
+        if not self.is_triangle:
+            return made
+        twice = made + made.T
+        twice.setdiag(made.diagonal())
+        return twice
 
 
 class Compressed(Swept):
@@ -140,7 +165,7 @@ class Together(Program):
 
     @property
     def run(self):
-        return lambda leaves, out=None: self._made_of([part.run(leaves)[0] for part in self._parts])
+        return lambda leaves, out=None: self._made_of([part.run(leaves)[0] for part in self._parts], out)
 
     @property
     def attempt(self):
@@ -153,7 +178,7 @@ class Together(Program):
             if type(y) is int:
                 return y
             found.append(y[0])
-        return self._made_of(found)
+        return self._made_of(found, out)
 
     @property
     def operations(self):
@@ -163,35 +188,42 @@ class Together(Program):
     def workspace(self):
         return sum(part.workspace for part in self._parts)
 
-    def _made_of(self, found):
+    def _made_of(self, found, out):
         return found
 
 
 class Recovered(Together):
     """The nonzeros, from products on one side or both."""
 
-    def __init__(self, parts, name, colours):
-        self._recovery = Recovery(colours)
+    def __init__(self, parts, name, colours, order=None):
+        self._recovery = Recovery(colours, order=order)
         super().__init__(parts, name)
 
     @property
     def shape(self):
         return (self._recovery.source.size,)
 
-    def _made_of(self, found):
+    def _made_of(self, found, out):
         found = [np.ascontiguousarray(products) for products in found]
-        return [self._recovery.values(found[0] if len(found) == 1 else tuple(found))]
+        return [self._recovery.values(found[0] if len(found) == 1 else tuple(found), None if out is None else out[0])]
 
 
 class Sparse(dense.Derivative):
-    """A sparse Jacobian or Hessian of a function: what is recorded and replayed."""
+    """A sparse Jacobian or Hessian of a function: what is recorded and replayed.
+
+    A call gives what makes the result, and the outputs that it makes it of.
+    """
 
     def __init__(self, f, argnums, value, sparse, format, mode, order):
         super().__init__(f, argnums, value)
         self.sparse, self.format, self.mode, self.order = sparse, format, mode, order
         self.word = "hessian" if order == 2 else "jacobian"
         self.name = f"{self.word}({dense._name_of(f)})"
-        self.last: list = [None]  # the plan of the last call
+
+    @property
+    def given(self) -> Given | None:
+        """The pattern that was given."""
+        return self.sparse if isinstance(self.sparse, Given) else None
 
     def __reduce__(self):
         options = (self.sparse, self.format, self.mode, self.order)
@@ -205,8 +237,17 @@ class Sparse(dense.Derivative):
         found = of(self.f, self.argnums, self.with_value)(*args, **kwargs)
         y, matrix = found if self.with_value else (None, found)
         n = math.prod(np.shape(args[self.argnums]))
-        matrix = sparse.csr_array(np.reshape(matrix, (-1, n))).asformat(self.format)
-        return (y, matrix) if self.with_value else matrix
+        matrix = np.reshape(matrix, (-1, n))
+        given, why = self.given, "the function runs as it is, and is not replayed"
+        if given is None:
+            pattern = sparse.csr_array(matrix != 0)
+            rows, columns = pattern.nonzero()
+        else:
+            given.require_shape(matrix.shape)
+            pattern, rows, columns = given.pattern, given.rows, given.columns
+            if np.count_nonzero(matrix) > np.count_nonzero(matrix[given.whole.nonzero()]):
+                raise PatternError(_WRONG.format(name=self.name))
+        return Matrix(Plan("dense", pattern, None, why), self.format, given), [y, matrix[rows, columns]]
 
     # -- programs
 
@@ -219,18 +260,24 @@ class Sparse(dense.Derivative):
         x = code.inputs[program._input(self.word, self.argnums)]
         shape = math.prod(kind_of(code, y)[1]), math.prod(kind_of(code, x)[1])
         made, plan = self._planned(program, code, x, y, shape, of_value)
-        made._result = Data(plan, self.last) if plan.mode == "dense" else Matrix(plan, self.format, self.last)
+        keeps_out = not self.with_value  # of two outputs the values are not the first
+        is_dense = plan.mode == "dense"
+        result = Nonzeros(plan, keeps_out) if is_dense else Matrix(plan, self.format, self.given, keeps_out)
         if self.with_value:
-            result, made = made._result, Together([of_value, made], self.name)
-            made._result = result
+            made = Together([of_value, made], self.name)
+        made._result = result
         return made
 
     def _planned(self, program, code, x, y, shape, of_value):
-        """The program that gives the data, and the plan."""
-        if self.mode == "auto" and (self.sparse is True or isinstance(self.sparse, str)):
+        """The program that gives the values, and the plan."""
+        given = self.given
+        if given is not None:
+            given.require_shape(shape)
+        if self.mode == "auto":
             try:
-                found = entries(code, x, y, program._example, self.order == 2)
-                pattern = _pattern(found.indptr, found.indices, shape)
+                wanted = None if given is None else (given.rows, given.columns)
+                found = entries(code, x, y, program._example, self.order == 2, wanted=wanted)
+                pattern = _pattern(found.indptr, found.indices, shape) if given is None else given.pattern
                 if self._is_dense(pattern):
                     return self._dense(of_value, pattern)
                 made = program.with_list(found.code)
@@ -239,25 +286,17 @@ class Sparse(dense.Derivative):
             except Refused as reason:
                 why = f"no entries by themselves: {reason}"
         else:
-            why = f"mode={self.mode!r} was asked for" if self.mode != "auto" else "the pattern was given"
-        pattern = self._found(of_value)
+            why = f"mode={self.mode!r} was asked for"
+        pattern = pattern_of(of_value, self.argnums, self.order) if given is None else given.whole
         if self._is_dense(pattern):
             return self._dense(of_value, pattern)
         mode, colours = self._coloured(pattern)
         sides = {"forward": ["column"], "reverse": ["row"], "mixed": ["column", "row"]}[mode]
         sides = ["column"] if self.order == 2 else sides
         parts = [Compressed(program, self.argnums, self.name, colours, side) for side in sides]
-        return Recovered(parts, self.name, colours), Plan(mode, pattern, colours, why)
-
-    def _found(self, program):
-        """The pattern that was given, or that of a program."""
-        from scipy import sparse
-
-        if self.sparse is True or isinstance(self.sparse, str):
-            return pattern_of(program, self.argnums, self.order)
-        pattern = sparse.csr_array(self.sparse, dtype=bool)
-        pattern.sum_duplicates()
-        return pattern
+        order = (given.rows, given.columns) if given is not None and (given.is_triangle or given.is_ordered) else None
+        pattern = pattern if given is None else given.pattern
+        return Recovered(parts, self.name, colours, order), Plan(mode, pattern, colours, why)
 
     def _is_dense(self, pattern):
         m, n = pattern.shape
@@ -296,14 +335,24 @@ def _pattern(indptr, indices, shape):
 class Replayed(Compiled):
     """A sparse derivative, replayed, and compared with the function by products in one direction."""
 
+    def _call(self, args, kwargs, failed):
+        out = kwargs.pop("out", None)
+        result, found = super()._call(args, kwargs, failed)
+        if out is not None:
+            values = result.values(found)
+            if np.shape(out) != values.shape:
+                raise ValueError(f"{self._name}: out= has shape {np.shape(out)}, there are {values.size} nonzeros")
+            out[...] = values
+        return result, found
+
     def _trace(self, reading, args, kwargs, leaves, n):
         program = super()._trace(reading, args, kwargs, leaves, n)
-        if program is not None and not self._is_near(program, reading, args, kwargs, leaves):
+        if program is not None and not self._agrees(*self._result(program, leaves), reading, args, kwargs, leaves):
             raise PatternError(_WRONG.format(name=self._name))
         return program
 
     def _is_right(self, y, reading, args, kwargs, leaves):
-        if self._agrees(y, reading, args, kwargs, leaves):
+        if self._agrees(*y, reading, args, kwargs, leaves):
             return True
         with self._lock:
             self._tables, self._route = {}, None
@@ -313,15 +362,13 @@ class Replayed(Compiled):
             "recordings have been dropped, the next call is right"
         )
 
-    def _is_near(self, program, reading, args, kwargs, leaves):
-        found = self._first(program, leaves)
-        y = found[0] if program.restore is None else program.restore(found)
-        return self._agrees(y, reading, args, kwargs, leaves)
+    def _result(self, program, leaves):
+        """What makes the result at the point of the recording, and the outputs."""
+        return program.restore(self._first(program, leaves))
 
-    def _agrees(self, y, reading, args, kwargs, leaves):
+    def _agrees(self, result, found, reading, args, kwargs, leaves):
         """Is the derivative that of f itself in one direction?"""
         op = self.f
-        matrix = y[1] if op.with_value else y
         numbers = iter([np.asarray(leaf)[()] if not isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
         args, kwargs = fill((args, kwargs), numbers)
         bound = op if reading.is_plain else reading.bound(numbers)
@@ -332,12 +379,8 @@ class Replayed(Compiled):
             found = word(bound.f, op.argnums)(args[0], v.reshape(np.shape(x)), *args[1:], **kwargs)
             return found if op.order == 2 else found[1]
 
-        if isinstance(matrix, np.ndarray):
-            from scipy import sparse
-
-            matrix = sparse.csr_array(matrix.reshape(-1, np.size(x)))
         try:
-            check(matrix, product, self._name, bound.f)
+            check(result.whole(found), product, self._name, bound.f)
         except PatternError:
             return False
         return True
@@ -367,6 +410,8 @@ class SparseDerivative(dense.Derivative):
             raise ValueError(f"{word}: format is one of {', '.join(map(repr, FORMATS))}, not {format!r}")
         if isinstance(sparse, str) and sparse != "auto":
             raise ValueError(f"{word}: sparse is True, False, 'auto' or a pattern, not {sparse!r}")
+        if sparse is not True and not isinstance(sparse, (str, Given)):
+            sparse = Given(sparse, order, word)
         if isinstance(argnums, bool) or not isinstance(argnums, (int, np.integer)) or argnums < 0:
             raise TypeError(f"{word}: a sparse derivative is in one argument, argnums={argnums!r} is no such number")
         options = {} if not isinstance(f, Compiled) else {"recheck": f.recheck, "tier": f.tier}
@@ -374,25 +419,35 @@ class SparseDerivative(dense.Derivative):
         super().__init__(f, int(argnums), value)
         self.word, self.name = word, f"{word}({dense._name_of(f)})"
         self.sparse, self.format, self.mode_asked, self.order = sparse, format, mode, order
+        self._last: Nonzeros | None = None  # what made the last result
         self.replayed = Replayed(Sparse(f, int(argnums), value, sparse, format, mode, order), **options)
 
     def __repr__(self):
-        shown = repr(self.sparse) if self.sparse is True or isinstance(self.sparse, str) else "pattern"
+        shown = "pattern" if isinstance(self.sparse, Given) else repr(self.sparse)
         return f"{super().__repr__()[:-1]}, sparse={shown})"
 
     def __reduce__(self):
         options = (self.sparse, self.format, self.mode_asked, self.order)
-        return type(self), (self.f, self.argnums, self.with_value, *options)
+        is_plain = (self.replayed.tier, self.replayed.recheck) == ("auto", "auto")
+        return type(self), (self.f if is_plain else self.fun, self.argnums, self.with_value, *options)
 
     def __call__(self, *args, out=None, **kwargs):
+        if out is not None:
+            raise TypeError(f"{self!r}: a sparse array has no out=: see values(x, out=)")
+        result, found = self._found(args, kwargs)
+        matrix = result.matrix(found)
+        return (found[0], matrix) if self.with_value else matrix
+
+    def _found(self, args, kwargs):
+        """What makes the result, and the outputs."""
         if running.get():
             raise TypeError(
                 f"{self!r}: a sparse derivative is not differentiated itself: take the dense one inside of another "
                 "derivative, or hessian(f, sparse=True)"
             )
-        if out is not None:
-            raise TypeError(f"{self!r}: a sparse array has no out=: see values(x, out=)")
-        return self.replayed(*args, **kwargs)
+        result, found = self.replayed(*args, **kwargs)
+        self._last = result
+        return result, found
 
     @property
     def fun(self) -> Callable:
@@ -406,35 +461,34 @@ class SparseDerivative(dense.Derivative):
         return explained(self, args, kwargs, measure)
 
     def values(self, *args: Any, out: np.ndarray | None = None, **kwargs: Any) -> np.ndarray:
-        """The nonzeros alone, in the order of rows and columns of `pattern`.
+        """The nonzeros alone, row by row, or in the order of a COO pattern that was given.
 
         Parameters
         ----------
         *args, **kwargs
             As for the function.
         out : ndarray, shape (nnz,), optional
+            One of float64 in C order is written without a copy.
 
         Returns
         -------
         ndarray, shape (nnz,)
+
+        Raises
+        ------
+        ValueError
+            If `out` has another shape.
         """
-        found = self(*args, **kwargs)
-        matrix = found[1] if self.with_value else found
-        if isinstance(matrix, np.ndarray):
-            data = np.ravel(matrix)
-        else:
-            data = matrix.data if self.format == "csr" else matrix.tocsr().data
         if out is None:
-            return data
-        if np.shape(out) != data.shape:
-            raise ValueError(f"{self.name}: out= has shape {np.shape(out)}, there are {data.size} nonzeros")
-        out[...] = data
+            result, found = self._found(args, kwargs)
+            return result.values(found)
+        self._found(args, {**kwargs, "out": out})
         return out
 
     @property
     def plan(self) -> Plan | None:
         """How the nonzeros were computed in the last call; None before the first."""
-        return self.replayed.f.last[0]
+        return None if self._last is None else self._last.plan
 
     @property
     def pattern(self) -> Any:

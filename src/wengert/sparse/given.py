@@ -1,0 +1,142 @@
+"""A pattern that a caller gives: which nonzeros are wanted, and in which order.
+
+A COO pattern is a list of rows and columns, as interior-point solvers have their structure, and the values come in the
+order of that list; of any other format they come row by row.
+A Hessian is symmetric, so one triangle of its pattern asks for that triangle; colours and checks take both.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from scipy import sparse as sp
+
+from wengert.errors import PatternError
+
+
+class Given:
+    """A pattern that is given to `jacobian` or `hessian`; the caller's arrays are copied.
+
+    Parameters
+    ----------
+    asked : sparse array, or ndarray, shape (m, n)
+        Stored zeros count.
+    order : {1, 2}
+        Of the derivative; a Hessian's pattern is symmetric, or one triangle of a symmetric one.
+    word : str
+        Name of the operator, for messages.
+
+    Attributes
+    ----------
+    pattern : csr_array of bool, shape (m, n)
+        The entries that are asked for, sorted.
+    is_triangle : bool
+    is_ordered : bool
+        Do the values have an order of their own?
+
+    Raises
+    ------
+    PatternError
+        If it has not two axes, names an entry twice and so leaves the order open, or is a Hessian's and neither
+        symmetric nor a triangle.
+    TypeError
+        If it is no array.
+    """
+
+    def __init__(self, asked: Any, order: int, word: str):
+        if not (sp.issparse(asked) or isinstance(asked, np.ndarray)):
+            raise TypeError(
+                f"{word}: sparse is True, False, 'auto' or a pattern, a sparse array or an ndarray of bool, "
+                f"not {type(asked).__name__}"
+            )
+        if asked.ndim != 2:
+            raise PatternError(f"{word}: a pattern has two axes, and that in sparse= has the shape {asked.shape}")
+        self.order, self.word = order, word
+        self.is_ordered = sp.issparse(asked) and asked.format == "coo"
+        pattern = sp.csr_array(asked)
+        self.pattern = sp.csr_array(
+            (np.ones(pattern.nnz, np.bool), pattern.indices.copy(), pattern.indptr.copy()), pattern.shape
+        )
+        self.pattern.sum_duplicates()
+        self.pattern.data[:] = True
+        if self.is_ordered:
+            self._entries = np.array(asked.row), np.array(asked.col)
+            self._sorting = np.lexsort((self.columns, self.rows))
+            self._refuse_duplicates()
+        self.is_triangle = order == 2 and self._is_triangle()
+
+    def __reduce__(self):
+        asked = self.pattern
+        if self.is_ordered:
+            asked = sp.coo_array((np.ones(len(self.rows), np.bool), self._entries), self.pattern.shape)
+        return Given, (asked, self.order, self.word)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Of the values, in their order."""
+        return self._entries[0]
+
+    @property
+    def columns(self) -> np.ndarray:
+        return self._entries[1]
+
+    @functools.cached_property
+    def _entries(self):
+        return self._canonical
+
+    @property
+    def _canonical(self):
+        """Rows and columns, row by row."""
+        ends, columns = self.pattern.indptr, self.pattern.indices
+        return np.repeat(np.arange(len(ends) - 1, dtype=columns.dtype), np.diff(ends)), columns
+
+    @functools.cached_property
+    def source(self) -> np.ndarray | None:
+        """Where each entry of `pattern` stands among the values; None: in the same order."""
+        if not self.is_ordered or (self._sorting == np.arange(len(self._sorting))).all():
+            return None
+        return self._sorting
+
+    @functools.cached_property
+    def whole(self) -> Any:
+        """The pattern of the matrix, both triangles of it."""
+        return self.pattern + self.pattern.T if self.is_triangle else self.pattern
+
+    def require_shape(self, shape: tuple[int, int]):
+        """Raises a PatternError where the derivative has another shape."""
+        if self.pattern.shape != shape:
+            m, n = self.pattern.shape
+            raise PatternError(
+                f"{self.word}: the pattern in sparse= is {m} x {n}, and the derivative {shape[0]} x {shape[1]}"
+            )
+
+    def _refuse_duplicates(self):
+        order = self._sorting
+        rows, columns = self.rows[order], self.columns[order]
+        again = np.flatnonzero((rows[1:] == rows[:-1]) & (columns[1:] == columns[:-1]))
+        if again.size:
+            k = again[0]
+            raise PatternError(
+                f"{self.word}: the COO pattern in sparse= gives the order of the values, and names {len(again)} "
+                f"entries again, ({rows[k]}, {columns[k]}) in places {order[k]} and {order[k + 1]}: call its "
+                "sum_duplicates() first, or give it as a csr_array"
+            )
+
+    def _is_triangle(self):
+        m, n = self.pattern.shape
+        if m != n:
+            raise PatternError(f"{self.word}: a Hessian is square, and the pattern in sparse= is {m} x {n}")
+        rows, columns = self._canonical
+        below, above = rows > columns, rows < columns
+        if below.any() != above.any():
+            return True
+        turned = self.pattern.T.tocsr()
+        if np.array_equal(turned.indptr, self.pattern.indptr) and np.array_equal(turned.indices, columns):
+            return False
+        i, j = [int(part[0]) for part in (self.pattern > turned).nonzero()]
+        raise PatternError(
+            f"{self.word}: the pattern in sparse= has ({i}, {j}) and not ({j}, {i}), and entries on both sides of "
+            "the diagonal: give pattern + pattern.T, or for one triangle scipy.sparse.tril(pattern)"
+        )
