@@ -147,6 +147,18 @@ def test_lengths_at_zero_have_the_derivative_of_the_function(always):
     assert_rounding(wg.record(f, x).grad()(x), wg.grad(f)(x))
 
 
+def test_masks_are_handed_over(always):
+    def f(x):
+        y = np.concatenate([x, x * 2.0])
+        mask = np.isnan(y) | (y > 1.0)
+        return np.sum(y[:3] * np.any(mask)) + np.sum(y * np.sort(mask))
+
+    made = wg.record(f, X)
+    check(made._rolled())
+    assert_rounding(made(X), f(X))
+    assert_rounding(made.grad()(X), wg.grad(f)(X))
+
+
 @pytest.mark.parametrize("order", "CF")
 def test_arrays_in_any_memory_order(order, always):
     def f(A):

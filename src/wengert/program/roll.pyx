@@ -573,10 +573,13 @@ cdef class Roll:
         offsets, values = self.code.packs[self.code.bs[i]]
         dtype, shape, strides = self.code.types[kind]
         size = memory_of(shape, strides, dtype.itemsize)
+        base = -1 if base < 0 else self.value(base)
+        if dtype != FLOAT:
+            self.found.packs.append((offsets, np.array([self.value(v) for v in values.tolist()], np.int32)))
+            return emit(self.found, PACK, base, len(self.found.packs) - 1, -1, kind)
         for place, v in enumerate(values.tolist()):
             groups.setdefault(self.shape[v] if self.code.ops[v] == LOAD or self.is_array(self.shape[v]) else -1,
                               []).append(place)
-        base = -1 if base < 0 else self.value(base)
         written = []
         for s, places in groups.items():
             if s < 0 or len(places) < LEAST:
