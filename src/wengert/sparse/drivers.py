@@ -25,10 +25,10 @@ from wengert.sparse.colours import colouring
 from wengert.sparse.compression import Recovery
 from wengert.sparse.pattern import check, pattern_of
 from wengert.transforms import dense, second
+from wengert.transforms.costs import SPARSE_COSTS, is_ndarray, products_cost, units_cost
 
-#: below so many variables, or with more than such a share of nonzeros, ``sparse="auto"`` gives an ndarray
-_SMALL = 32
-_DENSE = 0.25
+#: with more than such a share of nonzeros products with all units take as long as those with a colouring's seeds
+_FULL = 0.75
 
 FORMATS = ("csr", "csc", "coo")
 
@@ -231,19 +231,21 @@ class Sparse(dense.Derivative):
             try:
                 found = entries(code, x, y, program._example, self.order == 2)
                 pattern = _pattern(found.indptr, found.indices, shape)
-                if self._is_dense(pattern):
-                    return self._dense(of_value, pattern)
                 made = program.with_list(found.code)
                 made._name = self.name
+                if self._is_dense_of(pattern, made.operations):
+                    return self._dense(of_value, pattern)
                 return made, Plan("direct", pattern, None, "entries are products of partials")
             except Refused as reason:
                 why = f"no entries by themselves: {reason}"
         else:
             why = f"mode={self.mode!r} was asked for" if self.mode != "auto" else "the pattern was given"
         pattern = self._found(of_value)
-        if self._is_dense(pattern):
+        if isinstance(self.sparse, str) and pattern.nnz >= _FULL * math.prod(shape):
             return self._dense(of_value, pattern)
-        mode, colours = self._coloured(pattern)
+        mode, colours = self._coloured(pattern, program.operations)
+        if self._is_dense(pattern, colours, program.operations):
+            return self._dense(of_value, pattern)
         sides = {"forward": ["column"], "reverse": ["row"], "mixed": ["column", "row"]}[mode]
         sides = ["column"] if self.order == 2 else sides
         parts = [Compressed(program, self.argnums, self.name, colours, side) for side in sides]
@@ -259,15 +261,24 @@ class Sparse(dense.Derivative):
         pattern.sum_duplicates()
         return pattern
 
-    def _is_dense(self, pattern):
+    def _is_dense_of(self, pattern, operations):
+        """Is an ndarray better, which takes the same operations and has zeros?"""
+        zeros = SPARSE_COSTS.zero * (math.prod(pattern.shape) - pattern.nnz)
+        return isinstance(self.sparse, str) and is_ndarray(operations, operations + zeros)
+
+    def _is_dense(self, pattern, colours, f):
+        """The same where that takes products with all units on one side."""
         m, n = pattern.shape
-        return isinstance(self.sparse, str) and (n < _SMALL or pattern.nnz > _DENSE * m * n)
+        ways = ((n, 0), (0, m)) if self.order == 1 else ((n, 0),)
+        all = min(units_cost(*way, f) for way in ways) + SPARSE_COSTS.nonzero * m * n
+        few = _cost(colours, f) + SPARSE_COSTS.nonzero * pattern.nnz
+        return isinstance(self.sparse, str) and is_ndarray(few, all)
 
     def _dense(self, program, pattern):
         made = program.hessian(self.argnums) if self.order == 2 else program.jacobian(self.argnums)
         return made, Plan("dense", pattern, None, "small, or with few zeros")
 
-    def _coloured(self, pattern):
+    def _coloured(self, pattern, f):
         """The mode, and its colours: those that cost least, by the table of costs."""
         if self.order == 2:
             return "mixed", colouring(pattern, kind="star")
@@ -276,13 +287,12 @@ class Sparse(dense.Derivative):
             for mode, kind in (("forward", "column"), ("reverse", "row"), ("mixed", "bidirectional"))
             if self.mode in (mode, "auto")
         }
-        return min(ways.items(), key=lambda way: _cost(way[1]))
+        return min(ways.items(), key=lambda way: _cost(way[1], f))
 
 
-def _cost(colours):
-    """What the products of a colouring take, in such of the program of a tangent; one of a cotangent takes more."""
-    columns, rows = colours.column_count, colours.row_count
-    return (1.0 + columns if columns else 0.0) + (2.0 + 1.3 * rows if rows else 0.0)
+def _cost(colours, f):
+    """What the products of a colouring take, in numbers computed, of which f computes `f`."""
+    return products_cost(colours.column_count, colours.row_count, colours.shape, f)
 
 
 def _pattern(indptr, indices, shape):
