@@ -120,7 +120,7 @@ def groups(p):
 
 
 def two_decays(p):
-    t = np.linspace(0.0, 1.0, 50_000)
+    t = np.linspace(0.0, 1.0, 20_000)
     return np.concatenate([p[0] * np.exp(-p[1] * t), p[2] * np.exp(-p[3] * t)])
 
 
@@ -214,7 +214,7 @@ SHAPES = [
     Shape("random pairs, 4000 x 5000", 1, pairs, points(5000)),
     Shape("segments, 20 x 4000", 1, segments, points(4000)),
     Shape("decays of 40, 4000 x 80", 1, groups, points(80)),
-    Shape("two decays, 100000 x 4", 1, two_decays, points(4)),
+    Shape("two decays, 40000 x 4", 1, two_decays, points(4)),
     Shape("halves, 2 x 100000", 1, halves, points(100_000)),
     Shape("three full rows, 300", 1, shared, points(300)),
     Shape("two blocks by matmul, 120", 1, two_blocks, points(120)),

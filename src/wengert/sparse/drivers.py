@@ -282,12 +282,23 @@ class Sparse(dense.Derivative):
         """The mode, and its colours: those that cost least, by the table of costs."""
         if self.order == 2:
             return "mixed", colouring(pattern, kind="star")
-        ways = {
-            mode: colouring(pattern, kind=kind)
-            for mode, kind in (("forward", "column"), ("reverse", "row"), ("mixed", "bidirectional"))
-            if self.mode in (mode, "auto")
+        m, n = pattern.shape
+        of_row = int(np.diff(pattern.indptr).max(initial=0))
+        of_column = int(np.bincount(pattern.indices, minlength=1).max())
+        least = {  # so many colours are needed: where that costs more than another way, they need not be found
+            "forward": ("column", units_cost(of_row, 0, f)),
+            "reverse": ("row", units_cost(0, of_column, f)),
+            "mixed": ("bidirectional", units_cost(-(-pattern.nnz // max(m, n, 1)), 0, f)),
         }
-        return min(ways.items(), key=lambda way: _cost(way[1], f))
+        ways = [(cost, mode, kind) for mode, (kind, cost) in least.items() if self.mode in (mode, "auto")]
+        best, found = math.inf, None
+        for cost, mode, kind in sorted(ways):
+            if found is None or cost + SPARSE_COSTS.call < best:
+                colours = colouring(pattern, kind=kind)
+                cost = _cost(colours, f)
+                if cost < best:
+                    best, found = cost, (mode, colours)
+        return found
 
 
 def _cost(colours, f):
