@@ -298,8 +298,11 @@ def main():
     for shape in SHAPES:
         if options.only not in shape.name:
             continue
-        times, picked = times_of(shape, options.runs)
-        least = min(times.values())
+        for runs in (options.runs, 5 * options.runs):  # what is bad is timed longer before it counts
+            times, picked = times_of(shape, runs)
+            least = min(times.values())
+            if times[picked] <= max(ALLOWED * least, least + UNSEEN):
+                break
         ratio = times[picked] / least
         if times[picked] - least > UNSEEN:
             worst = max(worst, ratio)
