@@ -233,7 +233,7 @@ class Sparse(dense.Derivative):
                 pattern = _pattern(found.indptr, found.indices, shape)
                 made = program.with_list(found.code)
                 made._name = self.name
-                if self._is_dense_of(pattern, made.operations):
+                if self._is_dense_by_entries(pattern, made):
                     return self._dense(of_value, pattern)
                 return made, Plan("direct", pattern, None, "entries are products of partials")
             except Refused as reason:
@@ -261,18 +261,21 @@ class Sparse(dense.Derivative):
         pattern.sum_duplicates()
         return pattern
 
-    def _is_dense_of(self, pattern, operations):
+    def _is_dense_by_entries(self, pattern, program):
         """Is an ndarray better, which takes the same operations and has zeros?"""
-        zeros = SPARSE_COSTS.zero * (math.prod(pattern.shape) - pattern.nnz)
-        return isinstance(self.sparse, str) and is_ndarray(operations, operations + zeros)
+        if not isinstance(self.sparse, str):
+            return False
+        zeros = math.prod(pattern.shape) - pattern.nnz
+        return is_ndarray(program.operations, program.operations + SPARSE_COSTS.zero * zeros)
 
     def _is_dense(self, pattern, colours, f):
         """The same where that takes products with all units on one side."""
+        if not isinstance(self.sparse, str):
+            return False
         m, n = pattern.shape
         ways = ((n, 0), (0, m)) if self.order == 1 else ((n, 0),)
-        all = min(units_cost(*way, f) for way in ways) + SPARSE_COSTS.nonzero * m * n
-        few = _cost(colours, f) + SPARSE_COSTS.nonzero * pattern.nnz
-        return isinstance(self.sparse, str) and is_ndarray(few, all)
+        units = min(units_cost(*way, f) for way in ways) + SPARSE_COSTS.nonzero * m * n
+        return is_ndarray(_cost(colours, f) + SPARSE_COSTS.nonzero * pattern.nnz, units)
 
     def _dense(self, program, pattern):
         made = program.hessian(self.argnums) if self.order == 2 else program.jacobian(self.argnums)
