@@ -2,21 +2,27 @@
 
 Each workload is timed as plain NumPy, recorded, swept with k rows and run with k tangents; straight lines through
 the times over k give what a pass costs and what each direction adds, in evaluations of the plain function.
+Those of sparse derivatives come from replayed programs in the same way; what Python does is in numbers that a program
+computes meanwhile.
 The median over the workloads stands beside the constant in use.
 Run it on an otherwise idle machine.
 """
 
 import argparse
+import copy
 import os
 import time
 from statistics import median
 
 import numpy as np
-from wengert.core.pullback import pull_back
+import scipy.sparse as sp
+from wengert.core.pullback import carried, pull_back
 
 import wengert as wg
-from benchmarks import measure, workloads
-from wengert.transforms.costs import COSTS, Costs
+from benchmarks import measure, sparse, workloads
+from wengert.sparse.drivers import Compressed, Sparse
+from wengert.sparse.pattern import program_of
+from wengert.transforms.costs import COSTS, SPARSE_COSTS, Costs, SparseCosts
 from wengert.transforms.products import push, record
 
 DIRECTIONS = (1, 4, 16, 64)
@@ -48,6 +54,21 @@ WORKLOADS = [
 ]
 
 
+SPARSE_WORKLOADS = [
+    ("array code, 1000", sines_of_sums, workloads.points(1000)),
+    ("array code, 30000", sines_of_sums, workloads.points(30000)),
+    *[
+        (name, model.loss, model.start)
+        for name, model in (
+            ("Brusselator, 32^2", sparse.Brusselator(32)),
+            ("Brusselator, 64^2", sparse.Brusselator(64)),
+            ("collocation, 300", sparse.Collocation(300)),
+            ("cube, 20^3", sparse.Diffusion3D(20)),
+        )
+    ],
+]
+
+
 def recorded(f, x):
     return record(f, (x,), {}, (0,), False, "calibrate")
 
@@ -75,7 +96,11 @@ def constants(f, x, rounds, per_round):
 
     def tangents(k):
         directions = random.normal(size=(k, *x.shape))
-        return lambda: push(f, (x,), {}, (0,), False, "calibrate", k, lambda i, leaf: directions.copy()).close()
+
+        def trace(level, leaf, i):
+            return carried(level, leaf, directions)
+
+        return lambda: push(f, (x,), {}, (0,), False, "calibrate", k, trace).close()
 
     random = np.random.default_rng(1964)
     plain = seconds(lambda: f(x), rounds, per_round)
@@ -89,13 +114,59 @@ def constants(f, x, rounds, per_round):
     return Costs(*(part / plain for part in (record_time, start, row, first, column)))
 
 
-def table(found):
+def products(program, side, size, k):
+    """Products of a program with k seeds of columns or rows."""
+    lines, groups = np.arange(size), np.arange(size) // k  # those of a group share a row or column: k colours
+    places = (groups, lines) if side == "column" else (lines, groups)
+    pattern = sp.csr_array((np.ones(size, bool), places))
+    return Compressed(program, 0, "calibrate", wg.colouring(pattern, kind=side, method="natural"), side)
+
+
+def sparse_constants(f, x, rounds, per_round):
+    """The constants of sparse derivatives that one workload gives."""
+
+    def taken(call):
+        return seconds(call, rounds, per_round)
+
+    program, small, band = (
+        program_of(*of, {}) for of in ((f, (x,)), (np.sin, (np.ones(1),)), (sines_of_sums, (workloads.points(600),)))
+    )
+    leaves = program._example
+    plain = taken(lambda: program.run(leaves))
+    number, lines = plain / program.operations, []
+    for side, size in (("column", x.size), ("row", np.size(f(x)))):
+        ways = [products(program, side, size, k) for k in DIRECTIONS]
+        seeding = [taken(lambda way=way: way._directions(0, way._width)) for way in ways]
+        lines += line([taken(lambda way=way: way.run(leaves)) - s for way, s in zip(ways, seeding)])
+        seed = seeding[0] / size
+    one = Sparse(np.sin, 0, False, True, "csr", "forward", 1).of_program(small)
+    call = taken(lambda: one.run(small._example))
+    ndarray, direct = band.jacobian(0), Sparse(sines_of_sums, 0, False, True, "csr", "auto", 1).of_program(band)
+    full = [taken(lambda way=way: way.run(band._example)) for way in (ndarray, direct)]
+    data, source = np.ones(x.size), np.random.default_rng(1964).permutation(x.size)
+    matrix = sp.eye_array(10, format="csr")
+    return SparseCosts(
+        *(part / plain for part in lines),
+        *(
+            part / number
+            for part in (
+                call,
+                seed,
+                taken(lambda: data.take(source)) / x.size,
+                taken(lambda: setattr(copy.copy(matrix), "data", matrix.data)),
+                (full[0] - full[1]) / 600**2,
+            )
+        ),
+    )
+
+
+def table(found, in_use):
     """The constants of each workload, their medians, and those in use."""
-    names = Costs._fields
+    names = in_use._fields
     rows = [("workload", *names), *[(name, *map("{:.3g}".format, costs)) for name, costs in found]]
-    medians = Costs(*(median(column) for column in zip(*[costs for _, costs in found])))
+    medians = [median(column) for column in zip(*[costs for _, costs in found])]
     rows.append(("median", *map("{:.2g}".format, medians)))
-    rows.append(("in use", *map("{:.2g}".format, COSTS)))
+    rows.append(("in use", *map("{:.2g}".format, in_use)))
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = [
         "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths)))
@@ -114,7 +185,12 @@ def main():
     print(f"wengert {wg.__version__}, numpy {np.__version__}, core {core}, load {load:.1f}, {time.strftime('%F')}")
     if load > 0.5:
         print("the machine is busy: these times are only a first guess")
-    print(table([(name, constants(f, x, options.rounds, options.seconds)) for name, f, x in WORKLOADS]))
+    for of_workload, known, in_use in (
+        (constants, WORKLOADS, COSTS),
+        (sparse_constants, SPARSE_WORKLOADS, SPARSE_COSTS),
+    ):
+        print(table([(name, of_workload(f, x, options.rounds, options.seconds)) for name, f, x in known], in_use))
+        print()
 
 
 if __name__ == "__main__":

@@ -502,6 +502,18 @@ def check_slopes(gradient, f, x, rtol=1e-10, directions=3):
         np.testing.assert_allclose(np.sum(slopes), expected, rtol=0, atol=rtol * np.sum(np.abs(slopes)))
 
 
+def check_products(matrix, f, x, rtol=1e-10, directions=3):
+    """The same of a sparse Jacobian: products with random directions, each element relative to the sum of its terms."""
+    rng = np.random.default_rng(0)
+    for _ in range(directions):
+        v = rng.normal(size=x.shape)
+        expected = complex_slope(f, x, v)
+        if matrix.shape != (expected.size, x.size):
+            raise AssertionError(f"matrix of shape {matrix.shape}, expected {(expected.size, x.size)}")
+        if not np.all(np.abs(matrix @ v - expected) <= rtol * (abs(matrix) @ np.abs(v))):
+            raise AssertionError("a product with a sparse matrix is not the derivative in that direction")
+
+
 def reaction_diffusion(way, steps):
     """The sum of squares of a grid after some steps of Fisher's equation, written with slices or with ``np.roll``."""
 

@@ -9,12 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import wengert as wg
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 try:
+    from benchmarks import colour_counts, sparse_plans
     from benchmarks.peers import __main__ as peers
     from benchmarks.peers import cell, table
-    from benchmarks.peers.packages import PACKAGES
+    from benchmarks.peers.packages import PACKAGES, takes
     from benchmarks.peers.rows import ROWS, problem
 finally:
     sys.path.remove(str(ROOT))
@@ -27,15 +30,19 @@ SLOW = {
     "MLP-100000-hvp",
     "ReactionDiffusion-64-2000-gradient",
     "rosenbrock_sliced-1000000-gradient",
+    "ArrowHead-100000-sparse_hessian",
+    "Brusselator-256-sparse_jacobian",
+    "Chained-100000-sparse_hessian",
 }
 QUICK = [row for row in ROWS if row.key not in SLOW]
 FILES = sorted(path.stem for path in (ROOT / "benchmarks").glob("bench_*.py"))
 
 
 @pytest.mark.parametrize("row", QUICK, ids=lambda row: row.key)
-def test_the_reference_of_each_row_is_the_eager_derivative(row):
-    package = PACKAGES["wengert"]()
-    found = package.prepare(cell.own_problem(row, "wengert", package))(problem(row).x)
+def test_the_reference_of_each_row_is_the_derivative(row):
+    name = "vm" if row.is_sparse else "wengert"
+    package = PACKAGES[name]()
+    found = package.prepare(cell.own_problem(row, name, package))(problem(row).x)
     problem(row).check(found, package.rtol)
     with pytest.raises(AssertionError):
         problem(row).check(1.001 * found, package.rtol)
@@ -61,6 +68,43 @@ def test_benchmarks_take_their_parameters(name):
                 inspect.signature(getattr(kind, method)).bind(None, *params)
                 found += method != "setup"
     assert found
+
+
+#: what `sparse="auto"` picks: by entries, by products where there are none, and an ndarray of few or many nonzeros
+PICKS = {
+    "line, 10": "dense",
+    "line, 1000": "direct",
+    "blocks of 12 by matmul, 60": "dense",
+    "blocks of 12 by matmul, 2400": "forward",
+    "two blocks by matmul, 600": "forward",
+    "dense by matmul, 300": "dense",
+    "chain, Hessian, 50": "dense",
+    "blocks by matmul and a chain, Hessian, 600": "mixed",
+}
+
+
+@pytest.mark.parametrize("shape", [s for s in sparse_plans.SHAPES if s.name in PICKS], ids=lambda shape: shape.name)
+def test_the_plan_that_is_picked_is_among_those_that_are_timed(shape):
+    found, picked = sparse_plans.programs(shape)
+    assert picked in found and picked == PICKS[shape.name]
+    first, *others = [sparse_plans.as_array(made(shape.x), shape.x.size) for made in found.values()]
+    for matrix in others:
+        assert abs(matrix - first).max() <= 1e-12 * abs(first).max()
+
+
+def test_colouring_takes_the_best_order():
+    pattern = colour_counts.skewed(300, 200, 8, np.random.default_rng(0))
+    ones = pattern.toarray().astype(int)
+    assert colour_counts.edges(pattern) == np.count_nonzero(np.triu(ones.T @ ones, 1))
+    best = min(wg.colouring(pattern, method=method).count for method in colour_counts.SINGLE)
+    assert wg.colouring(pattern).count <= best
+
+
+def test_tables_take_the_rows_of_their_packages():
+    """A sparse row and a dense one have no column in common but those that take both."""
+    for name, rows in peers.TABLES.items():
+        taken = {tuple(package for package in PACKAGES if takes(package, row)) for row in rows}
+        assert len(taken) == 1 and f"<!-- {name} -->" in peers.PAGE.read_text(encoding="utf-8")
 
 
 def cells(ratio, f=1e-3):

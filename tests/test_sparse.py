@@ -246,7 +246,7 @@ def test_a_pattern_may_be_given():
 
 
 def test_an_arrow_head_takes_a_few_rows_and_columns():
-    n = 40
+    n = 400
     head = np.zeros((n, n), dtype=bool)
     head[0] = head[:, 0] = True
     np.fill_diagonal(head, True)

@@ -19,12 +19,16 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.peers import table
-from benchmarks.peers.packages import DISTRIBUTIONS, OURS, PACKAGES, SCALAR_CODE, TITLES
+from benchmarks.peers.packages import DISTRIBUTIONS, OURS, PACKAGES, SCALAR_CODE, TITLES, takes
 from benchmarks.peers.rows import ROWS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "performance.md"
-BEGIN, END = "<!-- peers -->\n", "<!-- /peers -->\n"
+#: tables of the page, by what stands in the lines around them
+TABLES = {
+    "peers": [row for row in ROWS if not row.is_sparse],
+    "sparse peers": [row for row in ROWS if row.is_sparse],
+}
 ONE_THREAD = {
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
@@ -158,12 +162,13 @@ def interpreters(given, packages, parser):
     return {package: pythons[package] for package in packages}
 
 
-def write(text):
+def write(text, name):
     """Put the text between its markers in the page."""
-    before, begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
+    first, last = f"<!-- {name} -->\n", f"<!-- /{name} -->\n"
+    before, begin, rest = PAGE.read_text(encoding="utf-8").partition(first)
+    _, end, after = rest.partition(last)
     if not (begin and end):
-        raise SystemExit(f"{PAGE} has no lines {BEGIN.strip()} and {END.strip()}")
+        raise SystemExit(f"{PAGE} has no lines {first.strip()} and {last.strip()}")
     PAGE.write_text(f"{before}{begin}\n{text}\n\n{end}{after}", encoding="utf-8")
 
 
@@ -191,7 +196,9 @@ def options_given():
     add("--python", action="append", default=[], metavar=name, help="interpreter of the other packages, or of one")
     options = parser.parse_args()
     options.keys = chosen(options.rows, [row.key for row in ROWS], "row", parser)
-    options.pythons = interpreters(options.python, options.peers or list(PACKAGES), parser)
+    options.chosen = [row for row in ROWS if row.key in options.keys]
+    packages = [name for name in options.peers or PACKAGES if any(takes(name, row) for row in options.chosen)]
+    options.pythons = interpreters(options.python, packages, parser)
     return options
 
 
@@ -199,34 +206,53 @@ def main():
     options = options_given()
     if options.list:
         return print("\n".join(options.keys))
-    rows = [row for row in ROWS if row.key in options.keys]
     figures = Figures(options.json)
     if not options.tables:
-        found = {package: run_cell(python, options.limit, package) for package, python in options.pythons.items()}
-        known = figures.kept.setdefault("versions", {})
-        known |= {package: cell["version"] for package, cell in found.items() if "version" in cell}
-        figures.kept["missing"] = {
-            package: table.reason(cell) for package, cell in found.items() if "version" not in cell
+        run(figures, options)
+    for name, of_table in TABLES.items():
+        rows = [row for row in of_table if row in options.chosen]
+        if not rows:
+            continue
+        text = table_of(rows, figures, options)
+        if len(rows) < len(of_table) or options.peers or options.markdown:  # the docs have all rows and packages
+            print(text)
+        else:
+            write(text, name)
+
+
+def run(figures, options):
+    """Fill the cells of the rows that were chosen."""
+    found = {package: run_cell(python, options.limit, package) for package, python in options.pythons.items()}
+    known = figures.kept.setdefault("versions", {})
+    known |= {package: cell["version"] for package, cell in found.items() if "version" in cell}
+    missing = {package: table.reason(cell) for package, cell in found.items() if "version" not in cell}
+    figures.kept["missing"] = missing
+    if options.again:
+        figures.drop(options.pythons, options.chosen)
+    for row in options.chosen:
+        pythons = {
+            package: python
+            for package, python in options.pythons.items()
+            if package not in missing and takes(package, row)
         }
-        if options.again:
-            figures.drop(options.pythons, rows)
-        pythons = {package: python for package, python in options.pythons.items() if package in known}
-        both = {package: pythons[package] for package in BOTH_SETTINGS if package in pythons}
-        for row in rows:
-            run_row(row, "default", pythons, figures, options)
-            if has_large_arrays(row):
-                run_row(row, "raised", both, figures, options)
-    versions = {package: number for package, number in figures.kept["versions"].items() if package in options.pythons}
-    text = table.markdown(
+        run_row(row, "default", pythons, figures, options)
+        if has_large_arrays(row):
+            both = {package: pythons[package] for package in BOTH_SETTINGS if package in pythons}
+            run_row(row, "raised", both, figures, options)
+
+
+def table_of(rows, figures, options):
+    """The Markdown of rows that the same packages take."""
+    packages = [name for name in options.pythons if takes(name, rows[0])]
+    versions = {name: figures.kept["versions"][name] for name in packages if name in figures.kept["versions"]}
+    missing = {name: why for name, why in figures.kept["missing"].items() if name in packages}
+    return table.markdown(
         rows,
         figures.of("default"),
         figures.of("raised"),
-        [package for package in PACKAGES if package in versions],
-        conditions(versions, figures.kept["missing"], options),
+        list(versions),
+        conditions(versions, missing, options),
     )
-    if options.rows or options.peers or options.markdown:  # the docs have all rows and packages
-        return print(text)
-    write(text)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ kind of derivative.  Kernels that are linear are not run forwards.
 
 import numpy as np
 from numba import njit
+from scipy.sparse import csr_array
 
 # ---------------------------------------------------------------------------------------- scalar code
 
@@ -443,3 +444,125 @@ def mlp_hvp(problem):
         return np.concatenate([part.ravel() for part in parts])
 
     return product
+
+
+# ---------------------------------------------------------------------------------------------- sparse matrices
+
+
+def in_rows(columns, n, kernel):
+    """A sparse matrix whose data `kernel` gives from x; `columns` of each row, -1 where there is none."""
+    counts = np.sum(columns >= 0, axis=1)
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    matrix = csr_array((np.zeros(starts[-1]), columns[columns >= 0].astype(np.int32), starts), (len(columns), n))
+
+    def derivative(x):
+        matrix.data = kernel(x)
+        return matrix
+
+    return derivative
+
+
+@njit
+def brusselator_entries(z, n, A, B, D):
+    cells = n * n
+    found = np.empty((2, cells, 6))
+    near = D * n * n
+    for i in range(cells):
+        u, v = z[i], z[cells + i]
+        for k in range(4):
+            found[0, i, k] = found[1, i, k] = near
+        found[0, i, 4] = 2.0 * u * v - (B + 1.0) - 4.0 * near
+        found[0, i, 5] = u * u
+        found[1, i, 4] = -u * u - 4.0 * near
+        found[1, i, 5] = B - 2.0 * u * v
+    return found.ravel()
+
+
+def brusselator_sparse_jacobian(problem):
+    m = problem.model
+    places = np.arange(m.n**2).reshape(m.n, m.n)
+    around = [np.roll(places, k, axis).ravel() for axis in (0, 1) for k in (1, -1)]
+    own, cells = places.ravel(), m.n**2
+    first = np.stack([*around, own, own + cells], axis=1)
+    second = np.stack([*(a + cells for a in around), own + cells, own], axis=1)
+    return in_rows(np.concatenate([first, second]), 2 * cells, lambda z: brusselator_entries(z, m.n, m.A, m.B, m.D))
+
+
+@njit
+def chained_entries(x):
+    n = x.size
+    found = np.zeros(3 * n - 2)
+    for i in range(n - 1):
+        a, b = x[i], x[i + 1]
+        decay = np.exp(-a * b)
+        found[3 * i] += 12.0 * a * a - 4.0 * b + b * b * decay
+        found[3 * i + 1] = found[3 * i + 2] = (a * b - 1.0) * decay - 4.0 * a
+        found[3 * i + 3] = 2.0 + a * a * decay
+    return found
+
+
+def chained_sparse_hessian(problem):
+    n = problem.x.size
+    columns = np.arange(n)[:, None] + np.arange(-1, 2)
+    return in_rows(np.where(columns < n, columns, -1), n, chained_entries)
+
+
+@njit
+def arrow_entries(x):
+    n = x.size
+    found = np.zeros(3 * n - 2)
+    a = x[0]
+    for i in range(1, n):
+        b = x[i]
+        decay = np.exp(-a * b)
+        found[0] += 12.0 * a * a - 4.0 * b + b * b * decay
+        found[i] = found[n + 2 * i - 2] = (a * b - 1.0) * decay - 4.0 * a
+        found[n + 2 * i - 1] = 2.0 + a * a * decay
+    return found
+
+
+def arrowhead_sparse_hessian(problem):
+    n = problem.x.size
+    rest = np.arange(1, n)
+    columns = np.concatenate([np.arange(n), np.stack([np.zeros_like(rest), rest], axis=1).ravel()])
+    starts = np.concatenate([[0], n + 2 * np.arange(n)])
+    matrix = csr_array((np.zeros(3 * n - 2), columns, starts), (n, n))
+
+    def hessian(x):
+        matrix.data = arrow_entries(x)
+        return matrix
+
+    return hessian
+
+
+@njit
+def diffusion_entries(x, n, count):
+    found = np.empty(count)
+    at = 0
+    for i in range(n):
+        for j in range(n):
+            for k in range(n):
+                here = x[(i * n + j) * n + k]
+                own = -np.exp(-here)
+                for di, dj, dk in ((-1, 0, 0), (0, -1, 0), (0, 0, -1), (0, 0, 1), (0, 1, 0), (1, 0, 0)):
+                    p, q, r = i + di, j + dj, k + dk
+                    inside = 0 <= p < n and 0 <= q < n and 0 <= r < n
+                    next = x[(p * n + q) * n + r] if inside else 0.0
+                    mean = 1.0 + 0.5 * (next * next + here * here)
+                    own += here * (next - here) - mean
+                    if inside:
+                        found[at] = next * (next - here) + mean
+                        at += 1
+                found[at] = own
+                at += 1
+    return found
+
+
+def diffusion3d_sparse_jacobian(problem):
+    n = problem.model.n
+    places = np.pad(np.arange(n**3).reshape(n, n, n), 1, constant_values=-1)
+    inner = slice(1, -1)
+    shifts = [(1, 0), (1, 1), (1, 2), (-1, 2), (-1, 1), (-1, 0), (0, 0)]
+    columns = np.stack([np.roll(places, *s)[inner, inner, inner].ravel() for s in shifts], axis=1)
+    count = int(np.sum(columns >= 0))
+    return in_rows(columns, n**3, lambda x: diffusion_entries(x, n, count))

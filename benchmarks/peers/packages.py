@@ -5,6 +5,7 @@ derivative as a callable of x.  What `np` becomes in the workloads, and their ar
 where it cannot differentiate NumPy's; so is what `root` becomes.
 """
 
+import functools
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -46,18 +47,23 @@ class Numpy:
         return getattr(self.package, name)
 
 
-def wengert(transform=lambda f: f):
+def wengert(transform=None):
     import wengert as wg
     from wengert.scipy.optimize import root
 
     names = {"gradient": "grad", "jacobian": "jacobian", "hessian": "hessian", "hvp": "hvp"}
     operators = {kind: getattr(wg, name, None) for kind, name in names.items()}  # imports the drivers
+    if transform is not None:
+        import_module("wengert.sparse.drivers")
+        operators |= {
+            f"sparse_{kind}": functools.partial(operators[kind], sparse=True) for kind in ("jacobian", "hessian")
+        }
 
     def prepare(problem):
-        operator = operators[problem.kind]
+        operator = operators.get(problem.kind)
         if operator is None:
             raise NotAvailableError
-        derivative = operator(transform(problem.f))
+        derivative = operator(transform(problem.f) if transform else problem.f)
         return (lambda x: derivative(x, problem.v)) if problem.kind == "hvp" else derivative
 
     return Package(prepare, root=root)
@@ -94,7 +100,7 @@ def hand():
 
 
 def differences():
-    from scipy.optimize._numdiff import approx_derivative
+    from scipy.optimize._numdiff import approx_derivative, group_columns
 
     h = np.finfo(float).eps ** 0.25
 
@@ -111,15 +117,26 @@ def differences():
         here = steps(f, x)
         return np.array([steps(f, x + h * unit) - here for unit in np.eye(x.size)]) / h**2
 
+    def grouped(f, pattern):
+        """Differences in directions that the pattern lets be taken together."""
+        groups = group_columns(pattern)
+        return lambda x: approx_derivative(f, x, method="2-point", sparsity=(pattern, groups))
+
     def prepare(problem):
         f, v, shape = problem.f, problem.v, problem.x.shape
         n = problem.x.size
+        pattern = problem.model.pattern() if problem.kind.startswith("sparse") else None
+        if pattern is not None:
+            f = problem.gradient if problem.kind == "sparse_hessian" else f
+            n = int(np.max(np.diff(pattern.indptr)))  # at least so many groups
         runs = {"hessian": n * n, "hvp": 2 * n}.get(problem.kind, n)
         start = time.perf_counter()
         f(problem.x)
         expected = runs * (time.perf_counter() - start)
         if expected > LONGEST:
             raise TooSlowError(f"about {expected:.0f} s a call")
+        if pattern is not None:
+            return grouped(f, pattern)
         if problem.kind == "hessian":
             return lambda x: hessian(f, x)
         if problem.kind == "hvp":
@@ -212,12 +229,37 @@ def jax():
     return Package(prepare, jnp, jnp.asarray)
 
 
+def asdex():
+    made = jax()
+
+    import asdex
+    import jax as own
+    import scipy.sparse as sp
+
+    def prepare(problem):
+        kind = problem.kind.removeprefix("sparse_")
+        colouring = getattr(asdex, f"{kind}_coloring")(problem.f, problem.x)
+        derivative = getattr(asdex, f"{kind}_from_coloring")(problem.f, colouring)
+        compiled = own.jit(lambda x: derivative(x).data)
+        s = colouring.sparsity
+        matrix = sp.coo_array((np.zeros(s.nnz), (np.asarray(s.rows), np.asarray(s.cols))), s.shape)
+
+        def values(x):
+            matrix.data = np.asarray(compiled(x))
+            return matrix
+
+        return values
+
+    return made._replace(prepare=prepare)
+
+
 #: of functions that casadi can take apart into operations on numbers
 SCALAR_CODE = ("rosenbrock_loop", "robertson", "pollu", "Seidel2D", "Lorenz96", "Bodies", "EnzymeFit")
 
 
-def casadi(options=None):
+def casadi(options=None, sparse="SX"):
     import casadi
+    import scipy.sparse as sp
 
     # NumPy's functions of symbols as casadi does them, without a warning
     casadi.GlobalOptions.setNumpyMode(-1)
@@ -233,6 +275,9 @@ def casadi(options=None):
             return x, casadi.vertcat(*y) if problem.kind == "jacobian" else y
         if name == "GaussianProcess":
             raise NotAvailableError  # no dense factorisation
+        if problem.kind.startswith("sparse"):
+            x = getattr(casadi, sparse).sym("x", problem.x.size)
+            return x, problem.f(x)
         by_numbers = name == "rosenbrock_sliced" and (problem.kind == "hessian" or (options and problem.x.size <= 1000))
         if options and not by_numbers:
             raise NotAvailableError  # C code of whole arrays is calls of what casadi runs anyway
@@ -246,13 +291,19 @@ def casadi(options=None):
             "jacobian": lambda: casadi.jacobian(y, x),
             "hessian": lambda: casadi.hessian(y, x)[0],
             "hvp": lambda: casadi.jtimes(casadi.gradient(y, x), x, casadi.DM(problem.v)),
-        }[problem.kind]()
-        function = casadi.Function("derivative", [x], [casadi.densify(made)], options or {})
+        }[problem.kind.removeprefix("sparse_")]()
+        is_sparse = problem.kind.startswith("sparse")
+        made = made if is_sparse else casadi.densify(made)
+        function = casadi.Function("derivative", [x], [made], options or {})
         buffer, run = function.buffer()
-        flat = np.zeros(made.numel())
+        flat = np.zeros(made.nnz())
         buffer.set_res(0, memoryview(flat))
-        is_matrix = problem.kind in ("jacobian", "hessian")
-        result = flat.reshape(made.shape, order="F") if is_matrix else flat.reshape(problem.x.shape)
+        if is_sparse:
+            columns, rows = made.sparsity().get_ccs()
+            result = sp.csc_array((flat, rows, columns), made.shape)
+        else:
+            is_matrix = problem.kind in ("jacobian", "hessian")
+            result = flat.reshape(made.shape, order="F") if is_matrix else flat.reshape(problem.x.shape)
 
         def derivative(x):
             buffer.set_arg(0, memoryview(x.ravel()))
@@ -262,6 +313,10 @@ def casadi(options=None):
         return derivative
 
     return Package(prepare)
+
+
+def casadi_mx():
+    return casadi(sparse="MX")
 
 
 def casadi_jit():
@@ -282,9 +337,21 @@ PACKAGES = {
     "autograd": autograd,
     "torch": torch,
     "jax": jax,
+    "asdex": asdex,
     "casadi": casadi,
+    "casadi_mx": casadi_mx,
     "casadi_jit": casadi_jit,
 }
+#: what takes sparse derivatives, and what takes no others
+SPARSE = ("vm", "llvm", "hand", "differences", "asdex", "casadi", "casadi_mx")
+SPARSE_ALONE = ("asdex", "casadi_mx")
+
+
+def takes(package, row):
+    """Has the table of the row a column of the package?"""
+    return package in SPARSE if row.is_sparse else package not in SPARSE_ALONE
+
+
 #: columns of wengert's
 OURS = ("wengert", "vm", "llvm")
 TITLES = {
@@ -293,6 +360,8 @@ TITLES = {
     "llvm": "llvm",
     "hand": "by hand",
     "differences": "finite differences",
+    "asdex": "jax + asdex",
+    "casadi_mx": "casadi MX",
     "casadi_jit": "casadi + gcc",
 }
 #: what has the version of a column, where its name is another
@@ -301,5 +370,6 @@ DISTRIBUTIONS = {
     "llvm": "llvmlite",
     "hand": "numba",
     "differences": "scipy",
+    "casadi_mx": "casadi",
     "casadi_jit": "casadi",
 }

@@ -280,7 +280,129 @@ def casadi_mixture(model):
     return loss
 
 
+def casadi_rolled(a, k, axis):
+    import casadi
+
+    if axis:
+        return casadi.horzcat(a[:, -k:], a[:, :-k])
+    return casadi.vertcat(a[-k:, :], a[:-k, :])
+
+
+def casadi_brusselator(model):
+    """Column by column, which is the same of a square."""
+    import casadi
+
+    n = model.n
+
+    def laplacian(u):
+        around = sum(casadi_rolled(u, k, axis) for axis in (0, 1) for k in (1, -1))
+        return (around - 4.0 * u) * n**2
+
+    def loss(z):
+        u, v = casadi.reshape(z[: n * n], n, n), casadi.reshape(z[n * n :], n, n)
+        production = u**2 * v
+        du = model.A + production - (model.B + 1.0) * u + model.D * laplacian(u)
+        dv = model.B * u - production + model.D * laplacian(v)
+        return casadi.vertcat(casadi.vec(du), casadi.vec(dv))
+
+    return loss
+
+
+def casadi_objective(coupled):
+    """Of the chain, or of the arrow head."""
+
+    def make(model):
+        import casadi
+
+        def loss(x):
+            a, b = coupled(x), x[1:]
+            return casadi.sum1((b - a**2) ** 2 + casadi.exp(-b * a))
+
+        return loss
+
+    return make
+
+
+def casadi_bundle_adjustment(model):
+    """A column for each picture."""
+    import casadi
+
+    split = 9 * model.cameras
+
+    def loss(z):
+        camera = casadi.reshape(z[:split], 9, model.cameras)[:, model.camera_of.tolist()]
+        point = casadi.reshape(z[split:], 3, model.points)[:, model.point_of.tolist()]
+        angle = casadi.sqrt(sum(camera[k, :] ** 2 for k in range(3)))
+        axis, x = [camera[k, :] / angle for k in range(3)], [point[k, :] for k in range(3)]
+        sine, cosine = casadi.sin(angle), casadi.cos(angle)
+        along = sum(a * b for a, b in zip(axis, x)) * (1.0 - cosine)
+        p = []
+        for k in range(3):
+            i, j = (k + 1) % 3, (k + 2) % 3
+            cross = axis[i] * x[j] - axis[j] * x[i]
+            p.append(x[k] * cosine + cross * sine + axis[k] * along + camera[3 + k, :])
+        a, b = p[0] / p[2], p[1] / p[2]
+        r2 = a**2 + b**2
+        scale = camera[6, :] * (1.0 + camera[7, :] * r2 + camera[8, :] * r2**2)
+        return casadi.vec(casadi.vertcat(a * scale, b * scale) - model.seen.T)
+
+    return loss
+
+
+def casadi_collocation(model):
+    """A column for each node."""
+    import casadi
+
+    h = model.h
+
+    def rate(s, force):
+        angle, speed, turning = s[1, :], s[2, :], s[3, :]
+        sine, cosine = casadi.sin(angle), casadi.cos(angle)
+        mass = 1.0 + 0.3 * sine**2
+        push = (0.15 * sine * turning**2 + force + 2.943 * cosine * sine) / mass
+        turn = -(0.15 * cosine * sine * turning**2 + force * cosine + 12.753 * sine) / (0.5 * mass)
+        return casadi.vertcat(speed, turning, push, turn)
+
+    def loss(z):
+        nodes = casadi.reshape(z, 5, model.n + 1)
+        states, force = nodes[:4, :], nodes[4, :]
+        rates = rate(states, force)
+        a, b, ra, rb = states[:, :-1], states[:, 1:], rates[:, :-1], rates[:, 1:]
+        middle = rate(0.5 * (a + b) + h / 8.0 * (ra - rb), 0.5 * (force[:-1] + force[1:]))
+        return casadi.vec(b - a - h / 6.0 * (ra + 4.0 * middle + rb))
+
+    return loss
+
+
+def casadi_diffusion_3d(model):
+    """Six neighbours of each cell, by their numbers; what is outside is the last."""
+    import casadi
+    import numpy
+
+    n = model.n
+    places = numpy.pad(numpy.arange(n**3).reshape(n, n, n), 1, constant_values=n**3)
+    inner = slice(1, -1)
+
+    def loss(x):
+        u = casadi.vertcat(x, 0.0)
+        k = 1.0 + u**2
+        total = casadi.exp(-x)
+        for axis in range(3):
+            for step in (-1, 1):
+                next = numpy.roll(places, step, axis)[inner, inner, inner].ravel().tolist()
+                total = total + 0.5 * (k[next] + k[:-1]) * (u[next] - x)
+        return total
+
+    return loss
+
+
 REWRITES = {
+    ("casadi", "Brusselator"): casadi_brusselator,
+    ("casadi", "Chained"): casadi_objective(lambda x: x[:-1]),
+    ("casadi", "ArrowHead"): casadi_objective(lambda x: x[0]),
+    ("casadi", "BundleAdjustment"): casadi_bundle_adjustment,
+    ("casadi", "Collocation"): casadi_collocation,
+    ("casadi", "Diffusion3D"): casadi_diffusion_3d,
     ("jax", "Jacobi1D"): jax_jacobi_1d,
     ("jax", "Jacobi2D"): jax_jacobi_2d,
     ("jax", "Seidel2D"): jax_seidel_2d,

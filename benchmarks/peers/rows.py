@@ -4,11 +4,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import equations, unseen, workloads
+from benchmarks import equations, sparse, unseen, workloads
 
 
 class Row(NamedTuple):
-    """One line of the table; `name` is that of a function or class of `workloads`, `equations` or `unseen`."""
+    """One line of the table; `name` is that of a function or class of one of MODULES."""
 
     title: str
     size: str
@@ -20,6 +20,10 @@ class Row(NamedTuple):
     def key(self):
         """What the row is called on the command line."""
         return "-".join([self.name, *map(str, self.arguments), self.kind])
+
+    @property
+    def is_sparse(self):
+        return self.kind.startswith("sparse")
 
 
 def of_size(title, kind, name, *sizes):
@@ -34,7 +38,10 @@ KINDS = {
     "jacobian": "dense Jacobian",
     "hessian": "dense Hessian",
     "hvp": "Hessian-vector product",
+    "sparse_jacobian": "sparse Jacobian",
+    "sparse_hessian": "sparse Hessian",
 }
+MODULES = (workloads, equations, unseen, sparse)
 ROWS = [
     *of_size("Rosenbrock, loop over x[i]", "gradient", "rosenbrock_loop", 10, 100, 1000),
     *of_size("Rosenbrock, slices", "gradient", "rosenbrock_sliced", 1000, 100_000, 1_000_000),
@@ -57,12 +64,27 @@ ROWS = [
     Row("Lorenz-96, loops over x[i], 20 steps, gradient", "40", "gradient", "Lorenz96", (40, 20)),
     Row("energy of n bodies, loops over pairs, gradient", "30", "gradient", "Bodies", (30,)),
     Row("fit of enzyme kinetics, 200 steps, gradient", "5", "gradient", "EnzymeFit", (20, 10)),
+    *(
+        Row("2-D Brusselator, sparse Jacobian", f"{n}^2", "sparse_jacobian", "Brusselator", (n,))
+        for n in (32, 128, 256)
+    ),
+    *of_size("chained objective", "sparse_hessian", "Chained", 10_000, 100_000),
+    *of_size("arrow head", "sparse_hessian", "ArrowHead", 10_000, 100_000),
+    Row(
+        "bundle adjustment, sparse Jacobian",
+        "20 cameras, 1000 points, 5000 pictures",
+        "sparse_jacobian",
+        "BundleAdjustment",
+        (20, 1000, 5000),
+    ),
+    Row("collocation of a cart with a pole, sparse Jacobian", "1000 steps", "sparse_jacobian", "Collocation", (1000,)),
+    Row("3-D nonlinear diffusion, sparse Jacobian", "32^3", "sparse_jacobian", "Diffusion3D", (32,)),
 ]
 
 
 def module_of(row):
     """Where the function of a row is."""
-    return next(module for module in (workloads, equations, unseen) if hasattr(module, row.name))
+    return next(module for module in MODULES if hasattr(module, row.name))
 
 
 class Problem(NamedTuple):
@@ -82,6 +104,9 @@ class Problem(NamedTuple):
         f, x = self.f, self.x
         if self.kind == "gradient" and self.gradient is None:
             workloads.check_slopes(found, f, x, rtol)
+            return
+        if self.kind.startswith("sparse"):
+            workloads.check_products(found, self.gradient if self.kind == "sparse_hessian" else f, x, rtol)
             return
         expected = {
             "gradient": lambda: self.gradient(x),

@@ -145,11 +145,13 @@ def markdown(rows, figures, raised, packages, setting):
     setting : list of str
         Sentences: machine, versions, what was left out.
     """
-    figures, raised = summaries(figures), summaries(raised)
+    keys = [row.key for row in rows]
+    figures, raised = ({key: cells[key] for key in keys if key in cells} for cells in map(summaries, (figures, raised)))
     rows = [row for row in rows if figures.get(row.key)]
-    later, later_ratios = compared(rows, figures, packages, LATER, "ratio", later_text)
+    contests, of_first = ([one for one in ours if one[0] in packages] for ours in (LATER, FIRST))
+    later, later_ratios = compared(rows, figures, packages, contests, "ratio", later_text)
     called = [name for name in packages if name not in LIMITS]
-    first, first_ratios = compared(rows, figures, called, FIRST, "cold", lambda _, cell: measure.shown(cell["cold"]))
+    first, first_ratios = compared(rows, figures, called, of_first, "cold", lambda _, cell: measure.shown(cell["cold"]))
     return "\n".join(
         [
             *setting,
@@ -164,7 +166,7 @@ def markdown(rows, figures, raised, packages, setting):
             "",
             *verdict(later_ratios),
             "",
-            *header(packages, LATER, ["ours / by hand"] if "hand" in packages else []),
+            *header(packages, contests, ["ours / by hand"] if "hand" in packages else []),
             *later,
             "",
             "### The first call",
@@ -174,7 +176,7 @@ def markdown(rows, figures, raised, packages, setting):
             "",
             *verdict(first_ratios),
             "",
-            *header(called, FIRST),
+            *header(called, of_first),
             *first,
             "",
             "### Settings of malloc",

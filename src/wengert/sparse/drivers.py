@@ -26,10 +26,10 @@ from wengert.sparse.compression import Recovery
 from wengert.sparse.given import Given
 from wengert.sparse.pattern import check, pattern_of
 from wengert.transforms import dense, second
+from wengert.transforms.costs import SPARSE_COSTS, is_ndarray, products_cost, units_cost
 
-#: below so many variables, or with more than such a share of nonzeros, ``sparse="auto"`` gives an ndarray
-_SMALL = 32
-_DENSE = 0.25
+#: with more than such a share of nonzeros products with all units take as long as those with a colouring's seeds
+_FULL = 0.75
 
 FORMATS = ("csr", "csc", "coo")
 
@@ -278,19 +278,21 @@ class Sparse(dense.Derivative):
                 wanted = None if given is None else (given.rows, given.columns)
                 found = entries(code, x, y, program._example, self.order == 2, wanted=wanted)
                 pattern = _pattern(found.indptr, found.indices, shape) if given is None else given.pattern
-                if self._is_dense(pattern):
-                    return self._dense(of_value, pattern)
                 made = program.with_list(found.code)
                 made._name = self.name
+                if self._is_dense_by_entries(pattern, made):
+                    return self._dense(of_value, pattern)
                 return made, Plan("direct", pattern, None, "entries are products of partials")
             except Refused as reason:
                 why = f"no entries by themselves: {reason}"
         else:
             why = f"mode={self.mode!r} was asked for"
         pattern = pattern_of(of_value, self.argnums, self.order) if given is None else given.whole
-        if self._is_dense(pattern):
+        if isinstance(self.sparse, str) and pattern.nnz >= _FULL * math.prod(shape):
             return self._dense(of_value, pattern)
-        mode, colours = self._coloured(pattern)
+        mode, colours = self._coloured(pattern, program.operations)
+        if self._is_dense(pattern, colours, program.operations):
+            return self._dense(of_value, pattern)
         sides = {"forward": ["column"], "reverse": ["row"], "mixed": ["column", "row"]}[mode]
         sides = ["column"] if self.order == 2 else sides
         parts = [Compressed(program, self.argnums, self.name, colours, side) for side in sides]
@@ -298,30 +300,52 @@ class Sparse(dense.Derivative):
         pattern = pattern if given is None else given.pattern
         return Recovered(parts, self.name, colours, order), Plan(mode, pattern, colours, why)
 
-    def _is_dense(self, pattern):
+    def _is_dense_by_entries(self, pattern, program):
+        """Is an ndarray better, which takes the same operations and has zeros?"""
+        if not isinstance(self.sparse, str):
+            return False
+        zeros = math.prod(pattern.shape) - pattern.nnz
+        return is_ndarray(program.operations, program.operations + SPARSE_COSTS.zero * zeros)
+
+    def _is_dense(self, pattern, colours, f):
+        """The same where that takes products with all units on one side."""
+        if not isinstance(self.sparse, str):
+            return False
         m, n = pattern.shape
-        return isinstance(self.sparse, str) and (n < _SMALL or pattern.nnz > _DENSE * m * n)
+        ways = ((n, 0), (0, m)) if self.order == 1 else ((n, 0),)
+        units = min(units_cost(*way, f) for way in ways) + SPARSE_COSTS.nonzero * m * n
+        return is_ndarray(_cost(colours, f) + SPARSE_COSTS.nonzero * pattern.nnz, units)
 
     def _dense(self, program, pattern):
         made = program.hessian(self.argnums) if self.order == 2 else program.jacobian(self.argnums)
         return made, Plan("dense", pattern, None, "small, or with few zeros")
 
-    def _coloured(self, pattern):
+    def _coloured(self, pattern, f):
         """The mode, and its colours: those that cost least, by the table of costs."""
         if self.order == 2:
             return "mixed", colouring(pattern, kind="star")
-        ways = {
-            mode: colouring(pattern, kind=kind)
-            for mode, kind in (("forward", "column"), ("reverse", "row"), ("mixed", "bidirectional"))
-            if self.mode in (mode, "auto")
+        m, n = pattern.shape
+        of_row = int(np.diff(pattern.indptr).max(initial=0))
+        of_column = int(np.bincount(pattern.indices, minlength=1).max())
+        least = {  # so many colours are needed: where that costs more than another way, they need not be found
+            "forward": ("column", units_cost(of_row, 0, f)),
+            "reverse": ("row", units_cost(0, of_column, f)),
+            "mixed": ("bidirectional", units_cost(-(-pattern.nnz // max(m, n, 1)), 0, f)),
         }
-        return min(ways.items(), key=lambda way: _cost(way[1]))
+        ways = [(cost, mode, kind) for mode, (kind, cost) in least.items() if self.mode in (mode, "auto")]
+        best, found = math.inf, None
+        for cost, mode, kind in sorted(ways):
+            if found is None or cost + SPARSE_COSTS.call < best:
+                colours = colouring(pattern, kind=kind)
+                cost = _cost(colours, f)
+                if cost < best:
+                    best, found = cost, (mode, colours)
+        return found
 
 
-def _cost(colours):
-    """What the products of a colouring take, in such of the program of a tangent; one of a cotangent takes more."""
-    columns, rows = colours.column_count, colours.row_count
-    return (1.0 + columns if columns else 0.0) + (2.0 + 1.3 * rows if rows else 0.0)
+def _cost(colours, f):
+    """What the products of a colouring take, in numbers computed, of which f computes `f`."""
+    return products_cost(colours.column_count, colours.row_count, colours.shape, f)
 
 
 def _pattern(indptr, indices, shape):

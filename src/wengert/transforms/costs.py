@@ -1,4 +1,4 @@
-"""What the modes cost, in evaluations of f: the one table by which ``mode="auto"`` chooses.
+"""What the modes cost: the one table by which ``mode="auto"`` and ``sparse="auto"`` choose.
 
 ``python -m benchmarks.calibrate`` measures the constants anew and prints them beside these.
 """
@@ -18,7 +18,27 @@ class Costs(NamedTuple):
     column: float = 0.1  # and each direction it carries
 
 
+class SparseCosts(NamedTuple):
+    """Constants of the plans of sparse derivatives, which are replayed."""
+
+    # in evaluations of f
+    tangents: float = 1.0  # products with seeds of columns,
+    tangent: float = 1.5  # and each
+    cotangents: float = 0.8  # the same of rows
+    cotangent: float = 1.9
+    # in numbers that a program computes
+    call: float = 50_000.0  # Python's part of products with the seeds of a colouring, on one side,
+    seed: float = 27.0  # and each element of a seed
+    nonzero: float = 1.7  # read from products
+    array: float = 4_000.0  # a sparse array, made around its data
+    zero: float = 0.8  # of an ndarray
+
+
 COSTS = Costs()
+SPARSE_COSTS = SparseCosts()
+
+#: an ndarray may take so many times as long as a sparse array: what is done with it next is easier
+NDARRAY = 1.1
 
 #: most tangents carried through f at once
 WIDEST = 64
@@ -44,6 +64,25 @@ def forward_cost(n: int, width: int = WIDEST) -> float:
 def reverse_cost(m: int, width: int = WIDEST) -> float:
     """Rows by sweeps, `width` at once, over a list that is recorded already."""
     return COSTS.sweep * -(-m // width) + COSTS.row * m
+
+
+def products_cost(columns: int, rows: int, shape: tuple[int, int], f: int) -> float:
+    """Products with seeds of columns, rows or both, in numbers computed, of which f computes `f`."""
+    c, (m, n) = SPARSE_COSTS, shape
+    return (units_cost(columns, 0, f) + c.call + c.seed * n if columns else 0.0) + (
+        units_cost(0, rows, f) + c.call + c.seed * m if rows else 0.0
+    )
+
+
+def units_cost(columns: int, rows: int, f: int) -> float:
+    """The same with units for seeds, all columns or all rows."""
+    c = SPARSE_COSTS
+    return f * (c.tangents + c.tangent * columns if columns else c.cotangents + c.cotangent * rows)
+
+
+def is_ndarray(sparse: float, ndarray: float) -> bool:
+    """Is a derivative better made as an ndarray, by the costs of both?"""
+    return ndarray <= NDARRAY * (sparse + SPARSE_COSTS.array)
 
 
 def is_forward_at_once(n: int, width: int = WIDEST) -> bool:
