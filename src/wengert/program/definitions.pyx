@@ -539,6 +539,26 @@ cdef class Definitions:
                 return self.plain(array.astype(float, order="C"))
         return value
 
+    cdef int32_t of_bools(self, list args, list values, Node node) except -2:
+        """An elementwise function of arrays, bools among them, by its instruction; -1 where it has none."""
+        cdef list found = []
+        cdef int32_t v
+        if self.exact or node.kwargs or (<object>node.y).dtype != DOUBLE:
+            return -1
+        for x in args:
+            v = self.operand(x, values, (<object>node.y).shape)
+            if v < 0 or self.code.kinds[v] == FLAG:
+                return -1
+            dtype, shape, _ = self.code.types[self.code.kinds[v]]
+            if dtype != bool and dtype != DOUBLE:
+                return -1
+            if dtype == bool:
+                v = emit(self.code, SELECT, v, self.code.constant(1.0), self.code.constant(0.0),
+                         self.code.type_of((DOUBLE, shape, None)))
+            found.append(v)
+        return emit(self.code, (<Kernel>kernels[node.row.fun]).opcode, found[0], found[1], -1,
+                    self.code.type_of((DOUBLE, *layout(node.y))))
+
     cdef int32_t fitted(self, int32_t value, tuple shape) except -2:
         """An operand of an elementwise instruction: of another shape, a view that has this one; -1 if there is none."""
         dtype, own, strides = kind = self.code.types[self.code.kinds[value]]
@@ -598,6 +618,10 @@ cdef class Definitions:
         rule = OF_VIEWS.get(fun)
         if rule is not None and not self.exact:
             found = rule(self, args, values, node)
+            if found >= 0:
+                return found
+        if fun in kernels and len(args) == 2 and node.y is not None:
+            found = self.of_bools(args, values, node)
             if found >= 0:
                 return found
         if fun is np.where:

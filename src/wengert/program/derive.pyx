@@ -133,7 +133,24 @@ cdef class Sweep:
         return emit(self.code, PACK, base, len(self.code.packs) - 1, -1, kind)
 
     cdef int32_t placed(self, int32_t base, tuple view, int32_t value, int32_t kind) except -1:
+        cdef tuple type = self.code.types[kind]
+        if base < 0 and not self.exact and self.code.kinds[value] > FLAG and type[2] is None:
+            # the same elements in the same order: another shape
+            if self.code.types[self.code.kinds[value]] == (type[0], view[1], None) and view == whole_view(
+                    (type[0], view[1], None)) and math.prod(view[1]) == math.prod(type[1]):
+                return self.code.as_type(value, type)
         return emit(self.code, PLACE, base, self.code.entry(self.code.views, "view", view), value, kind)
+
+    cdef int32_t computed(self, int32_t g) except -1:
+        """An array that is an output: elements of one of another shape are written where they belong at once."""
+        cdef int32_t kind = self.code.kinds[g], a = self.code.as_[g]
+        if self.code.ops[g] != VIEW or self.code.types[kind][2] is not None:
+            return g
+        dtype, shape, strides = self.code.types[self.code.kinds[a]]
+        if dtype != self.code.types[kind][0] or strides is not None or math.prod(shape) != math.prod(
+                self.code.types[kind][1]):
+            return g
+        return self.code.place(-1, whole_view((dtype, shape, None)), a, self.code.types[kind])
 
     cdef int32_t zeros(self, int32_t kind) except -1:
         return self.placed(-1, whole_view(self.code.types[kind]), self.code.constant(0.0), kind)
@@ -829,7 +846,8 @@ def pulled_back(Listing code, list seeds, list wrt, example, bint exact=False):
     longer.outputs = []
     for v in wrt:
         g = sweep.adjoint(v)
-        longer.outputs.append(sweep.laid_out(g if g >= 0 else longer.constant(0.0), v))
+        g = sweep.laid_out(g if g >= 0 else longer.constant(0.0), v)
+        longer.outputs.append(sweep.computed(g))
     return longer
 
 

@@ -29,6 +29,16 @@ OTHER_OPS = {
 cdef frozenset WITH_OUT = frozenset([
     np.sum, np.prod, np.mean, np.max, np.min, np.amax, np.amin, np.cumsum, np.cumprod, np.dot, np.add.reduce])
 
+#: functions that fold axes of an array, by the number that WG_M_FOLD knows them by
+cdef dict FOLDS = {np.sum: 0, np.add.reduce: 0, np.max: 1, np.amax: 1, np.min: 2, np.amin: 2}
+cdef list FIRST = [0.0, -math.inf, math.inf]        # what each begins with
+cdef int SHORT = 64                 # elements along the inner axis, of which several rows are a chunk
+
+#: instructions that one element of a chunk may be computed by, with the bits that all have
+cdef set PLAIN = {op for op in range(256) if wg_is_correctly_rounded(op)} | set(OTHER_OPS) | {
+    <int>Op.PARTIAL + 2 * op + side for op in (WG_DIVIDE, WG_LOG, WG_SQUARE, WG_RECIPROCAL, WG_SQRT)
+    for side in range(2 if op == WG_DIVIDE else 1)}
+
 cdef int reads[2048]                # which of a, b, c are values: bits 1, 2, 4
 cdef int machine_op[2048]           # of an elementwise instruction, else -1
 cdef dict row_names = {}            # dotted name of each row's function
@@ -69,7 +79,10 @@ def opcodes_of_machine():
         WG_M_LOOP: ("loop", 2), WG_M_LOAD: ("load", 0), WG_M_LOAD_BOOL: ("load_bool", 0), WG_M_GUARD: ("guard", 2),
         WG_M_GUARD_INT: ("guard_int", 2), WG_M_END: ("end", 0), WG_M_EXACT: ("exact", 3), WG_M_GET: ("get", 1),
         WG_M_PUT: ("put", 1), WG_M_GET_BOOL: ("get_bool", 1), WG_M_PUT_BOOL: ("put_bool", 1), WG_M_SUM: ("sum", 1),
-        WG_M_GATHER: ("gather", 2)}
+        WG_M_GATHER: ("gather", 2), WG_M_SUM_ROWS: ("sum_rows", 1), WG_M_ONE: ("one", 0),
+        WG_M_FOLD: ("fold", 2), WG_M_GET_ROWS: ("get_rows", 2),
+        WG_M_PUT_ROWS: ("put_rows", 2), WG_M_GET_BOOL_ROWS: ("get_bool_rows", 2),
+        WG_M_PUT_BOOL_ROWS: ("put_bool_rows", 2)}
     for op in range(2048):
         code = machine_op[op]
         if code >= 0:
@@ -241,6 +254,7 @@ cdef class Lowering:
     cdef int32_t[::1] free_slots    # the first `free` ones
     cdef Py_ssize_t free
     cdef int slots
+    cdef dict folds                 # of calls that are: function, and strides of the result along the operand's axes
     cdef dict constants             # slot of each constant, by its bits
     cdef list loops                 # kernels whose loops are run
     cdef list emitted
@@ -267,8 +281,10 @@ cdef class Lowering:
         self.low = np.zeros(self.n, np.int64)
         self.step = np.full(self.n, -1, np.int32)
         self.slot = np.zeros(self.n, np.int32)
+        self.folds = {}
         if not exact:
             self.find_powers()
+            self.find_folds()
         self.find_operands()
         self.schedule()
         self.find_last_uses()
@@ -349,6 +365,8 @@ cdef class Lowering:
         cdef Layout layout
         if op == Op.SUM:
             return not self.exact and self.layout(self.a[i]).kind == DOUBLES
+        if i in self.folds:
+            return True
         if self.is_number(i):
             return False
         if op == Op.PLACE:
@@ -397,6 +415,50 @@ cdef class Lowering:
                 self.op[i] = <int>Op.PARTIAL + 2 * WG_SQUARE
                 self.b[i] = self.c[i] = -1
         return 0
+
+    cdef int find_folds(self) except -1:
+        """Calls that fold axes of an array: sums, largest and smallest elements."""
+        cdef Py_ssize_t i
+        for i in range(self.n):
+            if self.op[i] == Op.CALL:
+                found = self.fold(i)
+                if found is not None:
+                    self.folds[i] = found
+
+    cdef tuple fold(self, Py_ssize_t i):
+        """The function of such a call, and the strides of its result along the operand's axes; None of others."""
+        cdef Layout x, y
+        call = self.listing.calls[self.a[i]]
+        fold = FOLDS.get(call.compute) if call.row is not None and call.compute is call.row.fun else None
+        given = {**dict(zip(("a", "axis"), call.args)), **call.kwargs}
+        if fold is None or len(call.args) > 2 or len(call.operands) != 1 or type(given.pop("a", None)) is not Operand:
+            return None
+        u = call.operands[0]
+        axes, keeps, dtype = given.pop("axis", None), given.pop("keepdims", False), given.pop("dtype", None)
+        if self.is_number(u) or self.is_number(i) or given or not (dtype is None or np.dtype(dtype) == np.float64):
+            return None
+        x, y = self.layout(u), self.layout(i)
+        if not (x.kind == DOUBLES or x.kind == BOOLS and fold == 0) or y.kind != DOUBLES or not (x.size and y.is_c):
+            return None
+        axes = range(x.ndim) if axes is None else axes if type(axes) is tuple else (axes,)
+        axes = {operator.index(axis) % x.ndim for axis in axes}
+        kept = [n for d, n in enumerate(x.shape) if keeps or d not in axes]
+        if y.shape != tuple([1 if keeps and d in axes else n for d, n in enumerate(kept)]):
+            return None
+        left = iter(y.strides)
+        steps = [next(left) if keeps or d not in axes else 0 for d in range(x.ndim)]
+        return fold, tuple([0 if d in axes else step for d, step in enumerate(steps)])
+
+    cdef bint is_row_of(self, Py_ssize_t u, tuple shape) except -1:
+        """Is this what rows of arrays of a shape, that a chunk holds as a whole, were folded to, along the row?"""
+        cdef Layout layout
+        if u in self.folds or self.is_number(u):
+            return False
+        layout = self.layout(u)
+        steps = self.folds[self.under[u]][1]
+        return (layout.shape == shape == self.layout(self.read[self.first[self.under[u]]]).shape
+                and 1 < shape[-1] <= WG_CHUNK and steps[-1] == 0 and self.low[u] == 0 and layout.strides == steps
+                and all([n == 1 or step for n, step in zip(shape[:-1], steps)]))
 
     cdef Py_ssize_t new_step(self, int kind, tuple shape) except -1:
         cdef Step step = Step.__new__(Step)
@@ -460,15 +522,20 @@ cdef class Lowering:
         if op == Op.PLACE:
             shape = tuple(self.listing.views[self.b[i]][1])
         else:
-            shape = self.layout(self.a[i] if op == Op.SUM else i).shape
+            shape = self.layout(operands[0] if op == Op.SUM or op == Op.CALL else i).shape
         cdef Py_ssize_t s = self.latest.get(shape, -1)
         for u in operands:
             if s < self.step[u]:
                 s = -1
             elif s == self.step[u]:
-                # what the same chunk defines, element by element
-                if (self.is_number(u) or self.under[u] != u or self.op[u] == Op.PLACE
-                        or self.layout(u).shape != shape or ((op == Op.PLACE or op == Op.GATHER) and u == self.a[i])):
+                # what the same chunk defines, element by element, or rows of it
+                if (op == Op.PLACE or op == Op.GATHER) and u == self.a[i]:
+                    s = -1
+                elif self.under[u] in self.folds:
+                    if not self.is_row_of(u, shape):
+                        s = -1
+                elif (self.is_number(u) or self.under[u] != u or self.op[u] == Op.PLACE
+                        or self.layout(u).shape != shape):
                     s = -1
         if s < 0:
             s = self.latest[shape] = self.new_step(VECTOR, shape)
@@ -861,11 +928,19 @@ cdef class Chunks:
     cdef dict target                # walk in which a value is computed at once
     cdef dict last                  # last member that reads a value
     cdef list free, code, sums
+    cdef list more                  # slots of constants that are chunks: (chunk, slot)
     cdef int chunks                 # temporary ones
+    cdef int rows                   # in a chunk, where they are short; else 1
+    cdef set folded                 # axes along which something is folded
+    cdef set ones                   # values of which a chunk has one element, which is that of all
     cdef int places                 # walk of the places of a gather, -1: there is none
 
     def __init__(self, low, shape):
         self.places = -1
+        self.rows = 1
+        self.more = []
+        self.folded = set()
+        self.ones = set()
         self.low, self.shape = low, shape
         self.walks, self.numbers, self.fills, self.place, self.target, self.last = {}, {}, {}, {}, {}, {}
         self.arrays, self.strides, self.kinds, self.free, self.code, self.sums = [], [], [], [], [], []
@@ -883,27 +958,37 @@ cdef class Chunks:
         return self.walk(u, self.low.array(u), layout.broadcast(self.shape), layout.kind)
 
     cdef int settle(self) except -1:
-        """Order the axes by stride and join those along which every array goes on."""
+        """Order the axes by stride and join those along which every array goes on.
+
+        What is folded is so in an order that its shape alone decides.
+        """
         cdef list axes = [d for d in range(len(self.shape)) if self.shape[d] != 1]
         cdef list joined = []
-        if self.strides:        # places are read one after the other
+        if self.strides and not self.folded:        # places are read one after the other
             order = self.strides[self.places if self.places >= 0 else -1]
             axes.sort(key=lambda d: -abs(order[d]))
         for d in axes:
             if joined:
                 before = joined[-1][-1]
-                if all([s[before] == s[d] * self.shape[d] for s in self.strides]):
+                is_folded = before in self.folded and d in self.folded
+                if not is_folded and all([s[before] == s[d] * self.shape[d] for s in self.strides]):
                     joined[-1].append(d)
                     continue
             joined.append([d])
         self.dims = [math.prod([self.shape[d] for d in group]) for group in joined] or [1]
         self.strides = [[s[group[-1]] for group in joined] or [8] for s in self.strides]
         self.inner = [s[-1] for s in self.strides]
+        if len(self.dims) > 1 and 0 < self.dims[-1] <= SHORT and self.places < 0 and not self.low.exact:
+            self.rows = WG_CHUNK // self.dims[-1]
         return 0
+
+    cdef bint goes_on(self, int w) except -1:
+        """Does an array go on regularly from a row of the chunk to the next?"""
+        return self.rows == 1 or self.strides[w][-2] == self.inner[w] * self.dims[-1]
 
     cdef bint is_direct(self, int w) except -1:
         """Does code work on this array where it lies?"""
-        return self.kinds[w] == DOUBLES and self.inner[w] == sizeof(double)
+        return self.kinds[w] == DOUBLES and self.inner[w] == sizeof(double) and self.goes_on(w)
 
     cdef int new_chunk(self) except -1:
         if self.free:
@@ -919,6 +1004,11 @@ cdef class Chunks:
         cdef int w
         if self.low.is_number(u):
             return self.fills[u]
+        if u in self.ones:
+            self.ones.discard(u)
+            slot, self.place[u] = self.place[u], self.new_chunk()
+            self.code.append((WG_M_GET, slot, 0, self.place[u]))
+            self.free.append(slot)
         if u in self.place:
             return self.place[u]
         w = self.walks[u]
@@ -926,9 +1016,17 @@ cdef class Chunks:
             self.place[u] = w
         else:
             self.place[u] = self.new_chunk()
-            get = WG_M_GET if self.kinds[w] == DOUBLES else WG_M_GET_BOOL
-            self.code.append((get, w, self.inner[w], self.place[u]))
+            self.move(WG_M_GET if self.kinds[w] == DOUBLES else WG_M_GET_BOOL, w, w, self.place[u])
         return self.place[u]
+
+    cdef int move(self, int op, int w, int source, int target) except -1:
+        """Elements of a walk to a chunk or back."""
+        if self.goes_on(w):
+            self.code.append((op, source, self.inner[w], target))
+        else:
+            self.code.append((op + WG_M_GET_ROWS - WG_M_GET, source, self.inner[w], target))
+            self.code.append((0, self.dims[-1], self.strides[w][-2], 0))
+        return 0
 
     cdef int put(self, int slot, int w) except -1:
         """Write a chunk into an array."""
@@ -936,7 +1034,7 @@ cdef class Chunks:
             if slot != w:
                 self.code.append((WG_M_POSITIVE, slot, slot, w))
         else:
-            self.code.append((WG_M_PUT if self.kinds[w] == DOUBLES else WG_M_PUT_BOOL, slot, self.inner[w], w))
+            self.move(WG_M_PUT if self.kinds[w] == DOUBLES else WG_M_PUT_BOOL, w, slot, w)
         return 0
 
     cdef int release(self, Py_ssize_t u, Py_ssize_t t) except -1:
@@ -945,6 +1043,33 @@ cdef class Chunks:
             if slot >= len(self.walks) + len(self.numbers):
                 self.free.append(slot)
         return 0
+
+    cdef int slot_of(self, Py_ssize_t u) except -1:
+        """The slot of an operand as it lies there: a number, one element for a whole row, or a chunk."""
+        if self.low.is_number(u) and u not in self.fills:
+            return self.number(u)
+        if u in self.ones:
+            return self.place[u]
+        return self.walks[u] if u not in self.place and self.is_one_a_row(u) else self.chunk_of(u)
+
+    cdef bint is_one_a_row(self, Py_ssize_t u) except -1:
+        """Does an array have the same element all along the inner axis?"""
+        if u in self.place or u not in self.walks:
+            return u in self.ones
+        w = self.walks[u]
+        return self.kinds[w] == DOUBLES and self.inner[w] == 0 and self.goes_on(w)
+
+    cdef bint is_for_one(self, Py_ssize_t i, list operands) except -1:
+        """Is a result the same all along a row, and only read beside arrays?"""
+        cdef Lowering low = self.low
+        cdef int op = low.op[i]
+        cdef Py_ssize_t u
+        if i in self.walks or i in self.target or low.exact or op not in PLAIN:
+            return False
+        for u in operands:
+            if not low.is_number(u) and not self.is_one_a_row(u):
+                return False
+        return True
 
     cdef bint needs_chunk(self, Py_ssize_t i, list operands, Py_ssize_t u):
         """Must this number be a chunk? Most operations take it as it is beside an array."""
@@ -985,6 +1110,10 @@ cdef class Chunks:
                 offset, shape, strides = low.listing.views[low.b[i]]
                 view = Layout(low.layout(i).dtype, shape, strides)
                 self.walk(i, low.array_at(low.root_of[i], offset), (<Layout>view).strides, (<Layout>view).kind)
+            elif i in low.folds:
+                steps = low.folds[i][1]
+                self.folded.update([d for d, stride in enumerate(steps) if stride == 0])
+                self.walk(i, low.array(i), steps, DOUBLES)
             elif op != Op.SUM and low.needed[i]:
                 self.walk_value(i)
         self.settle()
@@ -997,7 +1126,7 @@ cdef class Chunks:
                 u = low.c[i]
                 if u in here and not low.needed[u] and self.is_direct(w) and low.layout(u).kind == DOUBLES:
                     self.target.setdefault(u, w)
-            elif low.op[i] != Op.SUM and low.needed[i] and self.is_direct(self.walks[i]):
+            elif low.op[i] != Op.SUM and i not in low.folds and low.needed[i] and self.is_direct(self.walks[i]):
                 self.target[i] = self.walks[i]
         for t, i in enumerate(members):
             self.emit_one(i, t)
@@ -1011,9 +1140,16 @@ cdef class Chunks:
         cdef list operands = low.operands(i), slots
         cdef bint exact_partial = low.exact and Op.PARTIAL <= op < Op.INPUT
         if op == Op.SUM:
-            self.code.append((WG_M_SUM, self.chunk_of(low.a[i]), len(self.sums), 0))
+            code = WG_M_SUM if self.rows == 1 else WG_M_SUM_ROWS
+            self.code.append((code, self.chunk_of(low.a[i]), len(self.sums), 0))
+            if self.rows > 1:
+                self.code.append((0, self.dims[-1], 0, 0))
             self.sums.append(low.slot[i])
             self.release(low.a[i], t)
+            return 0
+        if i in low.folds:
+            self.fold(i)
+            self.release(operands[0], t)
             return 0
         if op == Op.PLACE:
             self.put(self.chunk_of(low.c[i]), self.walks[i])
@@ -1027,8 +1163,13 @@ cdef class Chunks:
                 self.put(y, self.walks[i])
             self.release(i, t)
             return 0
-        slots = [self.number(u) if low.is_number(u) and u not in self.fills else self.chunk_of(u) for u in operands]
         is_array = [not low.is_number(u) or u in self.fills for u in operands]
+        slots = [0] * len(operands)
+        for m in (0, 1) if reads[op] == 3 else ():      # beside an array
+            if is_array[m] and is_array[1 - m] and operands[m] != operands[1 - m]:
+                is_array[m] = not self.is_one_a_row(operands[m])
+        is_one = self.is_for_one(i, operands)
+        slots = [self.chunk_of(u) if is_it and not is_one else self.slot_of(u) for u, is_it in zip(operands, is_array)]
         code = machine_op[op]
         loop = low.in_loop(op, False)
         if not (loop or exact_partial or reads[op] == 7):   # the result may take the chunk of an operand
@@ -1036,6 +1177,9 @@ cdef class Chunks:
                 self.release(u, t)
         y = self.target[i] if i in self.target else self.new_chunk()
         self.place[i] = y
+        if is_one:
+            self.ones.add(i)
+            self.code.append((WG_M_ONE, 0, 0, y))
         if reads[op] == 7:
             # what is not read gets a pointer like any other
             full = [slots.pop(0) if v >= 0 else y for v in (low.a[i], low.b[i], low.c[i])]
@@ -1062,6 +1206,29 @@ cdef class Chunks:
         self.release(i, t)
         return 0
 
+    cdef int fold(self, Py_ssize_t i) except -1:
+        """Fold a chunk into the result; of a row that is a chunk, or one of several, that is all there is."""
+        cdef Lowering low = self.low
+        cdef int w = self.walks[i], fold = low.folds[i][0]
+        cdef bint is_all = (self.inner[w] == 0 and 0 not in self.strides[w][:-1]
+                            and (self.rows > 1 or self.dims[-1] <= WG_CHUNK))
+        self.code.append((WG_M_FOLD, self.chunk_of(low.read[low.first[i]]), 2 * fold + (not is_all), w))
+        self.code.append((0, self.dims[-1] if self.rows > 1 else 0, self.strides[w][-2] if self.rows > 1 else 0,
+                          self.inner[w]))
+        if not is_all:
+            Chunks(low, low.layout(i).shape).fill(i, FIRST[fold])
+        return 0
+
+    cdef int fill(self, Py_ssize_t target, double x) except -1:
+        """The step that makes all elements of an array a number."""
+        self.walk_value(target)
+        self.settle()
+        chunk = self.new_chunk()
+        self.more.append((chunk, self.low.constant(x)))
+        self.put(chunk, self.walks[target])
+        self.finish()
+        return 0
+
     cdef int copy(self, Py_ssize_t source, Py_ssize_t target) except -1:
         """The step that copies an array."""
         self.walk_value(source)
@@ -1081,7 +1248,7 @@ cdef class Chunks:
         low.axes = max(low.axes, len(self.dims))
         walk = [(w, array) for w, array in enumerate(self.arrays)]
         number = [(self.number(u), low.slot[u]) for u in self.numbers]
-        fill = [(chunk, low.slot[u]) for u, chunk in self.fills.items()]
+        fill = [(chunk, low.slot[u]) for u, chunk in self.fills.items()] + self.more
         low.emitted.append((WG_VECTOR, code, self.dims, self.strides, walk, number, fill, self.sums, first,
-                            self.chunks))
+                            self.chunks, self.rows))
         return 0

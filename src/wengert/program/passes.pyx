@@ -17,7 +17,7 @@ from wengert.core.kernel cimport Kernel, by_opcode
 from wengert.core.tape cimport (
     WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_NEGATIVE, WG_OPCODES, WG_POSITIVE, WG_POW,
 )
-from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, names
+from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, names
 from wengert.program.opcodes cimport *
 
 
@@ -32,12 +32,29 @@ def lowered(Listing code):
     cdef Py_ssize_t i
     cdef Room room = Room(code.n * sizeof(int32_t))
     cdef int32_t *of = <int32_t *>room.data
-    if not (code.op == STOP).any():
+    if not ((code.op == STOP) | (code.op == ISNAN)).any():
         return code
     for i in range(code.n):
         of[i] = of[code.as_[i]] if code.ops[i] == STOP else copied(code, i, of, found)
+        if code.ops[i] == VIEW:
+            of[i] = of_view(found, of[i])
     end(code, of, found)
     return live(found)
+
+
+cdef int32_t of_view(Listing code, int32_t i) except -1:
+    """Which of some numbers are NaN, spread, as which of the spread numbers are: in a chunk with all that is."""
+    cdef int32_t a = code.as_[i], source = code.as_[a]
+    if code.ops[a] != ISNAN or code.kinds[a] <= FLAG or code.types[code.kinds[a]][2] is not None:
+        return i
+    offset, shape, strides = code.views[code.bs[i]]
+    dtype, _, own_strides = code.types[code.kinds[source]]
+    if 0 not in strides or dtype != np.float64 or own_strides is not None:
+        return i
+    code.n = i
+    size = dtype.itemsize
+    source = code.view(source, (offset * size, shape, tuple([size * s for s in strides])), dtype)
+    return emit(code, ISNAN, source, -1, -1, code.type_of((np.dtype(bool), shape, None)))
 
 
 # ---------------------------------------------------------------------------------------------- what nothing needs

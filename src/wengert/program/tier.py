@@ -29,6 +29,12 @@ from wengert.program.opcodes import Op
 #: numbers that a sum is kept in, as the machine does, on every CPU
 PARTS = 8
 
+#: instructions with a second record, beside those with three operands
+_LONG = ("loop", "exact", "fold", "sum_rows", "get_rows", "put_rows", "get_bool_rows", "put_bool_rows")
+
+#: what a sum, the largest and the smallest number begin with
+_FIRST = (0.0, -np.inf, np.inf)
+
 #: code that keeps more numbers has too few registers for two vectors at a time
 _MOST_AT_TWICE = 12
 
@@ -386,7 +392,7 @@ class _Block:
 class _Vector:
     """A step on arrays as a loop."""
 
-    def __init__(self, given: Steps, code, dims, strides, walk, number, fill, sums, first, chunks):
+    def __init__(self, given: Steps, code, dims, strides, walk, number, fill, sums, first, chunks, rows):
         self.given = given
         self.code, self.dims, self.strides = code.tolist(), dims, strides
         self.walks = [w for w, _ in walk]
@@ -394,7 +400,44 @@ class _Vector:
         self.sums, self.kept = len(sums), chunks + len(number)
         #: numbers of the arrays, and of the slots that are read and written, which are not part of the code
         self.table = [*[array for _, array in walk], *[slot for _, slot in [*number, *fill]], *sums]
-        self.key = repr((self.code, dims, strides, self.walks, self.numbers, self.sums))
+        self.parts = self._parts()
+        self.key = repr((self.code, dims, strides, self.walks, self.numbers, self.sums, self.parts))
+
+    def _parts(self):
+        """Ranges of the code, each a loop of its own: one ends where a row is folded to what is read behind it.
+
+        With each what it folds: function, is there something already, and walk of the result or, of a sum, -1 - number.
+        """
+        found: list = [[0, 0, []]]
+        arrays, t = dict(zip(self.walks, self.table)), 0
+        while t < len(self.code):
+            code, _, b, y = self.code[t]
+            op, arity = self.given.opcodes[code]
+            if op in ("sum", "sum_rows"):
+                found[-1][2].append((0, 1, -1 - b))
+            elif op == "fold" and self.code[t + 1][3] == 0:
+                found[-1][2].append((b >> 1, b & 1, y))
+            is_read = op == "fold" and [*arrays.values()].count(arrays[y]) > 1
+            if is_read and (self.code[t + 1][3] or self.dims[-1] > self.given.chunk):
+                raise Refused("arrays that are folded, and read again with the result")
+            t += 2 if arity == 3 or op in _LONG else 1
+            found[-1][1] = t
+            if is_read:
+                found.append([t, t, []])
+        return found
+
+    def _read_and_written(self, first, last):
+        """Slots that a range of the code reads before it writes them, and slots that it writes."""
+        read, written, t = set(), set(), first
+        while t < last:
+            code, a, b, y = self.code[t]
+            op, arity = self.given.opcodes[code]
+            if op != "one":
+                slots = [a] if arity == 1 or op in _LONG or op == "get" else [a, b]
+                read |= {*slots, *([self.code[t + 1][1]] if arity == 3 else [])} - written
+                written |= {y} if op not in ("sum", "sum_rows", "fold") else set()
+            t += 2 if arity == 3 or op in _LONG else 1
+        return read, written
 
     def write(self, function: _Function) -> None:
         """Append the loop."""
@@ -406,6 +449,7 @@ class _Vector:
             for i, (chunk, x) in enumerate(self.numbers)
         }
         self.totals = [f.at(f.slots, f.entry(read + len(self.numbers) + i)) for i in range(self.sums)]
+        self.buffers = self._buffers()
         for total in self.totals:
             f.builder.store(f.ir.Constant(f.double, 0.0), total)
         if 0 in self.dims:
@@ -419,7 +463,7 @@ class _Vector:
             self.rows = {
                 w: f.at(first, f.affine(0, self.strides[w][:-1], turns), f.i8) for w, first in zip(self.walks, firsts)
             }
-            if not self.sums:
+            if not any(folds for _, _, folds in self.parts):
                 self.stretch(f.whole(0), length)
                 return
             whole, rest = divmod(length, self.given.chunk)
@@ -429,15 +473,35 @@ class _Vector:
             if rest:
                 self.stretch(f.whole(whole * self.given.chunk), rest)
 
+    def _buffers(self):
+        """Memory of a row for each slot that one loop writes and a later one reads."""
+        f, written, kept = self.function, set(), set()
+        for first, last, _ in self.parts:
+            read, more = self._read_and_written(first, last)
+            kept |= read & written
+            written |= more
+        kind = f.ir.ArrayType(f.double, self.given.chunk)
+        made = {slot: f.builder.alloca(kind) for slot in sorted(kept - {*self.walks})}
+        for pointer in made.values():
+            pointer.type = f.pointer  # to anything
+        return made
+
     def width(self, length):
         """How many elements at a time: two vectors, where there are registers, so that one need not wait."""
         width = 2 * native.lanes()
         return width if width > PARTS and self.kept <= _MOST_AT_TWICE and length >= 2 * width else PARTS
 
     def stretch(self, start, length):
-        """A part of a row, at most a chunk where there are sums."""
+        """A part of a row, at most a chunk where something is folded."""
+        for part in self.parts:
+            self.looped(part, start, length)
+
+    def looped(self, part, start, length):
+        """A loop over it by a range of the code."""
         f, b = self.function, self.function.builder
-        parts = [f.ir.Constant(f.ir.VectorType(f.double, PARTS), 0.0)] * self.sums
+        folds = part[2]
+        kind = f.ir.VectorType(f.double, PARTS)
+        parts = [f.ir.Constant(kind, _FIRST[function]) for function, _, _ in folds]
         done = 0
         for width in sorted(self.splats, reverse=True):
             whole = (length - done) // width
@@ -445,21 +509,23 @@ class _Vector:
                 before, first = b.block, b.add(start, f.whole(done))
                 with f.loop(whole, width) as turn:
                     carried = [b.phi(x.type) for x in parts]
-                    for phi, part in zip(carried, parts):
-                        phi.add_incoming(part, before)
-                    parts = self.some(b.add(first, turn), width, width, carried)
-                    for phi, part in zip(carried, parts):
-                        phi.add_incoming(part, b.block)
+                    for phi, x in zip(carried, parts):
+                        phi.add_incoming(x, before)
+                    parts = self.some(part, b.add(first, turn), width, width, carried)
+                    for phi, x in zip(carried, parts):
+                        phi.add_incoming(x, b.block)
             done += whole * width
         if done < length:
-            parts = self.some(b.add(start, f.whole(done)), length - done, PARTS, parts)
-        for total, part in zip(self.totals, parts):
+            parts = self.some(part, b.add(start, f.whole(done)), length - done, PARTS, parts)
+        for (function, is_more, w), x in zip(folds, parts):
+            place = self.totals[-1 - w] if w < 0 else self.rows[w]
             for half in (4, 2, 1):
-                part = b.fadd(self.taken(part, range(half)), self.taken(part, range(half, 2 * half)))
-            b.store(b.fadd(b.load(total, typ=f.double), b.extract_element(part, f.ir.Constant(f.i32, 0))), total)
+                x = self.both(function, self.taken(x, range(half)), self.taken(x, range(half, 2 * half)))
+            found = b.extract_element(x, f.ir.Constant(f.i32, 0))
+            b.store(self.both(function, b.load(place, typ=f.double), found) if is_more else found, place)
 
-    def some(self, place, count, width, parts):
-        """All instructions on so many elements from a place on, in vectors of a width."""
+    def some(self, part, place, count, width, parts):
+        """The instructions of a range on so many elements from a place on, in vectors of a width."""
         f = self.function
         block = _Block(f, f.ir.VectorType(f.double, width))
         now: dict = {slot: block.given(("number", slot), lambda x=x: x) for slot, x in self.splats[width].items()}
@@ -467,27 +533,44 @@ class _Vector:
 
         def read(slot):
             if slot not in now:
-                now[slot] = block.given(("walk", slot), lambda: self.loaded(slot, place, count, width, 8, f.double))
+                step = 8 if slot in self.buffers else self.strides[slot][-1]  # 0: one for all
+                now[slot] = block.given(("walk", slot), lambda: self.loaded(slot, place, count, width, step, f.double))
             return now[slot]
 
-        t = 0
-        while t < len(self.code):
+        t, last, _ = part
+        folded = 0
+        while t < last:
             code, a, b, y = self.code[t]
             op, arity = self.given.opcodes[code]
             t += 1
-            if op == "get":
+            if op == "one":
+                continue
+            if op == "get" and a not in self.rows:  # one element, which is here in all places
+                x = read(a)
+            elif op in ("get", "get_rows"):
+                t += op != "get"
                 x = block.given(("get", t), lambda a=a, b=b: self.loaded(a, place, count, width, b, f.double))
-            elif op == "get_bool":
+            elif op in ("get_bool", "get_bool_rows"):
+                t += op != "get_bool"
                 x = block.given(("get", t), lambda a=a, b=b: self.truths(a, place, count, width, b), is_flag=True)
             elif op == "gather":
                 x = block.given(("gather", t), lambda a=a, b=b: self.gathered(a, b, place, count, width))
-            elif op == "put" or op == "put_bool":
+            elif op in ("put", "put_bool", "put_rows", "put_bool_rows"):
+                t += op in _LONG
                 x = read(a)
-                x = block.double(x) if op == "put" else f.builder.zext(block.flag(x), f.ir.VectorType(f.i8, width))
+                x = block.double(x) if "bool" not in op else f.builder.zext(block.flag(x), f.ir.VectorType(f.i8, width))
                 self.stored(x, y, place, count, b)
                 continue
-            elif op == "sum":
-                parts[b] = self.added(parts[b], block.double(read(a)), count)
+            elif op in ("sum", "sum_rows", "fold"):
+                function, step = (b >> 1, self.code[t][3]) if op == "fold" else (0, 0)
+                t += op != "sum"
+                x = block.double(read(a))
+                if step == 0:
+                    parts[folded] = self.folded(function, parts[folded], x, count)
+                    folded += 1
+                else:
+                    there = self.loaded(y, place, count, width, step, f.double)
+                    self.stored(self.both(function, there, x), y, place, count, step)
                 continue
             elif isinstance(op, str) and op not in ("cube", "fourth", "root"):
                 raise Refused("functions on arrays that NumPy or SciPy runs")
@@ -497,19 +580,27 @@ class _Vector:
                 # an operand that is not read is the result
                 x = block.applied(op, [None if arity == 3 and slot == y else read(slot) for slot in slots[:arity]])
             now[y] = x
-            if y in self.rows:
+            if y in self.rows or y in self.buffers:
                 self.stored(block.double(x), y, place, count, 8)
         return parts
 
-    def added(self, part, x, count):
-        """A sum with some more terms: those beyond the end are no terms."""
+    def folded(self, function, part, x, count):
+        """A sum, or what else is folded, with some more terms: those beyond the end are no terms."""
         f = self.function
         if count < PARTS:
             is_term = f.ir.Constant(f.ir.VectorType(f.ir.IntType(1), PARTS), [i < count for i in range(PARTS)])
-            x = f.builder.select(is_term, x, f.ir.Constant(x.type, 0.0))
+            x = f.builder.select(is_term, x, f.ir.Constant(x.type, _FIRST[function]))
         for i in range(0, x.type.count, PARTS):
-            part = f.builder.fadd(part, x if x.type.count == PARTS else self.taken(x, range(i, i + PARTS)))
+            part = self.both(function, part, x if x.type.count == PARTS else self.taken(x, range(i, i + PARTS)))
         return part
+
+    def both(self, function, x, y):
+        """What two numbers fold to: their sum, or the larger or smaller, NaN if either is."""
+        b = self.function.builder
+        if function == 0:
+            return b.fadd(x, y)
+        is_y = b.or_(b.fcmp_ordered(">" if function == 1 else "<", y, x), b.fcmp_unordered("uno", y, y))
+        return b.select(is_y, y, x)
 
     # ------------------------------------------------------------------------------------------ elements
 
@@ -528,7 +619,7 @@ class _Vector:
 
     def addresses(self, w, place, count, stride):
         f, b = self.function, self.function.builder
-        first = f.at(self.rows[w], b.mul(place, f.whole(stride)), f.i8)
+        first = f.at(self.rows[w] if w in self.rows else self.buffers[w], b.mul(place, f.whole(stride)), f.i8)
         return [f.at(first, i * stride, f.i8) for i in range(count if stride else 1)]
 
     def loaded(self, w, place, count, width, stride, kind):

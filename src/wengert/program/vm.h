@@ -94,6 +94,14 @@ enum {
     WG_M_PUT_BOOL,
     WG_M_SUM,         /* into accumulator y */
     WG_M_GATHER,      /* elements of b at the places in a */
+    WG_M_ONE,         /* what follows is the same all along the chunk: its first element */
+    WG_M_GET_ROWS,    /* the same as GET, PUT ... of short rows; behind: their length, bytes from one to the next */
+    WG_M_PUT_ROWS,
+    WG_M_GET_BOOL_ROWS,
+    WG_M_PUT_BOOL_ROWS,
+    WG_M_SUM_ROWS,    /* SUM, row by row */
+    WG_M_FOLD, /* into what lies at y; b: 2 * function, + 1 where something is there; behind: length of a row, or 0 for
+                  all of the chunk, and bytes at y from row to row and from element to element */
     WG_M_OPS
 };
 
@@ -110,7 +118,8 @@ typedef struct { /* the inner loop of a ufunc */
 typedef int (*wg_partial_loop)(int form, int op, int side, int add, ptrdiff_t n, const double *g, const double *a,
                                const double *b, const double *y, double *out);
 
-enum { WG_CHUNK = 512 };
+/* Chunks lie a little further apart than they are long, since caches put what lies a page apart in the same place. */
+enum { WG_CHUNK = 512, WG_CHUNK_APART = 536 };
 enum { WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_COMPILED, WG_PYTHON }; /* kinds of steps */
 
 typedef struct {
@@ -120,6 +129,7 @@ typedef struct {
     double work; /* operations times elements */
     /* VECTOR: `chunks` temporary ones in the slots from `first` on, and lists */
     int ndim, first, chunks, walks, numbers, fills, sums;
+    int rows;                 /* of a chunk, where inner axes are short; else 1 */
     const ptrdiff_t *shape;   /* inner axis last */
     const ptrdiff_t *strides; /* of each walk, ndim each */
     const int32_t *walk;      /* (slot, array) */
@@ -249,10 +259,11 @@ static int32_t wg_numbers(const wg_code *c, double *S, char **where, const wg_lo
 /* ---- chunks */
 
 #if defined(__GNUC__) && !defined(__clang__)
-#define WG_EACH _Pragma("GCC ivdep") for (i = 0; i < n; i++)
+#define WG_EACH_OF(n) _Pragma("GCC ivdep") for (i = 0; i < (n); i++)
 #else
-#define WG_EACH for (i = 0; i < n; i++)
+#define WG_EACH_OF(n) for (i = 0; i < (n); i++)
 #endif
+#define WG_EACH WG_EACH_OF(n)
 
 static double wg_chunk_sum(const double *x, ptrdiff_t n) {
     double part[8] = {0.0};
@@ -263,6 +274,92 @@ static double wg_chunk_sum(const double *x, ptrdiff_t n) {
     return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
 }
 
+/* Folding, once for each function of two numbers x and y; the largest and smallest are NaN if either number is. */
+#define WG_FOLDING(name, FIRST, BOTH)                                                                    \
+    static inline double wg_##name##_of_two(double x, double y) { return BOTH; }                         \
+    WG_CLONES static double wg_##name##_of_row(const double *a, ptrdiff_t n) {                           \
+        double part[8] = {FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST};                       \
+        ptrdiff_t i, m;                                                                                  \
+        for (i = 0; i + 8 <= n; i += 8)                                                                  \
+            for (m = 0; m < 8; m++) {                                                                    \
+                const double x = part[m], y = a[i + m];                                                  \
+                part[m] = BOTH;                                                                          \
+            }                                                                                            \
+        for (; i < n; i++) part[i & 7] = wg_##name##_of_two(part[i & 7], a[i]);                          \
+        for (m = 4; m > 0; m /= 2)                                                                       \
+            for (i = 0; i < m; i++) part[i] = wg_##name##_of_two(part[i], part[i + m]);                  \
+        return part[0];                                                                                  \
+    }                                                                                                    \
+    WG_CLONES static void wg_##name##_rows(const wg_code *c, const double *a, char *to, ptrdiff_t n) {   \
+        const ptrdiff_t length = c[1].a ? c[1].a : n, down = c[1].b, along = c[1].y;                     \
+        ptrdiff_t i, done;                                                                               \
+        for (done = 0; done < n; done += length, a += length, to += down) {                              \
+            double *const row = (double *)to;                                                            \
+            if (along == 0) {                                                                            \
+                const double y = wg_##name##_of_row(a, length);                                          \
+                *row = c->b & 1 ? wg_##name##_of_two(*row, y) : y;                                       \
+            } else if (along == sizeof(double))                                                          \
+                WG_EACH_OF(length) {                                                                     \
+                    const double x = row[i], y = a[i];                                                   \
+                    row[i] = BOTH;                                                                       \
+                }                                                                                        \
+            else                                                                                         \
+                for (i = 0; i < length; i++) {                                                           \
+                    double *const one = (double *)(to + i * along);                                      \
+                    *one = wg_##name##_of_two(*one, a[i]);                                               \
+                }                                                                                        \
+        }                                                                                                \
+    }
+WG_FOLDING(sum, 0.0, x + y)
+WG_FOLDING(largest, -INFINITY, ((y > x) | (y != y) ? y : x))
+WG_FOLDING(smallest, INFINITY, ((y < x) | (y != y) ? y : x))
+
+static void wg_fold(const wg_code *c, const double *a, char *y, ptrdiff_t n) {
+    switch (c->b >> 1) {
+    case 0: wg_sum_rows(c, a, y, n); break;
+    case 1: wg_largest_rows(c, a, y, n); break;
+    default: wg_smallest_rows(c, a, y, n); break;
+    }
+}
+
+/* Short rows to a chunk. */
+static void wg_get_rows(const wg_code *c, const char *a, double *to, ptrdiff_t n) {
+    const ptrdiff_t length = c[1].a, down = c[1].b, along = c->b;
+    ptrdiff_t i, done;
+    if (down == 0) { /* the same one: twice as many, and again */
+        for (i = 0; i < length; i++) to[i] = *(const double *)(a + i * along);
+        for (done = length; done < n; done += i) {
+            i = done < n - done ? done : n - done;
+            memcpy(to + done, to, i * sizeof(double));
+        }
+        return;
+    }
+    for (done = 0; done < n; done += length, a += down, to += length) {
+        if (along == 0 && done + length + 4 <= n) { /* four at a time, what is too much is written again */
+            const double x = *(const double *)a;
+            for (i = 0; i < length; i += 4) to[i] = x, to[i + 1] = x, to[i + 2] = x, to[i + 3] = x;
+        } else
+            for (i = 0; i < length; i++) to[i] = *(const double *)(a + i * along);
+    }
+}
+
+/* The others. */
+static void wg_move_rows(const wg_code *c, const char *a, char *y, ptrdiff_t n) {
+    const ptrdiff_t length = c[1].a, down = c[1].b, along = c->b;
+    ptrdiff_t i, done;
+    for (done = 0; done < n; done += length)
+        if (c->op == WG_M_PUT_ROWS) {
+            for (i = 0; i < length; i++) *(double *)(y + i * along) = ((const double *)a)[done + i];
+            y += down;
+        } else if (c->op == WG_M_GET_BOOL_ROWS) {
+            for (i = 0; i < length; i++) ((double *)y)[done + i] = a[i * along] != 0;
+            a += down;
+        } else {
+            for (i = 0; i < length; i++) y[i * along] = ((const double *)a)[done + i] != 0.0;
+            y += down;
+        }
+}
+
 static void wg_chunk_loop(const wg_code *c, double **P, ptrdiff_t n, const wg_loop *loop) {
     char *args[3] = {(char *)P[c->a], (char *)P[c->b], (char *)P[c->y]};
     ptrdiff_t steps[3] = {c[1].b & 1 ? sizeof(double) : 0, c[1].b & 2 ? sizeof(double) : 0, sizeof(double)};
@@ -270,12 +367,15 @@ static void wg_chunk_loop(const wg_code *c, double **P, ptrdiff_t n, const wg_lo
     loop->run(args, &n, steps, loop->data);
 }
 
-WG_CLONES static void wg_chunk(const wg_code *c, ptrdiff_t count, double **P, ptrdiff_t n, const wg_space *w) {
+WG_CLONES static void wg_chunk(const wg_code *c, ptrdiff_t count, double **P, ptrdiff_t size, const wg_space *w) {
     const wg_code *const end = c + count;
     ptrdiff_t i;
     for (; c < end; c++) {
-        const double *const A = P[c->a], *B, *Z;
-        double *const Y = P[c->y];
+        const ptrdiff_t n = c->op == WG_M_ONE ? 1 : size;
+        const double *A, *B, *Z;
+        double *Y;
+        if (c->op == WG_M_ONE) c++;
+        A = P[c->a], Y = P[c->y];
         switch (c->op) {
 #define WG_VECTOR1(name, value)       \
     case WG_M_##name: WG_EACH {       \
@@ -330,7 +430,11 @@ WG_CLONES static void wg_chunk(const wg_code *c, ptrdiff_t count, double **P, pt
             c++;
             break;
         case WG_M_GET:
-            for (i = 0; i < n; i++) Y[i] = *(const double *)((const char *)A + i * c->b);
+            if (c->b == 0) {
+                const double x = *A;
+                WG_EACH Y[i] = x;
+            } else
+                for (i = 0; i < n; i++) Y[i] = *(const double *)((const char *)A + i * c->b);
             break;
         case WG_M_PUT:
             for (i = 0; i < n; i++) *(double *)((char *)Y + i * c->b) = A[i];
@@ -346,6 +450,22 @@ WG_CLONES static void wg_chunk(const wg_code *c, ptrdiff_t count, double **P, pt
             B = P[c->b];
             for (i = 0; i < n; i++) Y[i] = B[place[i]];
         } break;
+        case WG_M_GET_ROWS:
+            wg_get_rows(c, (const char *)A, Y, n);
+            c++;
+            break;
+        case WG_M_PUT_ROWS: case WG_M_GET_BOOL_ROWS: case WG_M_PUT_BOOL_ROWS:
+            wg_move_rows(c, (const char *)A, (char *)Y, n);
+            c++;
+            break;
+        case WG_M_FOLD:
+            wg_fold(c, A, (char *)Y, n);
+            c++;
+            break;
+        case WG_M_SUM_ROWS:
+            for (i = 0; i < n; i += c[1].a) w->sums[c->b] += wg_chunk_sum(A + i, c[1].a);
+            c++;
+            break;
         case WG_M_SUM:
             w->sums[c->b] += wg_chunk_sum(A, n);
             break;
@@ -355,17 +475,19 @@ WG_CLONES static void wg_chunk(const wg_code *c, ptrdiff_t count, double **P, pt
 }
 
 static void wg_vector(const wg_step *s, const wg_space *w) {
-    const int ndim = s->ndim, outer = ndim - 1;
-    const ptrdiff_t length = s->shape[outer];
+    /* a chunk is a part of a row, or some rows that are short */
+    const int ndim = s->ndim, outer = s->rows > 1 ? ndim - 2 : ndim - 1;
+    const ptrdiff_t length = s->shape[outer], width = s->rows > 1 ? s->shape[outer + 1] : 1;
+    const ptrdiff_t most = s->rows > 1 ? s->rows : WG_CHUNK;
     double **P = w->chunk;
     ptrdiff_t *index = w->index, i;
     int m, d;
-    for (m = 0; m < s->chunks; m++) P[s->first + m] = w->scratch + m * WG_CHUNK;
+    for (m = 0; m < s->chunks; m++) P[s->first + m] = w->scratch + m * WG_CHUNK_APART;
     for (m = 0; m < s->numbers; m++) P[s->number[2 * m]] = w->slots + s->number[2 * m + 1];
     for (m = 0; m < s->fills; m++) {
         double *chunk = P[s->fill[2 * m]];
         const double x = w->slots[s->fill[2 * m + 1]];
-        for (i = 0; i < WG_CHUNK && i < length; i++) chunk[i] = x;
+        for (i = 0; i < most * width && i < length * width; i++) chunk[i] = x;
     }
     for (m = 0; m < s->sums; m++) w->sums[m] = 0.0;
     for (d = 0; d < ndim; d++) {
@@ -373,14 +495,14 @@ static void wg_vector(const wg_step *s, const wg_space *w) {
         if (s->shape[d] == 0) goto done;
     }
     for (;;) {
-        for (i = 0; i < length; i += WG_CHUNK) {
+        for (i = 0; i < length; i += most) {
             for (m = 0; m < s->walks; m++) {
                 const ptrdiff_t *strides = s->strides + m * ndim;
                 char *p = w->where[s->walk[2 * m + 1]] + i * strides[outer];
                 for (d = 0; d < outer; d++) p += index[d] * strides[d];
                 P[s->walk[2 * m]] = (double *)p;
             }
-            wg_chunk(s->code, s->count, P, length - i < WG_CHUNK ? length - i : WG_CHUNK, w);
+            wg_chunk(s->code, s->count, P, (length - i < most ? length - i : most) * width, w);
         }
         for (d = outer - 1; d >= 0 && ++index[d] == s->shape[d]; d--) index[d] = 0;
         if (d < 0) break;

@@ -62,7 +62,7 @@ cdef extern from "vm.h" nogil:
         const wg_code *code
         Py_ssize_t count
         double work
-        int ndim, first, chunks, walks, numbers, fills, sums
+        int ndim, first, chunks, walks, numbers, fills, sums, rows
         const Py_ssize_t *shape
         const Py_ssize_t *strides
         const int32_t *walk
@@ -88,13 +88,14 @@ cdef extern from "vm.h" nogil:
         wg_partial_loop partial
 
     enum:
-        WG_CHUNK
+        WG_CHUNK, WG_CHUNK_APART
         WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_COMPILED, WG_PYTHON
         WG_M_POSITIVE, WG_M_LESS, WG_M_LESS_EQUAL, WG_M_GREATER, WG_M_GREATER_EQUAL, WG_M_EQUAL, WG_M_NOT_EQUAL
         WG_M_NOT, WG_M_AND, WG_M_OR, WG_M_ISNAN, WG_M_STRONG, WG_M_SELECT
         WG_M_LOOP, WG_M_LOAD, WG_M_LOAD_BOOL, WG_M_GUARD, WG_M_GUARD_INT, WG_M_END
-        WG_ERFC, WG_POWER, WG_SQRT, WG_RECIPROCAL, WG_M_CUBE, WG_M_FOURTH, WG_M_ROOT
+        WG_ERFC, WG_POWER, WG_SQRT, WG_RECIPROCAL, WG_DIVIDE, WG_LOG, WG_M_CUBE, WG_M_FOURTH, WG_M_ROOT
         WG_M_EXACT, WG_M_GET, WG_M_PUT, WG_M_GET_BOOL, WG_M_PUT_BOOL, WG_M_SUM, WG_M_GATHER
+        WG_M_ONE, WG_M_FOLD, WG_M_SUM_ROWS, WG_M_GET_ROWS, WG_M_PUT_ROWS, WG_M_GET_BOOL_ROWS, WG_M_PUT_BOOL_ROWS
 
     Py_ssize_t wg_run(const wg_step *steps, Py_ssize_t i, Py_ssize_t count, const wg_space *w, int32_t *failed)
     int wg_machine_op(int op)
@@ -358,7 +359,7 @@ cdef class Machine:
             step.size = len(offsets)
             step.work = step.size
         else:
-            _, code, dims, strides, walk, number, fill, sums, step.first, step.chunks = given
+            _, code, dims, strides, walk, number, fill, sums, step.first, step.chunks, step.rows = given
             step.code, step.count = <const wg_code *>self.keep(code, np.int32), len(code)
             step.ndim, step.shape = len(dims), <const Py_ssize_t *>self.keep(dims, np.intp)
             step.strides = <const Py_ssize_t *>self.keep(strides, np.intp)
@@ -448,7 +449,7 @@ cdef class Machine:
         w.space.chunk = <double **>PyMem_RawCalloc(self.pointers + 1, sizeof(double *))
         w.space.slots = w.doubles(self.numbers.shape[0])
         memcpy(w.space.slots, &self.numbers[0], self.numbers.shape[0] * sizeof(double))
-        w.space.scratch = w.doubles(self.chunks * WG_CHUNK)
+        w.space.scratch = w.doubles(self.chunks * WG_CHUNK_APART)
         w.space.ones = w.doubles(WG_CHUNK)
         for i in range(WG_CHUNK):
             w.space.ones[i] = 1.0

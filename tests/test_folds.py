@@ -1,0 +1,177 @@
+"""Sums, largest and smallest elements along axes, computed with the elementwise work around them.
+
+References are NumPy on the same arrays; a sum of n terms may differ by 2 n eps times the sum of their absolute values.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from helpers import assert_same_bits
+
+RNG = np.random.default_rng(0)
+EPS = np.finfo(float).eps
+TIERS = ["vm", "llvm"] if importlib.util.find_spec("llvmlite") else ["vm"]
+AXES = [0, 1, -1, None, (0, 1), ()]
+#: at the borders of chunks of 512 elements, of rows that share one, and of rows that do not
+SHAPES = [(1, 1), (1, 7), (7, 1), (52, 10), (51, 64), (9, 65), (2, 511), (2, 512), (3, 513), (511, 2), (513, 3)]
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def calls(program):
+    """Names of the functions that Python calls in a run."""
+    return [line.split("Python: ")[1] for line in str(program.explain()).splitlines() if "Python: " in line]
+
+
+def assert_close(found, expected, bound):
+    assert np.shape(found) == np.shape(expected) and np.asarray(found).dtype == np.asarray(expected).dtype
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    assert np.all((np.abs(found - expected) <= bound) | (found == expected) | np.isnan(expected))
+
+
+def sums(axis, keepdims):
+    return lambda x: np.sum(np.square(x) - x, axis=axis, keepdims=keepdims)
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", AXES, ids=str)
+def test_sums_are_numpy_s_within_the_bound(axis, keepdims):
+    f = sums(axis, keepdims)
+    for shape in SHAPES:
+        x = RNG.normal(size=shape)
+        terms = np.abs(np.square(x)) + np.abs(x)
+        bound = 2 * x.size * EPS * np.sum(terms, axis=axis, keepdims=keepdims)
+        results = [wg.record(f, x).tiered(tier)(x) for tier in TIERS]
+        assert_close(results[0], f(x), bound)
+        assert_same_bits(results[-1], results[0])
+        assert_same_bits(wg.record(f, x, exact=True)(x), f(x))
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", AXES[:-1], ids=str)
+def test_largest_and_smallest_elements_are_numpy_s(name, axis, keepdims):
+    def f(x):
+        return getattr(np, name)(2.0 * x, axis=axis, keepdims=keepdims)
+
+    for shape in SHAPES:
+        given = [RNG.normal(size=shape), np.full(shape, -np.inf), np.full(shape, np.inf)]
+        given.append(np.where(RNG.random(shape) < 0.1, np.nan, given[0]))
+        program = wg.record(f, given[0])
+        for x in given:
+            for tier in TIERS:
+                found = program.tiered(tier)(x)
+                assert found.shape == f(x).shape
+                np.testing.assert_array_equal(found, f(x))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, (0, 2), (1, 2), -2], ids=str)
+def test_views_are_folded(axis):
+    """Parts, elements in reverse and in another order, and elements that are repeated."""
+    views = {
+        "part": lambda x: x[:, 1:-1, ::2],
+        "reverse": lambda x: x[::-1, :, ::-1],
+        "order": lambda x: np.transpose(x, (2, 0, 1)),
+        "repeated": lambda x: x[:, :1, :] + 0.0 * x[:, :, :1],
+        "nothing": lambda x: x[:, :0, :] if axis not in (1, -2) else x,
+    }
+    for view in views.values():
+        for shape in ((3, 4, 5), (2, 9, 70), (5, 2, 600)):
+            x = RNG.normal(size=shape)
+            for f in (lambda x: np.sum(view(x) * 3.0, axis=axis), lambda x: np.sum(view(x), axis=axis)):
+                found = [wg.record(f, x).tiered(tier)(x) for tier in TIERS]
+                assert_close(found[0], f(x), 2 * x.size * EPS * 3.0 * np.sum(np.abs(view(x)), axis=axis))
+                assert_same_bits(found[-1], found[0])
+
+
+def softmax(x):
+    e = np.exp(x - np.max(x, axis=-1, keepdims=True))
+    return e / np.sum(e, axis=-1, keepdims=True)
+
+
+def columns(x):
+    """The logarithm of a sum of exponentials of each column, and centred rows."""
+    m = np.max(x, axis=0)
+    y = x - np.mean(x, axis=1, keepdims=True)
+    return (m + np.log(np.sum(np.exp(x - m), axis=0))) * np.sum(y**2, axis=0)
+
+
+def counted(x):
+    """Bools among the operands, and sums of them."""
+    mask = x > 0.1
+    return mask * x / (1.0 + np.sum(mask, axis=1, keepdims=True, dtype=float)) + np.sum(mask * x, axis=0)
+
+
+@pytest.mark.parametrize("f", [softmax, columns, counted])
+def test_derivatives_are_those_of_the_eager_engine(f):
+    for shape in ((1, 1), (4, 3), (60, 10), (3, 64), (4, 65), (2, 512), (2, 513), (2, 1100)):
+        x = RNG.normal(size=shape)
+        w = RNG.normal(size=np.shape(f(x)))
+
+        def loss(x, w=w):
+            return np.sum(w * f(x) ** 2)
+
+        program = wg.record(loss, x)
+        v = RNG.normal(size=shape)
+        for made, eager in (
+            (program.grad(), wg.grad(loss)(x)),
+            (wg.record(lambda x, v=v, loss=loss: wg.hvp(loss)(x, v), x), wg.hvp(loss)(x, v)),
+        ):
+            found = [made.tiered(tier)(x) for tier in TIERS]
+            np.testing.assert_allclose(found[0], eager, rtol=1e-11, atol=1e-12 * np.max(np.abs(eager)))
+            np.testing.assert_allclose(found[-1], found[0], rtol=1e-13, atol=1e-14 * np.max(np.abs(eager)))
+
+
+def test_nothing_of_a_softmax_is_left_to_python():
+    x = RNG.normal(size=(40, 30))
+    made = wg.record(lambda x: np.sum(softmax(x) ** 2), x).grad()
+    assert calls(made) == []
+    assert made.machine.count <= 2
+    assert calls(wg.record(lambda x: np.sum(softmax(x) ** 2), x, exact=True)) != []
+
+
+def test_rows_that_are_folded_and_read_again_are_compiled():
+    if "llvm" not in TIERS:
+        pytest.skip("llvmlite is not installed")
+    x = RNG.normal(size=(40, 30))
+    program = wg.record(lambda x: np.sum(softmax(x * x) ** 2, axis=0), x).tiered("llvm")
+    np.testing.assert_allclose(program(x), program.tiered("vm")(x), rtol=1e-13)
+    report = program.machine.report
+    assert report.compiled and not report.refused
+
+
+def test_other_types_stay_calls():
+    for x in (RNG.normal(size=(4, 5)).astype(np.float32), RNG.normal(size=(4, 5)) + 1j):
+        program = wg.record(lambda x: np.sum(x * x, axis=1), x)
+        assert_same_bits(program(x), np.sum(x * x, axis=1))
+    assert wg.record(lambda x: np.sum(x[:, :0], axis=1), np.ones((3, 4)))(np.ones((3, 4))).tolist() == [0.0] * 3
+    with pytest.raises(ValueError, match="zero-size"):
+        wg.record(lambda x: np.max(x[:, :0], axis=1), np.ones((3, 4)))
+
+
+def test_short_rows_beside_repeated_elements():
+    """Rows of which several are a chunk: repeated along either axis, strided, of bools, and placed in an array."""
+
+    def f(x, y, z):
+        out = np.zeros((x.shape[0], x.shape[1], 4))
+        out[:, ::2, 1:] = (x * y[:, None, None] + z)[:, ::2]
+        mask = x > y[:, None, None]
+        return out, mask, np.where(mask, z, x), np.sum(x * z) + np.sum(y[:, None] - x[:, :, 0])
+
+    for shape in ((3, 5, 3), (2, 300, 3), (171, 2, 3)):
+        x, y, z = RNG.normal(size=shape), RNG.normal(size=shape[0]), RNG.normal(size=3)
+        program = wg.record(f, x, args=(y, z))
+        found = [program.tiered(tier)(x, y, z) for tier in TIERS]
+        for one, other in zip(found[0][:3], f(x, y, z)):
+            assert_same_bits(one, other)
+        np.testing.assert_allclose(found[0][3], f(x, y, z)[3], atol=1e-11)
+        assert_same_bits(found[-1], found[0])
