@@ -52,7 +52,7 @@ def by_elements(Listing code):
     for i in range(code.n):
         op, is_small = code.ops[i], pass_.orders[code.kinds[i]] is not None
         few += is_small and (op < INPUT or op == PACK) or op == CALL and (is_small or code.kinds[i] == SCALAR)
-    return simplified(pass_.run()) if few >= LEAST else code
+    return simplified(pass_.run(), False) if few >= LEAST else code
 
 
 cpdef double nanoseconds(Listing code) except -1.0:

@@ -479,7 +479,7 @@ class _Found:
             if dtype != _FLOAT or strides is not None:
                 raise _NoLoop
         self.results = [*lasts, *self.stacked.values()]
-        self.body = passes.simplified(body)
+        self.body = passes.simplified(body, False)
 
     def _initial(self, q, back):
         """What is carried into the first step, as a value of the old list; -1: nothing reads it."""

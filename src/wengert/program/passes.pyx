@@ -21,9 +21,9 @@ from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, 
 from wengert.program.opcodes cimport *
 
 
-def simplified(Listing code):
-    """The list after all passes."""
-    return live(shared(folded(code)))
+def simplified(Listing code, bint exact=True):
+    """The list after all passes; `exact`: zeros keep their sign."""
+    return live(shared(folded(code, exact)))
 
 
 def lowered(Listing code):
@@ -190,7 +190,7 @@ cdef inline bint is_equal(Listing code, int32_t i, int32_t j) noexcept:
 
 # ---------------------------------------------------------------------------------------------- what is constant
 
-def folded(Listing code):
+def folded(Listing code, bint exact=True):
     """The list in which numbers computed from constants are constants, and elements that are known are not loaded."""
     cdef Listing found = code.successor()
     cdef dict places = {}           # of a PACK in the new list: values by offset
@@ -205,7 +205,7 @@ def folded(Listing code):
         elif found.ops[v] == VIEW:
             of[i] = viewed(found, v)
         elif found.kinds[v] <= FLAG or found.ops[v] == SELECT or found.ops[v] == STRONG:
-            of[i] = reduced(found, v)
+            of[i] = reduced(found, v, exact)
     end(code, of, found)
     return found
 
@@ -278,7 +278,7 @@ cdef tuple ends_of(tuple view):
     return low, high
 
 
-cdef int32_t reduced(Listing code, int32_t i) except -1:
+cdef int32_t reduced(Listing code, int32_t i, bint exact) except -1:
     """The value of an instruction that an earlier value or a constant can stand for."""
     cdef int op = code.ops[i]
     cdef int32_t a = code.as_[i], b = code.bs[i]
@@ -300,6 +300,8 @@ cdef int32_t reduced(Listing code, int32_t i) except -1:
         if right and y == 1.0 and code.kinds[a] == code.kinds[i]:
             code.n = i
             return a
+        if not exact and left != right:
+            return scaled(code, i, b if left else a, x if left else y)
     if op == WG_POSITIVE or (op == WG_DIVIDE and right and y == 1.0 and code.kinds[a] == code.kinds[i]):
         code.n = i
         return a
@@ -323,6 +325,18 @@ cdef int32_t reduced(Listing code, int32_t i) except -1:
         value = (<Kernel>by_opcode[op]).value2(x, y)
     code.n = i
     return code.constant(value)
+
+
+cdef int32_t scaled(Listing code, int32_t i, int32_t v, double x) except -1:
+    """A product of a value and a constant."""
+    if x == -1.0 and code.kinds[v] == code.kinds[i]:
+        code.ops[i], code.as_[i], code.bs[i] = WG_NEGATIVE, v, -1
+        if code.ops[v] == WG_NEGATIVE:
+            code.n = i
+            return code.as_[v]
+    elif x != 0.0 and math.isfinite(x):     # of a constant like that no product with 0 is anything but 0
+        code.ops[i] = WG_MULTIPLY
+    return i
 
 
 cdef inline bint is_constant(Listing code, int32_t v, double *value) except -1:

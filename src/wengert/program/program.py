@@ -537,7 +537,7 @@ class Program(Runner):
 
     def _passed(self, listing):
         """The list after the passes; in an exact one derivatives add up in the order of its instructions."""
-        return passes.live(listing) if self._exact else passes.simplified(listing)
+        return passes.live(listing) if self._exact else passes.simplified(listing, False)
 
     # ------------------------------------------------------------------------------------------ what it is
 
