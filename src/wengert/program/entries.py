@@ -24,10 +24,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.core.tape import kernel_rows
-from wengert.program import derive, passes
+from wengert.program import callterms, derive, passes
+from wengert.program.apart import apart, whole
+from wengert.program.evaluate import evaluated
 from wengert.program.listing import c_strides, kind_of, operands, overlaps
 from wengert.program.opcodes import Op
 from wengert.program.rows import places as places_of
+from wengert.program.terms import Refused, Term
 
 _FLOAT = np.dtype(float)
 _ROWS = {name: opcode for name, opcode, *_ in kernel_rows()}
@@ -38,30 +41,9 @@ _NEGATIVE, _POSITIVE = _ROWS["negative"], _ROWS["positive"]
 FLAG = 1
 #: terms of one value
 _MOST_TERMS = 96
-#: elements along an axis that is summed, of which each is a term
-_SHORT = 8
 #: coefficients for each element of x and y, in all terms of all values
 _MOST_EACH = 400
 _MOST_AT_LEAST = 1_000_000
-
-
-class Refused(Exception):
-    """The entries are not products of a few partials: colours are better."""
-
-
-class Term(NamedTuple):
-    """Coefficients of some entries.
-
-    `coef` is a value of the list, a number for all entries or an array, or the same as a constant: a float, or a line.
-    Without `rows`, that has the layout of the value whose derivative it is, and `cols` are the columns by places in its
-    memory, -1 where there is no entry; `clean`: the coefficient is 0 there.
-    With them, `coef`, `rows`, places in that memory, and `cols` are lines of one length.
-    """
-
-    coef: int | float | np.ndarray
-    cols: np.ndarray
-    rows: np.ndarray | None = None
-    clean: bool = True
 
 
 class Entries(NamedTuple):
@@ -100,13 +82,15 @@ def entries(code: Any, x: int, y: int, example: list, symmetric: bool = False, d
 
 class _Partials:
     def __init__(self, code, x, y, example):
+        code, of = apart(code)
         self.sweep = derive.Forward(code, example)
-        self.new, self.size, self.x, self.y = self.sweep.code, self.sweep.size, x, y
+        self.new, self.size, self.x, self.y = self.sweep.code, self.sweep.size, int(of[x]), int(of[y])
+        self.example, self.values = example, []
         self.table = [column.tolist() for column in (code.op, code.a, code.b, code.c)]
         self.terms: dict[int, list[Term]] = {}
         self.one, self.zero = self.new.filled(1.0, ()), self.new.filled(0.0, ())
         self.finals = self.ends()
-        n = math.prod(kind_of(code, x)[1]) + math.prod(kind_of(code, y)[1])
+        n = math.prod(kind_of(code, self.x)[1]) + math.prod(kind_of(code, self.y)[1])
         self.left = max(_MOST_AT_LEAST, _MOST_EACH * n)
 
     def run(self):
@@ -187,26 +171,26 @@ class _Partials:
     def is_number(self, v):
         return self.type(v)[1] == ()
 
-    def strides(self, type):
-        dtype, shape, strides = type
-        return c_strides(shape, dtype.itemsize) if strides is None or strides == "flag" else strides
-
-    def whole(self, type):
-        """All of an array of a type, as a view."""
-        shape, strides = type[1], self.strides(type)
-        return sum((n - 1) * -s for n, s in zip(shape, strides) if s < 0 and n > 0), shape, strides
+    whole = staticmethod(whole)
 
     def span(self, v):
         """Elements of the memory of a value."""
         dtype, shape, strides = type = self.type(v)
         if strides is None or 0 in shape:
             return math.prod(shape)
-        return 1 + sum((n - 1) * abs(s) for n, s in zip(shape, self.strides(type))) // dtype.itemsize
+        return 1 + sum((n - 1) * abs(s) for n, s in zip(shape, self.whole(type)[2])) // dtype.itemsize
 
     def where(self, v):
         """The place in its memory of each element of a value."""
         type = self.type(v)
         return np.arange(self.span(v)).reshape(type[1]) if type[2] is None else places_of(self.whole(type), type[0])
+
+    def numbers(self, v):
+        """The number of the element of a value at each place in its memory."""
+        found = np.zeros(self.span(v), np.int64)
+        where = self.where(v).ravel()
+        found[where] = np.arange(where.size)
+        return found
 
     def as_line(self, v, elements):
         """Columns of the elements of a value by their place in its memory."""
@@ -231,6 +215,12 @@ class _Partials:
 
     # ------------------------------------------------------------------------------------------ coefficients
 
+    def value(self, v):
+        """A value of the list at the example."""
+        if v >= len(self.values):
+            evaluated(self.new, self.example, v + 1, self.values)
+        return self.values[v]
+
     def known(self, v):
         """The constant that a value is, as a coefficient; None: it is none."""
         op, a = self.new_op(v)
@@ -250,7 +240,7 @@ class _Partials:
     def is_value(self, coef):
         return isinstance(coef, int)
 
-    def value(self, coef, type):
+    def as_value(self, coef, type):
         """A coefficient as a value, a constant line as an array of a type."""
         if isinstance(coef, int):
             return coef
@@ -266,7 +256,7 @@ class _Partials:
     def spread(self, coef, i):
         """A coefficient as an array in the layout of a value, or a number where that is one."""
         type = self.type(i)
-        coef = self.value(coef, type)
+        coef = self.as_value(coef, type)
         if self.type(coef) == type or type[1] == ():
             return coef
         return self.new.place(-1, self.whole(type), coef, type)
@@ -286,7 +276,7 @@ class _Partials:
             return p
         if isinstance(p, float) and p == 1.0:
             return coef
-        coef, p = self.value(coef, type), self.value(p, type)
+        coef, p = self.as_value(coef, type), self.as_value(p, type)
         is_number = not (self.is_array(coef) or self.is_array(p))
         return self.new.add(Op.STRONG, self.type(self.one) if is_number else type, coef, p)
 
@@ -383,7 +373,7 @@ class _Partials:
             for t in self.terms.get(v, ()):
                 t = self.scaled(t, v, i, 1.0)
                 if t.rows is None:
-                    coef = self.value(t.coef, type)
+                    coef = self.as_value(t.coef, type)
                     sides = (coef, self.zero) if first else (self.zero, coef)
                     coef = self.new.add(Op.SELECT, type, a, *sides)
                 else:
@@ -419,7 +409,7 @@ class _Partials:
         first, second = [self.cleaned(t, i) for t in (s, t)]
         if not self.is_value(first) and not self.is_value(second):
             return Term(first + second, cols)
-        first, second = self.value(first, type), self.value(second, type)
+        first, second = self.as_value(first, type), self.as_value(second, type)
         is_number = not (self.is_array(first) or self.is_array(second))
         return Term(self.new.add(_ADD, self.type(self.one) if is_number else type, first, second), cols)
 
@@ -461,6 +451,26 @@ class _Partials:
         line = np.zeros(self.span(i))
         line[self.where(i).ravel()] = np.ravel(elements)
         return line
+
+    def moved_elements(self, terms, v, i, where):
+        """Terms of a result whose elements are some of a value, by number; -1: none of them."""
+        is_there = where >= 0
+        places = self.where(v).ravel()[np.maximum(where, 0)] if is_there.any() else where
+        index = self.new.constant_array(places.astype(np.int32))
+        found = []
+        for t in terms if is_there.any() else ():
+            if t.rows is not None or i in self.finals:
+                found.append(self.taken(self.loose(t, v), v, i, np.where(is_there, places, -1), None))
+                continue
+            coef, line = t.coef, self.as_line(i, np.where(is_there, t.cols[places], np.int32(-1)))
+            is_clean = t.clean
+            if isinstance(coef, np.ndarray):
+                coef = self.constant_line(np.where(is_there, coef[places], 0.0), i)
+            elif self.is_array(coef):
+                coef = self.new.add(Op.GATHER, (_FLOAT, places.shape, None), coef, index)
+                is_clean = is_clean and bool(is_there.all())
+            found.append(self.as_type(Term(coef, line, None, is_clean and self.is_clean(coef, line)), i))
+        return found
 
     def view(self, i, a, b, c):
         view = self.new.views[b]
@@ -560,7 +570,7 @@ class _Partials:
             is_line = isinstance(coef, np.ndarray) and self.type(c)[1] != ()
             found[flat] = self.onto(coef[self.where(c)], places) if is_line else coef
             return Term(found, line, None, clean)
-        return Term(put(self.spread(under, i), self.value(coef, self.type(c))), line, None, clean)
+        return Term(put(self.spread(under, i), self.as_value(coef, self.type(c))), line, None, clean)
 
     @staticmethod
     def onto(elements, places):
@@ -614,7 +624,7 @@ class _Partials:
             coefs = []
             for offset in offsets.tolist():
                 t = put.get(offset)
-                coefs.append(self.zero if t is None else self.value(t.coef, self.type(self.one)))
+                coefs.append(self.zero if t is None else self.as_value(t.coef, self.type(self.one)))
                 if t is not None:
                     line[offset] = t.cols[0]
             self.new.packs.append((offsets, np.array(coefs, dtype=np.int32)))
@@ -641,110 +651,6 @@ class _Partials:
 
     def scatter(self, i, a, b, c):
         return self.summed(self.terms.get(a, ()), a, i, self.new.arrays[self.table[1][b]])
-
-    def call(self, i, a, b, c):
-        call = self.new.calls[a]
-        if not any(self.terms.get(v) for v in call.operands):
-            return []
-        if call.row is not None and call.row.kind == "constant":
-            return []
-        fun = None if call.row is None else call.row.fun
-        if len(call.operands) == len(call.args) == 1 and {*call.kwargs} <= {"axis", "keepdims"}:
-            if fun is np.sum or fun is np.add.reduce:
-                return self.axis_sum(i, call, 0 if fun is np.add.reduce else None)
-            if fun is np.mean:
-                (v,) = call.operands
-                count = math.prod(self.type(v)[1]) // max(1, math.prod(self.type(i)[1]))
-                return [self.scaled(t, i, i, 1.0 / max(1, count)) for t in self.axis_sum(i, call)]
-        matrix = self.constant_matrix(call, fun)
-        if matrix is not None:
-            return self.transformed(i, call.operands[0], matrix)
-        raise Refused(call.name)
-
-    def axis_sum(self, i, call, default=None):
-        (v,) = call.operands
-        shape = self.type(v)[1]
-        axis = call.kwargs.get("axis", default)
-        axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-        if not shape:
-            return self.terms[v]
-        axes = tuple(d % len(shape) for d in axes)
-        kept = tuple(1 if d in axes else n for d, n in enumerate(shape))
-        if not math.prod(kept):
-            return []
-        target = self.where(i).reshape(kept)
-        if math.prod(shape) // math.prod(kept) > _SHORT or any(t.rows is not None for t in self.terms[v]):
-            return self.summed(self.terms[v], v, i, np.broadcast_to(target, shape))
-        found = []
-        base, strides = self.whole(self.type(v))[0], self.strides(self.type(v))
-        rest = [d for d in range(len(shape)) if d not in axes]
-        for index in np.ndindex(*[shape[d] for d in axes]):
-            offset = base + sum(k * strides[d] for k, d in zip(index, axes))
-            view = offset, tuple(shape[d] for d in rest), tuple(strides[d] for d in rest)
-            places = places_of(view, _FLOAT)
-            for t in self.terms[v]:
-                coef = t.coef
-                if isinstance(coef, np.ndarray):
-                    coef = self.constant_line(coef[places], i)
-                if self.is_array(coef):
-                    coef = self.new.part(coef, view, _FLOAT)
-                    if self.is_array(coef) and self.type(coef) != self.type(i):
-                        coef = self.reshaped(coef, i)
-                found.append(Term(coef, self.as_line(i, t.cols[places]), None, t.clean))
-        return found
-
-    def reshaped(self, coef, i):
-        """An array as one of another shape of as many elements."""
-        type = self.type(coef)
-        dense = (_FLOAT, type[1], None)
-        if type != dense:
-            coef = self.new.place(-1, self.whole(dense), coef, dense)
-        shape = self.type(i)[1]
-        return self.spread(self.new.part(coef, (0, shape, c_strides(shape, 8)), _FLOAT), i)
-
-    def constant_matrix(self, call, fun):
-        """The constant matrix that a call multiplies its only operand by, a vector, from the left; None: it is none."""
-        from wengert.core import matrices
-
-        if len(call.operands) != 1 or call.kwargs or len(self.type(call.operands[0])[1]) != 1:
-            return None
-        constants = [x for x in call.args if matrices.is_sparse(x) or isinstance(x, np.ndarray)]
-        if len(constants) != 1 or len(call.args) != 2 or constants[0].ndim != 2:
-            return None
-        (matrix,) = constants
-        if matrices.is_sparse(matrix) and getattr(call.compute, "__name__", "") == "times":
-            return matrix.tocsc() if call.args[1] is matrix else None
-        if fun not in (np.matmul, np.dot):
-            return None
-        return matrix if call.args[0] is matrix else matrix.T
-
-    def transformed(self, i, v, matrix):
-        """Terms of a constant matrix times a vector."""
-        from scipy.sparse import csc_array
-
-        if not hasattr(matrix, "tocsc"):
-            if np.count_nonzero(matrix) > 0.25 * matrix.size and matrix.size > 10_000:
-                raise Refused("a dense matrix")
-            matrix = csc_array(matrix)
-        matrix = csc_array(matrix)
-        if matrix.shape != (self.span(i), self.span(v)):
-            raise Refused("a product of other shapes")
-        found = []
-        for t in self.terms[v]:
-            t = self.loose(t, v)
-            counts = np.diff(matrix.indptr)[t.rows]
-            which = np.repeat(np.arange(t.cols.size), counts)
-            self.left -= which.size
-            if self.left < 0:
-                raise Refused("too many terms")
-            if not which.size:
-                continue
-            steps = np.arange(which.size) - np.repeat(np.cumsum(counts) - counts, counts)
-            source = matrix.indptr[t.rows[which]] + steps
-            factor = np.ascontiguousarray(matrix.data[source], dtype=float)
-            coef = self.product(self.picked(t.coef, which), factor, (_FLOAT, (which.size,), None))
-            found.append(Term(coef, t.cols[which], matrix.indices[source].astype(np.int64)))
-        return found
 
     # ------------------------------------------------------------------------------------------ the matrix
 
@@ -852,5 +758,5 @@ _RULES = {
     Op.PACK: _Partials.pack,
     Op.SUM: _Partials.sum,
     Op.SCATTER: _Partials.scatter,
-    Op.CALL: _Partials.call,
+    Op.CALL: callterms.call,
 }
