@@ -116,7 +116,7 @@ def _joined(new, call, values, wanted):
     for v, start in zip(values, starts):
         own = kind_of(new, v)[1]
         size = math.prod(own)
-        view = _block(order[first + start - 1 : first + start - 1 + size], own)
+        view = _block(order[first + start - 1 : first + start - 1 + size], own) if size else None
         if size and view is None:
             return None
         if size:

@@ -137,9 +137,9 @@ def _seen_from(p, i, v, t, partials):
         if isinstance(coef, np.ndarray):
             coef = p.constant_line(coef[places], i)
         elif p.is_array(coef):
-            coef = p.new.part(coef, view, _FLOAT)
+            coef = p.part(coef, view)
         line = p.as_line(i, t.cols[places])
-        if isinstance(slope, np.ndarray):
+        if not p.is_value(slope):
             line = np.where(slope == 0, np.int32(-1), line)
         coef = _laid(p, p.product(coef, slope, type), i)
         found.append(Term(coef, line, None, t.clean and p.is_clean(coef, line)))
@@ -154,10 +154,15 @@ def _sent_to(p, i, v, t, partials):
     for index, slope in partials.back():
         at = dict(zip(_rest(partials.axes, p.type(i)[1]), index))
         at.update({r: elements[d] for d, r in enumerate(partials.axes) if r != FREE})
-        target = p.where(i)[tuple(np.broadcast_to(at[r], t.cols.shape) for r in range(len(at)))]
+        target = _places(p, i, at, t.cols.shape)
         coef = p.product(t.coef, p.picked(_laid(p, slope, v), t.rows), (_FLOAT, (t.cols.size,), None))
-        found.append(_without_zeros(p, Term(coef, t.cols, np.ravel(target)), slope, t.rows))
+        found.append(_without_zeros(p, Term(coef, t.cols, target), slope, t.rows))
     return found
+
+
+def _places(p, i, at, shape):
+    """Places in the memory of a value of elements by their indices."""
+    return np.broadcast_to(p.where(i)[tuple(at[r] for r in range(len(at)))], shape)
 
 
 def _unravelled(numbers, shape):
@@ -182,7 +187,7 @@ def _picked_from(p, i, v, t, partials):
         for other in others if which.size else ():
             at = dict(zip(rest, other))
             at.update({r: elements[d][which] for d, r in enumerate(axes) if r != FREE})
-            target = np.ravel(p.where(i)[tuple(np.broadcast_to(at[r], which.shape) for r in range(len(at)))])
+            target = _places(p, i, at, which.shape)
             line = (_FLOAT, (which.size,), None)
             coef = p.product(p.picked(t.coef, which), p.picked(_laid(p, slope, i), target), line)
             found.append(_without_zeros(p, Term(coef, t.cols[which], target), slope, target))
@@ -212,7 +217,9 @@ def _of_row(p, i, call, j, axes):
         indices = list(_indices(shape, rest))
         found = _by_seeds(p, i, call, j, _seeds(shape, rest, indices), True)
         if back == 1 and ahead <= _FEW:
-            return _Partials(axes, lambda: _windows(p, i, call.operands[j], axes, found[0]), lambda: [((), found[0])])
+            return _Partials(
+                axes, lambda: _windows(p, i, call.operands[j], axes, found[0]), lambda: zip(indices, found)
+            )
         return _Partials(axes, None, lambda: zip(indices, found))
     if ahead > _FEW:
         return None
@@ -239,7 +246,7 @@ def _windows(p, i, v, axes, slope):
         if isinstance(slope, np.ndarray):
             yield index, p.constant_line(slope[places_of(view, _FLOAT)], i)
         else:
-            yield index, p.new.part(slope, view, _FLOAT) if p.is_array(slope) else slope
+            yield index, p.part(slope, view) if p.is_array(slope) else slope
 
 
 def _laid(p, coef, i):
@@ -386,7 +393,7 @@ def _part_of_value(p, factor, targets, at, shape):
             low += at[name] * stride
         elif n > 1:
             steps[targets.index(name)] = stride
-    return p.new.part(v, (low, shape, tuple(steps)), _FLOAT)
+    return p.part(v, (low, shape, tuple(steps)))
 
 
 def _part_of_constant(p, factor, targets, at, i):

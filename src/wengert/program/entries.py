@@ -41,6 +41,8 @@ _NEGATIVE, _POSITIVE = _ROWS["negative"], _ROWS["positive"]
 FLAG = 1
 #: terms of one value
 _MOST_TERMS = 96
+#: elements of a line in which the machine does as much as it does between lines
+_SHORT_RUN = 32
 #: coefficients for each element of x and y, in all terms of all values
 _MOST_EACH = 400
 _MOST_AT_LEAST = 1_000_000
@@ -78,6 +80,17 @@ def entries(code: Any, x: int, y: int, example: list, symmetric: bool = False, d
     found = _Partials(code, x, y, example)
     found.run()
     return found.assembled(symmetric, dense)
+
+
+def is_in_short_runs(view: tuple) -> bool:
+    """Are the elements of a view in many lines, each of a few elements, that no single step joins?"""
+    steps = [(n, step) for n, step in zip(*view[1:]) if n != 1]
+    if not steps or 0 in view[1]:
+        return False
+    run, last = steps.pop()
+    while steps and steps[-1][1] == last * run:
+        run *= steps.pop()[0]
+    return run < _SHORT_RUN <= math.prod(view[1])
 
 
 class _Partials:
@@ -132,9 +145,9 @@ class _Partials:
             found = _RULES[op](self, i, a, b, c)
         else:
             raise Refused(f"instruction {op}")
+        found = self.merged([t for t in found if t.rows is not None or (t.cols >= 0).any()], i)
         if not found:
             return
-        found = self.merged(found, i)
         self.left -= sum(t.cols.size for t in found)
         if len(found) > _MOST_TERMS or self.left < 0:
             raise Refused("too many terms")
@@ -151,8 +164,22 @@ class _Partials:
         """A value whose elements have places of their own."""
         if not self.repeats(kind_of(self.new, v)):
             return v
-        type = self.type(v)
-        return self.new.place(-1, self.whole(type), v, type)
+        return self.copied(v, self.type(v))
+
+    def copied(self, v, type):
+        """A value in the layout of a type, each element in a place of its own."""
+        view = self.whole(kind_of(self.new, v))
+        if self.type(v)[1] == () or type != (_FLOAT, type[1], None) or not is_in_short_runs(view):
+            return self.new.place(-1, self.whole(type), v, type)
+        index = self.new.constant_array(places_of(view, _FLOAT).astype(np.int32))
+        return self.new.add(Op.GATHER, type, v, index)
+
+    def part(self, v, view):
+        """A view of a value; its elements one by one where that is faster."""
+        if not is_in_short_runs(view):
+            return self.new.part(v, view, _FLOAT)
+        index = self.new.constant_array(places_of(view, _FLOAT).astype(np.int32))
+        return self.new.add(Op.GATHER, (_FLOAT, view[1], None), v, index)
 
     @staticmethod
     def repeats(type):
@@ -259,7 +286,7 @@ class _Partials:
         coef = self.as_value(coef, type)
         if self.type(coef) == type or type[1] == ():
             return coef
-        return self.new.place(-1, self.whole(type), coef, type)
+        return self.copied(coef, type)
 
     def laid(self, coef, i):
         """An array coefficient in the layout of a value; others as they are."""
@@ -447,7 +474,9 @@ class _Partials:
         return Term(self.picked(t.coef, which), t.cols[which], rows)
 
     def constant_line(self, elements, i):
-        """Elements of a constant as the line of the memory of a value."""
+        """Elements of a constant as the line of the memory of a value, or as the number that it is."""
+        if self.is_number(i):
+            return float(np.ravel(elements)[0])
         line = np.zeros(self.span(i))
         line[self.where(i).ravel()] = np.ravel(elements)
         return line
@@ -481,7 +510,9 @@ class _Partials:
             index = self.new.constant_array(np.ascontiguousarray(places, dtype=np.int32))
             move = lambda coef: self.new.add(Op.GATHER, (_FLOAT, places.shape, None), coef, index)
         else:
-            move = lambda coef: self.distinct(self.new.part(coef, view, _FLOAT))
+            move = lambda coef: self.distinct(
+                self.part(coef, view) if overlaps(*view[1:]) else self.new.part(coef, view, _FLOAT)
+            )
         return [self.as_type(self.taken(t, a, i, places, move), i) for t in self.terms.get(a, ()) if places.size]
 
     def as_type(self, t, i):
@@ -552,7 +583,7 @@ class _Partials:
                 order = np.zeros(self.span(c), np.int64)
                 order[self.where(c).ravel()] = np.arange(flat.size)
                 found.append(t._replace(rows=flat[order[t.rows]]))
-        return [t for t in found if t.rows is not None or (t.cols >= 0).any()]
+        return found
 
     def both(self, i, a, c, base, part, places, put):
         """A term of an array and one of what is put into it, either of which may be none, as one."""
@@ -631,7 +662,7 @@ class _Partials:
             base = self.spread(bases[k].coef, i) if k < len(bases) else -1
             coef = self.new.add(Op.PACK, self.type(i), base, len(self.new.packs) - 1)
             found.append(Term(coef, line, None, k >= len(bases) or bases[k].clean))
-        return [t for t in found if t.rows is not None or (t.cols >= 0).any()]
+        return found
 
     # ------------------------------------------------------------------------------------------ sums
 
