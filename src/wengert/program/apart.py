@@ -1,7 +1,8 @@
-"""Calls of a list written out: as what they are made of, where the derivatives of the parts are simpler than its own.
+"""A list made ready for its entries: instructions written out as what they are made of, where that is simpler.
 
-What joins arrays is written as what puts them into one; differences, products by crosses and the like as arithmetic on
-views.
+What joins arrays is written as what puts them into one; differences, crosses and the like as arithmetic on views.
+A view that repeats a few elements in each of many lines, as of an operand that is broadcast, is gathered: a machine
+that goes line by line takes ten times as long.
 Values differ from those of the call by rounding, so this serves derivatives only.
 """
 
@@ -16,29 +17,38 @@ import numpy as np
 from wengert.program import locality
 from wengert.program.calls import Operand
 from wengert.program.evaluate import example_of
-from wengert.program.listing import Listing, c_strides, kind_of
+from wengert.program.listing import Listing, c_strides, kind_of, operands, overlaps
 from wengert.program.opcodes import Op
 from wengert.program.rows import filled
+from wengert.program.rows import places as places_of
 from wengert.program.tracing import listed
 from wengert.rules.reductions import average_share
 
 _FLOAT = np.dtype(float)
 #: terms of a sum that is written out
 _MOST = 16
+#: elements of a line in which the machine does as much as it does between lines
+_SHORT_LINE = 32
+#: instructions that read elements of arrays one by one, wherever they are
+_PLAIN = {*range(Op.LESS, Op.ISNAN + 1), Op.STRONG, Op.SELECT, Op.SUM}
 
 
 def apart(code: Listing) -> tuple[Listing, np.ndarray]:
-    """The list with what some calls are made of in their place, and where its values stand in that."""
+    """The list with what some instructions are made of in their place, and where its values stand in that."""
     new, of = Listing(), np.arange(len(code), dtype=np.int32)
-    calls = np.flatnonzero(code.op == Op.CALL)
-    if not any(_may_come_apart(code.calls[a]) for a in code.a[calls].tolist()):
+    repeated = _repeated(code)
+    places = [i for i in np.flatnonzero(code.op == Op.CALL).tolist() if _may_come_apart(code.calls[int(code.a[i])])]
+    if not places and not repeated:
         return code, of
     start = 0
-    for i in calls.tolist():
+    for i in sorted([*places, *repeated]):
         new.take(code, np.arange(start, i, dtype=np.int32), of)
         start = i + 1
-        values = [int(of[v]) for v in code.calls[int(code.a[i])].operands]
-        found = _written_out(new, code.calls[int(code.a[i])], values, kind_of(code, i))
+        if i in repeated:
+            of[i] = one_by_one(new, int(of[code.a[i]]), repeated[i], kind_of(code, i)[0])
+            continue
+        call = code.calls[int(code.a[i])]
+        found = _written_out(new, call, [int(of[v]) for v in call.operands], kind_of(code, i))
         if found is None:
             new.take(code, np.array([i], dtype=np.int32), of)
         else:
@@ -46,6 +56,47 @@ def apart(code: Listing) -> tuple[Listing, np.ndarray]:
     new.take(code, np.arange(start, len(code), dtype=np.int32), of)
     new.inputs, new.outputs = [[int(of[v]) for v in values] for values in (code.inputs, code.outputs)]
     return new, of
+
+
+# ---------------------------------------------------------------------------------------------- short lines
+
+
+def is_in_short_lines(view: tuple) -> bool:
+    """Are the elements of a view in many lines, each of a few elements, that no single step joins?"""
+    steps = [(n, step) for n, step in zip(*view[1:]) if n != 1]
+    if not steps or 0 in view[1]:
+        return False
+    run, last = steps.pop()
+    while steps and steps[-1][1] == last * run:
+        run *= steps.pop()[0]
+    return run < _SHORT_LINE <= math.prod(view[1])
+
+
+def one_by_one(new: Listing, v: int, view: tuple, dtype: np.dtype) -> int:
+    """The elements of a view, gathered."""
+    index = new.constant_array(places_of(view, dtype).astype(np.int32))
+    return new.add(Op.GATHER, (dtype, view[1], None), v, index)
+
+
+def _repeated(code):
+    """Views in short lines that repeat elements, of which only elementwise instructions and sums read."""
+    columns = [column.tolist() for column in (code.op, code.a, code.b, code.type)]
+    found = {}
+    for i, (op, a, b, kind) in enumerate(zip(*columns)):
+        if op == Op.VIEW and is_in_short_lines(code.views[b]) and overlaps(*code.views[b][1:]):
+            if code.types[kind][0] == code.types[columns[3][a]][0]:
+                found[i] = code.views[b]
+    if found:
+        for i, op in enumerate(columns[0]):
+            is_plain = op < Op.INPUT or op in _PLAIN or (op == Op.PLACE and columns[1][i] not in found)
+            for v in operands(code, i) if not is_plain else ():
+                found.pop(v, None)
+        for v in code.outputs:
+            found.pop(v, None)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------- calls
 
 
 def _may_come_apart(call):

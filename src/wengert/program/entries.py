@@ -25,7 +25,7 @@ import numpy as np
 
 from wengert.core.tape import kernel_rows
 from wengert.program import callterms, derive, passes
-from wengert.program.apart import apart, whole
+from wengert.program.apart import apart, is_in_short_lines, one_by_one, whole
 from wengert.program.evaluate import evaluated
 from wengert.program.listing import c_strides, kind_of, operands, overlaps
 from wengert.program.opcodes import Op
@@ -41,8 +41,6 @@ _NEGATIVE, _POSITIVE = _ROWS["negative"], _ROWS["positive"]
 FLAG = 1
 #: terms of one value
 _MOST_TERMS = 96
-#: elements of a line in which the machine does as much as it does between lines
-_SHORT_RUN = 32
 #: coefficients for each element of x and y, in all terms of all values
 _MOST_EACH = 400
 _MOST_AT_LEAST = 1_000_000
@@ -80,17 +78,6 @@ def entries(code: Any, x: int, y: int, example: list, symmetric: bool = False, d
     found = _Partials(code, x, y, example)
     found.run()
     return found.assembled(symmetric, dense)
-
-
-def is_in_short_runs(view: tuple) -> bool:
-    """Are the elements of a view in many lines, each of a few elements, that no single step joins?"""
-    steps = [(n, step) for n, step in zip(*view[1:]) if n != 1]
-    if not steps or 0 in view[1]:
-        return False
-    run, last = steps.pop()
-    while steps and steps[-1][1] == last * run:
-        run *= steps.pop()[0]
-    return run < _SHORT_RUN <= math.prod(view[1])
 
 
 class _Partials:
@@ -169,17 +156,15 @@ class _Partials:
     def copied(self, v, type):
         """A value in the layout of a type, each element in a place of its own."""
         view = self.whole(kind_of(self.new, v))
-        if self.type(v)[1] == () or type != (_FLOAT, type[1], None) or not is_in_short_runs(view):
+        if self.type(v)[1] == () or type != (_FLOAT, type[1], None) or not is_in_short_lines(view):
             return self.new.place(-1, self.whole(type), v, type)
-        index = self.new.constant_array(places_of(view, _FLOAT).astype(np.int32))
-        return self.new.add(Op.GATHER, type, v, index)
+        return one_by_one(self.new, v, view, _FLOAT)
 
     def part(self, v, view):
         """A view of a value; its elements one by one where that is faster."""
-        if not is_in_short_runs(view):
+        if not is_in_short_lines(view):
             return self.new.part(v, view, _FLOAT)
-        index = self.new.constant_array(places_of(view, _FLOAT).astype(np.int32))
-        return self.new.add(Op.GATHER, (_FLOAT, view[1], None), v, index)
+        return one_by_one(self.new, v, view, _FLOAT)
 
     @staticmethod
     def repeats(type):
@@ -699,7 +684,8 @@ class _Partials:
                 which = np.flatnonzero(t.cols <= rows)
                 if which.size < rows.size:
                     t, rows = Term(self.picked(t.coef, which), t.cols[which], rows), rows[which]
-            parts.append((t.coef, rows * n + t.cols))
+            if rows.size:
+                parts.append((t.coef, rows * n + t.cols))
         coefs, lengths = [coef for coef, _ in parts], np.cumsum([len(key) for _, key in parts])[:-1]
         keys = np.concatenate([key for _, key in parts]) if parts else np.zeros(0, np.int64)
         order = np.argsort(keys, kind="stable")  # runs that are sorted are merged
@@ -746,23 +732,30 @@ class _Partials:
                 used[where] = True
         type = (_FLOAT, (count,), None)
         data = self.new.constant_array(constant)
-        extra = []
+        added = []
         for coef, where in zip(coefs, places):
             if not self.is_value(coef):
                 continue
-            line = (_FLOAT, (where.size,), None)
-            if self.type(coef) != line:
-                coef = self.new.place(-1, self.whole(line), coef, line)
-            index = self.new.constant_array(where.astype(np.int32))
             is_new = are_distinct or (not used[where].any() and np.bincount(where, minlength=1).max() <= 1)
             used[where] = True
             if is_new:
+                line = (_FLOAT, (where.size,), None)
+                coef = coef if self.type(coef) == line else self.new.place(-1, self.whole(line), coef, line)
+                index = self.new.constant_array(where.astype(np.int32))
                 data = self.new.add(Op.PUT, type, data, index, coef)
             else:
-                extra.append(self.new.add(Op.SCATTER, type, coef, index))
-        for more in extra:
-            data = self.new.add(_ADD, type, data, more)
-        return data
+                added.append((coef, where))
+        return self.new.add(_ADD, type, data, self.sum_at_places(added, type)) if added else data
+
+    def sum_at_places(self, parts, type):
+        """Coefficients added up at their places in a line: put one behind the other first, so that it is one sum."""
+        where = np.concatenate([where for _, where in parts])
+        line, start = (_FLOAT, (where.size,), None), 0
+        found = self.new.place(-1, self.whole(line), self.zero, line) if len(parts) > 1 else -1
+        for coef, places in parts:
+            found = self.new.place(found, (8 * start, (places.size,), (8,)), coef, line)
+            start += places.size
+        return self.new.add(Op.SCATTER, type, found, self.new.constant_array(where.astype(np.int32)))
 
     def mirrored(self, rows, cols, data):
         """Entries on and below the diagonal as those of the symmetric matrix."""
