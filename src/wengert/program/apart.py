@@ -9,6 +9,7 @@ Values differ from those of the call by rounding, so this serves derivatives onl
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from typing import Any
 
@@ -16,7 +17,6 @@ import numpy as np
 
 from wengert.program import locality
 from wengert.program.calls import Operand
-from wengert.program.evaluate import example_of
 from wengert.program.listing import Listing, c_strides, kind_of, operands, overlaps
 from wengert.program.opcodes import Op
 from wengert.program.rows import filled
@@ -27,6 +27,10 @@ from wengert.rules.reductions import average_share
 _FLOAT = np.dtype(float)
 #: terms of a sum that is written out
 _MOST = 16
+#: elements along an axis whose products are written out
+_FEW = 8
+#: rows of a matrix that is inverted
+_SMALL = 5
 #: elements of a line in which the machine does as much as it does between lines
 _SHORT_LINE = 32
 #: instructions that read elements of arrays one by one, wherever they are
@@ -113,7 +117,8 @@ def _written_out(new, call, values, wanted):
     function = _MADE_OF[call.row.name](*[_shaped(x, shapes) for x in call.args], **call.kwargs)
     if function is None:
         return None
-    examples = [example_of((_FLOAT, shape, None)) for shape in shapes]
+    rng = np.random.default_rng(0)  # of which no matrix is singular
+    examples = [rng.random(shape) if shape else np.float64(1.0) for shape in shapes]
     made = listed(lambda *x: [function(*[filled(argument, x) for argument in call.args])], examples, call.name)
     made = apart(made)[0]
     of = np.full(len(made), -1, dtype=np.int32)
@@ -225,6 +230,32 @@ def _diff(a, n=1, axis=-1, **options):
     return diff if 0 < n < min(4, np.shape(a)[axis]) else None
 
 
+def _slices(a, axis):
+    """The slices of an array along an axis, if they are few."""
+    if (axis is None and np.ndim(a) != 1) or not np.ndim(a):
+        return None
+    axis = (axis or 0) % np.ndim(a)
+    index = (slice(None),) * axis
+    return [(*index, k) for k in range(np.shape(a)[axis])] if np.shape(a)[axis] <= _FEW else None
+
+
+def _prod(a, axis=None, **options):
+    slices = None if options or isinstance(axis, tuple) else _slices(a, axis)
+    return (lambda a, *_: functools.reduce(np.multiply, [a[k] for k in slices])) if slices else None
+
+
+def _cumulated(ufunc):
+    def rule(a, axis=None, **options):
+        slices = None if options else _slices(a, axis)
+
+        def cumulated(a, *_):
+            return np.stack(list(itertools.accumulate([a[k] for k in slices], ufunc)), axis=axis or 0)
+
+        return cumulated if slices else None
+
+    return rule
+
+
 def _trace(a, offset=0, axis1=0, axis2=1, **options):
     return None if options else lambda a, *_: np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1)
 
@@ -242,6 +273,11 @@ def _average(a, axis=None, weights=None, **options):
         return None
     share = average_share(np.asarray(a), axis, np.asarray(weights, dtype=float))
     return lambda a, *_: np.sum(a * share, axis=axis, **options)
+
+
+def _solve(a, b, **options):
+    """By the inverse of a small matrix, whose partials are products of its elements."""
+    return None if options or np.shape(a)[-1] > _SMALL else lambda a, b: np.matmul(np.linalg.inv(a), b)
 
 
 def _kron(a, b):
@@ -284,10 +320,15 @@ _MADE_OF: dict[str, Any] = {
     "numpy.cross": _cross,
     "numpy.linalg.cross": _cross,
     "numpy.diff": _diff,
+    "numpy.prod": _prod,
+    "numpy.cumprod": _cumulated(np.multiply),
+    "numpy.cumsum": _cumulated(np.add),
     "numpy.trace": _trace,
     "numpy.linalg.trace": _linalg_trace,
     "numpy.linalg.multi_dot": _multi_dot,
     "numpy.average": _average,
+    "numpy.linalg.solve": _solve,
+    "wengert.rules.linalg.solution": _solve,
     "numpy.kron": _kron,
     "numpy.outer": _outer,
     "numpy.convolve": _convolve,

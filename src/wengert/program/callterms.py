@@ -33,7 +33,7 @@ from wengert.program.tracing import listed
 
 _FLOAT = np.dtype(float)
 #: partials of a call in an operand that are computed, and those that are views
-_FEW, _SOME = 8, 32
+_FEW, _SOME = 9, 32
 #: elements of a constant matrix without zeros, whose terms are as many
 _MOST = 10_000
 
@@ -409,6 +409,23 @@ def _part_of_constant(p, factor, targets, at, i):
     return p.constant_line(np.broadcast_to(part, shape), i) if shape else float(part)
 
 
+def _inverse(p, i, call, j):
+    """Terms of the inverse y of small matrices: the slope of y[i, j] in element (k, l) is -y[i, k] y[l, j]."""
+    shape = p.type(i)[1]
+    lead = [*range(len(shape) - 2)]
+    left, right = [_Factor(None, i, None, [*lead, *names], shape) for names in ("ik", "lj")]
+
+    def ahead():
+        for index in itertools.product(range(shape[-1]), repeat=2):
+            slope = _product_of(p, [left, right], [*lead, "i", "j"], dict(zip("kl", index)), i)
+            yield index, p.negated(slope)
+
+    if shape[-1] ** 2 > _SOME:
+        raise Refused(call.name)
+    partials = _Partials((*lead, FREE, FREE), ahead, None)
+    return [t for term in p.terms[call.operands[j]] for t in _by_partials(p, i, call.operands[j], term, partials)]
+
+
 def _matrix(p, i, factor, others, out):
     """Rows, columns and numbers of the constant matrix that an operand is multiplied by, where it has few or many.
 
@@ -585,4 +602,5 @@ _RULES = {
     "numpy.mean": _summed(True),
     "wengert.rules.ufuncs.scatter_add": _added_up,
     "numpy.bincount": _counted,
+    "numpy.linalg.inv": _inverse,
 }

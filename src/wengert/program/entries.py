@@ -41,6 +41,8 @@ _NEGATIVE, _POSITIVE = _ROWS["negative"], _ROWS["positive"]
 FLAG = 1
 #: terms of one value
 _MOST_TERMS = 96
+#: columns of a term that are compared before all are
+_SAMPLE = 100
 #: coefficients for each element of x and y, in all terms of all values
 _MOST_EACH = 400
 _MOST_AT_LEAST = 1_000_000
@@ -413,7 +415,13 @@ class _Partials:
 
     @staticmethod
     def may_merge(a, b):
-        return a is b or bool(((a == b) | (a < 0) | (b < 0)).all())
+        if a is b:
+            return True
+        for step in (a.size // _SAMPLE + 1, 1):  # what differs does so soon
+            some, more = a[::step], b[::step]
+            if not ((some == more) | ((some | more) < 0)).all():
+                return False
+        return True
 
     def sum_of(self, s, t, i):
         type = self.type(i)
@@ -689,16 +697,16 @@ class _Partials:
         coefs, lengths = [coef for coef, _ in parts], np.cumsum([len(key) for _, key in parts])[:-1]
         keys = np.concatenate([key for _, key in parts]) if parts else np.zeros(0, np.int64)
         order = np.argsort(keys, kind="stable")  # runs that are sorted are merged
-        ordered = keys[order]
+        found = keys[order]
         is_new = np.ones(keys.size, bool)
-        is_new[1:] = ordered[1:] != ordered[:-1]
-        found = ordered[is_new]
-        are_distinct = found.size == keys.size
+        np.not_equal(found[1:], found[:-1], out=is_new[1:])
+        are_distinct = bool(is_new.all())
+        found = found if are_distinct else found[is_new]
         if dense:
             data = self.filled_data(coefs, np.split(keys, lengths) if parts else [], m * n, are_distinct)
             return self.whole_matrix(data, symmetric, m, n)
         places = np.empty(keys.size, np.int64)
-        places[order] = np.cumsum(is_new) - 1
+        places[order] = np.arange(keys.size) if are_distinct else np.cumsum(is_new) - 1
         data = self.filled_data(coefs, np.split(places, lengths) if parts else [], found.size, are_distinct)
         rows, cols = np.divmod(found, n) if n else (found, found)
         if symmetric:
