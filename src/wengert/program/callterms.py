@@ -266,7 +266,8 @@ def _by_seeds(p, i, call, j, seeds, is_back):
     values = [i, *call.operands]
     try:
         examples = [of_type(p.value(v), kind_of(p.new, v)) for v in values]
-        code = passes.folded(listed(found, examples, "a derivative"))
+        with np.errstate(all="ignore"):
+            code = passes.folded(listed(found, examples, "a derivative"))
     except NonSmoothError:
         raise Refused(call.name) from None
     of = np.full(len(code), -1, dtype=np.int32)

@@ -41,11 +41,15 @@ _NEGATIVE, _POSITIVE = _ROWS["negative"], _ROWS["positive"]
 FLAG = 1
 #: terms of one value
 _MOST_TERMS = 96
+#: terms of one value that are lines of entries
+_MOST_LOOSE = 12
 #: columns of a term that are compared before all are
 _SAMPLE = 100
 #: coefficients for each element of x and y, in all terms of all values
 _MOST_EACH = 400
 _MOST_AT_LEAST = 1_000_000
+#: or columns of an element of any value, on average, as long as coefficients fit into memory
+_MOST_COLUMNS, _MOST_AT_ALL = 24, 100_000_000
 
 
 class Entries(NamedTuple):
@@ -91,9 +95,11 @@ class _Partials:
         self.table = [column.tolist() for column in (code.op, code.a, code.b, code.c)]
         self.terms: dict[int, list[Term]] = {}
         self.one, self.zero = self.new.filled(1.0, ()), self.new.filled(0.0, ())
+        self.done: dict[int, list[int]] = {}  # values that nothing reads after an instruction
         self.finals = self.ends()
         n = math.prod(kind_of(code, self.x)[1]) + math.prod(kind_of(code, self.y)[1])
-        self.left = max(_MOST_AT_LEAST, _MOST_EACH * n)
+        elements = sum(math.prod(kind_of(code, v)[1]) for v in range(len(code)))
+        self.left = max(_MOST_AT_LEAST, _MOST_EACH * n, min(_MOST_COLUMNS * elements, _MOST_AT_ALL))
 
     def run(self):
         if kind_of(self.new, self.x)[0] != _FLOAT or kind_of(self.new, self.y)[0] != _FLOAT:
@@ -104,6 +110,8 @@ class _Partials:
         for i in range(self.size):
             if needed[i] and i != self.x:
                 self.instruction(i, *[column[i] for column in self.table])
+            for v in self.done.get(i, ()):
+                self.terms.pop(v, None)
 
     def ends(self):
         """Values that are only put into the result: their coefficients need not be put together first."""
@@ -112,6 +120,9 @@ class _Partials:
         for i in range(self.size):
             for v in operands(code, i):
                 readers.setdefault(v, []).append(i)
+        for v, by in readers.items():
+            if v != self.y:
+                self.done.setdefault(by[-1], []).append(v)
         for i in range(self.size - 1, -1, -1):
             if i not in found and self.table[0][i] == Op.PLACE:
                 if all(j in found and self.table[0][j] == Op.PLACE for j in readers.get(i, ())):
@@ -411,7 +422,22 @@ class _Partials:
                     found.append(t)
             else:
                 found.append(t)
+        loose = [t for t in found if t.rows is not None]
+        if len(loose) > _MOST_LOOSE and i != self.y:
+            found = [t for t in found if t.rows is None] + [self.joined(loose)]
         return found
+
+    def joined(self, terms):
+        """Lines of entries as one, in which none comes twice."""
+        n = math.prod(self.type(self.x)[1])
+        keys = np.concatenate([t.rows * n + t.cols for t in terms])
+        found, places = np.unique(keys, return_inverse=True)
+        ends = np.cumsum([t.cols.size for t in terms])[:-1]
+        line = (_FLOAT, (found.size,), None)
+        parts = [(self.as_value(t.coef, (_FLOAT, t.cols.shape, None)), where)
+                 for t, where in zip(terms, np.split(places, ends))]  # fmt: skip
+        rows, cols = np.divmod(found, n)
+        return Term(self.sum_at_places(parts, line), cols.astype(np.int32), rows)
 
     @staticmethod
     def may_merge(a, b):
