@@ -411,21 +411,30 @@ class _Partials:
 
     def merged(self, terms, i):
         """Terms of a value, of which those that name no two columns in one place are one."""
+        found = self.merged_lines([t for t in terms if t.rows is None], i)
+        loose = [t for t in terms if t.rows is not None]
+        return found + ([self.joined(loose)] if len(loose) > _MOST_LOOSE and i != self.y else loose)
+
+    def merged_lines(self, terms, i):
         found: list = []
-        for t in terms:
-            if t.rows is None:
-                for k, other in enumerate(found):
-                    if other.rows is None and self.may_merge(other.cols, t.cols):
-                        found[k] = self.sum_of(other, t, i)
-                        break
-                else:
-                    found.append(t)
+        if not terms:
+            return found
+        step = terms[0].cols.size // _SAMPLE + 1
+        samples = np.empty((len(terms), -(-terms[0].cols.size // step)), np.int32)
+        for t in terms:  # what differs does so soon: some columns are compared first, with those of all others at once
+            sample, k = t.cols[::step], len(found)
+            alike = ((samples[:k] == sample) | ((samples[:k] | sample) < 0)).all(axis=1)
+            k = next((k for k in np.flatnonzero(alike).tolist() if self.may_merge(found[k].cols, t.cols)), k)
+            if k < len(found):
+                found[k] = self.sum_of(found[k], t, i)
             else:
                 found.append(t)
-        loose = [t for t in found if t.rows is not None]
-        if len(loose) > _MOST_LOOSE and i != self.y:
-            found = [t for t in found if t.rows is None] + [self.joined(loose)]
+            samples[k] = found[k].cols[::step]
         return found
+
+    @staticmethod
+    def may_merge(a, b):
+        return a is b or bool(((a == b) | ((a | b) < 0)).all())
 
     def joined(self, terms):
         """Lines of entries as one, in which none comes twice."""
@@ -438,16 +447,6 @@ class _Partials:
                  for t, where in zip(terms, np.split(places, ends))]  # fmt: skip
         rows, cols = np.divmod(found, n)
         return Term(self.sum_at_places(parts, line), cols.astype(np.int32), rows)
-
-    @staticmethod
-    def may_merge(a, b):
-        if a is b:
-            return True
-        for step in (a.size // _SAMPLE + 1, 1):  # what differs does so soon
-            some, more = a[::step], b[::step]
-            if not ((some == more) | ((some | more) < 0)).all():
-                return False
-        return True
 
     def sum_of(self, s, t, i):
         type = self.type(i)
