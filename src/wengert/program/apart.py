@@ -104,7 +104,9 @@ def _repeated(code):
 
 
 def _may_come_apart(call):
-    return call.row is not None and (call.row.name in _MADE_OF or locality.moves(call))
+    if call.row is None or locality.heeds_memory(call):
+        return False
+    return call.row.name in _MADE_OF or locality.moves(call)
 
 
 def _written_out(new, call, values, wanted):

@@ -44,7 +44,7 @@ def call(p: Any, i: int, a: int, b: int, c: int) -> list[Term]:
     live = [j for j, v in enumerate(call.operands) if p.terms.get(v)]
     if not live or (call.row is not None and call.row.kind == "constant"):
         return []
-    if call.row is None or is_loop(call):
+    if call.row is None or is_loop(call) or locality.heeds_memory(call):
         raise Refused(call.name)
     rule = _RULES.get(call.row.name, _moved if locality.moves(call) else _through)
     return [t for j in live for t in rule(p, i, call, j)]

@@ -461,7 +461,7 @@ class _Partials:
     def cleaned(self, t, i):
         """The coefficients of a term with zeros where there is no entry."""
         type = self.type(i)
-        if t.clean:
+        if t.clean or (t.cols >= 0).all():
             return t.coef
         if not self.is_value(t.coef):
             return np.where(t.cols >= 0, t.coef, 0.0)
@@ -502,6 +502,8 @@ class _Partials:
     def moved_elements(self, terms, v, i, where):
         """Terms of a result whose elements are some of a value, by number; -1: none of them."""
         is_there = where >= 0
+        if self.is_number(i):
+            return self.element(terms, int(self.where(v).ravel()[int(where)])) if is_there else []
         places = self.where(v).ravel()[np.maximum(where, 0)] if is_there.any() else where
         index = self.new.constant_array(places.astype(np.int32))
         found = []
@@ -540,16 +542,19 @@ class _Partials:
         return t
 
     def load(self, i, a, b, c):
+        return self.element(self.terms.get(a, ()), int(self.seen(np.array(b), a)))
+
+    def element(self, terms, place):
+        """Terms of the number that stands at a place in the memory of a value."""
         found = []
-        b = int(self.seen(np.array(b), a))
-        for t in self.terms.get(a, ()):
+        for t in terms:
             if t.rows is None:
-                if t.cols[b] >= 0:
-                    coef = self.new.part(t.coef, (8 * b, (), ()), _FLOAT) if self.is_array(t.coef) else t.coef
-                    coef = float(coef[b]) if isinstance(coef, np.ndarray) else coef
-                    found.append(Term(coef, t.cols[b : b + 1]))
+                if t.cols[place] >= 0:
+                    coef = self.new.part(t.coef, (8 * place, (), ()), _FLOAT) if self.is_array(t.coef) else t.coef
+                    coef = float(coef[place]) if isinstance(coef, np.ndarray) else coef
+                    found.append(Term(coef, t.cols[place : place + 1]))
                 continue
-            which = np.flatnonzero(t.rows == b)
+            which = np.flatnonzero(t.rows == place)
             if which.size:
                 found.append(Term(self.picked(t.coef, which), t.cols[which], np.zeros(which.size, np.int64)))
         return found

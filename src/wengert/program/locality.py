@@ -41,6 +41,11 @@ def moves(call: Call) -> bool:
     return call.row is not None and (call.row.kind in ("view", "rearrangement") or call.row.name in MOVING)
 
 
+def heeds_memory(call: Call) -> bool:
+    """Does a call go through elements in the order in which they lie in memory?"""
+    return bool({"K", "A"} & {x for x in (*call.args, *call.kwargs.values()) if type(x) is str})
+
+
 def rearranged(call: Call, numbers: Callable, known: Callable) -> Any:
     """What a call that moves elements gives for numbers in their place.
 
@@ -48,7 +53,8 @@ def rearranged(call: Call, numbers: Callable, known: Callable) -> Any:
     ----------
     call : Call
     numbers : callable
-        Gives an array of integers in the place of an argument; of a constant, zeros.
+        Gives an array of integers in the place of an argument, laid out in memory as that is where a call
+        `heeds_memory`; of a constant, zeros.
     known : callable
         The value of an argument that chooses, such as an index; None where it is not known.
 
