@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.core import matrices
-from wengert.errors import NonSmoothError
+from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.program import locality, passes, products, rows
 from wengert.program.apart import in_type
 from wengert.program.calls import Operand
@@ -268,7 +268,7 @@ def _by_seeds(p, i, call, j, seeds, is_back):
         examples = [of_type(p.value(v), kind_of(p.new, v)) for v in values]
         with np.errstate(all="ignore"):
             code = passes.folded(listed(found, examples, "a derivative"))
-    except NonSmoothError:
+    except (NonSmoothError, UnsupportedFunctionError):
         raise Refused(call.name) from None
     of = np.full(len(code), -1, dtype=np.int32)
     for v in code.inputs:
