@@ -294,6 +294,25 @@ def test_operands_that_are_broadcast_along_short_axes_are_gathered():
     assert kind_of(found, int(of[code.outputs[0]])) == kind_of(code, code.outputs[0])
 
 
+#: parts of what was broadcast, computed once and read at several places
+REPEATED = {
+    "behind new axes": lambda x: np.diff(np.broadcast_to(np.sin(x), (2, K, 3)), axis=1),
+    "before new axes": lambda x: np.diff(np.broadcast_to(np.sin(x)[..., None], (K, 3, 2)), axis=0),
+    "backwards": lambda x: np.diff(np.broadcast_to(np.sin(x)[::-1], (2, K, 3)), axis=2),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_parts_of_views_that_repeat_elements_have_their_derivatives(name):
+    """A part of a view that repeats elements is one of the array behind it, in which each has a place."""
+    f = lambda x: np.sum(np.cumsum(np.ravel(REPEATED[name](x))) ** 2)
+    x = points(X)
+    program = wg.record(f, x)
+    expected, direction = wg.grad(f)(x), rng.normal(size=x.shape)
+    np.testing.assert_allclose(program.grad()(x), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(program.jvp()(x, direction)[1], np.sum(expected * direction), rtol=1e-11)
+
+
 def test_numbers_beside_joined_arrays_have_no_derivative():
     """Integers and numbers in a list of arrays are constants, not numbers of elements."""
     for f in (lambda x: np.hstack([x, np.array([1, 2])]), lambda x: np.hstack([x, 1.0]), lambda x: np.hstack([1, x])):

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.core import matrices
-from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.program import locality, passes, products, rows
 from wengert.program.apart import in_type
 from wengert.program.calls import Operand
@@ -264,12 +263,9 @@ def _by_seeds(p, i, call, j, seeds, is_back):
         return [rows.pushforward(call, [j], [seed], y, operands) for seed in seeds]
 
     values = [i, *call.operands]
-    try:
-        examples = [of_type(p.value(v), kind_of(p.new, v)) for v in values]
-        with np.errstate(all="ignore"):
-            code = passes.folded(listed(found, examples, "a derivative"))
-    except (NonSmoothError, UnsupportedFunctionError):
-        raise Refused(call.name) from None
+    examples = [of_type(p.value(v), kind_of(p.new, v)) for v in values]
+    with np.errstate(all="ignore"):
+        code = passes.folded(listed(found, examples, "a derivative"))
     of = np.full(len(code), -1, dtype=np.int32)
     for v in code.inputs:
         of[v] = in_type(p.new, values[int(code.a[v])], kind_of(code, v))

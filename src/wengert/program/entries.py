@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.core.tape import kernel_rows
+from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.program import callterms, derive, passes
 from wengert.program.apart import apart, is_in_short_lines, one_by_one, whole
 from wengert.program.evaluate import evaluated
@@ -82,7 +83,10 @@ def entries(code: Any, x: int, y: int, example: list, symmetric: bool = False, d
         If an instruction has no rule here, or there would be too many terms.
     """
     found = _Partials(code, x, y, example)
-    found.run()
+    try:
+        found.run()
+    except (NonSmoothError, UnsupportedFunctionError) as why:  # other ways say so, if they need it
+        raise Refused(str(why)) from None
     return found.assembled(symmetric, dense)
 
 

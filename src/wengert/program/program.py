@@ -709,9 +709,8 @@ class Swept(Program):
         self._entries = self._dtype if by_rows else np.result_type(of_result, self._dtype)
         self._one = program.vjp(argnums) if by_rows else program.jvp(argnums)
         self._number = program._form.direction
-        super().__init__(
-            name, self._one._listing, program._form, _ONE, program._exact, program._example, program._floats
-        )
+        super().__init__(name, self._one._listing, program._form, _ONE, program._exact, program._example,
+                         program._floats)
         self._count = math.prod(self._lines) if count is None else count
         self._chunks = max(1, -(-self._count // self._most_at_once()))
         self._width = -(-self._count // self._chunks)
@@ -782,7 +781,7 @@ class Swept(Program):
         across, size = (math.prod(self._x if is_x else self._y) for is_x in (self._by_rows, not self._by_rows))
         width = max(1, self._width)
         found = np.empty((max(1, self._chunks * width), across), self._entries)
-        for first in range(0, max(1, self._count), width):  # also without directions there are guards
+        for first in range(0, max(1, self._count), width):      # also without directions there are guards
             rows = self._directions(first, min(first + width, self._count))
             if len(rows) < width:
                 rows = np.concatenate([rows, np.zeros((width - len(rows), size), self._dtype)])

@@ -187,6 +187,7 @@ class _Checked:
         self.expect(math.prod(self.shape(c)) == math.prod(kept), "a value of more axes than the view")
         self.expect(np.broadcast_shapes(kept, shape) == shape, "a value that does not fit into the view")
 
+
     def gather(self, a, b, c, kind):
         self.moved(a, b, self.rows[a][4], kind, b)
 
