@@ -116,7 +116,10 @@ def _written_out(new, call, values, wanted):
     if locality.moves(call):
         return _joined(new, call, values, wanted)
     shapes = [kind_of(new, v)[1] for v in values]
-    function = _MADE_OF[call.row.name](*[_shaped(x, shapes) for x in call.args], **call.kwargs)
+    try:
+        function = _MADE_OF[call.row.name](*[_shaped(x, shapes) for x in call.args], **call.kwargs)
+    except (KeyError, TypeError):  # arguments in a form that is not known here
+        return None
     if function is None:
         return None
     rng = np.random.default_rng(0)  # of which no matrix is singular
