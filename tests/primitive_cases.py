@@ -690,6 +690,7 @@ JOINS = [
     call(np.insert, arr(3, 4), 1, arr(3), label="column", axis=1),
     call(np.insert, arr(4), [1, 3, 3], arr(3), label="several"),
     call(np.insert, arr(4), [1, 3], arr(), label="repeated"),
+    call(np.insert, arr(4), 2, arr(3), label="several at one place"),
     call(np.compress, [True, False, True], arr(3, 4), label="axis", axis=0),
     call(np.extract, np.array([[True, False], [True, True]]), arr(2, 2)),
     call(np.sort, arr(3, 5)),

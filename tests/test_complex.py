@@ -213,6 +213,14 @@ def test_tangents_beyond_the_largest_exponential():
 A, B, C = numbers(3, seed=1), numbers(3, seed=2), numbers(3, 3, seed=3) + 2 * np.eye(3)
 R = np.array([0.7, 1.3, 0.4])
 
+
+def own_part_stored(x):
+    """Complex numbers that are overwritten by a part of themselves."""
+    x = x.copy()
+    x[::-1] = x.imag
+    return x * 2j
+
+
 #: complex x of shape (3,)
 PROGRAMS = {
     "arithmetic": lambda x: (x + A) * x / (B - x) - x**2 + 1j * x,
@@ -223,6 +231,7 @@ PROGRAMS = {
     "float_power": lambda x: np.float_power(x, 1.5),
     "numbers": lambda x: x[0] * x[1] / x[2] + x[0] ** 2 - 1j * x[1] ** x[2] + abs(x[0]),
     "real and imag": lambda x: x.real * x.imag[::-1],
+    "a part of it put back": own_part_stored,
     "np.real and np.imag": lambda x: np.real(x) + 2 * np.imag(x) ** 2,
     "real_if_close": lambda x: np.real_if_close(np.conj(x) * x) * np.real_if_close(x),
     "of a number": lambda x: x[0].real * x[1].imag + x[2].conjugate(),

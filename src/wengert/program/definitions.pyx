@@ -240,9 +240,9 @@ cdef class Definitions:
         cdef int32_t source, value
         if not self.exact and node.key is None and is_complex_number(view) and self.write_number(node, memory):
             return 0
-        self.see_as(memory, (<object>view).dtype)
         shape, strides = layout(view)
         source = self.quiet(self.stored(node))
+        self.see_as(memory, (<object>view).dtype)       # last: the source may be a part of it, seen otherwise
         if shape == () and node.key is None and self.code.types[self.code.kinds[source]][0] == memory.dtype == float:
             if self.code.kinds[source] != SCALAR:       # an array of one element
                 source = emit(self.code, LOAD, source, 0, -1, SCALAR)

@@ -24,10 +24,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.core.tape import kernel_rows
-from wengert.program import derive, passes
+from wengert.errors import NonSmoothError, UnsupportedFunctionError
+from wengert.program import callterms, derive, passes
+from wengert.program.apart import apart, is_in_short_lines, one_by_one, whole
+from wengert.program.evaluate import evaluated
 from wengert.program.listing import c_strides, kind_of, operands, overlaps
 from wengert.program.opcodes import Op
 from wengert.program.rows import places as places_of
+from wengert.program.terms import Refused, Term
 
 _FLOAT = np.dtype(float)
 _ROWS = {name: opcode for name, opcode, *_ in kernel_rows()}
@@ -38,30 +42,15 @@ _NEGATIVE, _POSITIVE = _ROWS["negative"], _ROWS["positive"]
 FLAG = 1
 #: terms of one value
 _MOST_TERMS = 96
-#: elements along an axis that is summed, of which each is a term
-_SHORT = 8
+#: terms of one value that are lines of entries
+_MOST_LOOSE = 12
+#: columns of a term that are compared before all are
+_SAMPLE = 100
 #: coefficients for each element of x and y, in all terms of all values
 _MOST_EACH = 400
 _MOST_AT_LEAST = 1_000_000
-
-
-class Refused(Exception):
-    """The entries are not products of a few partials: colours are better."""
-
-
-class Term(NamedTuple):
-    """Coefficients of some entries.
-
-    `coef` is a value of the list, a number for all entries or an array, or the same as a constant: a float, or a line.
-    Without `rows`, that has the layout of the value whose derivative it is, and `cols` are the columns by places in its
-    memory, -1 where there is no entry; `clean`: the coefficient is 0 there.
-    With them, `coef`, `rows`, places in that memory, and `cols` are lines of one length.
-    """
-
-    coef: int | float | np.ndarray
-    cols: np.ndarray
-    rows: np.ndarray | None = None
-    clean: bool = True
+#: or columns of an element of any value, on average, as long as coefficients fit into memory
+_MOST_COLUMNS, _MOST_AT_ALL = 24, 100_000_000
 
 
 class Entries(NamedTuple):
@@ -105,20 +94,27 @@ def entries(
         If an instruction has no rule here, there would be too many terms, or an entry is not wanted.
     """
     found = _Partials(code, x, y, example)
-    found.run()
+    try:
+        found.run()
+    except (NonSmoothError, UnsupportedFunctionError) as why:  # other ways say so, if they need it
+        raise Refused(str(why)) from None
     return found.assembled(symmetric, dense, wanted)
 
 
 class _Partials:
     def __init__(self, code, x, y, example):
+        code, of = apart(code)
         self.sweep = derive.Forward(code, example)
-        self.new, self.size, self.x, self.y = self.sweep.code, self.sweep.size, x, y
+        self.new, self.size, self.x, self.y = self.sweep.code, self.sweep.size, int(of[x]), int(of[y])
+        self.example, self.values = example, []
         self.table = [column.tolist() for column in (code.op, code.a, code.b, code.c)]
         self.terms: dict[int, list[Term]] = {}
         self.one, self.zero = self.new.filled(1.0, ()), self.new.filled(0.0, ())
+        self.done: dict[int, list[int]] = {}  # values that nothing reads after an instruction
         self.finals = self.ends()
-        n = math.prod(kind_of(code, x)[1]) + math.prod(kind_of(code, y)[1])
-        self.left = max(_MOST_AT_LEAST, _MOST_EACH * n)
+        n = math.prod(kind_of(code, self.x)[1]) + math.prod(kind_of(code, self.y)[1])
+        elements = sum(math.prod(kind_of(code, v)[1]) for v in range(len(code)))
+        self.left = max(_MOST_AT_LEAST, _MOST_EACH * n, min(_MOST_COLUMNS * elements, _MOST_AT_ALL))
 
     def run(self):
         if kind_of(self.new, self.x)[0] != _FLOAT or kind_of(self.new, self.y)[0] != _FLOAT:
@@ -129,6 +125,8 @@ class _Partials:
         for i in range(self.size):
             if needed[i] and i != self.x:
                 self.instruction(i, *[column[i] for column in self.table])
+            for v in self.done.get(i, ()):
+                self.terms.pop(v, None)
 
     def ends(self):
         """Values that are only put into the result: their coefficients need not be put together first."""
@@ -137,6 +135,9 @@ class _Partials:
         for i in range(self.size):
             for v in operands(code, i):
                 readers.setdefault(v, []).append(i)
+        for v, by in readers.items():
+            if v != self.y:
+                self.done.setdefault(by[-1], []).append(v)
         for i in range(self.size - 1, -1, -1):
             if i not in found and self.table[0][i] == Op.PLACE:
                 if all(j in found and self.table[0][j] == Op.PLACE for j in readers.get(i, ())):
@@ -159,9 +160,9 @@ class _Partials:
             found = _RULES[op](self, i, a, b, c)
         else:
             raise Refused(f"instruction {op}")
+        found = self.merged([t for t in found if t.rows is not None or (t.cols >= 0).any()], i)
         if not found:
             return
-        found = self.merged(found, i)
         self.left -= sum(t.cols.size for t in found)
         if len(found) > _MOST_TERMS or self.left < 0:
             raise Refused("too many terms")
@@ -178,8 +179,20 @@ class _Partials:
         """A value whose elements have places of their own."""
         if not self.repeats(kind_of(self.new, v)):
             return v
-        type = self.type(v)
-        return self.new.place(-1, self.whole(type), v, type)
+        return self.copied(v, self.type(v))
+
+    def copied(self, v, type):
+        """A value in the layout of a type, each element in a place of its own."""
+        view = self.whole(kind_of(self.new, v))
+        if self.type(v)[1] == () or type != (_FLOAT, type[1], None) or not is_in_short_lines(view):
+            return self.new.place(-1, self.whole(type), v, type)
+        return one_by_one(self.new, v, view, _FLOAT)
+
+    def part(self, v, view):
+        """A view of a value; its elements one by one where that is faster."""
+        if not is_in_short_lines(view):
+            return self.new.part(v, view, _FLOAT)
+        return one_by_one(self.new, v, view, _FLOAT)
 
     @staticmethod
     def repeats(type):
@@ -198,26 +211,26 @@ class _Partials:
     def is_number(self, v):
         return self.type(v)[1] == ()
 
-    def strides(self, type):
-        dtype, shape, strides = type
-        return c_strides(shape, dtype.itemsize) if strides is None or strides == "flag" else strides
-
-    def whole(self, type):
-        """All of an array of a type, as a view."""
-        shape, strides = type[1], self.strides(type)
-        return sum((n - 1) * -s for n, s in zip(shape, strides) if s < 0 and n > 0), shape, strides
+    whole = staticmethod(whole)
 
     def span(self, v):
         """Elements of the memory of a value."""
         dtype, shape, strides = type = self.type(v)
         if strides is None or 0 in shape:
             return math.prod(shape)
-        return 1 + sum((n - 1) * abs(s) for n, s in zip(shape, self.strides(type))) // dtype.itemsize
+        return 1 + sum((n - 1) * abs(s) for n, s in zip(shape, self.whole(type)[2])) // dtype.itemsize
 
     def where(self, v):
         """The place in its memory of each element of a value."""
         type = self.type(v)
         return np.arange(self.span(v)).reshape(type[1]) if type[2] is None else places_of(self.whole(type), type[0])
+
+    def numbers(self, v):
+        """The number of the element of a value at each place in its memory."""
+        found = np.zeros(self.span(v), np.int64)
+        where = self.where(v).ravel()
+        found[where] = np.arange(where.size)
+        return found
 
     def as_line(self, v, elements):
         """Columns of the elements of a value by their place in its memory."""
@@ -242,6 +255,12 @@ class _Partials:
 
     # ------------------------------------------------------------------------------------------ coefficients
 
+    def value(self, v):
+        """A value of the list at the example."""
+        if v >= len(self.values):
+            evaluated(self.new, self.example, v + 1, self.values)
+        return self.values[v]
+
     def known(self, v):
         """The constant that a value is, as a coefficient; None: it is none."""
         op, a = self.new_op(v)
@@ -261,7 +280,7 @@ class _Partials:
     def is_value(self, coef):
         return isinstance(coef, int)
 
-    def value(self, coef, type):
+    def as_value(self, coef, type):
         """A coefficient as a value, a constant line as an array of a type."""
         if isinstance(coef, int):
             return coef
@@ -277,10 +296,10 @@ class _Partials:
     def spread(self, coef, i):
         """A coefficient as an array in the layout of a value, or a number where that is one."""
         type = self.type(i)
-        coef = self.value(coef, type)
+        coef = self.as_value(coef, type)
         if self.type(coef) == type or type[1] == ():
             return coef
-        return self.new.place(-1, self.whole(type), coef, type)
+        return self.copied(coef, type)
 
     def laid(self, coef, i):
         """An array coefficient in the layout of a value; others as they are."""
@@ -297,7 +316,7 @@ class _Partials:
             return p
         if isinstance(p, float) and p == 1.0:
             return coef
-        coef, p = self.value(coef, type), self.value(p, type)
+        coef, p = self.as_value(coef, type), self.as_value(p, type)
         is_number = not (self.is_array(coef) or self.is_array(p))
         return self.new.add(Op.STRONG, self.type(self.one) if is_number else type, coef, p)
 
@@ -394,7 +413,7 @@ class _Partials:
             for t in self.terms.get(v, ()):
                 t = self.scaled(t, v, i, 1.0)
                 if t.rows is None:
-                    coef = self.value(t.coef, type)
+                    coef = self.as_value(t.coef, type)
                     sides = (coef, self.zero) if first else (self.zero, coef)
                     coef = self.new.add(Op.SELECT, type, a, *sides)
                 else:
@@ -407,22 +426,42 @@ class _Partials:
 
     def merged(self, terms, i):
         """Terms of a value, of which those that name no two columns in one place are one."""
+        found = self.merged_lines([t for t in terms if t.rows is None], i)
+        loose = [t for t in terms if t.rows is not None]
+        return found + ([self.joined(loose)] if len(loose) > _MOST_LOOSE and i != self.y else loose)
+
+    def merged_lines(self, terms, i):
         found: list = []
-        for t in terms:
-            if t.rows is None:
-                for k, other in enumerate(found):
-                    if other.rows is None and self.may_merge(other.cols, t.cols):
-                        found[k] = self.sum_of(other, t, i)
-                        break
-                else:
-                    found.append(t)
+        if not terms:
+            return found
+        step = terms[0].cols.size // _SAMPLE + 1
+        samples = np.empty((len(terms), -(-terms[0].cols.size // step)), np.int32)
+        for t in terms:  # what differs does so soon: some columns are compared first, with those of all others at once
+            sample, k = t.cols[::step], len(found)
+            alike = ((samples[:k] == sample) | ((samples[:k] | sample) < 0)).all(axis=1)
+            k = next((k for k in np.flatnonzero(alike).tolist() if self.may_merge(found[k].cols, t.cols)), k)
+            if k < len(found):
+                found[k] = self.sum_of(found[k], t, i)
             else:
                 found.append(t)
+            samples[k] = found[k].cols[::step]
         return found
 
     @staticmethod
     def may_merge(a, b):
-        return a is b or bool(((a == b) | (a < 0) | (b < 0)).all())
+        return a is b or bool(((a == b) | ((a | b) < 0)).all())
+
+    def joined(self, terms):
+        """Lines of entries as one, in which none comes twice."""
+        n = math.prod(self.type(self.x)[1])
+        keys = np.concatenate([t.rows * n + t.cols for t in terms])
+        found, places = np.unique(keys, return_inverse=True)
+        ends = np.cumsum([t.cols.size for t in terms])[:-1]
+        line = (_FLOAT, (found.size,), None)
+        parts = [(self.as_value(t.coef, (_FLOAT, t.cols.shape, None)), where)
+                 for t, where in zip(terms, np.split(places, ends))]  # fmt: skip
+        rows, cols = np.divmod(found, n)
+        return Term(self.sum_at_places(parts, line), cols.astype(np.int32), rows)
 
     def sum_of(self, s, t, i):
         type = self.type(i)
@@ -430,14 +469,14 @@ class _Partials:
         first, second = [self.cleaned(t, i) for t in (s, t)]
         if not self.is_value(first) and not self.is_value(second):
             return Term(first + second, cols)
-        first, second = self.value(first, type), self.value(second, type)
+        first, second = self.as_value(first, type), self.as_value(second, type)
         is_number = not (self.is_array(first) or self.is_array(second))
         return Term(self.new.add(_ADD, self.type(self.one) if is_number else type, first, second), cols)
 
     def cleaned(self, t, i):
         """The coefficients of a term with zeros where there is no entry."""
         type = self.type(i)
-        if t.clean:
+        if t.clean or (t.cols >= 0).all():
             return t.coef
         if not self.is_value(t.coef):
             return np.where(t.cols >= 0, t.coef, 0.0)
@@ -468,10 +507,34 @@ class _Partials:
         return Term(self.picked(t.coef, which), t.cols[which], rows)
 
     def constant_line(self, elements, i):
-        """Elements of a constant as the line of the memory of a value."""
+        """Elements of a constant as the line of the memory of a value, or as the number that it is."""
+        if self.is_number(i):
+            return float(np.ravel(elements)[0])
         line = np.zeros(self.span(i))
         line[self.where(i).ravel()] = np.ravel(elements)
         return line
+
+    def moved_elements(self, terms, v, i, where):
+        """Terms of a result whose elements are some of a value, by number; -1: none of them."""
+        is_there = where >= 0
+        if self.is_number(i):
+            return self.element(terms, int(self.where(v).ravel()[int(where)])) if is_there else []
+        places = self.where(v).ravel()[np.maximum(where, 0)] if is_there.any() else where
+        index = self.new.constant_array(places.astype(np.int32))
+        found = []
+        for t in terms if is_there.any() else ():
+            if t.rows is not None or i in self.finals:
+                found.append(self.taken(self.loose(t, v), v, i, np.where(is_there, places, -1), None))
+                continue
+            coef, line = t.coef, self.as_line(i, np.where(is_there, t.cols[places], np.int32(-1)))
+            is_clean = t.clean
+            if isinstance(coef, np.ndarray):
+                coef = self.constant_line(np.where(is_there, coef[places], 0.0), i)
+            elif self.is_array(coef):
+                coef = self.new.add(Op.GATHER, (_FLOAT, places.shape, None), coef, index)
+                is_clean = is_clean and bool(is_there.all())
+            found.append(self.as_type(Term(coef, line, None, is_clean and self.is_clean(coef, line)), i))
+        return found
 
     def view(self, i, a, b, c):
         view = self.new.views[b]
@@ -482,7 +545,9 @@ class _Partials:
             index = self.new.constant_array(np.ascontiguousarray(places, dtype=np.int32))
             move = lambda coef: self.new.add(Op.GATHER, (_FLOAT, places.shape, None), coef, index)
         else:
-            move = lambda coef: self.distinct(self.new.part(coef, view, _FLOAT))
+            move = lambda coef: self.distinct(
+                self.part(coef, view) if overlaps(*view[1:]) else self.new.part(coef, view, _FLOAT)
+            )
         return [self.as_type(self.taken(t, a, i, places, move), i) for t in self.terms.get(a, ()) if places.size]
 
     def as_type(self, t, i):
@@ -492,16 +557,19 @@ class _Partials:
         return t
 
     def load(self, i, a, b, c):
+        return self.element(self.terms.get(a, ()), int(self.seen(np.array(b), a)))
+
+    def element(self, terms, place):
+        """Terms of the number that stands at a place in the memory of a value."""
         found = []
-        b = int(self.seen(np.array(b), a))
-        for t in self.terms.get(a, ()):
+        for t in terms:
             if t.rows is None:
-                if t.cols[b] >= 0:
-                    coef = self.new.part(t.coef, (8 * b, (), ()), _FLOAT) if self.is_array(t.coef) else t.coef
-                    coef = float(coef[b]) if isinstance(coef, np.ndarray) else coef
-                    found.append(Term(coef, t.cols[b : b + 1]))
+                if t.cols[place] >= 0:
+                    coef = self.new.part(t.coef, (8 * place, (), ()), _FLOAT) if self.is_array(t.coef) else t.coef
+                    coef = float(coef[place]) if isinstance(coef, np.ndarray) else coef
+                    found.append(Term(coef, t.cols[place : place + 1]))
                 continue
-            which = np.flatnonzero(t.rows == b)
+            which = np.flatnonzero(t.rows == place)
             if which.size:
                 found.append(Term(self.picked(t.coef, which), t.cols[which], np.zeros(which.size, np.int64)))
         return found
@@ -553,7 +621,7 @@ class _Partials:
                 order = np.zeros(self.span(c), np.int64)
                 order[self.where(c).ravel()] = np.arange(flat.size)
                 found.append(t._replace(rows=flat[order[t.rows]]))
-        return [t for t in found if t.rows is not None or (t.cols >= 0).any()]
+        return found
 
     def both(self, i, a, c, base, part, places, put):
         """A term of an array and one of what is put into it, either of which may be none, as one."""
@@ -571,7 +639,7 @@ class _Partials:
             is_line = isinstance(coef, np.ndarray) and self.type(c)[1] != ()
             found[flat] = self.onto(coef[self.where(c)], places) if is_line else coef
             return Term(found, line, None, clean)
-        return Term(put(self.spread(under, i), self.value(coef, self.type(c))), line, None, clean)
+        return Term(put(self.spread(under, i), self.as_value(coef, self.type(c))), line, None, clean)
 
     @staticmethod
     def onto(elements, places):
@@ -625,14 +693,14 @@ class _Partials:
             coefs = []
             for offset in offsets.tolist():
                 t = put.get(offset)
-                coefs.append(self.zero if t is None else self.value(t.coef, self.type(self.one)))
+                coefs.append(self.zero if t is None else self.as_value(t.coef, self.type(self.one)))
                 if t is not None:
                     line[offset] = t.cols[0]
             self.new.packs.append((offsets, np.array(coefs, dtype=np.int32)))
             base = self.spread(bases[k].coef, i) if k < len(bases) else -1
             coef = self.new.add(Op.PACK, self.type(i), base, len(self.new.packs) - 1)
             found.append(Term(coef, line, None, k >= len(bases) or bases[k].clean))
-        return [t for t in found if t.rows is not None or (t.cols >= 0).any()]
+        return found
 
     # ------------------------------------------------------------------------------------------ sums
 
@@ -653,110 +721,6 @@ class _Partials:
     def scatter(self, i, a, b, c):
         return self.summed(self.terms.get(a, ()), a, i, self.new.arrays[self.table[1][b]])
 
-    def call(self, i, a, b, c):
-        call = self.new.calls[a]
-        if not any(self.terms.get(v) for v in call.operands):
-            return []
-        if call.row is not None and call.row.kind == "constant":
-            return []
-        fun = None if call.row is None else call.row.fun
-        if len(call.operands) == len(call.args) == 1 and {*call.kwargs} <= {"axis", "keepdims"}:
-            if fun is np.sum or fun is np.add.reduce:
-                return self.axis_sum(i, call, 0 if fun is np.add.reduce else None)
-            if fun is np.mean:
-                (v,) = call.operands
-                count = math.prod(self.type(v)[1]) // max(1, math.prod(self.type(i)[1]))
-                return [self.scaled(t, i, i, 1.0 / max(1, count)) for t in self.axis_sum(i, call)]
-        matrix = self.constant_matrix(call, fun)
-        if matrix is not None:
-            return self.transformed(i, call.operands[0], matrix)
-        raise Refused(call.name)
-
-    def axis_sum(self, i, call, default=None):
-        (v,) = call.operands
-        shape = self.type(v)[1]
-        axis = call.kwargs.get("axis", default)
-        axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-        if not shape:
-            return self.terms[v]
-        axes = tuple(d % len(shape) for d in axes)
-        kept = tuple(1 if d in axes else n for d, n in enumerate(shape))
-        if not math.prod(kept):
-            return []
-        target = self.where(i).reshape(kept)
-        if math.prod(shape) // math.prod(kept) > _SHORT or any(t.rows is not None for t in self.terms[v]):
-            return self.summed(self.terms[v], v, i, np.broadcast_to(target, shape))
-        found = []
-        base, strides = self.whole(self.type(v))[0], self.strides(self.type(v))
-        rest = [d for d in range(len(shape)) if d not in axes]
-        for index in np.ndindex(*[shape[d] for d in axes]):
-            offset = base + sum(k * strides[d] for k, d in zip(index, axes))
-            view = offset, tuple(shape[d] for d in rest), tuple(strides[d] for d in rest)
-            places = places_of(view, _FLOAT)
-            for t in self.terms[v]:
-                coef = t.coef
-                if isinstance(coef, np.ndarray):
-                    coef = self.constant_line(coef[places], i)
-                if self.is_array(coef):
-                    coef = self.new.part(coef, view, _FLOAT)
-                    if self.is_array(coef) and self.type(coef) != self.type(i):
-                        coef = self.reshaped(coef, i)
-                found.append(Term(coef, self.as_line(i, t.cols[places]), None, t.clean))
-        return found
-
-    def reshaped(self, coef, i):
-        """An array as one of another shape of as many elements."""
-        type = self.type(coef)
-        dense = (_FLOAT, type[1], None)
-        if type != dense:
-            coef = self.new.place(-1, self.whole(dense), coef, dense)
-        shape = self.type(i)[1]
-        return self.spread(self.new.part(coef, (0, shape, c_strides(shape, 8)), _FLOAT), i)
-
-    def constant_matrix(self, call, fun):
-        """The constant matrix that a call multiplies its only operand by, a vector, from the left; None: it is none."""
-        from wengert.core import matrices
-
-        if len(call.operands) != 1 or call.kwargs or len(self.type(call.operands[0])[1]) != 1:
-            return None
-        constants = [x for x in call.args if matrices.is_sparse(x) or isinstance(x, np.ndarray)]
-        if len(constants) != 1 or len(call.args) != 2 or constants[0].ndim != 2:
-            return None
-        (matrix,) = constants
-        if matrices.is_sparse(matrix) and getattr(call.compute, "__name__", "") == "times":
-            return matrix.tocsc() if call.args[1] is matrix else None
-        if fun not in (np.matmul, np.dot):
-            return None
-        return matrix if call.args[0] is matrix else matrix.T
-
-    def transformed(self, i, v, matrix):
-        """Terms of a constant matrix times a vector."""
-        from scipy.sparse import csc_array
-
-        if not hasattr(matrix, "tocsc"):
-            if np.count_nonzero(matrix) > 0.25 * matrix.size and matrix.size > 10_000:
-                raise Refused("a dense matrix")
-            matrix = csc_array(matrix)
-        matrix = csc_array(matrix)
-        if matrix.shape != (self.span(i), self.span(v)):
-            raise Refused("a product of other shapes")
-        found = []
-        for t in self.terms[v]:
-            t = self.loose(t, v)
-            counts = np.diff(matrix.indptr)[t.rows]
-            which = np.repeat(np.arange(t.cols.size), counts)
-            self.left -= which.size
-            if self.left < 0:
-                raise Refused("too many terms")
-            if not which.size:
-                continue
-            steps = np.arange(which.size) - np.repeat(np.cumsum(counts) - counts, counts)
-            source = matrix.indptr[t.rows[which]] + steps
-            factor = np.ascontiguousarray(matrix.data[source], dtype=float)
-            coef = self.product(self.picked(t.coef, which), factor, (_FLOAT, (which.size,), None))
-            found.append(Term(coef, t.cols[which], matrix.indices[source].astype(np.int64)))
-        return found
-
     # ------------------------------------------------------------------------------------------ the matrix
 
     def assembled(self, symmetric, dense, wanted):
@@ -773,20 +737,21 @@ class _Partials:
                 which = np.flatnonzero(t.cols <= rows)
                 if which.size < rows.size:
                     t, rows = Term(self.picked(t.coef, which), t.cols[which], rows), rows[which]
-            parts.append((t.coef, rows * n + t.cols))
+            if rows.size:
+                parts.append((t.coef, rows * n + t.cols))
         coefs, lengths = [coef for coef, _ in parts], np.cumsum([len(key) for _, key in parts])[:-1]
         keys = np.concatenate([key for _, key in parts]) if parts else np.zeros(0, np.int64)
         order = np.argsort(keys, kind="stable")  # runs that are sorted are merged
-        ordered = keys[order]
+        found = keys[order]
         is_new = np.ones(keys.size, bool)
-        is_new[1:] = ordered[1:] != ordered[:-1]
-        found = ordered[is_new]
-        are_distinct = found.size == keys.size
+        np.not_equal(found[1:], found[:-1], out=is_new[1:])
+        are_distinct = bool(is_new.all())
+        found = found if are_distinct else found[is_new]
         if dense:
             data = self.filled_data(coefs, np.split(keys, lengths) if parts else [], m * n, are_distinct)
             return self.whole_matrix(data, symmetric, m, n)
         places = np.empty(keys.size, np.int64)
-        places[order] = np.cumsum(is_new) - 1
+        places[order] = np.arange(keys.size) if are_distinct else np.cumsum(is_new) - 1
         if wanted is not None:
             return self.in_order(coefs, places, lengths, found, are_distinct, wanted, symmetric)
         data = self.filled_data(coefs, np.split(places, lengths) if parts else [], found.size, are_distinct)
@@ -851,23 +816,30 @@ class _Partials:
                 used[where] = True
         type = (_FLOAT, (count,), None)
         data = self.new.constant_array(constant)
-        extra = []
+        added = []
         for coef, where in zip(coefs, places):
             if not self.is_value(coef):
                 continue
-            line = (_FLOAT, (where.size,), None)
-            if self.type(coef) != line:
-                coef = self.new.place(-1, self.whole(line), coef, line)
-            index = self.new.constant_array(where.astype(np.int32))
             is_new = are_distinct or (not used[where].any() and np.bincount(where, minlength=1).max() <= 1)
             used[where] = True
             if is_new:
+                line = (_FLOAT, (where.size,), None)
+                coef = coef if self.type(coef) == line else self.new.place(-1, self.whole(line), coef, line)
+                index = self.new.constant_array(where.astype(np.int32))
                 data = self.new.add(Op.PUT, type, data, index, coef)
             else:
-                extra.append(self.new.add(Op.SCATTER, type, coef, index))
-        for more in extra:
-            data = self.new.add(_ADD, type, data, more)
-        return data
+                added.append((coef, where))
+        return self.new.add(_ADD, type, data, self.sum_at_places(added, type)) if added else data
+
+    def sum_at_places(self, parts, type):
+        """Coefficients added up at their places in a line: put one behind the other first, so that it is one sum."""
+        where = np.concatenate([where for _, where in parts])
+        line, start = (_FLOAT, (where.size,), None), 0
+        found = self.new.place(-1, self.whole(line), self.zero, line) if len(parts) > 1 else -1
+        for coef, places in parts:
+            found = self.new.place(found, (8 * start, (places.size,), (8,)), coef, line)
+            start += places.size
+        return self.new.add(Op.SCATTER, type, found, self.new.constant_array(where.astype(np.int32)))
 
     def mirrored(self, rows, cols, data):
         """Entries on and below the diagonal as those of the symmetric matrix."""
@@ -894,5 +866,5 @@ _RULES = {
     Op.PACK: _Partials.pack,
     Op.SUM: _Partials.sum,
     Op.SCATTER: _Partials.scatter,
-    Op.CALL: _Partials.call,
+    Op.CALL: callterms.call,
 }

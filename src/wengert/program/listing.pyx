@@ -189,7 +189,16 @@ cdef class Listing:
         return emit(self, VIEW, a, self.entry(self.views, "view", whole_view(type)), -1, self.type_of(type))
 
     cdef int32_t view(self, int32_t a, tuple view, object dtype) except -1:
-        """A view of an array value: `view` is the offset in bytes from its lowest address, the shape, the strides."""
+        """A view of an array value: `view` is the offset in bytes from its lowest address, the shape, the strides.
+
+        Of a view that repeats elements it is one of what that is of: in an adjoint, each element has its own place.
+        """
+        cdef tuple outer
+        if self.ops[a] == VIEW and dtype == self.types[self.kinds[a]][0] == self.types[self.kinds[self.as_[a]]][0]:
+            outer = self.views[self.bs[a]]
+            if overlaps(outer[1], outer[2]):
+                low = outer[0] + sum([(n - 1) * s for n, s in zip(outer[1], outer[2]) if s < 0])
+                a, view = self.as_[a], (low + view[0], *view[1:])
         if view[1] == () and dtype == np.float64:
             return emit(self, LOAD, a, view[0] // 8, -1, SCALAR)
         return emit(self, VIEW, a, self.entry(self.views, "view", view), -1,

@@ -108,8 +108,10 @@ def _origins(call, moved, operands):
 
     Also where the numbers of each of them end.  Operands that choose, such as indices, are what they are.
     """
-    numbers = [x if _place(call.args, j)[0] in call.row.choices else np.zeros(np.shape(x), dtype=np.intp)
-               for j, x in enumerate(operands)]
+    numbers = [
+        x if place_in(call.args, j)[0] in call.row.choices else np.zeros(np.shape(x), dtype=np.intp)
+        for j, x in enumerate(operands)
+    ]
     ends = [1]
     for j in moved:
         ends.append(ends[-1] + np.size(operands[j]))
@@ -125,14 +127,16 @@ def _numbered(argument, numbers):
     if type(argument) is Operand:
         return numbers[argument.position]
     if type(argument) in (list, tuple) and any(type(item) is Operand for item in argument):
-        return type(argument)([_numbered(item, numbers) for item in argument])
+        return type(argument)(
+            [_numbered(item, numbers) if type(item) is Operand else np.zeros(np.shape(item), int) for item in argument]
+        )
     if isinstance(argument, np.ndarray) and argument.dtype.kind in "fc":
         return np.zeros(argument.shape, dtype=np.intp)
     return argument
 
 
 def _cotangent(call, j, ybar, y, args, operands):
-    position, item = _place(call.args, j)
+    position, item = place_in(call.args, j)
     if call.row.kind == "custom":
         position, item = 0, position
     if holds_complex((y, args)):
@@ -142,7 +146,7 @@ def _cotangent(call, j, ybar, y, args, operands):
     return summed_to(found if item < 0 else found[item], np.shape(operands[j]))
 
 
-def _place(args, j):
+def place_in(args, j):
     """Where operand j stands among the arguments."""
     for position, argument in enumerate(args):
         if type(argument) is Operand and argument.position == j:
@@ -159,7 +163,7 @@ def pushforward(call, moved, directions, y, operands):
     args = [filled(argument, operands) for argument in call.args]
     sources = []
     for j, t in zip(moved, directions):
-        position, item = _place(call.args, j)
+        position, item = place_in(call.args, j)
         position, item = (0, position) if call.row.kind == "custom" else (position, item)
         sources.append((position, item, t[None]))
     index_map = None

@@ -144,9 +144,9 @@ structural(
 )
 
 
-def array_around_inserted(arr, obj, axis):
+def array_around_inserted(arr, obj, values, axis):
     """Numbers of the elements of the array, with 0 where something was inserted."""
-    return np.insert(numbers(arr), obj, 0, axis=axis)
+    return np.insert(numbers(arr), obj, np.zeros(np.shape(values), dtype=int), axis=axis)
 
 
 def inserted_values(arr, obj, values, axis):
@@ -156,13 +156,13 @@ def inserted_values(arr, obj, values, axis):
 
 structural(
     np.insert,
-    lambda ybar, y, arr, obj, values, axis=None: send_home(ybar, array_around_inserted(arr, obj, axis), arr),
+    lambda ybar, y, arr, obj, values, axis=None: send_home(ybar, array_around_inserted(arr, obj, values, axis), arr),
     None,
     lambda ybar, y, arr, obj, values, axis=None: send_home(
         ybar, inserted_values(arr, obj, values, axis), values
     ),
     jvp=(
-        lambda t, y, arr, obj, values, axis=None: fetch(t, array_around_inserted(arr, obj, axis), arr),
+        lambda t, y, arr, obj, values, axis=None: fetch(t, array_around_inserted(arr, obj, values, axis), arr),
         None,
         lambda t, y, arr, obj, values, axis=None: fetch(t, inserted_values(arr, obj, values, axis), values),
     ),

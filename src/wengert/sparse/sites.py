@@ -17,6 +17,7 @@ import math
 import numpy as np
 
 from wengert.core import matrices
+from wengert.program import locality, products
 from wengert.program.calls import Operand
 from wengert.rules.tables import part_of_convolution, part_of_correlation
 
@@ -267,44 +268,9 @@ def _entries(pattern):
 
 # ---------------------------------------------------------------------------------------------- moves
 
-#: positions of the arguments whose elements are moved, where that is not the first
-_MOVED = {
-    "numpy.append": (0, 1),
-    "numpy.insert": (0, 2),
-    "numpy.full": (1,),
-    "numpy.full_like": (0, 1),
-    "numpy.compress": (1,),
-    "numpy.extract": (1,),
-    "wengert.program.rows.placed": (0, 2),
-}
-_MOVED_KEYWORDS = ("a", "arr", "array", "values", "fill_value")
-
 
 def moved(site):
-    """The function itself, on numbers of sets: constants have the empty one."""
-    positions = _MOVED.get(site.row.name, (0,))
-    args = []
-    for position, argument in enumerate(site.call.args):
-        if position in positions:
-            is_sequence = type(argument) in (list, tuple)
-            args.append([site.ids(x) for x in argument] if is_sequence else site.ids(argument))
-        elif _holds(argument) and (argument := _known(site, argument)) is None:
-            return None
-        else:
-            args.append(argument)
-    kwargs = {
-        key: np.zeros(np.shape(value), np.int32) if key in _MOVED_KEYWORDS else value
-        for key, value in site.call.kwargs.items()
-        if key != "dtype"
-    }
-    return site.call.compute(*args, **kwargs)
-
-
-def _holds(argument):
-    """Is there an operand in an argument?"""
-    if type(argument) in (list, tuple):
-        return any(map(_holds, argument))
-    return type(argument) is Operand
+    return locality.rearranged(site.call, site.ids, lambda argument: _known(site, argument))
 
 
 def _known(site, argument):
@@ -312,18 +278,9 @@ def _known(site, argument):
     if type(argument) is Operand:
         return site.value(argument)
     if type(argument) in (list, tuple):
-        found = [_known(site, item) if _holds(item) else item for item in argument]
-        return None if any(x is None and _holds(y) for x, y in zip(found, argument)) else type(argument)(found)
+        found = [_known(site, item) if locality.holds(item) else item for item in argument]
+        return None if any(x is None and locality.holds(y) for x, y in zip(found, argument)) else type(argument)(found)
     return argument
-
-
-def _padded(site):
-    mode = site.call.kwargs.get("mode", site.call.args[2] if len(site.call.args) > 2 else "constant")
-    if mode not in ("constant", "edge", "wrap", "reflect", "symmetric") or "reflect_type" in site.call.kwargs:
-        return None
-    if "constant_values" in site.call.kwargs:
-        return np.pad(site.ids(site.call.args[0]), site.argument(1, "pad_width"))
-    return moved(site)
 
 
 def _same(site):
@@ -440,7 +397,7 @@ def _solved(site):
 def _scattered(site):
     """`a` with `b` added at indices."""
     a, indices, b = site.call.args
-    if _holds(indices) and (indices := _known(site, indices)) is None:
+    if locality.holds(indices) and (indices := _known(site, indices)) is None:
         return None
     base = site.ids(a)
     places = np.arange(base.size).reshape(base.shape)[indices]
@@ -452,7 +409,7 @@ def _scattered(site):
 def _counted(site):
     """``bincount`` with weights."""
     places, weights = site.call.args[0], site.argument(1, "weights")
-    if _holds(places) and (places := _known(site, places)) is None:
+    if locality.holds(places) and (places := _known(site, places)) is None:
         return None
     return site.by_place(np.ravel(site.ids(weights)), np.ravel(places), math.prod(site.shape))
 
@@ -460,7 +417,7 @@ def _counted(site):
 def _segmented(site):
     """``add.reduceat``."""
     indices, axis = site.call.args[1], site.argument(2, "axis", 0)
-    if _holds(indices) and (indices := _known(site, indices)) is None:
+    if locality.holds(indices) and (indices := _known(site, indices)) is None:
         return None
     lines = np.moveaxis(site.ids(site.call.args[0]), axis, 0)
     starts = np.asarray(indices).tolist()
@@ -479,134 +436,9 @@ def _interpolated(site):
 # ---------------------------------------------------------------------------------------------- products
 
 
-def _letters(*counts):
-    """Different labels, some for each count."""
-    names = itertools.count()
-    return [[next(names) for _ in range(count)] for count in counts]
-
-
-def _matmul_labels(a, b):
-    batch = max(a - 2, b - 2, 0)
-    lead, (i, j, k) = _letters(batch, 3)
-    left = [k] if a == 1 else [*lead[batch - (a - 2) :], i, k]
-    right = [k] if b == 1 else [*lead[batch - (b - 2) :], k, j]
-    return [left, right], [*lead, *([i] if a > 1 else []), *([j] if b > 1 else [])]
-
-
-def _dot_labels(a, b):
-    if not a or not b:
-        left, right = _letters(a, b)
-        return [left, right], left + right
-    left, right, (k,) = _letters(a - 1, b - 1, 1)
-    place = max(b - 2, 0)
-    return [[*left, k], [*right[:place], k, *right[place:]]], left + right
-
-
-def _inner_labels(a, b):
-    if not a or not b:
-        return _dot_labels(a, b)
-    left, right, (k,) = _letters(a - 1, b - 1, 1)
-    return [[*left, k], [*right, k]], left + right
-
-
-def _with(labels):
-    """A product whose labels depend on the axes of its operands alone."""
-
-    def rule(site):
-        if {*site.call.kwargs} - {"out"} or len(site.call.args) < 2:
-            return None
-        args = site.call.args[:2]
-        return contracted(site, args, *labels(*[np.ndim(site.ids(x)) for x in args]))
-
-    return rule
-
-
-def _flat(is_outer):
-    def rule(site):
-        args = [_Flat(x) for x in site.call.args[:2]]
-        return contracted(site, args, [[0], [1]] if is_outer else [[0], [0]], [0, 1] if is_outer else [])
-
-    return rule
-
-
-class _Flat:
-    """An argument as a vector."""
-
-    def __init__(self, argument):
-        self.argument = argument
-
-
-def _vecdot(site):
-    axis = site.call.kwargs.get("axis", -1)
-    a, b = [np.ndim(site.ids(x)) for x in site.call.args[:2]]
-    if axis != -1 or {*site.call.kwargs} - {"axis", "out"}:
-        return None
-    lead, (k,) = _letters(max(a, b) - 1, 1)
-    return contracted(site, site.call.args[:2], [[*lead[len(lead) - (n - 1) :], k] for n in (a, b)], lead)
-
-
-def _matvec(is_left):
-    def labels(a, v):
-        if is_left:
-            a, v = v, a
-        lead, (i, k) = _letters(max(a - 2, v - 1), 2)
-        matrix = [*lead[len(lead) - (a - 2) :], *([k, i] if is_left else [i, k])]
-        vector = [*lead[len(lead) - (v - 1) :], k]
-        return [vector, matrix] if is_left else [matrix, vector], [*lead, i]
-
-    return labels
-
-
-def _tensordot(site):
-    a, b = site.call.args[:2]
-    axes = site.argument(2, "axes", 2)
-    left, right = _letters(np.ndim(site.ids(a)), np.ndim(site.ids(b)))
-    if isinstance(axes, (int, np.integer)):
-        axes = range(len(left) - axes, len(left)), range(axes)
-    pairs = list(zip(*[np.atleast_1d(np.array(part)).tolist() for part in axes]))
-    for i, j in pairs:
-        right[j] = left[i]
-    summed = {left[i] for i, _ in pairs}
-    return contracted(site, (a, b), [left, right], [x for x in left + right if x not in summed])
-
-
-def _einsum(site):
-    text, *args = site.call.args
-    if type(text) is not str:
-        return None
-    text = text.replace(" ", "")
-    given, arrow, out = text.partition("->")
-    parts = given.split(",")
-    if len(parts) != len(args):
-        return None
-    lead = []
-    for k, (part, x) in enumerate(zip(parts, args)):
-        if "..." in part:
-            count = np.ndim(site.ids(x)) - len(part) + 3
-            names = [-1 - n for n in reversed(range(count))]
-            lead = names if len(names) > len(lead) else lead
-            before, _, after = part.partition("...")
-            parts[k] = [*map(ord, before), *names, *map(ord, after)]
-        else:
-            parts[k] = [*map(ord, part)]
-    letters = [x for part in parts for x in part if x >= 0]
-    if not arrow:
-        labels = [*lead, *sorted(x for x in {*letters} if letters.count(x) == 1)]
-    else:
-        before, dots, after = out.partition("...")
-        labels = [*map(ord, before), *(lead if dots else []), *map(ord, after)]
-    return contracted(site, args, parts, labels)
-
-
-def _multi_dot(site):
-    arrays = site.call.args[0]
-    labels = [[k, k + 1] for k in range(len(arrays))]
-    out = [0, len(arrays)]
-    if np.ndim(site.ids(arrays[0])) == 1:
-        labels[0], out = [1], out[1:]
-    if np.ndim(site.ids(arrays[-1])) == 1:
-        labels[-1], out = labels[-1][:1], out[:-1]
-    return contracted(site, arrays, labels, out)
+def _product(site):
+    found = products.factors(site.call, lambda x: np.ndim(site.ids(x)))
+    return None if found is None else contracted(site, *found)
 
 
 def _sparse_product(site):
@@ -620,9 +452,8 @@ def contracted(site, args, labels, out):
     """A product of operands with labelled axes, summed over the labels that are not in `out`."""
     shapes, factors = {}, []
     for x, names in zip(args, labels):
-        is_flat = type(x) is _Flat
-        x = x.argument if is_flat else x
         ids, value = site.ids(x), None if site.depends(x) else site.value(x)
+        is_flat = len(names) != ids.ndim
         ids, value = (np.ravel(ids), None if value is None else np.ravel(value)) if is_flat else (ids, value)
         for name, n in zip(names, ids.shape):
             shapes[name] = n if shapes.get(name, 1) == 1 else shapes[name]
@@ -778,10 +609,7 @@ def _named(module, names, rule):
 
 
 RULES = {
-    **_named("numpy", "concatenate stack append insert full full_like compress extract", moved),
-    "wengert.program.rows.placed": moved,
-    "_operator.getitem": moved,
-    "numpy.pad": _padded,
+    **dict.fromkeys(locality.MOVING, moved),
     "numpy.astype": _same,
     "numpy.clip": _clip,
     **_named("numpy", "sum mean max min amax amin prod ptp var std", reduced(1)),
@@ -804,21 +632,7 @@ RULES = {
     "wengert.rules.ufuncs.sums_of_segments": _segmented,
     "numpy.bincount": _counted,
     "numpy.interp": _interpolated,
-    "numpy.matmul": _with(_matmul_labels),
-    "numpy.linalg.matmul": _with(_matmul_labels),
-    "numpy.dot": _with(_dot_labels),
-    "numpy.inner": _with(_inner_labels),
-    "numpy.matvec": _with(_matvec(False)),
-    "numpy.vecmat": _with(_matvec(True)),
-    "numpy.outer": _flat(True),
-    "numpy.linalg.outer": _flat(True),
-    "numpy.vdot": _flat(False),
-    "numpy.vecdot": _vecdot,
-    "numpy.linalg.vecdot": _vecdot,
-    "numpy.tensordot": _tensordot,
-    "numpy.linalg.tensordot": _tensordot,
-    "numpy.einsum": _einsum,
-    "numpy.linalg.multi_dot": _multi_dot,
+    **dict.fromkeys(products.names(), _product),
     "numpy.kron": _kron,
     "numpy.convolve": _convolved("full", part_of_convolution, 1),
     "numpy.correlate": _convolved("valid", part_of_correlation, -1),

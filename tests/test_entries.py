@@ -1,0 +1,326 @@
+"""Nonzeros as products of partials, behind every kind of call: those of the dense derivative, without directions."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy import special
+from wengert.program.listing import kind_of
+from wengert.program.opcodes import Op
+
+import wengert as wg
+from wengert.program import spec
+from wengert.program.apart import apart, is_in_short_lines
+from wengert.program.entries import Refused, entries
+
+rng = np.random.default_rng(2008)
+K = 7  # points of three coordinates
+X = rng.normal(size=3 * K)
+A, NARROW, TALL = rng.normal(size=(3, 3)), rng.normal(size=(3, 2)), rng.normal(size=(5, 3))
+BATCH, WEIGHTS, INTEGERS = rng.normal(size=(K, 3, 3)), rng.normal(size=(K, 3)), np.array([1, 2, 3])
+SPARSE = (sp.random(K, K, 0.2, random_state=3) + sp.eye(K)).tocsr()
+WIDE = (sp.random(3 * K, 3 * K, 0.1, random_state=4) + sp.eye(3 * K)).tocsr()
+FIRST, SECOND = np.array([0, 0, 1, 3, 6, 5]), np.array([1, 2, 4, 5, 2, 0])
+TABLE = np.linspace(-4.0, 4.0, 17)
+MASK = rng.random((K, 1)) > 0.5
+
+
+def points(x):
+    return x.reshape(-1, 3)
+
+
+def bonds(x):
+    return points(x)[FIRST] - points(x)[SECOND]
+
+
+def outer(x):
+    """A matrix for each point, well away from singular ones."""
+    return points(x)[:, :, None] * points(x)[:, None, :] + 4.0 * np.eye(3)
+
+
+def rotated(x):
+    c, s, zero = np.cos(points(x)[:, 0]), np.sin(points(x)[:, 0]), np.zeros(K)
+    rows = [[c, -s, zero], [s, c, zero], [zero, zero, np.ones(K)]]
+    rotation = np.stack([np.stack(row, -1) for row in rows], -2)
+    return (rotation @ points(x)[:, :, None])[:, :, 0]
+
+
+def added_at(x):
+    out = np.ones((K, 3))
+    np.add.at(out, FIRST, bonds(x) ** 2)
+    return out
+
+
+def stored_at(x):
+    out = np.zeros(3 * K)
+    out[[4, 1, 7]] = x[[0, 1, 2]] ** 2
+    return out
+
+
+def angles(x):
+    u, v = points(x)[:-2] - points(x)[1:-1], points(x)[2:] - points(x)[1:-1]
+    cosine = np.sum(u * v, axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
+    return np.arccos(cosine)
+
+
+def dihedral(x):
+    steps = points(x)[1:] - points(x)[:-1]
+    a, b, c = steps[:-2], steps[1:-1], steps[2:]
+    n, m = np.cross(a, b), np.cross(b, c)
+    unit = b / np.linalg.norm(b, axis=1, keepdims=True)
+    return np.arctan2(np.sum(np.cross(n, m) * unit, axis=1), np.sum(n * m, axis=1))
+
+
+JACOBIANS = {
+    # products
+    "rows by a matrix": lambda x: points(x) @ A,
+    "rows by a matrix, curved": lambda x: np.sin(points(x) @ NARROW),
+    "a matrix by columns": lambda x: TALL @ points(x).T,
+    "rows by a vector": lambda x: points(x) @ A[0],
+    "a batch of matrices": lambda x: BATCH @ points(x)[:, :, None],
+    "a batch from the right": lambda x: np.matmul(points(x)[:, None, :], BATCH),
+    "live matrices and vectors": lambda x: outer(x) @ points(x)[:, :, None],
+    "live matrices": lambda x: outer(x) @ np.sin(outer(x)),
+    "rotations": rotated,
+    "einsum with a batch": lambda x: np.einsum("kij,kj->ki", BATCH, points(x)),
+    "einsum with a matrix": lambda x: np.einsum("ij,kj->ki", A, points(x)),
+    "einsum element by element": lambda x: np.einsum("ki,ki->ki", points(x), np.sin(points(x))),
+    "einsum of rows": lambda x: np.einsum("ki,ki->k", points(x), np.sin(points(x))),
+    "einsum of one operand twice": lambda x: np.einsum("ki,kj->kij", points(x), points(x)),
+    "einsum of three": lambda x: np.einsum("ki,kij,kj->k", points(x), BATCH, points(x)),
+    "einsum with dots": lambda x: np.einsum("...i,ij->...j", points(x), A),
+    "vecdot": lambda x: np.vecdot(points(x), points(x) ** 2) if hasattr(np, "vecdot") else points(x) @ A,
+    "dot": lambda x: np.dot(points(x), A),
+    "inner": lambda x: np.inner(points(x), A),
+    "tensordot": lambda x: np.tensordot(points(x), A, axes=1),
+    "multi_dot": lambda x: np.linalg.multi_dot([points(x), A, NARROW]),
+    "outer": lambda x: np.outer(x[:4], x[4:9]),
+    "kron": lambda x: np.kron(x[:3], x[3:7]),
+    "cross with constants": lambda x: np.cross(points(x), WEIGHTS),
+    "cross": lambda x: np.cross(points(x), np.sin(points(x)[::-1])),
+    "sparse by a vector": lambda x: WIDE @ np.sin(x),
+    "a vector by sparse": lambda x: x @ WIDE,
+    "sparse in columns": lambda x: WIDE.tocsc().dot(x),
+    "sparse in coordinates": lambda x: WIDE.T.tocoo() @ x**2,
+    "sparse diagonals": lambda x: sp.diags_array([1.0, 2.0], offsets=[0, 1], shape=(3 * K, 3 * K)) @ x,
+    "sparse by a matrix": lambda x: SPARSE @ points(x),
+    "a matrix by sparse": lambda x: points(x).T @ SPARSE,
+    "sparse and dense": lambda x: (SPARSE @ points(x)) @ A,
+    "convolve": lambda x: np.convolve(x, [1.0, -2.0, 1.0], "same"),
+    "convolve, valid": lambda x: np.convolve([0.5, 1.0], x, "valid"),
+    "correlate": lambda x: np.correlate(x, [1.0, 2.0, 4.0]),
+    # reductions along axes
+    "norm": lambda x: np.linalg.norm(points(x), axis=1),
+    "norm, axes kept": lambda x: points(x) / np.linalg.norm(points(x), axis=1, keepdims=True),
+    "norm of sums": lambda x: np.linalg.norm(points(x), 1, axis=1),
+    "distances": lambda x: np.linalg.norm(bonds(x), axis=1),
+    "sum": lambda x: (points(x) ** 2).sum(1),
+    "sum of many": lambda x: np.sum(x.reshape(3, -1) ** 2, axis=1),
+    "add.reduce": lambda x: np.add.reduce(points(x) ** 2),
+    "mean": lambda x: points(x) - points(x).mean(axis=1, keepdims=True),
+    "average": lambda x: np.average(points(x), axis=1, weights=[1.0, 2.0, 3.0]),
+    "var": lambda x: np.var(points(x), axis=1),
+    "std": lambda x: points(x).std(axis=1),
+    "prod": lambda x: np.prod(points(x), axis=1),
+    "prod of many": lambda x: np.prod(x[:20].reshape(2, 10), axis=1),
+    "max": lambda x: np.max(points(x), axis=1),
+    "ptp": lambda x: np.ptp(points(x), axis=1),
+    "median": lambda x: np.median(points(x), axis=1),
+    "nansum": lambda x: np.nansum(points(x) ** 2, axis=1),
+    "logsumexp": lambda x: special.logsumexp(points(x), axis=1),
+    "trapezoid": lambda x: np.trapezoid(points(x) ** 2, axis=1),
+    "trace": lambda x: np.trace(outer(x), axis1=1, axis2=2),
+    # along axes
+    "cumsum": lambda x: np.cumsum(points(x) ** 2, axis=1),
+    "cumprod": lambda x: np.cumprod(points(x), axis=-1),
+    "diff": lambda x: np.diff(points(x) ** 2, 2, axis=0),
+    "gradient": lambda x: np.gradient(points(x))[1],
+    "softmax": lambda x: special.softmax(points(x), axis=1),
+    # element by element
+    "arctan2": lambda x: np.arctan2(x[1:], x[:-1]),
+    "hypot of broadcast": lambda x: np.hypot(points(x), INTEGERS),
+    "logaddexp": lambda x: np.logaddexp(x[1:], x[:-1]),
+    "gammaln": lambda x: special.gammaln(x**2 + 1.0),
+    "xlogy": lambda x: special.xlogy(x**2, x**2 + 1.0),
+    "sinc": np.sinc,
+    "heaviside": lambda x: np.heaviside(x, 0.5) * x,
+    "copysign": lambda x: np.copysign(x, x[::-1]),
+    "remainder": lambda x: np.fmod(x, 2.0) + np.mod(x, 1.5),
+    "integers": lambda x: points(x) * INTEGERS + points(x) ** INTEGERS,
+    "powers": lambda x: np.power(x, np.arange(3 * K) % 4),
+    "clip": lambda x: np.clip(x**3, -0.5, 0.5),
+    "clip by arrays": lambda x: np.clip(points(x), -INTEGERS, 1.0),
+    "where, broadcast": lambda x: np.where(MASK, points(x) ** 2, np.sin(points(x))),
+    "choose": lambda x: np.choose(np.arange(3 * K) % 2, [x, x**2]),
+    "interp": lambda x: np.interp(x, TABLE, np.sin(TABLE)),
+    "one with all": lambda x: np.hypot(x[0], x[1:]),
+    # small matrices
+    "solve": lambda x: np.linalg.solve(BATCH, points(x)[:, :, None]),
+    "solve, live": lambda x: np.linalg.solve(outer(x), points(x)[:, :, None]),
+    "inv": lambda x: np.linalg.inv(outer(x)),
+    "det": lambda x: np.linalg.det(outer(x)),
+    # moves
+    "stack": lambda x: np.stack([np.sin(x), np.ones(3 * K), x[::-1]], axis=1),
+    "concatenate": lambda x: np.concatenate([x[:5] ** 2, np.arange(3.0), x[5:] * x[0]]),
+    "hstack with integers": lambda x: np.hstack([points(x), np.arange(K)[:, None], points(x) ** 2]),
+    "column_stack": lambda x: np.column_stack([x, x**2, np.ones(3 * K)]),
+    "append": lambda x: np.append(x**2, x[:3]),
+    "pad": lambda x: np.pad(points(x) ** 2, 1, mode="edge"),
+    "diag": lambda x: np.diag(x[:5] ** 2),
+    "tril": lambda x: np.tril(points(x) ** 2) @ A,
+    "roll": lambda x: np.roll(points(x), 1, axis=0) * points(x),
+    "a gather": lambda x: points(x)[FIRST] * points(x)[SECOND],
+    "add.at": added_at,
+    "stored at an index": stored_at,
+    "bincount": lambda x: np.bincount(FIRST, np.sum(bonds(x) ** 2, axis=1), K),
+    # chemistry
+    "angles": angles,
+    "dihedral angles": dihedral,
+}
+HESSIANS = {
+    "harmonic bonds": lambda x: np.sum((np.linalg.norm(bonds(x), axis=1) - 1.0) ** 2),
+    "Lennard-Jones": lambda x: np.sum(1.0 / np.sum(bonds(x) ** 2, axis=1) ** 6),
+    "angles": lambda x: np.sum((angles(x) - 1.9) ** 2),
+    "dihedral angles": lambda x: np.sum(np.cos(dihedral(x))),
+    "least squares of rotations": lambda x: np.sum((rotated(x) - WEIGHTS) ** 2),
+    "a Lagrangian": lambda x: np.sum(x**4) + WEIGHTS[:, 0] @ np.linalg.norm(points(x), axis=1),
+    "a Lagrangian with a sparse matrix": lambda x: np.sum(x**4) + WEIGHTS.ravel() @ (WIDE @ x**2),
+    "cubes of rows by a matrix": lambda x: np.sum((points(x) @ A) ** 3),
+    "einsum": lambda x: np.sum(np.einsum("ki,kij,kj->k", points(x), BATCH, points(x)) ** 2),
+    "products": lambda x: np.sum(np.prod(points(x), axis=1)),
+    "variances": lambda x: np.sum(np.var(points(x), axis=1) ** 2),
+    "determinants": lambda x: np.sum(np.log(np.linalg.det(outer(x)))),
+    "solutions": lambda x: np.sum(np.linalg.solve(outer(x), points(x)[:, :, None]) ** 2),
+    "logsumexp": lambda x: np.sum(special.logsumexp(points(x), axis=1)),
+    "logistic": lambda x: np.sum(np.logaddexp(0.0, x[1:] * x[:-1])),
+    "arctan2": lambda x: np.sum(np.arctan2(x[1:], x[:-1])),
+    "added up": lambda x: np.sum(added_at(x) ** 3),
+    "convolve": lambda x: np.sum(np.convolve(x, [1.0, -2.0, 1.0], "valid") ** 4),
+    "running sums": lambda x: np.sum(np.cumsum(points(x), axis=1) ** 3),
+    "stacked": lambda x: np.sum(np.stack([x, x**2, x[::-1]]) ** 3),
+}
+
+
+@pytest.mark.parametrize(("order", "name"), [*[(1, name) for name in JACOBIANS], *[(2, name) for name in HESSIANS]])
+def test_entries_behind_calls_are_those_of_the_dense_derivative(order, name):
+    f = (JACOBIANS if order == 1 else HESSIANS)[name]
+    sparse, dense = [(wg.jacobian, wg.hessian)[order - 1](f, **options) for options in ({"sparse": True}, {})]
+    for x in (X, 0.9 * X[::-1].copy()):
+        found, expected = sparse(x), np.reshape(dense(x), (-1, X.size))
+        assert sparse.mode == "direct", sparse.plan
+        np.testing.assert_allclose(found.toarray(), expected, rtol=1e-9, atol=1e-11)
+        assert found.has_canonical_format
+
+
+@pytest.mark.parametrize("name", JACOBIANS)
+def test_the_list_of_entries_is_well_formed(name):
+    code, y, example = listed(JACOBIANS[name])
+    spec.check(entries(code, code.inputs[0], y, example).code)
+    spec.check(apart(code)[0])
+
+
+def listed(f, x=X):
+    program = wg.record(f, x)
+    return *program._differentiable("jacobian"), program._example
+
+
+#: patterns that are smaller than that of everything along an axis: what is a constant zero is no entry
+SMALL = {
+    "cross": (lambda x: np.cross(points(x), WEIGHTS), 6 * K),
+    "running sums": (lambda x: np.cumsum(points(x), axis=1), 6 * K),
+    "running products": (lambda x: np.cumprod(points(x), axis=1), 6 * K),
+    "a triangle": (lambda x: points(x) @ np.tril(np.ones((3, 3))), 6 * K),
+    "a row of zeros": (lambda x: np.einsum("ij,kj->ki", np.diag([1.0, 0.0, 2.0]), points(x)), 2 * K),
+    "lengths of a mask": (lambda x: np.where(np.eye(3, dtype=bool)[np.arange(K) % 3], points(x), 0.0), K),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_constant_zeros_are_no_entries(name):
+    f, count = SMALL[name]
+    code, y, example = listed(f)
+    assert len(entries(code, code.inputs[0], y, example).indices) == count
+
+
+#: where there would be as many entries as in a dense matrix, or it cannot be told which elements are read
+REFUSED = {
+    "a sort": np.sort,
+    "long running sums": np.cumsum,
+    "differences with ends": lambda x: np.diff(x, 1, -1, x[:1], x[-1:]),
+    "a long convolution": lambda x: np.convolve(x, np.arange(20.0)),
+    "complex numbers": lambda x: np.abs(x + 1j * x[::-1]),
+    "a large dense matrix": lambda x: np.tanh(rng.normal(size=(200, 200))) @ np.tile(x, 10)[:200],
+    "a large inverse": lambda x: np.linalg.inv(x[:, None] * x + np.eye(3 * K)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_local_is_refused(name):
+    code, y, example = listed(REFUSED[name])
+    with pytest.raises(Refused):
+        entries(code, code.inputs[0], y, example)
+
+
+def test_a_kink_has_the_derivative_of_the_row():
+    """The norm of a zero vector has derivative 0, not NaN."""
+    x = np.concatenate([np.zeros(3), X[3:]])
+    J = wg.jacobian(lambda x: np.linalg.norm(points(x), axis=1), sparse=True)
+    np.testing.assert_array_equal(J(x).toarray()[0], np.zeros(3 * K))
+    assert J.mode == "direct"
+
+
+VIEWS = [
+    ((0, (4, 3), (24, 8)), False),  # one line
+    ((0, (40,), (8,)), False),
+    ((0, (40, 3), (24, 8)), False),
+    ((0, (40, 3), (8, 0)), True),
+    ((0, (40, 3), (0, 8)), True),
+    ((0, (3, 40), (0, 8)), False),
+    ((0, (40, 2), (24, 8)), True),
+    ((0, (5, 2), (24, 8)), False),  # few elements
+    ((0, (0, 2), (24, 8)), False),
+    ((0, (40, 1, 1), (24, 0, 8)), False),
+]
+
+
+@pytest.mark.parametrize(("view", "expected"), VIEWS)
+def test_lines_of_views(view, expected):
+    assert is_in_short_lines(view) is expected
+
+
+def test_operands_that_are_broadcast_along_short_axes_are_gathered():
+    code, _, _ = listed(lambda x: x[:20, None] * x[None, :3])
+    views = code.views
+    assert any(is_in_short_lines(views[b]) for b in code.b[code.op == Op.VIEW].tolist())
+    found, of = apart(code)
+    assert not any(is_in_short_lines(found.views[b]) for b in found.b[found.op == Op.VIEW].tolist())
+    assert kind_of(found, int(of[code.outputs[0]])) == kind_of(code, code.outputs[0])
+
+
+#: parts of what was broadcast, computed once and read at several places
+REPEATED = {
+    "behind new axes": lambda x: np.diff(np.broadcast_to(np.sin(x), (2, K, 3)), axis=1),
+    "before new axes": lambda x: np.diff(np.broadcast_to(np.sin(x)[..., None], (K, 3, 2)), axis=0),
+    "backwards": lambda x: np.diff(np.broadcast_to(np.sin(x)[::-1], (2, K, 3)), axis=2),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_parts_of_views_that_repeat_elements_have_their_derivatives(name):
+    """A part of a view that repeats elements is one of the array behind it, in which each has a place."""
+    f = lambda x: np.sum(np.cumsum(np.ravel(REPEATED[name](x))) ** 2)
+    x = points(X)
+    program = wg.record(f, x)
+    expected, direction = wg.grad(f)(x), rng.normal(size=x.shape)
+    np.testing.assert_allclose(program.grad()(x), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(program.jvp()(x, direction)[1], np.sum(expected * direction), rtol=1e-11)
+
+
+def test_numbers_beside_joined_arrays_have_no_derivative():
+    """Integers and numbers in a list of arrays are constants, not numbers of elements."""
+    for f in (lambda x: np.hstack([x, np.array([1, 2])]), lambda x: np.hstack([x, 1.0]), lambda x: np.hstack([1, x])):
+        x = np.array([0.5, 2.0])
+        program = wg.record(f, x)
+        np.testing.assert_array_equal(program.jacobian()(x), wg.jacobian(f)(x))
+        np.testing.assert_array_equal(
+            program.vjp()(x, np.ones(program(x).shape))[1], wg.vjp(f, x)[1](np.ones(program(x).shape))
+        )
