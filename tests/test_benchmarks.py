@@ -75,11 +75,11 @@ PICKS = {
     "line, 10": "dense",
     "line, 1000": "direct",
     "blocks of 12 by matmul, 60": "dense",
-    "blocks of 12 by matmul, 2400": "forward",
+    "blocks of 12 by matmul, 2400": "direct",
     "two blocks by matmul, 600": "forward",
     "dense by matmul, 300": "dense",
     "chain, Hessian, 50": "dense",
-    "blocks by matmul and a chain, Hessian, 600": "mixed",
+    "blocks by matmul and a chain, Hessian, 600": "direct",
 }
 
 

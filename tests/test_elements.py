@@ -6,6 +6,7 @@ from wengert.program.listing import kind_of
 from wengert.program.opcodes import Op
 
 import wengert as wg
+import wengert.viz
 from helpers import assert_rounding
 from wengert.program import elements, program
 from wengert.program.spec import check
@@ -175,3 +176,10 @@ def test_arrays_in_any_memory_order(order, always):
 def test_exact_programs_are_left_as_they_are():
     made = wg.record(runge_kutta, X, exact=True)
     assert Op.PACK in made.lowered().op
+
+
+def test_it_is_told_what_became_of_small_arrays():
+    text = str(wg.record(rotations, X).explain())
+    assert "small arrays become numbers" in text
+    assert "elements" in wg.viz.passes(rotations, X)
+    assert "elements" not in wg.viz.passes(lambda x: np.sum(np.exp(x) * np.sin(x)), X)

@@ -226,8 +226,7 @@ def passes(
         for name, what in _FIRST.items():
             stages.append(Stage(name, what, getattr(_passes, name)(stages[-1].listing)))
         program._listing = stages[-1].listing
-    if program.rolls:
-        stages.append(_rolled(program, "rolled"))
+    stages += _rolled(program, "")
     if derivative is not None:
         if derivative not in _DERIVATIVES:
             raise TypeError(f"passes: derivative={derivative!r} is none of {', '.join(_DERIVATIVES)}")
@@ -235,17 +234,20 @@ def passes(
         program = getattr(watched, derivative)()
         stages.append(Stage("derived", "with the instructions of the derivative", watched.seen[-1]))
         stages.append(Stage("simplified", "through the first passes", program._listing))
-        if program.rolls:
-            stages.append(_rolled(program, "rolled again"))
+        stages += _rolled(program, " again")
     run = schedule(program.lowered(), program.exact)
     what = f"{counted(len(run.steps), 'step')}, {counted(run.slots, 'slot')} for numbers"
     stages.append(Stage("machine", what, run.listing, run.steps))
     return Passes(program._name, stages)
 
 
-def _rolled(program, name):
-    found = program._rolled()
-    return Stage(name, "nothing is rolled" if found is program._listing else "loops are arrays", found)
+def _rolled(program, again):
+    """What becomes of small arrays and of loops."""
+    if not program.rolls:
+        return []
+    apart, found = program.apart(), program._rolled()
+    stages = [Stage(f"elements{again}", "small arrays are numbers", apart)] if apart is not program._listing else []
+    return [*stages, Stage(f"rolled{again}", "nothing is rolled" if found is apart else "loops are arrays", found)]
 
 
 class _Watched(Program):
@@ -352,7 +354,7 @@ def draw(program: Program, axes: Any = None) -> Any:
         pyplot = _imported("matplotlib.pyplot")
         axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")[1]
     numbers, arrays = axes
-    code, run = program._listing, program._rolled()
+    code, run = program.apart(), program._rolled()
     rolled, found, in_sums = roll.classes(code) if program.rolls else (code, [], np.zeros(len(code), bool))
     colours = _colours(found)
     has_numbers = sum(len(members) for members, _ in found) + in_sums.sum() >= roll.FEWEST

@@ -413,10 +413,17 @@ class Program(Runner):
 
     def _rolled(self):
         """The list with arrays for what a loop computes."""
-        return self.kept("rolled", lambda: self._with_arrays(self._listing))
+        return self.kept("rolled", lambda: self._with_arrays(self._listing))[1]
+
+    def apart(self) -> Listing:
+        """The list in which loops are looked for: that of the program, or the one without small arrays."""
+        return self.kept("rolled", lambda: self._with_arrays(self._listing))[0]
 
     def _with_arrays(self, code):
-        return loops.looped(_rolled(code)) if self.rolls else code
+        if not self.rolls:
+            return code, code
+        apart, found = _rolled(code)
+        return apart, loops.looped(found)
 
     @property
     def rolls(self) -> bool:
@@ -459,7 +466,7 @@ class Program(Runner):
             dtype = kind_of(code, code.outputs[0])[0]
             if dtype.kind not in "fc":
                 raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return floats")
-            self._expanded = self._expand(self._with_arrays(code))
+            self._expanded = self._expand(self._with_arrays(code)[1])
         return self._expanded, self._expanded.outputs[0]
 
     def _flat(self, word):
@@ -537,7 +544,7 @@ class Program(Runner):
 
     def _passed(self, listing):
         """The list after the passes; in an exact one derivatives add up in the order of its instructions."""
-        return passes.live(listing) if self._exact else passes.simplified(listing, False)
+        return passes.live(listing) if self._exact else passes.simplified(listing, not self.rolls)
 
     # ------------------------------------------------------------------------------------------ what it is
 
@@ -695,12 +702,13 @@ def _unlaid(key):
 
 
 def _rolled(code):
-    """The list with arrays for what loops compute, from its elements where that is cheaper."""
+    """A list, without small arrays where that is cheaper, and the same with arrays for what loops compute."""
     found, apart = roll.rolled(code), by_elements(code)
     if apart is code:
-        return found
-    apart = roll.rolled(apart)
-    return apart if nanoseconds(apart) < _APART * nanoseconds(found) else found
+        return code, found
+    of_apart = roll.rolled(apart)
+    is_cheaper = nanoseconds(of_apart) < _APART * nanoseconds(found)
+    return (apart, of_apart) if is_cheaper else (code, found)
 
 
 class Swept(Program):

@@ -149,9 +149,16 @@ def tier(program) -> list[str]:
 
 def rolling(program) -> list[str]:
     """What became of the loops of a program, in words."""
-    code, run = program._listing, program._rolled()
+    code, run = program.apart(), program._rolled()
     if not program.rolls:
         return ["not tried: the sums of an exact program keep their order"]
+    if code is not program._listing:
+        of_elements = f"small arrays become numbers: {len(program._listing)} instructions become {len(code)}"
+        return [of_elements, *_rolling(code, run)]
+    return _rolling(code, run)
+
+
+def _rolling(code, run):
     become = f"{counted(len(code), 'instruction')} become {len(run)}"
     loops = [loop for call in run.calls for loop in bodies(call)]
     if loops:
