@@ -18,6 +18,7 @@ doi:10.1137/1.9780898717761
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ import numpy as np
 
 from wengert.core.tape import kernel_rows
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
-from wengert.program import callterms, derive, passes
+from wengert.program import callterms, derive, passes, roll
 from wengert.program.apart import apart, is_in_short_lines, one_by_one, whole
 from wengert.program.evaluate import evaluated
 from wengert.program.listing import c_strides, kind_of, operands, overlaps
@@ -51,6 +52,8 @@ _MOST_EACH = 400
 _MOST_AT_LEAST = 1_000_000
 #: or columns of an element of any value, on average, as long as coefficients fit into memory
 _MOST_COLUMNS, _MOST_AT_ALL = 24, 100_000_000
+#: elements along the last axis of regular places that are written as a view
+_LONG = 32
 
 
 class Entries(NamedTuple):
@@ -739,13 +742,15 @@ class _Partials:
                     t, rows = Term(self.picked(t.coef, which), t.cols[which], rows), rows[which]
             if rows.size:
                 parts.append((t.coef, rows * n + t.cols))
-        coefs, lengths = [coef for coef, _ in parts], np.cumsum([len(key) for _, key in parts])[:-1]
-        keys = np.concatenate([key for _, key in parts]) if parts else np.zeros(0, np.int64)
-        order = np.argsort(keys, kind="stable")  # runs that are sorted are merged
-        found = keys[order]
-        is_new = np.ones(keys.size, bool)
-        np.not_equal(found[1:], found[:-1], out=is_new[1:])
+        keys, order, found, is_new = _sorted(parts)
+        if not is_new.all():
+            parts = self.added_up(parts)
+            keys, order, found, is_new = _sorted(parts)
         are_distinct = bool(is_new.all())
+        if symmetric and are_distinct and wanted is None and not dense:  # both triangles are written at once
+            parts, symmetric = [part for one in parts for part in self.twice(*one, n)], False
+            keys, order, found, is_new = _sorted(parts)
+        coefs, lengths = [coef for coef, _ in parts], np.cumsum([len(key) for _, key in parts])[:-1]
         found = found if are_distinct else found[is_new]
         if dense:
             data = self.filled_data(coefs, np.split(keys, lengths) if parts else [], m * n, are_distinct)
@@ -823,13 +828,28 @@ class _Partials:
             is_new = are_distinct or (not used[where].any() and np.bincount(where, minlength=1).max() <= 1)
             used[where] = True
             if is_new:
-                line = (_FLOAT, (where.size,), None)
-                coef = coef if self.type(coef) == line else self.new.place(-1, self.whole(line), coef, line)
-                index = self.new.constant_array(where.astype(np.int32))
-                data = self.new.add(Op.PUT, type, data, index, coef)
+                data = self.put_at(data, where, coef, type)
             else:
                 added.append((coef, where))
         return self.new.add(_ADD, type, data, self.sum_at_places(added, type)) if added else data
+
+    def put_at(self, data, where, coef, type):
+        """The data with coefficients at some places: in a view where these are regular."""
+        axes = roll.lattice(where) if where.size else None
+        if axes is not None and axes[-1] >= _LONG:
+            if self.is_array(coef):
+                coef = self.new.part(self.as_line_of(coef, where.size), (0, axes, c_strides(axes, 8)), _FLOAT)
+            steps = roll.strides_in(where, axes)
+            return self.new.place(data, (8 * int(where[0]), axes, tuple([8 * step for step in steps])), coef, type)
+        if not where.size:
+            return data
+        index = self.new.constant_array(where.astype(np.int32))
+        return self.new.add(Op.PUT, type, data, index, self.as_line_of(coef, where.size))
+
+    def as_line_of(self, coef, count):
+        """A coefficient as a line of so many."""
+        line = (_FLOAT, (count,), None)
+        return coef if self.type(coef) == line else self.new.place(-1, self.whole(line), coef, line)
 
     def sum_at_places(self, parts, type):
         """Coefficients added up at their places in a line: put one behind the other first, so that it is one sum."""
@@ -840,6 +860,39 @@ class _Partials:
             found = self.new.place(found, (8 * start, (places.size,), (8,)), coef, line)
             start += places.size
         return self.new.add(Op.SCATTER, type, found, self.new.constant_array(where.astype(np.int32)))
+
+    def added_up(self, parts):
+        """The parts, those of which that are all of one entry as one number for each such."""
+        rest, totals = [], {}
+        for coef, keys in parts:
+            if (keys == keys[0]).all():
+                totals.setdefault(int(keys[0]), []).append(self.total(coef, keys.size))
+            else:
+                rest.append((coef, keys))
+        for key, terms in totals.items():
+            known = sum([float(term) for term in terms if not self.is_value(term)])
+            values = [term for term in terms if self.is_value(term)]
+            if values:
+                values += [self.new.filled(known, ())] if known else []
+                known = functools.reduce(lambda a, b: self.new.add(_ADD, self.type(self.one), a, b), values)
+            rest.append((known, np.array([key])))
+        return rest
+
+    def total(self, coef, count):
+        """The sum of a coefficient of so many places, a number."""
+        if not self.is_value(coef):
+            return float(np.sum(np.broadcast_to(coef, (count,))))
+        if self.is_array(coef):
+            return self.new.add(Op.SUM, self.type(self.one), coef)
+        count = self.new.filled(float(count), ())
+        return self.new.add(_MULTIPLY, self.type(self.one), coef, count)
+
+    def twice(self, coef, keys, n):
+        """Coefficients below and on the diagonal, and those above it."""
+        rows, cols = np.divmod(keys, n)
+        off = np.flatnonzero(rows != cols)
+        above = [(self.picked(coef, off), cols[off] * n + rows[off])] if off.size else []
+        return [(coef, keys), *above]
 
     def mirrored(self, rows, cols, data):
         """Entries on and below the diagonal as those of the symmetric matrix."""
@@ -852,6 +905,16 @@ class _Partials:
         if order.size:
             data = self.new.add(Op.GATHER, (_FLOAT, (order.size,), None), data, index)
         return rows[order], cols[order], data
+
+
+def _sorted(parts):
+    """Keys of parts, their order, and in this order the keys and which differ from the one before."""
+    keys = np.concatenate([key for _, key in parts]) if parts else np.zeros(0, np.int64)
+    order = np.argsort(keys, kind="stable")  # runs that are sorted are merged
+    found = keys[order]
+    is_new = np.ones(keys.size, bool)
+    np.not_equal(found[1:], found[:-1], out=is_new[1:])
+    return keys, order, found, is_new
 
 
 _NOTHING = (Op.INPUT, Op.CONST, Op.ARRAY, Op.STOP, Op.GUARD)
