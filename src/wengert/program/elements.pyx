@@ -1,5 +1,4 @@
-# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: language_level=3
 """Arrays of a few elements become their elements, numbers.
 
 The state of a small system is an array of two or three numbers, of which each step of a loop computes a new one.
@@ -415,8 +414,8 @@ def summed(Elements self, i, call):
     if found is None:
         return None
     shape, line = found
-    lines = np.moveaxis(np.reshape(line(), shape), axis, -1).reshape(-1, shape[axis]).tolist()
-    return [self.total(terms) for terms in lines]
+    lines = np.moveaxis(np.reshape(line(), shape), axis, -1).reshape(-1, shape[axis])
+    return [self.total(terms) for terms in lines.tolist()]
 
 
 def rearranged(Elements self, i, call):

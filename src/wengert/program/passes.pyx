@@ -317,6 +317,8 @@ cdef int32_t reduced(Listing code, int32_t i, bint exact) except -1:
         i = code.constant(evaluated(op, x, y))
         code.kinds[i] = FLAG
         return i
+    elif by_opcode[op] is None:             # a function that is not NumPy's
+        return i
     elif op < WG_ADD:
         value = (<Kernel>by_opcode[op]).value1(x)
     elif op == WG_POW:
