@@ -31,6 +31,7 @@ cdef enum:
     LARGEST = 16        # elements of a small array
     TERMS = 64          # products of a matrix product that is written out
     LEAST = 4           # instructions on small arrays that are worth a look
+    MOST = 2000000      # numbers in their place
 
 #: nanoseconds of the machine: of a step that it begins, of an instruction on numbers, cheap or not, of one on arrays
 #: beside others of the same shape, of each element there, and of a call of Python
@@ -41,17 +42,28 @@ cdef object FLOAT = np.dtype(float), BOOL = np.dtype(bool)
 cdef int SQRT = next(opcode for name, opcode, *_ in kernel_rows() if name == "sqrt")
 
 
-def by_elements(Listing code):
-    """The list with numbers in the place of small arrays; the same list where it has none."""
-    cdef Elements pass_
-    cdef Py_ssize_t i
+def by_elements(Listing code, double share=math.inf):
+    """The list with numbers in the place of small arrays.
+
+    The same list where it has none, where the numbers alone would take more than a share of its time, or where there
+    would be too many.
+    """
+    cdef Elements taking = Elements(code)
+    cdef Py_ssize_t i, size
     cdef int op, few = 0
     cdef bint is_small
-    pass_ = Elements(code)
+    cdef double count = 0.0, time = 0.0
     for i in range(code.n):
-        op, is_small = code.ops[i], pass_.orders[code.kinds[i]] is not None
+        op, order = code.ops[i], taking.orders[code.kinds[i]]
+        is_small = order is not None
         few += is_small and (op < INPUT or op == PACK) or op == CALL and (is_small or code.kinds[i] == SCALAR)
-    return simplified(pass_.run(), False) if few >= LEAST else code
+        if is_small and op < INPUT:
+            size = len(order)
+            count += size
+            time += size * (NUMBER if op >= PARTIAL or is_cheap(op, 1 << 20) else FUNCTION)
+    if few < LEAST or count > MOST or time > share * nanoseconds(code):
+        return code
+    return simplified(taking.run(), False)
 
 
 cpdef double nanoseconds(Listing code) except -1.0:

@@ -472,7 +472,7 @@ class Program(Runner):
     def _flat(self, word):
         """The same of the list of numbers."""
         code = self._expand(self._one_array(word))
-        code = by_elements(code) if self.rolls else code
+        code = by_elements(code, _APART) if self.rolls else code
         return code, code.outputs[0]
 
     def lines_alone(self) -> Listing:
@@ -703,7 +703,7 @@ def _unlaid(key):
 
 def _rolled(code):
     """A list, without small arrays where that is cheaper, and the same with arrays for what loops compute."""
-    found, apart = roll.rolled(code), by_elements(code)
+    found, apart = roll.rolled(code), by_elements(code, _APART)
     if apart is code:
         return code, found
     of_apart = roll.rolled(apart)
