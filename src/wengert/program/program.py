@@ -413,13 +413,16 @@ class Program(Runner):
 
     def _rolled(self):
         """The list with arrays for what a loop computes."""
-        return self.kept("rolled", lambda: self._with_arrays(self._listing))[1]
+        return self.kept("rolled", lambda: self._apart_and_rolled(self._listing))[1]
 
     def apart(self) -> Listing:
         """The list in which loops are looked for: that of the program, or the one without small arrays."""
-        return self.kept("rolled", lambda: self._with_arrays(self._listing))[0]
+        return self.kept("rolled", lambda: self._apart_and_rolled(self._listing))[0]
 
     def _with_arrays(self, code):
+        return self._apart_and_rolled(code)[1]
+
+    def _apart_and_rolled(self, code):
         if not self.rolls:
             return code, code
         apart, found = _rolled(code)
@@ -466,7 +469,7 @@ class Program(Runner):
             dtype = kind_of(code, code.outputs[0])[0]
             if dtype.kind not in "fc":
                 raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return floats")
-            self._expanded = self._expand(self._with_arrays(code)[1])
+            self._expanded = self._expand(self._with_arrays(code))
         return self._expanded, self._expanded.outputs[0]
 
     def _flat(self, word):
