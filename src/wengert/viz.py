@@ -245,7 +245,7 @@ def _rolled(program, again):
     """What becomes of small arrays and of loops."""
     if not program.rolls:
         return []
-    apart, found = program.apart(), program._rolled()
+    apart, found = program.of_elements(), program._rolled()
     stages = [Stage(f"elements{again}", "small arrays are numbers", apart)] if apart is not program._listing else []
     return [*stages, Stage(f"rolled{again}", "nothing is rolled" if found is apart else "loops are arrays", found)]
 
@@ -354,7 +354,7 @@ def draw(program: Program, axes: Any = None) -> Any:
         pyplot = _imported("matplotlib.pyplot")
         axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")[1]
     numbers, arrays = axes
-    code, run = program.apart(), program._rolled()
+    code, run = program.of_elements(), program._rolled()
     rolled, found, in_sums = roll.classes(code) if program.rolls else (code, [], np.zeros(len(code), bool))
     colours = _colours(found)
     has_numbers = sum(len(members) for members, _ in found) + in_sums.sum() >= roll.FEWEST

@@ -222,6 +222,8 @@ cdef class Elements:
         for bit, v in ((1, code.as_[i]), (2, code.bs[i]), (4, code.cs[i])):
             if not mask & bit or v < 0:
                 columns.append(None)
+            elif code.ops[i] < INPUT and self.dtype(v) != FLOAT:     # arithmetic with truth values stays
+                return False
             elif code.kinds[v] <= FLAG:
                 columns.append([self.of[v]] * len(self.order(i)))
             elif self.order(v) is None:
@@ -291,7 +293,9 @@ cdef class Elements:
     cdef bint written(self, Py_ssize_t i) except -1:
         """Elements of which there is no array are put into a large one one by one."""
         cdef int32_t a = self.code.as_[i], c = self.code.cs[i]
-        if a < 0 or self.cells[c] is None or self.of[c] >= 0 or self.code.types[self.code.kinds[i]][0] != FLOAT:
+        if a < 0 or self.cells[c] is None or self.of[c] >= 0 or self.dtype(i) != FLOAT:
+            return False
+        if self.code.kinds[a] != self.code.kinds[i]:
             return False
         found = self.to_place(i)
         if found is None:

@@ -415,7 +415,7 @@ class Program(Runner):
         """The list with arrays for what a loop computes."""
         return self.kept("rolled", lambda: self._apart_and_rolled(self._listing))[1]
 
-    def apart(self) -> Listing:
+    def of_elements(self) -> Listing:
         """The list in which loops are looked for: that of the program, or the one without small arrays."""
         return self.kept("rolled", lambda: self._apart_and_rolled(self._listing))[0]
 
@@ -469,7 +469,7 @@ class Program(Runner):
             dtype = kind_of(code, code.outputs[0])[0]
             if dtype.kind not in "fc":
                 raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return floats")
-            self._expanded = self._expand(self._with_arrays(code))
+            self._expanded = self._expand(self._rolled() if code is self._listing else self._with_arrays(code))
         return self._expanded, self._expanded.outputs[0]
 
     def _flat(self, word):

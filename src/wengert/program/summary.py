@@ -149,7 +149,7 @@ def tier(program) -> list[str]:
 
 def rolling(program) -> list[str]:
     """What became of the loops of a program, in words."""
-    code, run = program.apart(), program._rolled()
+    code, run = program.of_elements(), program._rolled()
     if not program.rolls:
         return ["not tried: the sums of an exact program keep their order"]
     if code is not program._listing:

@@ -17,7 +17,6 @@ from cpython.ref cimport Py_INCREF, Py_REFCNT
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
-import gc
 import importlib
 import math
 import operator
@@ -262,13 +261,7 @@ cdef class Machine:
 
     def __init__(self, listing, exact=False, tier="vm"):
         self.tier = tier
-        is_collecting = gc.isenabled()
-        gc.disable()        # many small objects are made, and no cycles: looking for some takes a third of the time
-        try:
-            self.build(Lowering(listing, exact), listing)
-        finally:
-            if is_collecting:
-                gc.enable()
+        self.build(Lowering(listing, exact), listing)
         if tier != "vm":
             self.listing = listing
         if tier == "llvm":
