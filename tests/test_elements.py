@@ -147,6 +147,7 @@ def test_lengths_at_zero_have_the_derivative_of_the_function(always):
 
     x = np.array([1.0, 2.0, 1.0, 2.0])
     assert_rounding(wg.record(f, x).grad()(x), wg.grad(f)(x))
+    assert_rounding(wg.record(f, x).hessian()(x), wg.hessian(f)(x))
 
 
 def test_masks_are_handed_over(always):

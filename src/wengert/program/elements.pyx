@@ -250,7 +250,10 @@ cdef class Elements:
         return emit(self.found, WG_SUBTRACT, a, b, -1, SCALAR)
 
     cdef int32_t root(self, int32_t a) except -1:
-        return emit(self.found, SQRT, a, -1, -1, SCALAR)
+        """A length of which the square is given; that of 0 has derivatives of 0, as by the rule of ``norm``."""
+        cdef int32_t zero = self.found.constant(0.0)
+        cdef int32_t is_zero = emit(self.found, EQUAL, a, zero, -1, FLAG)
+        return emit(self.found, SELECT, is_zero, zero, emit(self.found, SQRT, a, -1, -1, SCALAR), SCALAR)
 
     cdef bint viewed(self, Py_ssize_t i) except -1:
         """A view of a small array is elements of it, one of a large array stays."""
