@@ -56,6 +56,10 @@ _MOST_COLUMNS, _MOST_AT_ALL = 24, 100_000_000
 _LONG = 32
 
 
+#: nonzeros among constants that are put one by one, as a part of all
+_FEW = 0.1
+
+
 class Entries(NamedTuple):
     """A list whose output is the data of a matrix in CSR form, sorted, and where its entries are."""
 
@@ -747,7 +751,7 @@ class _Partials:
             parts = self.added_up(parts)
             keys, order, found, is_new = _sorted(parts)
         are_distinct = bool(is_new.all())
-        if symmetric and are_distinct and wanted is None and not dense:  # both triangles are written at once
+        if symmetric and are_distinct and wanted is None:  # both triangles are written at once
             parts, symmetric = [part for one in parts for part in self.twice(*one, n)], False
             keys, order, found, is_new = _sorted(parts)
         coefs, lengths = [coef for coef, _ in parts], np.cumsum([len(key) for _, key in parts])[:-1]
@@ -820,7 +824,7 @@ class _Partials:
                 np.add.at(constant, where, coef)
                 used[where] = True
         type = (_FLOAT, (count,), None)
-        data = self.new.constant_array(constant)
+        data = self.constant_data(constant, type)
         added = []
         for coef, where in zip(coefs, places):
             if not self.is_value(coef):
@@ -832,6 +836,14 @@ class _Partials:
             else:
                 added.append((coef, where))
         return self.new.add(_ADD, type, data, self.sum_at_places(added, type)) if added else data
+
+    def constant_data(self, constant, type):
+        """A line of constants, most of which are 0 where a whole matrix is filled."""
+        where = np.flatnonzero(constant)
+        if constant.size < _LONG or where.size > _FEW * constant.size:
+            return self.new.constant_array(constant)
+        data = self.new.filled(0.0, constant.shape)
+        return self.put_at(data, where, self.new.constant_array(constant[where]), type) if where.size else data
 
     def put_at(self, data, where, coef, type):
         """The data with coefficients at some places: in a view where these are regular."""
