@@ -152,6 +152,10 @@ LAYERS = {
     "two arrays": lambda x: np.sum(np.exp(TALL @ x) * np.cos(TALL[::-1] @ x) + np.exp(TALL @ x)),
     "a number times an array": lambda x: np.sum(x[0] * np.exp(-(TALL @ x)) * np.sum(x)),
     "products one after the other": lambda x: np.sum(np.sin(TALL.T @ -np.sin(TALL @ x)) ** 2),
+    "a vector backwards": lambda x: np.sum(np.exp(TALL @ x[::-1])),
+    "a vector backwards, twice": lambda x: np.sum(np.exp(TALL @ np.flip(x[::-1]))),
+    "every other element": lambda x: np.sum(np.exp(TALL[:, :5] @ x[::-2])),
+    "a grid turned": lambda x: np.sum(np.exp(TALL @ x.reshape(2, 5).T.ravel())),
     "linear steps": lambda x: (lambda u: np.sum(np.exp(np.negative(-u)) + (u - 1.0) * 3.0))(TALL @ x),
 }
 

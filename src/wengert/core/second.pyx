@@ -295,7 +295,7 @@ cdef class Second:
         if len(node.sources) != 1 or not is_matmul(node.row, node.args):
             return None
         position, _, buffer, v, _ = node.sources[0]
-        if position != 1 or buffer is None or buffer.jet is None or np.ndim(v) != 1:
+        if position != 1 or buffer is None or buffer.jet is None or np.ndim(v) != 1 or v.strides != (v.itemsize,):
             return None
         unit = (<Jet>buffer.jet).unit if buffer.id < 0 else self.rows.unit[buffer.id]
         a = node.args[0]
