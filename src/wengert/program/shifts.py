@@ -67,7 +67,7 @@ class _Costs(NamedTuple):
     far: float
 
 
-_READ = _Costs(60.0, 12.0, 0.12, 0.25, 1.0, 1.0)
+_READ = _Costs(60.0, 12.0, 0.12, 0.25, 0.4, 1.0)
 _COMPILED = _Costs(20.0, 3.0, 0.03, 0.25, 0.25, 1.0)
 
 
