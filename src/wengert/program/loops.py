@@ -86,7 +86,8 @@ class Loop:
         """What runs the body."""
         if self._machine is None:
             code = passes.lowered(roll.rolled(self.body))
-            self._machine = Machine(shifts.gathered(code, self._tier == "llvm"), tier=self._tier)
+            code = shifts.gathered(code, self._tier == "llvm", self.steps)
+            self._machine = Machine(code, tier=self._tier)
         return self._machine
 
     def tiered(self, tier: str) -> Loop:

@@ -257,6 +257,7 @@ cdef class Lowering:
     cdef Py_ssize_t free
     cdef int slots
     cdef dict folds                 # of calls that are: function, and strides of the result along the operand's axes
+    cdef set fills                  # of new arrays, by a number that no element keeps
     cdef dict constants             # slot of each constant, by its bits
     cdef list loops                 # kernels whose loops are run
     cdef list emitted
@@ -284,6 +285,7 @@ cdef class Lowering:
         self.step = np.full(self.n, -1, np.int32)
         self.slot = np.zeros(self.n, np.int32)
         self.folds = {}
+        self.fills = set()
         if not exact:
             self.find_powers()
             self.find_folds()
@@ -349,17 +351,22 @@ cdef class Lowering:
         cdef Py_ssize_t i, base
         cdef bint found = False
         cdef int32_t[::1] reader
-        cdef list fills = [i for i in range(self.n) if self.op[i] == Op.PLACE and self.a[i] < 0]
-        if not fills:
+        cdef char[::1] is_fill = np.zeros(self.n, np.int8)
+        for i in range(self.n):
+            if self.op[i] == Op.PLACE and self.a[i] < 0 and self.is_number(self.c[i]):
+                is_fill[i] = found = True
+        if not found:
             return False
+        found = False
         reader = np.full(self.n, -1, np.int32)
         for i in range(self.n):
             if self.op[i] == Op.PLACE and self.a[i] >= 0:
                 reader[self.a[i]] = <int32_t>i
         for i in range(self.n):
             base = self.a[i] if self.op[i] == Op.PLACE else -1
-            if base >= 0 and self.op[base] == Op.PLACE and self.a[base] < 0 and self.is_covered(i, reader):
+            if base >= 0 and is_fill[base] and self.is_covered(i, reader):
                 self.a[i] = -1
+                self.fills.add(base)
                 found = True
         return found
 
@@ -528,7 +535,7 @@ cdef class Lowering:
                 self.low[i] = self.low[self.a[i]] + self.listing.views[self.b[i]][0] - layout.low
                 self.step[i] = self.step[self.under[i]]
                 continue
-            if op == Op.INPUT or op == Op.CONST or op == Op.ARRAY or (op == Op.PLACE and self.count[i] == 0):
+            if op == Op.INPUT or op == Op.CONST or op == Op.ARRAY or (i in self.fills and not self.count[i]):
                 continue
             if self.is_for_numbers(i):
                 need = -1

@@ -772,7 +772,7 @@ class Swept(Program):
 
     def lowered(self):
         code = passes.lowered(self.kept("wide", self._wide))
-        return code if self._exact else shifts.gathered(code, self._tier == "llvm")
+        return code if self._exact else shifts.gathered(code, self._tier == "llvm", self._chunks)
 
     def _differentiable(self, word):
         raise NotDerivable(

@@ -38,7 +38,13 @@ _FROM_MEMORY = (Op.VIEW, Op.LOAD, Op.GATHER, Op.SCATTER, Op.PUT, Op.CALL, Op.GUA
 _BOXES = 64
 _LONGEST = 64
 #: parts of one array
-_DEEPEST = 24
+_DEEPEST = 16
+#: of the array that is added up parts have at least
+_LARGEST = 0.3
+#: nanoseconds that may be saved in a call, for which a list is searched
+_LEAST = 1500.0
+#: an addition reads and writes the array, and what is added lies in memory as often as not
+_ADDED = 1.5
 #: elements of a short row
 _SHORT = 66
 #: bytes of an array that is in the cache
@@ -71,7 +77,7 @@ _READ = _Costs(60.0, 12.0, 0.12, 0.25, 0.4, 1.0)
 _COMPILED = _Costs(20.0, 3.0, 0.03, 0.25, 0.25, 1.0)
 
 
-def gathered(code: Listing, is_compiled: bool = False) -> Listing:
+def gathered(code: Listing, is_compiled: bool = False, runs: int = 1) -> Listing:
     """The list with sums of shifted arrays in place of arrays that are added up part by part, where that is faster.
 
     Parameters
@@ -80,10 +86,16 @@ def gathered(code: Listing, is_compiled: bool = False) -> Listing:
         As it is run; the same one is returned where nothing is gained.
     is_compiled : bool
         For machine code, where operations cost less beside memory than in the machine.
+    runs : int
+        How often a call runs the list: looking for sums takes about a millisecond, which has to pay.
     """
-    op, c = code.op, code.c
-    placed = c[(op == Op.PLACE) & (code.a >= 0)]
-    return _Gathering(code, _COMPILED if is_compiled else _READ).found() if (op[placed] == _ADD).any() else code
+    op, b, c = code.op, code.b, code.c
+    placed = np.flatnonzero((op == Op.PLACE) & (code.a >= 0))
+    placed = placed[op[c[placed]] == _ADD]
+    costs = _COMPILED if is_compiled else _READ
+    elements = sum(math.prod(code.views[k][1]) for k in b[placed].tolist())
+    saved = runs * (_ADDED * costs.near * elements + costs.step * len(placed))
+    return code if not len(placed) or (saved < _LEAST and not is_compiled) else _Gathering(code, costs).found()
 
 
 @functools.cache
@@ -101,6 +113,10 @@ class _Node:
         self.word, self.value, self.first, self.second, self.box = word, value, first, second, box
         self.adds = (word == "add") + sum(node.adds for node in (first, second) if node is not None)
 
+    def nodes(self):
+        """This one and those that it is made of."""
+        return [self, *[node for part in (self.first, self.second) if part is not None for node in part.nodes()]]
+
 
 class _Box:
     """Where a view lies in a grid: start and length along each axis, and which axis of the view that is."""
@@ -117,6 +133,7 @@ class _Gathering:
         self.op, self.a, self.b, self.c = (getattr(code, name).tolist() for name in ("op", "a", "b", "c"))
         self.kind = code.type.tolist()
         self.uses = self._uses()
+        self.expressions = {}
 
     def _uses(self):
         """How often each value is read."""
@@ -142,7 +159,7 @@ class _Gathering:
         for i in range(len(self.code) - 1, -1, -1):
             if i not in seen and (self.op[i] == Op.PLACE or self.op[i] == _ADD) and self._is_whole(i):
                 node = self._node(i, seen, _DEEPEST)
-                if node.adds:
+                if node.adds and self._is_large(i, node):
                     found = _Sum(self, i, node)
                     if found.is_worth_it:
                         sums[i] = found
@@ -152,6 +169,11 @@ class _Gathering:
         """Is this an array of floats in C order?"""
         dtype, shape, strides = kind_of(self.code, v)
         return self.kind[v] > 1 and dtype == _FLOAT and strides is None and len(shape) > 0
+
+    def _is_large(self, v, node):
+        """Do the parts cover most of the array?"""
+        sizes = [math.prod(part.box[1]) for part in node.nodes() if part.word == "add"]
+        return sum(sizes) >= _LARGEST * len(sizes) * math.prod(kind_of(self.code, v)[1])
 
     def _node(self, v, seen, depth):
         """How a value is made, as far as nothing else reads what it is made of; `seen` gets the instructions."""
@@ -230,6 +252,11 @@ class _Gathering:
 
     def expression(self, v):
         """The instructions that compute a value from memory, itself included; too many are none."""
+        if v not in self.expressions:
+            self.expressions[v] = self._expression(v)
+        return self.expressions[v]
+
+    def _expression(self, v):
         found, todo = set(), [v]
         while todo:
             u = todo.pop()
@@ -289,13 +316,9 @@ class _Sum:
     def __init__(self, gathering, v, node):
         self.made, self.code, self.v = gathering, gathering.code, v
         self.shape = kind_of(self.code, v)[1]
-        self.nodes = self._nodes(node)
+        self.nodes = node.nodes()
         self.parts = [node for node in self.nodes if node.box is not None]
         self.is_worth_it = self._find_grid() and self._find_boxes(node) and self._saves()
-
-    def _nodes(self, node):
-        """A node and those that it is made of."""
-        return [] if node is None else [node, *self._nodes(node.first), *self._nodes(node.second)]
 
     # ------------------------------------------------------------------------------------------ boxes
 
@@ -391,8 +414,7 @@ class _Sum:
         for starts, (stops, terms) in self.boxes.items():
             if _size_of(starts, stops) < largest:
                 spent += costs.instruction * (2 + sum(self._instructions(v) for v, _ in terms))
-        # an addition reads and writes the array, and what is added lies in memory as often as not
-        saved = sum(1.5 * over * math.prod(node.box.lengths) for node in self.parts if node.word == "add")
+        saved = sum(_ADDED * over * math.prod(node.box.lengths) for node in self.parts if node.word == "add")
         return spent < saved + size * sum(map(made.weight, own)) + costs.step * len(self.parts)
 
     def _read_elsewhere(self, own):
