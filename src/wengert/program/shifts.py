@@ -38,7 +38,7 @@ _FROM_MEMORY = (Op.VIEW, Op.LOAD, Op.GATHER, Op.SCATTER, Op.PUT, Op.CALL, Op.GUA
 _BOXES = 64
 _LONGEST = 64
 #: parts of one array
-_DEEPEST = 16
+_DEEPEST = 24
 #: of the array that is added up parts have at least
 _LARGEST = 0.3
 #: nanoseconds that may be saved in a call, for which a list is searched
@@ -47,6 +47,8 @@ _LEAST = 1500.0
 _ADDED = 1.5
 #: elements of a short row
 _SHORT = 66
+#: nodes with a vector, and those that add
+_OF_VALUES, _ADDING = ("set", "add", "array"), ("add", "sum")
 #: bytes of an array that is in the cache
 _CACHE = 1 << 18
 #: up to so many instructions times candidates, more than two choices of what is kept are tried
@@ -89,13 +91,16 @@ def gathered(code: Listing, is_compiled: bool = False, runs: int = 1) -> Listing
     runs : int
         How often a call runs the list: looking for sums takes about a millisecond, which has to pay.
     """
-    op, b, c = code.op, code.b, code.c
-    placed = np.flatnonzero((op == Op.PLACE) & (code.a >= 0))
+    op, a, b, c = code.op, code.a, code.b, code.c
+    is_part = (op == Op.PLACE) & (a >= 0)
+    placed, added = np.flatnonzero(is_part), np.flatnonzero(op == _ADD)
     placed = placed[op[c[placed]] == _ADD]
+    added = added[is_part[a[added]] | is_part[b[added]]]
     costs = _COMPILED if is_compiled else _READ
     elements = sum(math.prod(code.views[k][1]) for k in b[placed].tolist())
+    elements += sum(math.prod(kind_of(code, i)[1]) for i in added.tolist())
     saved = runs * (_ADDED * costs.near * elements + costs.step * len(placed))
-    return code if not len(placed) or (saved < _LEAST and not is_compiled) else _Gathering(code, costs).found()
+    return code if not elements or (saved < _LEAST and not is_compiled) else _Gathering(code, costs).found()
 
 
 @functools.cache
@@ -111,7 +116,7 @@ class _Node:
 
     def __init__(self, word, value=-1, first=None, second=None, box=None):
         self.word, self.value, self.first, self.second, self.box = word, value, first, second, box
-        self.adds = (word == "add") + sum(node.adds for node in (first, second) if node is not None)
+        self.adds = (word in _ADDING) + sum(node.adds for node in (first, second) if node is not None)
 
     def nodes(self):
         """This one and those that it is made of."""
@@ -171,9 +176,12 @@ class _Gathering:
         return self.kind[v] > 1 and dtype == _FLOAT and strides is None and len(shape) > 0
 
     def _is_large(self, v, node):
-        """Do the parts cover most of the array?"""
-        sizes = [math.prod(part.box[1]) for part in node.nodes() if part.word == "add"]
-        return sum(sizes) >= _LARGEST * len(sizes) * math.prod(kind_of(self.code, v)[1])
+        """Does what is added cover most of the array?"""
+        size = math.prod(kind_of(self.code, v)[1])
+        sizes = [
+            size if part.word == "sum" else math.prod(part.box[1]) for part in node.nodes() if part.word in _ADDING
+        ]
+        return sum(sizes) >= _LARGEST * len(sizes) * size
 
     def _node(self, v, seen, depth):
         """How a value is made, as far as nothing else reads what it is made of; `seen` gets the instructions."""
@@ -184,12 +192,13 @@ class _Gathering:
             seen.add(v)
             added = self.added(v)
             is_fill = self.op[a] == Op.PLACE and self.a[a] < 0 and self.kind[self.c[a]] <= 1
-            is_inner = is_fill or (depth > 0 and self.uses[a] == (1 if added is None else 2))
+            is_inner = is_fill or (depth > 0 and self._is_inner(a))
             first = self._node(a, seen, depth - 1) if is_inner else _Node("array", a)
             word, value = ("set", c) if added is None else ("add", added)
             return _Node(word, value, first, box=self.code.views[self.b[v]])
         if op == _ADD and depth > 0 and self._is_whole(self.a[v]) and self._is_whole(self.b[v]):
-            inner = [self.uses[u] == 1 and self.op[u] == Op.PLACE and self.a[u] >= 0 for u in (self.a[v], self.b[v])]
+            inner = [self._is_inner(u) and self.op[u] in (Op.PLACE, _ADD) for u in (self.a[v], self.b[v])]
+            inner = [is_inner and (self.op[u] == _ADD or self.a[u] >= 0) for is_inner, u in zip(inner, (a, self.b[v]))]
             if any(inner):
                 seen.add(v)
                 first, second = [
@@ -199,6 +208,10 @@ class _Gathering:
                 return _Node("sum", first=first, second=second)
         return _Node("array", v)
 
+    def _is_inner(self, v):
+        """Is an array only read by the one that is made of it, and where that adds to its elements?"""
+        return self.uses[v] == 1 + self.own_reads[v]
+
     def _fits(self, v):
         """Has what is put in the shape of the place?"""
         c = self.c[v]
@@ -206,14 +219,37 @@ class _Gathering:
 
     def added(self, v):
         """What a PLACE adds to the elements it overwrites; None where it puts something else there."""
-        c, a = self.c[v], self.a[v]
-        if self.op[c] != _ADD or self.uses[c] != 1:
-            return None
-        for old, new in ((self.a[c], self.b[c]), (self.b[c], self.a[c])):
-            is_old = self.op[old] == Op.VIEW and (self.a[old], self.b[old]) == (a, self.b[v]) and self.uses[old] == 1
-            if is_old and new != old:
-                return new
-        return None
+        return self.additions[v][0] if v in self.additions else None
+
+    @functools.cached_property
+    def additions(self):
+        """Of each PLACE that adds: what it adds, and the view of the elements before."""
+        found = {}
+        for v in np.flatnonzero(np.equal(self.op, Op.PLACE)).tolist():
+            c = self.c[v]
+            if self.a[v] >= 0 and self.op[c] == _ADD and self.uses[c] == 1:
+                for old, new in ((self.a[c], self.b[c]), (self.b[c], self.a[c])):
+                    is_old = self.op[old] == Op.VIEW and self.b[old] == self.b[v] and self.uses[old] == 1
+                    if is_old and new != old and self._holds(self.a[v], self.a[old], self.code.views[self.b[v]]):
+                        found[v] = new, old
+                        break
+        return found
+
+    def _holds(self, v, u, view):
+        """Are the elements of a view of one array those of another, of which it is made by setting other elements?"""
+        for _ in range(_DEEPEST):
+            if v == u:
+                return True
+            is_apart = self.op[v] == Op.PLACE and self.a[v] >= 0 and self.kind[v] == self.kind[u]
+            if not is_apart or not passes.apart(view, self.code.views[self.b[v]], 8):
+                return False
+            v = self.a[v]
+        return False
+
+    @functools.cached_property
+    def own_reads(self):
+        """How often each array is read to add to its elements."""
+        return collections.Counter(self.a[view] for _, view in self.additions.values())
 
     # ------------------------------------------------------------------------------------------ expressions
 
@@ -225,18 +261,11 @@ class _Gathering:
     def in_memory(self):
         """Values that are read where they lie, not chunk by chunk."""
         found = set(self.code.outputs)
-        own = {v for i in np.flatnonzero(np.equal(self.op, Op.PLACE)).tolist() for v in self._own_views(i)}
+        own = {view for _, view in self.additions.values()}
         for i in np.flatnonzero(np.isin(self.op, _FROM_MEMORY)).tolist():
             if i not in own:
                 found.update(operands(self.code, i))
         return found
-
-    def _own_views(self, v):
-        """The view of what a PLACE adds to, which is no reading from memory where the sum is one."""
-        if self.a[v] < 0 or self.added(v) is None:
-            return []
-        c = self.c[v]
-        return [u for u in (self.a[c], self.b[c]) if self.op[u] == Op.VIEW and self.a[u] == self.a[v]]
 
     def same(self, v):
         """What a value is a copy of, element by element."""
@@ -402,7 +431,7 @@ class _Sum:
         costs = made.costs
         is_short = len(self.dims) > 1 and self.dims[-1] <= _SHORT
         over = costs.far if 8 * size > _CACHE else costs.short if is_short else costs.near
-        nodes = [node for node in self.nodes if node.word != "fill" and made.kind[node.value] > 1]
+        nodes = [node for node in self.nodes if node.word in _OF_VALUES and made.kind[node.value] > 1]
         shifted = {(made.same(node.value), None if node.box is None else tuple(node.box.starts)) for node in nodes}
         own = set().union(*[made.expression(v) for v, _ in shifted])
         elsewhere = self._read_elsewhere(own)
@@ -415,6 +444,10 @@ class _Sum:
             if _size_of(starts, stops) < largest:
                 spent += costs.instruction * (2 + sum(self._instructions(v) for v, _ in terms))
         saved = sum(_ADDED * over * math.prod(node.box.lengths) for node in self.parts if node.word == "add")
+        # what is added to another array lay in memory; the sum may have been computed chunk by chunk
+        of_sums = [part for node in self.nodes if node.word == "sum" for part in (node.first, node.second)]
+        saved += over * size * sum(part.word in ("set", "add") for part in of_sums)
+        spent += over * size if of_sums and self.v not in made.in_memory else 0.0
         return spent < saved + size * sum(map(made.weight, own)) + costs.step * len(self.parts)
 
     def _read_elsewhere(self, own):
@@ -422,9 +455,8 @@ class _Sum:
         made = self.made
         counts = collections.Counter(u for v in own for u in made.operands(v))
         for node in self.nodes:
-            counts[made.same(node.value)] += node.word != "fill"
-            if node.word == "add" and node.first.word == "array":  # of which a part is taken and replaced
-                counts[made.same(node.first.value)] += 1
+            if node.word in _OF_VALUES:
+                counts[made.same(node.value)] += 1 + (made.own_reads[node.value] if node.word == "array" else 0)
         return {v for v in own if made.reads[v] > counts[v]}
 
     def _choice(self, shifted, own, elsewhere, over):
