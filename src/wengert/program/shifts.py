@@ -138,7 +138,9 @@ class _Gathering:
         self.op, self.a, self.b, self.c = (getattr(code, name).tolist() for name in ("op", "a", "b", "c"))
         self.kind = code.type.tolist()
         self.uses = self._uses()
-        self.expressions = {}
+        self.expressions: dict = {}
+        self.reading: dict = {}
+        self.weights: dict = {}
 
     def _uses(self):
         """How often each value is read."""
@@ -298,10 +300,17 @@ class _Gathering:
 
     def operands(self, v):
         """What an elementwise instruction reads, or what that is a copy of."""
-        return [self.same(u) for u in operands(self.code, v)]
+        if v not in self.reading:
+            self.reading[v] = [self.same(u) for u in operands(self.code, v)]
+        return self.reading[v]
 
     def weight(self, v):
         """Nanoseconds of an instruction for each element."""
+        if v not in self.weights:
+            self.weights[v] = self._weight(v)
+        return self.weights[v]
+
+    def _weight(self, v):
         op = self.op[v]
         name = _NAMES[(op - Op.PARTIAL) // 2 if op >= Op.PARTIAL else op] if op < Op.INPUT else "add"
         if name in ("", "power") and self.op[self.b[v]] == Op.CONST:
@@ -476,15 +485,16 @@ class _Sum:
             return over * len(kept) + sum(made.weight(v) for v, _ in again) + sum(map(made.weight, once))
 
         choices = [frozenset(), frozenset(terms & own)]
-        least, kept = min([(cost(choice), choice) for choice in choices], key=lambda pair: pair[0])
+        least, kept = min([(cost(choice), choice) for choice in choices], key=_first)
         for choice in choices[: 1 if len(own) * len(candidates) < _TRIED else 0]:
-            while True:
-                better = [(cost(choice | {v}), choice | {v}) for v in candidates - choice]
-                if not better or min(better, key=lambda pair: pair[0])[0] >= cost(choice):
+            best = cost(choice)
+            while candidates - choice:
+                less, more = min([(cost(choice | {v}), choice | {v}) for v in candidates - choice], key=_first)
+                if less >= best:
                     break
-                choice = min(better, key=lambda pair: pair[0])[1]
-            if cost(choice) < least:
-                least, kept = cost(choice), choice
+                best, choice = less, more
+            if best < least:
+                least, kept = best, choice
         return kept, least
 
     def _instructions(self, v):
@@ -560,6 +570,10 @@ class _Sum:
         offset += sum(start * strides[axis] for start, axis in inside if axis >= 0)
         steps = [strides[axis] if axis >= 0 else dtype.itemsize for _, axis in inside]
         return self.new.part(source, (offset, lengths, tuple(steps)), dtype)
+
+
+def _first(pair):
+    return pair[0]
 
 
 def _size_of(starts, stops):
