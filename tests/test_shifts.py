@@ -1,5 +1,7 @@
 """Arrays that are added up part by part become parts that are each one sum, and results that stay are kept."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -79,8 +81,17 @@ def cube(u):
     return np.sum((u[2:, inner, inner] - u[:-2, inner, inner] + u[inner, 2:, inner] * u[inner, inner, :-2]) ** 2)
 
 
-LINES = [rosenbrock, curvature, burgers, strided, masked]
-PLANES = [five_points, nine_points, neumann, padded, transposed]
+def rolled(x):
+    return np.sum((np.roll(x, -1) + np.roll(x, 2)) * np.roll(x, 1) * x)
+
+
+def rolled_planes(u):
+    around = np.roll(u, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 1) + np.roll(u, -1, 1)
+    return np.sum((around - 4.0 * u) ** 2 * np.cos(u))
+
+
+LINES = [rosenbrock, curvature, burgers, strided, masked, rolled]
+PLANES = [five_points, nine_points, neumann, padded, transposed, rolled_planes]
 CASES = [(f, (n,)) for f in LINES for n in (3, 4, 5, 16, 511, 512, 513, 1100)]
 CASES += [(f, shape) for f in PLANES for shape in ((3, 3), (4, 3), (6, 9), (34, 21), (67, 70))]
 CASES += [(cube, shape) for shape in ((3, 3, 3), (6, 5, 7))]
@@ -170,6 +181,27 @@ def test_random_slices_have_the_gradients_of_eager_mode(case):
     (found,) = vm.Machine(code).run([x])
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
     np.testing.assert_allclose(program(x), expected, rtol=1e-11, atol=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_new_arrays_that_are_set_part_by_part_have_all_elements(data):
+    shape = data.draw(st.sampled_from([(9,), (5, 6)]))
+    cuts = [sorted({0, n, *data.draw(st.lists(st.integers(1, n - 1), max_size=2))}) for n in shape]
+    parts = list(itertools.product(*[[slice(*pair) for pair in itertools.pairwise(ends)] for ends in cuts]))
+    parts = data.draw(st.permutations(parts))[data.draw(st.integers(0, 1)) :]  # all of the array, or not quite
+    reads = data.draw(st.booleans())
+
+    def f(x):
+        y = np.zeros(shape)
+        for k, part in enumerate(parts):
+            y[part] = np.sin(x[part]) * (k + 1.0) + (np.sum(y) if reads and k == 2 else 0.0)
+        return y
+
+    x = point(shape)
+    for exact in (False, True):
+        np.testing.assert_allclose(wg.record(f, x, exact=exact)(x), f(x), rtol=1e-13, atol=1e-13)
+    assert np.array_equal(wg.record(f, x, exact=True)(x), f(x))
 
 
 def test_each_element_is_one_sum_and_nothing_is_filled_with_zeros_first():
