@@ -800,7 +800,7 @@ cdef int32_t in_order(Listing code, int32_t v) except -1:
 cdef Listing folded_or(Listing code):
     """The list in which all is differentiable, simplified."""
     cdef Listing found = expanded(code)
-    return code if found is code else simplified(found)
+    return code if found is code else simplified(found, False)
 
 
 cdef Listing reordered(Listing code, list order):
@@ -812,7 +812,7 @@ cdef Listing reordered(Listing code, list order):
     for i, v in enumerate(inputs):
         found.as_[v] = <int32_t>i
     found.inputs = inputs
-    return simplified(live(found, False))
+    return simplified(live(found, False), False)        # no exact program has loops
 
 
 cdef int read_by(int op, int side) except -1:

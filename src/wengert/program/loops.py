@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from wengert.program import passes, roll
+from wengert.program import passes, roll, shifts
 from wengert.program.calls import Call, Operand, static
 from wengert.program.listing import Listing, c_strides, columns_named, kind_of, operands, overlaps
 from wengert.program.opcodes import Op
@@ -85,7 +85,9 @@ class Loop:
     def machine(self) -> Machine:
         """What runs the body."""
         if self._machine is None:
-            self._machine = Machine(passes.lowered(roll.rolled(self.body)), tier=self._tier)
+            code = passes.lowered(roll.rolled(self.body))
+            code = shifts.gathered(code, self._tier == "llvm", self.steps)
+            self._machine = Machine(code, tier=self._tier)
         return self._machine
 
     def tiered(self, tier: str) -> Loop:

@@ -32,6 +32,7 @@ cdef frozenset WITH_OUT = frozenset([
 #: functions that fold axes of an array, by the number that WG_M_FOLD knows them by
 cdef dict FOLDS = {np.sum: 0, np.add.reduce: 0, np.max: 1, np.amax: 1, np.min: 2, np.amin: 2}
 cdef list FIRST = [0.0, -math.inf, math.inf]        # what each begins with
+cdef int PARTS = 64                 # of an array that are set one after the other, and looked at
 cdef int SHORT = 64                 # elements along the inner axis, of which several rows are a chunk
 
 #: instructions that one element of a chunk may be computed by, with the bits that all have
@@ -239,6 +240,7 @@ cdef class Lowering:
     cdef Py_ssize_t n
     cdef int32_t[::1] read          # operands of all instructions
     cdef int32_t[::1] first         # those of instruction i are from first[i] to first[i + 1]
+    cdef int32_t[::1] count         # how often a value is read, outputs once more
     cdef list layouts               # of types; None for numbers
     cdef int32_t[::1] under         # what a VIEW views in the end, else itself
     cdef int64_t[::1] low           # bytes from the lowest address of that to its own
@@ -256,6 +258,7 @@ cdef class Lowering:
     cdef Py_ssize_t free
     cdef int slots
     cdef dict folds                 # of calls that are: function, and strides of the result along the operand's axes
+    cdef set fills                  # of new arrays, by a number that no element keeps
     cdef dict constants             # slot of each constant, by its bits
     cdef list loops                 # kernels whose loops are run
     cdef list emitted
@@ -283,10 +286,13 @@ cdef class Lowering:
         self.step = np.full(self.n, -1, np.int32)
         self.slot = np.zeros(self.n, np.int32)
         self.folds = {}
+        self.fills = set()
         if not exact:
             self.find_powers()
             self.find_folds()
         self.find_operands()
+        if self.find_covered():
+            self.find_operands()
         self.schedule()
         self.find_last_uses()
         self.find_roots_and_emit()
@@ -336,7 +342,53 @@ cdef class Lowering:
                 read[n] = self.c[i]
                 n += 1
         self.first[self.n] = <int32_t>n
+        self.count = np.bincount(read[:n], minlength=self.n).astype(np.int32)
+        for i in self.listing.outputs:
+            self.count[i] += 1
         return 0
+
+    cdef bint find_covered(self) except -1:
+        """New arrays all of whose elements are set part by part, which need not be filled before; are there any?"""
+        cdef Py_ssize_t i, base
+        cdef bint found = False
+        cdef int32_t[::1] reader
+        cdef char[::1] is_fill = np.zeros(self.n, np.int8)
+        for i in range(self.n):
+            if self.op[i] == Op.PLACE and self.a[i] < 0 and self.is_number(self.c[i]):
+                is_fill[i] = found = True
+        if not found:
+            return False
+        found = False
+        reader = np.full(self.n, -1, np.int32)
+        for i in range(self.n):
+            if self.op[i] == Op.PLACE and self.a[i] >= 0:
+                reader[self.a[i]] = <int32_t>i
+        for i in range(self.n):
+            base = self.a[i] if self.op[i] == Op.PLACE else -1
+            if base >= 0 and is_fill[base] and self.is_covered(i, reader):
+                self.a[i] = -1
+                self.fills.add(base)
+                found = True
+        return found
+
+    cdef bint is_covered(self, Py_ssize_t i, int32_t[::1] reader) except -1:
+        """Do this and the next parts that are set, before anything else reads the array, cover all of it?"""
+        cdef Layout layout = self.layout(i)
+        cdef Py_ssize_t left = layout.size
+        cdef list views = []
+        cdef tuple view
+        while layout.is_c and len(views) < PARTS:
+            view = self.listing.views[self.b[i]]
+            if overlaps(view[1], view[2]) or not all([apart(view, other, layout.itemsize) for other in views]):
+                return False
+            views.append(view)
+            left -= math.prod(view[1])
+            if left == 0:
+                return True
+            if self.count[i] != 1 or reader[i] < 0 or self.type[reader[i]] != self.type[i]:
+                return False
+            i = reader[i]
+        return False
 
     cdef bint has_loop(self, int op):
         return kernel_of(op).loop != NULL
@@ -484,7 +536,7 @@ cdef class Lowering:
                 self.low[i] = self.low[self.a[i]] + self.listing.views[self.b[i]][0] - layout.low
                 self.step[i] = self.step[self.under[i]]
                 continue
-            if op == Op.INPUT or op == Op.CONST or op == Op.ARRAY:
+            if op == Op.INPUT or op == Op.CONST or op == Op.ARRAY or (i in self.fills and not self.count[i]):
                 continue
             if self.is_for_numbers(i):
                 need = -1
@@ -531,7 +583,7 @@ cdef class Lowering:
             elif s == self.step[u]:
                 # what the same chunk defines, element by element, or rows of it
                 if (op == Op.PLACE or op == Op.GATHER) and u == self.a[i]:
-                    s = -1
+                    s = s if op == Op.PLACE and self.is_beside(i, s) else -1
                 elif self.under[u] in self.folds:
                     if not self.is_row_of(u, shape):
                         s = -1
@@ -541,6 +593,20 @@ cdef class Lowering:
         if s < 0:
             s = self.latest[shape] = self.new_step(VECTOR, shape)
         return s
+
+    cdef bint is_beside(self, Py_ssize_t i, Py_ssize_t s) except -1:
+        """Does a step set other elements of the same array before, and no more than that?"""
+        cdef Py_ssize_t base = self.a[i], parts = 0
+        cdef tuple view = self.listing.views[self.b[i]]
+        if overlaps(view[1], view[2]) or self.is_number(self.c[i]):
+            return False
+        while base >= 0 and self.step[base] == s:
+            parts += 1
+            if (parts > PARTS or self.op[base] != Op.PLACE or self.count[base] != 1 or self.type[base] != self.type[i]
+                    or not apart(view, self.listing.views[self.b[base]], self.layout(i).itemsize)):
+                return False
+            base = self.a[base]
+        return True
 
     cdef int find_last_uses(self) except -1:
         cdef Py_ssize_t s, i, j, m, u, position = 0
@@ -625,16 +691,20 @@ cdef class Lowering:
         cdef Layout layout = self.layout(i)
         if base >= 0:
             root = self.root_of[self.under[base]]
+            if self.step[base] == s:            # beside what this step sets there already
+                self.root_of[i] = root
+                root.last = max(root.last, self.last[i])
+                return 0
             if (root.kind in (WORK, RESULT) and root.last <= s and self.is_whole(base) and layout == root.layout
                     and self.count_uses(root, s, i) == 1):
                 self.root_of[i] = root
                 root.last = max(root.last, self.last[i])
                 return 0
         fresh = self.new_root(WORK, i, s)
-        if base < 0 and (not self.is_all_placed(i) or self.is_zero(self.c[i])):
-            self.emitted.append((WG_COPY, self.array_at(fresh, 0), -1, layout.span))
+        if base < 0 and self.op[i] == Op.PLACE and layout.is_c and not self.is_zeros(i):
+            pass                                # all of its elements are set
         elif base < 0:
-            return 0
+            self.emitted.append((WG_COPY, self.array_at(fresh, 0), -1, layout.span))
         elif layout.low == 0 and layout.span <= 2 * layout.size * layout.itemsize and self.layout(base) == layout:
             self.emitted.append((WG_COPY, self.array(i), self.array(base), layout.span))
         elif layout.kind == OTHER:
@@ -642,12 +712,6 @@ cdef class Lowering:
         else:
             Chunks(self, layout.shape).copy(base, i)
         return 0
-
-    cdef bint is_all_placed(self, Py_ssize_t i):
-        """Does a PLACE write the whole memory of its array?"""
-        cdef Layout layout = self.layout(i)
-        return (self.op[i] == Op.PLACE and layout.span == layout.size * layout.itemsize
-                and self.listing.views[self.b[i]] == (layout.low, layout.shape, layout.strides))
 
     cdef bint is_zero(self, Py_ssize_t u):
         """Is a value the constant 0.0, the bits of which are all 0?"""

@@ -262,14 +262,34 @@ cdef int32_t viewed(Listing code, int32_t i) except -1:
     return i
 
 
-cdef bint apart(tuple a, tuple b, Py_ssize_t itemsize) except -1:
+cpdef bint apart(tuple a, tuple b, Py_ssize_t itemsize) except -1:
     """Do two views of one array share no element?  In doubt they do."""
     if 0 in a[1] or 0 in b[1]:
+        return True
+    if a[2] == b[2] and boxes_apart(a, b):
         return True
     if ends_of(a)[1] < ends_of(b)[0] or ends_of(b)[1] < ends_of(a)[0]:
         return True
     step = math.gcd(*a[2], *b[2])       # both lie on lattices of this step
     return step > 0 and itemsize <= (b[0] - a[0]) % step <= step - itemsize
+
+
+cdef bint boxes_apart(tuple a, tuple b) except -1:
+    """The same for boxes of an array in C order, given by its strides; in doubt they share some."""
+    cdef Py_ssize_t i, j, k, stride, before = 0
+    cdef bint found = False
+    i, j = a[0], b[0]
+    for k in range(len(a[2])):
+        stride = a[2][k]
+        if stride <= 0 or (k and before % stride):
+            return False
+        # a box must not go beyond the end of a row; the first axis has none
+        if k and (i // stride + <Py_ssize_t>a[1][k] > before // stride
+                  or j // stride + <Py_ssize_t>b[1][k] > before // stride):
+            return False
+        found |= i // stride + <Py_ssize_t>a[1][k] <= j // stride or j // stride + <Py_ssize_t>b[1][k] <= i // stride
+        i, j, before = i % stride, j % stride, stride
+    return found and i == j
 
 
 cdef tuple ends_of(tuple view):

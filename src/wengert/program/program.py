@@ -17,7 +17,7 @@ from wengert.containers import children_of, input_leaf, split
 from wengert.core.tape import kernel_rows
 from wengert.core.var import holds_traced
 from wengert.errors import TracedValueError
-from wengert.program import derive, entries, loops, passes, roll, widen
+from wengert.program import derive, entries, loops, passes, roll, shifts, widen
 from wengert.program.callpath import Arguments, Runner
 from wengert.program.dot import to_dot
 from wengert.program.elements import by_elements, nanoseconds
@@ -278,7 +278,9 @@ class Program(Runner):
 
     def lowered(self) -> Listing:
         """The list as the machine runs it."""
-        return passes.lowered(passes.simplified(self._listing) if self._exact else self._rolled())
+        if self._exact:
+            return passes.lowered(passes.simplified(self._listing))
+        return shifts.gathered(passes.lowered(self._rolled()), self._tier == "llvm")
 
     @property
     def exact(self) -> bool:
@@ -800,7 +802,8 @@ class Swept(Program):
         return made
 
     def lowered(self):
-        return passes.lowered(self.kept("wide", self._wide))
+        code = passes.lowered(self.kept("wide", self._wide))
+        return code if self._exact else shifts.gathered(code, self._tier == "llvm", self._chunks)
 
     def _differentiable(self, word):
         raise NotDerivable(

@@ -87,7 +87,12 @@ class Report:
 
 def told(machine) -> list[str]:
     """What runs a list, and why, in lines."""
-    bodies = [line for body in machine.bodies for line in told(body)]
+    kept = ["not at all while the inputs that are read stay the same, bit by bit: the result is kept"]
+    return [*_of_loops(machine), *(kept if machine.keeps else [])]
+
+
+def _of_loops(machine):
+    bodies = [line for body in machine.bodies for line in _of_loops(body)]
     return [*_told(machine), *[f"loop: {line}" for line in dict.fromkeys(bodies)]]
 
 

@@ -120,6 +120,7 @@ typedef int (*wg_partial_loop)(int form, int op, int side, int add, ptrdiff_t n,
 
 /* Chunks lie a little further apart than they are long, since caches put what lies a page apart in the same place. */
 enum { WG_CHUNK = 512, WG_CHUNK_APART = 536 };
+enum { WG_MOVED = 8 }; /* elements of a row from which on memcpy is faster than a loop */
 enum { WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_COMPILED, WG_PYTHON }; /* kinds of steps */
 
 typedef struct {
@@ -338,7 +339,9 @@ static void wg_get_rows(const wg_code *c, const char *a, double *to, ptrdiff_t n
         if (along == 0 && done + length + 4 <= n) { /* four at a time, what is too much is written again */
             const double x = *(const double *)a;
             for (i = 0; i < length; i += 4) to[i] = x, to[i + 1] = x, to[i + 2] = x, to[i + 3] = x;
-        } else
+        } else if (along == sizeof(double) && length >= WG_MOVED)
+            memcpy(to, a, length * sizeof(double));
+        else
             for (i = 0; i < length; i++) to[i] = *(const double *)(a + i * along);
     }
 }
@@ -349,7 +352,10 @@ static void wg_move_rows(const wg_code *c, const char *a, char *y, ptrdiff_t n) 
     ptrdiff_t i, done;
     for (done = 0; done < n; done += length)
         if (c->op == WG_M_PUT_ROWS) {
-            for (i = 0; i < length; i++) *(double *)(y + i * along) = ((const double *)a)[done + i];
+            if (along == sizeof(double) && length >= WG_MOVED)
+                memcpy(y, a + done * sizeof(double), length * sizeof(double));
+            else
+                for (i = 0; i < length; i++) *(double *)(y + i * along) = ((const double *)a)[done + i];
             y += down;
         } else if (c->op == WG_M_GET_BOOL_ROWS) {
             for (i = 0; i < length; i++) ((double *)y)[done + i] = a[i * along] != 0;

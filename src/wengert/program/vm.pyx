@@ -15,7 +15,7 @@ from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF, Py_REFCNT
 from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 import importlib
 import math
@@ -33,6 +33,8 @@ from wengert.program.opcodes cimport Op
 from wengert.core.tape import kernel_rows
 from wengert.errors import GuardError
 from wengert.program.calls import Operand
+from wengert.program.passes import apart
+from wengert.program.shifts import gathered
 from wengert.registry import strong
 
 cnp.import_array()
@@ -118,6 +120,9 @@ cdef struct Port:                   # a value of a body that lies elsewhere in e
 
 
 cdef Py_ssize_t HUGE = 1 << 19      # doubles
+cdef Py_ssize_t KEPT = 1 << 22      # doubles that may be kept from one run to the next
+cdef double WORTH = 8.0             # operations for each of them that make it worth while
+cdef int CHANGES = 8                # runs in vain after which nothing is kept any more
 cdef double LONG = 20000.0          # operations of steps that are worth letting other threads run meanwhile
 cdef cnp.dtype FLOAT = np.dtype(np.float64)
 cdef cnp.dtype BOOL = np.dtype(np.bool)
@@ -150,6 +155,24 @@ cdef list slots_of(list values):
         if value.is_number:
             found.append(value.where)
     return found
+
+
+cdef bint is_known(PythonStep step) except -1:
+    """Is what Python does a loop that calls nothing, or the moving of elements?"""
+    if step.op != Op.CALL:
+        return True
+    return hasattr(step.compute, "tiered") and not (step.compute.body.op == Op.CALL).any()
+
+
+cdef bint has_bits(x, known, Value value) except -1:
+    """Has an input the very bits that it had?"""
+    cdef double a, b
+    if value.is_number:
+        a, b = x, known
+        return memcmp(&a, &b, sizeof(double)) == 0
+    if not cnp.PyArray_Check(x) or not fits(x, value.layout):
+        return False
+    return memcmp(bytes_of(x), bytes_of(known), value.layout.span) == 0
 
 
 cdef char *bytes_of(array) except NULL:
@@ -259,10 +282,15 @@ cdef class Machine(Run):
     cdef object listing             # as long as that may still be made
     cdef readonly Py_ssize_t runs, due      # the number of the run before which it is made, or 0
     cdef readonly Py_ssize_t count
+    cdef tuple read                 # numbers of the inputs that are read, if the outputs are kept for the next run
+    cdef tuple kept_run             # copies of these inputs, and the outputs
+    cdef int changes                # runs for which what is read had changed, one after the other
 
     def __init__(self, listing, exact=False, tier="vm"):
+        cdef Lowering low = Lowering(listing, exact)
         self.tier = tier
-        self.build(Lowering(listing, exact), listing)
+        self.build(low, listing)
+        self.read = self.read_if_kept(low)
         if tier != "vm":
             self.listing = listing
         if tier == "llvm":
@@ -398,6 +426,7 @@ cdef class Machine(Run):
         if self.exact:
             self.report.refused.append("an exact program runs the loops that NumPy runs")
             return 0
+        listing = gathered(listing, True)
         cdef Lowering low = Lowering(listing, False)
         cdef list steps = [described(given) for given in low.emitted]
         emitted, extra, code = tier.hastened(tier.Steps(
@@ -482,13 +511,33 @@ cdef class Machine(Run):
 
     @cython.wraparound(False)
     cdef object completed(self, inputs, list out):
+        cdef object found
+        cdef Py_ssize_t j
+        cdef tuple read = self.read
+        if read is None:
+            return self.computed(inputs, out)
+        found = self.kept_outputs(read, inputs)
+        if found is None:
+            found = self.computed(inputs, None)
+            if type(found) is not list:
+                return found
+            self.keep_outputs(read, inputs, found)
+        if out is not None:
+            for j in range(len(found)):
+                if out[j] is not None:
+                    out[j][...] = found[j]
+                    found[j] = out[j]
+        return found
+
+    @cython.wraparound(False)
+    cdef object computed(self, inputs, list out):
         if self.faster is not None:
-            return self.faster.completed(inputs, out)
+            return self.faster.computed(inputs, out)
         if self.due > 0:
             self.runs += 1
             if self.runs >= self.due:
                 self.try_hasten()
-                return self.completed(inputs, out)
+                return self.computed(inputs, out)
         cdef Workspace w = self.spaces.pop() if self.spaces else self.new_space()
         cdef Root root
         cdef Py_ssize_t j
@@ -556,6 +605,68 @@ cdef class Machine(Run):
                 w.objects[root.number] = given
                 put_root(w, root, bytes_of(given) - root.layout.low)
         return self.run_steps(w)
+
+    # ------------------------------------------------------------------------------------------ outputs that stay
+
+    @property
+    def keeps(self):
+        """Are the outputs kept, as they do not depend on all inputs, until one of those changes that are read?"""
+        return self.read is not None
+
+    cdef tuple read_if_kept(self, Lowering low):
+        """Numbers of the inputs that are read, where comparing them is far less work than a run; else None."""
+        cdef Value value
+        cdef list found = []
+        cdef double size = 0.0, work = 0.0
+        cdef Py_ssize_t i
+        for i in range(low.n):
+            if low.op[i] == Op.INPUT and low.last[i] >= 0:
+                found.append(low.a[i])
+        if len(found) == len(self.inputs):
+            return None
+        for value in [self.inputs[j] for j in found] + self.outputs:
+            if not value.is_number and not (value.layout.kind == DOUBLES and value.layout.is_c and value.layout.ndim):
+                return None
+            size += 1 if value.is_number else value.layout.size
+        for i in range(self.count):
+            if self.python[i] is not None and not is_known(self.python[i]):
+                return None
+            work += self.steps[i].work if self.python[i] is None else math.inf
+        return tuple(sorted(found)) if size < KEPT and work > WORTH * (size + WORTH) else None
+
+    @cython.wraparound(False)
+    cdef object kept_outputs(self, tuple read, inputs):
+        """The outputs of the last run, if all that is read has the bits that it had then; else None."""
+        cdef tuple kept = self.kept_run
+        cdef list found = []
+        cdef Py_ssize_t j
+        cdef Value value
+        if kept is None or len(inputs) != len(self.inputs):
+            return None
+        for j in range(len(read)):
+            value = self.inputs[read[j]]
+            if not has_bits(inputs[read[j]], kept[0][j], value):
+                return None
+        self.changes = 0
+        for j in range(len(self.outputs)):
+            value = self.outputs[j]
+            found.append(kept[1][j] if value.is_number else copied(kept[1][j], value.layout))
+        return found
+
+    cdef int keep_outputs(self, tuple read, inputs, list outputs) except -1:
+        """For the next run; where that never helps, not any more."""
+        cdef Value value
+        cdef Py_ssize_t j
+        cdef list given = []
+        self.changes += 1
+        if self.changes > CHANGES:
+            self.read = self.kept_run = None
+            return 0
+        for j in read:
+            value = self.inputs[j]
+            given.append(inputs[j] if value.is_number else copied(inputs[j], value.layout))
+        self.kept_run = given, [y.copy() if type(y) is np.ndarray else y for y in outputs]
+        return 0
 
     # ------------------------------------------------------------------------------------------ loops
 
