@@ -53,8 +53,11 @@ def rolled(Listing code, double gain=GAIN):
     roll = Roll(code)
     if not roll.has_arrays():
         return code
+    most = gain * cost(code)
+    if roll.least_cost() > 1.001 * most:
+        return code
     found = live(roll.run())
-    return found if cost(found) < gain * cost(code) else code
+    return found if cost(found) < most else code
 
 
 cdef double cost(Listing code) except -1.0:
@@ -436,6 +439,45 @@ cdef class Roll:
             if self.wide[s]:
                 return True
         return False
+
+    cdef double least_cost(self) except -1.0:
+        """What the new list takes at least: its classes and the numbers that stay, not how classes are read."""
+        cdef Py_ssize_t i, s
+        cdef double total = 0.0
+        cdef bytearray needed = needed_for(self.code, self.code.inputs + self.code.outputs, True)
+        cdef unsigned char *marks = needed
+        cdef bint cheap
+        cdef Room counts = Room(self.shapes * sizeof(int32_t))
+        memset(counts.data, 0, self.shapes * sizeof(int32_t))
+        for i in range(self.code.n):
+            s = self.shape[i]
+            if s < 0 or not marks[i] or not self.is_computed(i):
+                continue
+            if self.is_sum[i]:
+                total += 0.0 if self.wide[s] else NUMBER * self.least_additions(i, <int32_t *>counts.data)
+                continue
+            cheap = self.code.ops[i] >= PARTIAL or is_cheap(self.code.ops[i], 1 << 20)
+            if not self.wide[s]:
+                total += NUMBER if cheap else FUNCTION
+            elif self.first[s] == i:
+                total += VECTOR + (ELEMENT if cheap else FUNCTION_ELEMENT) * (self.begin[s + 1] - self.begin[s])
+        return total
+
+    cdef Py_ssize_t least_additions(self, Py_ssize_t i, int32_t *counts) except -1:
+        """Additions of a sum, of which terms of one shape may be one if there are enough; `counts` are 0."""
+        cdef Py_ssize_t j, start, stop, parts = 0
+        cdef int32_t s
+        start, stop = self.sums[i]
+        for j in range(start, stop):
+            s = self.shape[self.terms[j]]
+            if s >= 0:
+                counts[s] += 1
+                parts += 1 if counts[s] < LEAST else 2 - LEAST if counts[s] == LEAST else 0
+        for j in range(start, stop):
+            s = self.shape[self.terms[j]]
+            if s >= 0:
+                counts[s] = 0
+        return max(0, parts - 1)
 
     # ------------------------------------------------------------------------------------------ the new list
 
