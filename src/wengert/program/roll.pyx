@@ -441,11 +441,16 @@ cdef class Roll:
         return False
 
     cdef double least_cost(self) except -1.0:
-        """What the new list takes at least: its classes and the numbers that stay, not how classes are read."""
+        """What the new list takes at least: its classes, the numbers that stay and their loads; not how classes are
+        read."""
         cdef Py_ssize_t i, s
+        cdef int side
+        cdef int32_t v
         cdef double total = 0.0
         cdef bytearray needed = needed_for(self.code, self.code.inputs + self.code.outputs, True)
+        cdef bytearray read_alone = bytearray(self.code.n)
         cdef unsigned char *marks = needed
+        cdef unsigned char *alone = read_alone
         cdef bint cheap
         cdef Room counts = Room(self.shapes * sizeof(int32_t))
         memset(counts.data, 0, self.shapes * sizeof(int32_t))
@@ -453,30 +458,46 @@ cdef class Roll:
             s = self.shape[i]
             if s < 0 or not marks[i] or not self.is_computed(i):
                 continue
-            if self.is_sum[i]:
-                total += 0.0 if self.wide[s] else NUMBER * self.least_additions(i, <int32_t *>counts.data)
-                continue
             cheap = self.code.ops[i] >= PARTIAL or is_cheap(self.code.ops[i], 1 << 20)
-            if not self.wide[s]:
+            if self.is_sum[i]:
+                total += 0.0 if self.wide[s] else NUMBER * self.least_additions(i, <int32_t *>counts.data, alone)
+            elif not self.wide[s]:
                 total += NUMBER if cheap else FUNCTION
+                for side in range(3):
+                    v = self.operand(i, side)
+                    if v >= 0:
+                        alone[v] = 1
             elif self.first[s] == i:
                 total += VECTOR + (ELEMENT if cheap else FUNCTION_ELEMENT) * (self.begin[s + 1] - self.begin[s])
+        for i in range(self.code.n):
+            if alone[i] and (self.code.ops[i] == LOAD or self.is_array(self.shape[i])):
+                total += NUMBER
         return total
 
-    cdef Py_ssize_t least_additions(self, Py_ssize_t i, int32_t *counts) except -1:
-        """Additions of a sum, of which terms of one shape may be one if there are enough; `counts` are 0."""
+    cdef Py_ssize_t least_additions(self, Py_ssize_t i, int32_t *counts, unsigned char *alone) except -1:
+        """Additions of a sum, of which terms of one shape may be one if there are enough, else are read `alone`.
+
+        All `counts` are 0.
+        """
         cdef Py_ssize_t j, start, stop, parts = 0
-        cdef int32_t s
+        cdef int32_t v
         start, stop = self.sums[i]
         for j in range(start, stop):
-            s = self.shape[self.terms[j]]
-            if s >= 0:
-                counts[s] += 1
-                parts += 1 if counts[s] < LEAST else 2 - LEAST if counts[s] == LEAST else 0
+            v = self.terms[j]
+            if self.shape[v] >= 0:
+                counts[self.shape[v]] += 1
         for j in range(start, stop):
-            s = self.shape[self.terms[j]]
-            if s >= 0:
-                counts[s] = 0
+            v = self.terms[j]
+            if self.shape[v] >= 0 and 0 < counts[self.shape[v]] < LEAST:
+                alone[v] = 1
+                parts += 1
+            elif self.shape[v] >= 0 and counts[self.shape[v]] > 0:
+                counts[self.shape[v]] = 0
+                parts += 1
+        for j in range(start, stop):
+            v = self.terms[j]
+            if self.shape[v] >= 0:
+                counts[self.shape[v]] = 0
         return max(0, parts - 1)
 
     # ------------------------------------------------------------------------------------------ the new list
