@@ -6,6 +6,7 @@
 what no output and no guard needs.
 """
 
+cimport numpy as cnp
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
@@ -19,6 +20,8 @@ from wengert.core.tape cimport (
 )
 from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, names
 from wengert.program.opcodes cimport *
+
+cnp.import_array()
 
 
 def simplified(Listing code, bint exact=True):
@@ -98,7 +101,7 @@ cdef int mark(Listing code, Py_ssize_t i, unsigned char *marks) except -1:
     """Mark the values that an instruction reads."""
     cdef int op = code.ops[i], columns = names(op)
     cdef int32_t v
-    cdef int32_t[::1] packed
+    cdef cnp.ndarray packed
     cdef Py_ssize_t j
     if columns & 1 and code.as_[i] >= 0:
         marks[code.as_[i]] = 1
@@ -108,8 +111,8 @@ cdef int mark(Listing code, Py_ssize_t i, unsigned char *marks) except -1:
         marks[code.cs[i]] = 1
     if op == PACK:
         packed = code.packs[code.bs[i]][1]
-        for j in range(packed.shape[0]):
-            marks[packed[j]] = 1
+        for j in range(cnp.PyArray_SIZE(packed)):
+            marks[(<int32_t *>cnp.PyArray_DATA(packed))[j]] = 1
     elif op == CALL:
         for v in code.calls[code.as_[i]].operands:
             marks[v] = 1
