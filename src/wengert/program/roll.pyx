@@ -253,7 +253,7 @@ cdef class Roll:
                 a = -1 if a < 0 else self.shape[a]
                 b = -1 if b < 0 else self.shape[b]
                 c = -1 if c < 0 else self.shape[c]
-                self.shape[i] = self.entered(i, op, a, b, c, max(a, b, c))
+                self.shape[i] = self.entered(i, op, a, b, c, max(CONSTANTS, a, b, c))
             else:
                 self.shape[i] = self.new_shape(i)
         self.known, self.table = NULL, None

@@ -327,10 +327,13 @@ cdef class Machine:
     cdef char *keep_list(self, list values, size_t itemsize) except NULL:
         """The same for a list of numbers, or of rows of as many numbers each: many lists share a piece of memory."""
         cdef Py_ssize_t n = len(values), width = 1, i, j
-        cdef bint is_nested = n and type(values[0]) in (tuple, list)
+        cdef bint is_nested = False
         cdef char *at
         cdef size_t size
-        width = len(values[0]) if is_nested else 1
+        if n == 0:
+            return bytes_of(NOTHING)
+        if type(values[0]) in (tuple, list):
+            is_nested, width = True, len(values[0])
         size = (n * width * itemsize + 7) // 8 * 8
         if size > self.left:
             self.kept.append(Room(size + PIECE))
