@@ -961,7 +961,10 @@ cdef class Chunks:
         return 0
 
     cdef int walk_value(self, Py_ssize_t u) except -1:
-        cdef Layout layout = self.low.layout(u)
+        cdef Layout layout
+        if u in self.walks:
+            return 0
+        layout = self.low.layout(u)
         return self.walk(u, self.low.array(u), layout.broadcast(self.shape), layout.kind)
 
     cdef int settle(self) except -1:
@@ -972,7 +975,7 @@ cdef class Chunks:
         cdef list joined = [], axes
         if len(self.shape) == 1:
             self.dims = [self.shape[0]]
-            self.strides = [[s[0]] if self.shape[0] != 1 else [8] for s in self.strides]
+            self.strides = self.strides if self.shape[0] != 1 else [(8,)] * len(self.strides)
             self.inner = [s[0] for s in self.strides]
             return 0
         axes = [d for d in range(len(self.shape)) if self.shape[d] != 1]

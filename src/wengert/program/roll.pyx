@@ -231,6 +231,8 @@ cdef class Roll:
         cdef int op
         cdef dict of_sums = {}
         cdef Room entries = Room((self.code.n + 1) * sizeof(Shape))
+        cdef Room stamps = Room((self.code.n + 2 if self.sums else 0) * sizeof(int32_t))
+        memset(stamps.data, 0xff, (self.code.n + 2 if self.sums else 0) * sizeof(int32_t))
         self.known = <Shape *>entries.data
         self.table = None
         self.shapes = 0
@@ -242,9 +244,7 @@ cdef class Roll:
             elif self.inner[i]:
                 self.shape[i] = -1
             elif self.is_sum[i]:
-                key = self.shapes_in(i)
-                found = of_sums.get(key)
-                self.shape[i] = of_sums[key] = self.new_shape(i) if found is None else found
+                self.shape[i] = self.shape_of_sum(i, <int32_t *>stamps.data, of_sums)
             elif op == LOAD:
                 a = self.shape[self.code.as_[i]]
                 self.shape[i] = self.entered(i, op, a, self.code.kinds[i], -1, a)
@@ -356,18 +356,30 @@ cdef class Roll:
                 self.is_sum[i] = 1
         return 0
 
-    cdef frozenset shapes_in(self, Py_ssize_t i):
-        """The shapes of the terms of a sum."""
+    cdef int32_t shape_of_sum(self, Py_ssize_t i, int32_t *stamps, dict known) except -1:
+        """The shape of sums whose terms have these shapes, in whatever order and number.
+
+        `known` are those met so far, by a hash; `stamps` says of each shape in which sum it was met last.
+        """
         cdef Py_ssize_t j, start, stop
-        cdef int32_t s, last = -2
-        cdef set found = set()
+        cdef uint32_t s, hash = 0, count = 0
         start, stop = self.sums[i]
         for j in range(start, stop):
-            s = self.shape[self.terms[j]]
-            if s != last:
-                found.add(s)
-                last = s
-        return frozenset(found)
+            s = <uint32_t>(self.shape[self.terms[j]] + 1)
+            if stamps[s] != i:
+                stamps[s] = <int32_t>i
+                count += 1
+                hash += (s ^ (s >> 15)) * 0x9E3779B1u
+        alike = known.setdefault((hash, count), [])
+        for other in alike:
+            start, stop = self.sums[other]
+            for j in range(start, stop):
+                if stamps[self.shape[self.terms[j]] + 1] != i:
+                    break
+            else:                   # as many shapes, and all of them here
+                return self.shape[<Py_ssize_t>other]
+        alike.append(i)
+        return self.new_shape(i)
 
     cdef list alike(self, list members):
         """The terms of some sums by sign and shape, what is added first: the sign, the terms, the numbers of the sums.
