@@ -980,7 +980,9 @@ def file_and_line(position) -> tuple[str, int]:
     code, last = position
     line = code.co_firstlineno
     for begin, end, number in code.co_lines():
-        if begin <= last < end and number:
+        if begin > last:
+            break
+        if last < end and number:
             line = number
     return code.co_filename, line
 

@@ -51,6 +51,8 @@ _LOAD_GLOBAL, _IMPORT_NAME, _EXTENDED_ARG = _op["LOAD_GLOBAL"], _op["IMPORT_NAME
 _LOADS = {_op["LOAD_NAME"], _op["LOAD_FROM_DICT_OR_GLOBALS"]} - {-1}
 _ATTRIBUTE = {_op["LOAD_ATTR"], _op["LOAD_METHOD"]}
 _ATTRIBUTE_SHIFT = int(sys.version_info >= (3, 12))  # LOAD_ATTR has LOAD_METHOD's meaning too, by its low bit
+_STORE_NAME = _op["STORE_NAME"]
+_NAMING = {_LOAD_GLOBAL, _IMPORT_NAME, _STORE_NAME, *_LOADS, *_ATTRIBUTE}
 _GLOBAL_STORES = {_op["STORE_GLOBAL"], _op["DELETE_GLOBAL"]}
 _CELL_STORES = {_op["STORE_DEREF"], _op["DELETE_DEREF"]}
 _IMPORT_TAIL = {_op[name] for name in (
@@ -214,13 +216,15 @@ class Code:
     `names` are read as globals, `paths` the attributes read from them as (name, attribute, ...); `assigned`
     and `written` are the globals and the free variables assigned; `imports` are pairs (dotted name, form);
     `mentioned` are all names, those of attributes among them; `methods` are attributes of what no global name holds.
+    `naming` are its instructions, and the numbers of those that use names, once it was renamed.
     """
 
-    __slots__ = ("assigned", "imports", "latest", "mentioned", "methods", "names", "paths", "ref", "written")
+    __slots__ = ("assigned", "imports", "latest", "mentioned", "methods", "names", "naming", "paths", "ref", "written")
 
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
         self.paths, self.mentioned, self.methods, self.latest = set(), set(), set(), (None, None)
+        self.naming = None
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
         self.read(code)
         self.names -= self.assigned
@@ -260,17 +264,29 @@ def read(code):
 # Renaming ---------------------------------------------------------------------------------------------------
 
 
+def _naming(code):
+    """Instructions of `code`, and the numbers of those among them that use names."""
+    info = _codes.get(id(code))
+    if info is not None and info.naming:
+        return info.naming
+    instructions = _decode(code)
+    found = instructions, [k for k, (_, op, _, _) in enumerate(instructions) if op in _NAMING]
+    if info is not None:
+        info.naming = found
+    return found
+
+
 def rename(code, names, sources, imports, hidden=frozenset()):
     """`code` with `names` and `imports` renamed; names in `sources` only where they are called or read from.
 
     A class must stay itself in `isinstance`, `except` and comparisons.  `hidden` are names of a class body,
     which its annotation scopes see before globals.
     """
-    raw, added, instructions = bytearray(code.co_code), {}, _decode(code)
-    own = {code.co_names[arg] for _, op, arg, _ in instructions if op == _op["STORE_NAME"]}
+    raw, added, (instructions, naming) = bytearray(code.co_code), {}, _naming(code)
+    own = {code.co_names[instructions[k][2]] for k in naming if instructions[k][1] == _STORE_NAME}
     hidden = own | hidden
-    for k, (i, op, arg, width) in enumerate(instructions):
-        shift = 0
+    for k in naming:
+        (i, op, arg, width), shift = instructions[k], 0
         if op == _LOAD_GLOBAL:
             shift = 1
             name = code.co_names[arg >> 1]

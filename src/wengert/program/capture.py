@@ -264,7 +264,7 @@ class _Copies(Plan):
 
     enters_differentiated = True
 
-    def __init__(self, root, operands):
+    def __init__(self, root, operands, to_run=True):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
         self.copies, self.twins = {}, {}
         self.operands, self.used, self.names, self.own = operands, set(), {}, {}
@@ -272,6 +272,8 @@ class _Copies(Plan):
         self.root = root
         memo: dict = {}
         self.nodes, _ = self.explore(root)
+        if not to_run:
+            return
         try:
             self.make(self.nodes, memo)
         except TooWide:
@@ -408,7 +410,7 @@ class Captures:
             self.effect = f"what it reads cannot be made out ({type(error).__name__}: {error})"
 
     def look(self, root, in_derivative):
-        scan = _Scan(root, _Copies(root, {}).nodes, in_derivative)
+        scan = _Scan(root, _Copies(root, {}, to_run=False).nodes, in_derivative)
         self.effect = scan.effect
         self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
         held = [value for (_, name), (_, value) in scan.watched.items() if not str(name).startswith("__")]

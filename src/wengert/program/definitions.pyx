@@ -10,9 +10,9 @@ an element which was stored is not loaded again.
 cimport cython
 cimport numpy as cnp
 from libc.stdint cimport int32_t
-from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.ref cimport Py_REFCNT
-from libc.string cimport memset
+from libc.string cimport memcmp, memset
 
 import itertools
 import math
@@ -28,7 +28,7 @@ from wengert.core.tape cimport (
 )
 from wengert.core.var cimport ArrayVar, ScalarVar
 from wengert.program.listing cimport (
-    FLAG, SCALAR, Listing, c_strides, contiguous_or, emit, overlaps, paired, parted, whole_view,
+    FLAG, SCALAR, Listing, c_strides, emit, overlaps, paired, parted, whole_view,
 )
 from wengert.program.opcodes cimport *
 
@@ -67,6 +67,7 @@ cdef tuple NEVER = (1 << 62, 1 << 62)
 
 
 @cython.final
+@cython.no_gc
 cdef class Memory:
     """What a buffer holds, as values of the list."""
 
@@ -74,9 +75,29 @@ cdef class Memory:
     cdef object dtype
     cdef tuple shape, strides       # of the value; strides are None for C order
     cdef Py_ssize_t first           # where its first element lies, in bytes from the lowest address
-    cdef int32_t[::1] elements      # values of single elements, by offset; -1: not known
-    cdef list changed               # offsets of those that `value` does not hold
+    cdef int32_t *elements          # values of single elements, by offset, -1: not known; NULL: of none
+    cdef Py_ssize_t count           # of elements
+    cdef list changed               # offsets of those that `value` does not hold; None: there are none
     cdef int32_t twin               # the same as pairs of real numbers, or as complex ones; -1: not made
+
+    def __dealloc__(self):
+        PyMem_Free(self.elements)
+
+    cdef int forget(self) except -1:
+        """Know no elements."""
+        PyMem_Free(self.elements)
+        self.elements = NULL
+        return 0
+
+    cdef int know(self, Py_ssize_t count) except -1:
+        """Have a place for the value of each element."""
+        if self.elements == NULL:
+            self.elements = <int32_t *>PyMem_Malloc((count if count else 1) * sizeof(int32_t))
+            if self.elements == NULL:
+                raise MemoryError()
+            memset(self.elements, 0xff, count * sizeof(int32_t))
+            self.count = count
+        return 0
 
 
 @cython.final
@@ -91,6 +112,7 @@ cdef class Definitions:
     cdef Py_ssize_t room            # slots that it has room for
     cdef Py_ssize_t done            # entries that were gone through
     cdef bint silent                # in a passive block: results carry no derivative
+    cdef dict kinds                 # types of arrays of doubles in C order, by shape
     cdef dict moves                 # where elements come from that calls only move, by all that is known of the call
     cdef bint exact                 # each entry an instruction, so that derivatives add up as in the eager sweep
 
@@ -99,6 +121,7 @@ cdef class Definitions:
         self.tape = tape
         self.code = Listing()
         self.memories = {}
+        self.kinds = {}
         self.moves = {}
         self.numbered = []
 
@@ -114,11 +137,10 @@ cdef class Definitions:
         if found is not None:
             return <Memory>found[1]
         memory = self.remember(buffer, -1, (<object>view).dtype, (buffer.span // cnp.PyArray_ITEMSIZE(view),), None, 0)
-        content = np.array(bytes_at(buffer.low, buffer.span).view((<object>view).dtype))
-        if content.dtype.kind in "fc" and not content.view(np.uint8).any():
-            memory.value = self.filled(content.dtype, content.shape, self.code.constant(0.0))
+        if memory.dtype.kind in "fc" and is_zero(buffer.low, buffer.span):
+            memory.value = self.filled(memory.dtype, memory.shape, self.code.constant(0.0))
         else:
-            memory.value = self.constant_array(content)
+            memory.value = self.constant_array(np.array(bytes_at(buffer.low, buffer.span).view(memory.dtype)))
         return memory
 
     cdef Memory remember(self, Buffer buffer, int32_t value, dtype, shape, strides, Py_ssize_t first):
@@ -131,10 +153,11 @@ cdef class Definitions:
         memory.shape = shape
         memory.strides = strides
         memory.first = first
-        memory.changed = []
-        memory.elements = None
+        memory.changed = None
+        memory.forget()
         memory.twin = -1
-        self.memories[id(buffer)] = (buffer, memory)
+        if found is None:
+            self.memories[id(buffer)] = (buffer, memory)
         return memory
 
     cdef int32_t define(self, Buffer buffer, cnp.ndarray view, int32_t value) except -1:
@@ -162,24 +185,35 @@ cdef class Definitions:
             memory.twin = self.code.as_type(value, type)
         memory.value, memory.twin = memory.twin, value
         memory.dtype, memory.shape, memory.strides = type
-        memory.elements = None
+        memory.forget()
         return 0
 
     cdef int32_t whole(self, Memory memory) except -1:
         """The value of all of it, in which the elements written one by one are put."""
-        cdef int32_t[::1] elements
-        if memory.changed and memory.shape == ():
+        cdef cnp.npy_intp n
+        cdef Py_ssize_t k
+        cdef cnp.ndarray offsets, values
+        cdef int32_t offset
+        if memory.changed is None:
+            return memory.value
+        if memory.shape == ():
             memory.value = memory.elements[0]
-            memory.changed = []
-        elif memory.changed:
-            offsets = np.array(sorted(set(memory.changed)), dtype=np.int32)
-            elements = memory.elements
-            self.code.packs.append((offsets, np.asarray(elements)[offsets]))
-            base = -1 if len(offsets) == elements.shape[0] else memory.value
-            memory.value = emit(self.code, PACK, base, len(self.code.packs) - 1, -1,
-                                self.code.type_of((memory.dtype, memory.shape, memory.strides)))
-            memory.changed = []
-            memory.twin = -1
+            memory.changed = None
+            return memory.value
+        if not is_ascending(memory.changed):
+            memory.changed = sorted(set(memory.changed))
+        n = len(memory.changed)
+        offsets = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT32, 0)
+        values = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT32, 0)
+        for k in range(n):
+            offset = memory.changed[k]
+            (<int32_t *>cnp.PyArray_DATA(offsets))[k] = offset
+            (<int32_t *>cnp.PyArray_DATA(values))[k] = memory.elements[offset]
+        self.code.packs.append((offsets, values))
+        memory.value = emit(self.code, PACK, -1 if n == memory.count else memory.value, len(self.code.packs) - 1, -1,
+                            self.code.type_of((memory.dtype, memory.shape, memory.strides)))
+        memory.changed = None
+        memory.twin = -1
         return memory.value
 
     cdef int32_t read(self, Buffer buffer, cnp.ndarray view) except -1:
@@ -188,9 +222,9 @@ cdef class Definitions:
         self.see_as(memory, (<object>view).dtype)
         cdef int32_t value = self.whole(memory)
         cdef Py_ssize_t offset = <char *>cnp.PyArray_DATA(view) - buffer.low
-        shape, strides = layout(view)
-        if offset == memory.first and shape == memory.shape and strides == memory.strides:
+        if offset == memory.first and has_layout(view, memory.shape, memory.strides):
             return value
+        shape = (<object>view).shape
         if self.code.kinds[value] <= FLAG:          # a number as an array
             return self.filled((<object>view).dtype, shape, value)
         return self.code.view(value, (offset, shape, (<object>view).strides), (<object>view).dtype)
@@ -203,14 +237,13 @@ cdef class Definitions:
             buffer = <Buffer>self.tape.buffers[number]
             memory = self.numbered[number] = self.memory(buffer, buffer.owner)
         self.see_as(memory, DOUBLE)
-        self.known(memory, <Buffer>self.tape.buffers[number])
+        if memory.elements == NULL:
+            self.known(memory, <Buffer>self.tape.buffers[number])
         return memory
 
-    cdef int32_t[::1] known(self, Memory memory, Buffer buffer):
-        """Values of the elements of a buffer, where they are known."""
-        if memory.elements is None:
-            memory.elements = np.full(buffer.span // sizeof(double), -1, dtype=np.int32)
-        return memory.elements
+    cdef int known(self, Memory memory, Buffer buffer) except -1:
+        """Have a place for the values of the elements of a buffer."""
+        return memory.know(buffer.span // <Py_ssize_t>sizeof(double))
 
     cdef int32_t element(self, Memory memory, Py_ssize_t offset) except -1:
         """The value of one element."""
@@ -229,7 +262,10 @@ cdef class Definitions:
         if self.exact and self.code.ops[value] != CONST:
             value = emit(self.code, WG_POSITIVE, value, -1, -1, SCALAR)
         memory.elements[offset] = value
-        memory.changed.append(offset)
+        if memory.changed is None:
+            memory.changed = [offset]
+        else:
+            memory.changed.append(offset)
         return 0
 
     cdef int write(self, Node node) except -1:
@@ -268,8 +304,8 @@ cdef class Definitions:
             memory.first = <char *>cnp.PyArray_DATA(view) - buffer.low
         memory.value = emit(self.code, PLACE, base, index, value,
                             self.code.type_of((memory.dtype, memory.shape, memory.strides)))
-        memory.elements = None
-        memory.changed = []
+        memory.forget()
+        memory.changed = None
         memory.twin = -1
         return 0
 
@@ -309,7 +345,7 @@ cdef class Definitions:
         kind = self.code.type_of((dtype, shape, None))
         if kind <= FLAG:
             return value
-        steps = tuple(np.cumprod([dtype.itemsize, *shape[:0:-1]])[::-1].tolist())
+        steps = c_strides(shape, dtype.itemsize) or (dtype.itemsize,)
         return emit(self.code, PLACE, -1, self.code.entry(self.code.views, "view", (0, shape, steps)), value, kind)
 
     cdef int32_t plain(self, x) except -1:
@@ -474,7 +510,8 @@ cdef class Definitions:
     cdef int define_parts(self, Buffer buffer, list parts) except -1:
         """A buffer holds a complex number, by its parts."""
         cdef Memory memory = self.remember(buffer, -1, DOUBLE, (2,), None, 0)
-        memory.elements = np.array(parts, dtype=np.int32)
+        memory.know(2)
+        memory.elements[0], memory.elements[1] = parts
         memory.changed = [0, 1]
         return 0
 
@@ -518,18 +555,29 @@ cdef class Definitions:
 
     cdef int32_t elementwise(self, Node node) except -1:
         cdef int op = node.opcode
-        cdef int32_t a = self.side(node.abuf, node.a, node.aslot, node.ac), b = -1, kind
-        shape, strides = layout(node.y)
-        kind = self.code.type_of((node.y.dtype, shape, strides))
+        cdef int32_t a = self.side(node.abuf, node.a, node.aslot, node.ac), b = -1, fitted_a, fitted_b
+        cdef int32_t kind = self.kind_of(node.y)
         if op >= WG_ADD:
             b = self.side(node.bbuf, node.b, node.bslot, node.bc)
         if op and b >= 0 and node.y.dtype == DOUBLE and not self.exact:     # of an array and constant integers
-            a, b = [self.as_doubles(v) for v in (a, b)]
-        fitted = [v if v < 0 else self.fitted(v, shape) for v in (a, b)]
-        if op and fitted[0] >= 0 and (b < 0 or fitted[1] >= 0):
-            return emit(self.code, op, fitted[0], fitted[1], -1, kind)
+            a, b = self.as_doubles(a), self.as_doubles(b)
+        fitted_a = self.fitted(a, node.y, kind)
+        fitted_b = -1 if b < 0 else self.fitted(b, node.y, kind)
+        if op and fitted_a >= 0 and (b < 0 or fitted_b >= 0):
+            return emit(self.code, op, fitted_a, fitted_b, -1, kind)
         args = (Operand(0),) if b < 0 else (Operand(0), Operand(1))
         return self.call(node.compute or node.row.fun, node.row, args, {}, [a] if b < 0 else [a, b], node.y)
+
+    cdef int32_t kind_of(self, cnp.ndarray y) except -1:
+        """The type of an array."""
+        cdef tuple shape
+        if y.dtype is not DOUBLE or not is_in_order(y):
+            return self.code.type_of((y.dtype, *layout(y)))
+        shape = (<object>y).shape
+        found = self.kinds.get(shape)
+        if found is None:
+            found = self.kinds[shape] = self.code.type_of((DOUBLE, shape, None))
+        return found
 
     cdef int32_t as_doubles(self, int32_t value) except -1:
         """A constant array of integers as one of doubles, where that is exact."""
@@ -559,7 +607,13 @@ cdef class Definitions:
         return emit(self.code, (<Kernel>kernels[node.row.fun]).opcode, found[0], found[1], -1,
                     self.code.type_of((DOUBLE, *layout(node.y))))
 
-    cdef int32_t fitted(self, int32_t value, tuple shape) except -2:
+    cdef int32_t fitted(self, int32_t value, cnp.ndarray y, int32_t kind) except -2:
+        """An operand of an elementwise instruction whose result is an array `y` of a type."""
+        if self.code.kinds[value] == kind or self.code.kinds[value] <= FLAG:
+            return value
+        return self.in_shape(value, (<object>y).shape)
+
+    cdef int32_t in_shape(self, int32_t value, tuple shape) except -2:
         """An operand of an elementwise instruction: of another shape, a view that has this one; -1 if there is none."""
         dtype, own, strides = kind = self.code.types[self.code.kinds[value]]
         cdef Py_ssize_t more = len(shape) - len(own)
@@ -576,12 +630,12 @@ cdef class Definitions:
     cdef int32_t operand(self, x, list values, tuple shape) except -2:
         """An argument of a call as such an operand; -1 where it is none."""
         if type(x) is Operand:
-            return self.fitted(values[x.position], shape)
+            return self.in_shape(values[x.position], shape)
         if isinstance(x, (bool, np.bool)) or np.asarray(x).dtype.kind not in "biuf":
             return -1
         if np.ndim(x) == 0:
             return self.code.constant(float(x))
-        return -1 if np.asarray(x).dtype not in (DOUBLE, bool) else self.fitted(self.plain(x), shape)
+        return -1 if np.asarray(x).dtype not in (DOUBLE, bool) else self.in_shape(self.plain(x), shape)
 
     cdef int32_t called(self, Node node) except -1:
         """A call, with the operands where its arguments were."""
@@ -934,9 +988,48 @@ cdef bint is_complex_number(cnp.ndarray x) except -1:
     return x is not None and cnp.PyArray_NDIM(x) == 0 and cnp.PyArray_TYPE(x) == cnp.NPY_COMPLEX128
 
 
-cdef tuple layout(x):
+cdef tuple layout(cnp.ndarray x):
     """Shape and strides of an array, the strides None for C order."""
-    return x.shape, contiguous_or(x.strides, x.shape, x.dtype)
+    return (<object>x).shape, None if is_in_order(x) else (<object>x).strides
+
+
+cdef bint is_in_order(cnp.ndarray x) noexcept:
+    """Do the elements follow one another in C order?  Axes of one element do not count."""
+    cdef int d
+    cdef Py_ssize_t step = cnp.PyArray_ITEMSIZE(x)
+    for d in range(cnp.PyArray_NDIM(x) - 1, -1, -1):
+        if cnp.PyArray_DIM(x, d) > 1:
+            if cnp.PyArray_STRIDE(x, d) != step:
+                return False
+            step *= cnp.PyArray_DIM(x, d)
+    return True
+
+
+cdef bint has_layout(cnp.ndarray x, tuple shape, tuple strides) except -1:
+    """Has an array this layout?"""
+    cdef int d
+    if len(shape) != cnp.PyArray_NDIM(x) or is_in_order(x) != (strides is None):
+        return False
+    for d in range(cnp.PyArray_NDIM(x)):
+        if <Py_ssize_t>shape[d] != cnp.PyArray_DIM(x, d):
+            return False
+        if strides is not None and <Py_ssize_t>strides[d] != cnp.PyArray_STRIDE(x, d):
+            return False
+    return True
+
+
+cdef bint is_zero(const char *low, Py_ssize_t span) noexcept:
+    """Are all these bytes 0?"""
+    return span == 0 or (low[0] == 0 and memcmp(low, low + 1, span - 1) == 0)
+
+
+cdef bint is_ascending(list numbers) except -1:
+    """Is each number larger than the one before?"""
+    cdef Py_ssize_t i
+    for i in range(1, len(numbers)):
+        if <Py_ssize_t>numbers[i] <= <Py_ssize_t>numbers[i - 1]:
+            return False
+    return True
 
 
 #: calls that are instructions on parts of their operands

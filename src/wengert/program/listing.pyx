@@ -11,6 +11,7 @@ What does not fit into three columns lies in tables.
 """
 
 cimport cython
+cimport numpy as cnp
 from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
 from libc.stdint cimport int16_t, int32_t
 from libc.string cimport memcpy
@@ -18,6 +19,8 @@ from libc.string cimport memcpy
 import numpy as np
 
 from wengert.program.opcodes cimport *
+
+cnp.import_array()
 
 
 @cython.final
@@ -385,11 +388,11 @@ cdef int32_t copied(Listing code, Py_ssize_t i, const int32_t *of, Listing targe
     return emit(target, op, a, b, c, code.kinds[i])
 
 
-cdef renamed(values, const int32_t *of):
+cdef cnp.ndarray renamed(cnp.ndarray values, const int32_t *of):
     """An array of values in the names of another list."""
-    cdef int32_t[::1] given = values
-    cdef int32_t[::1] found = np.empty(len(given), dtype=np.int32)
-    cdef Py_ssize_t i
-    for i in range(given.shape[0]):
-        found[i] = of[given[i]]
-    return np.asarray(found)
+    cdef cnp.npy_intp i, n = cnp.PyArray_SIZE(values)
+    cdef cnp.ndarray found = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT32, 0)
+    cdef const int32_t *given = <const int32_t *>cnp.PyArray_DATA(values)
+    for i in range(n):
+        (<int32_t *>cnp.PyArray_DATA(found))[i] = of[given[i]]
+    return found

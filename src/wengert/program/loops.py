@@ -23,6 +23,8 @@ from wengert.program.opcodes import Op
 from wengert.program.vm import Machine
 
 _FLOAT = np.dtype(float)
+#: by opcode: which of the columns a, b and c name values
+_NAMED = np.array([columns_named(op) for op in range(Op.OPS)])
 _LEAVES = (Op.INPUT, Op.CONST, Op.ARRAY)
 _MOVING = (Op.LOAD, Op.VIEW, Op.PLACE, Op.PACK, Op.STOP)
 
@@ -185,7 +187,7 @@ class _Steps:
         self.line = np.flatnonzero(~np.isin(self.op, _LEAVES))
         self.position = np.full(len(code), -1, dtype=np.int64)
         self.position[self.line] = np.arange(len(self.line))
-        named = np.array([columns_named(op) for op in range(Op.OPS)])[self.op]
+        named = _NAMED[self.op]
         columns = ((1, code.a), (2, code.b), (4, code.c))
         self.read = np.array([np.where(named & bit, column, -1) for bit, column in columns], dtype=np.int64)
         many = np.flatnonzero(np.isin(self.op, (Op.CALL, Op.PACK)))
@@ -206,6 +208,8 @@ class _Steps:
 
     def loop(self):
         """The list with the loop of most instructions; None if there is none."""
+        if not _repeats(self._coarse_words()):
+            return None
         for period, start, stop in self._candidates(self._words()):
             start = self._best_cut(period, start, stop)
             try:
@@ -216,12 +220,16 @@ class _Steps:
 
     def _words(self):
         """A number for each position: equal where instructions may be those of two steps."""
-        at = self.line
+        at, words = self.line, self._coarse_words()
         known: dict = {}
-        words = self.op[at] * (1 + self.kind.max()) + self.kind[at]
         for position in np.flatnonzero(np.isin(self.op[at], (Op.PLACE, Op.CALL, Op.PACK, Op.GUARD))).tolist():
             words[position] = -1 - known.setdefault(self._key(int(at[position])), len(known))
         return np.unique(words, return_inverse=True)[1]
+
+    def _coarse_words(self):
+        """The same by operation and type alone."""
+        at = self.line
+        return self.op[at] * (1 + self.kind.max()) + self.kind[at]
 
     def _key(self, i):
         code, op, a, b, kind = self.code, self.op[i], int(self.a[i]), int(self.b[i]), self.kind[i]
@@ -236,12 +244,9 @@ class _Steps:
 
     def _candidates(self, words):
         """Periods and the positions between which the list has them, those with most instructions first."""
-        n = len(words) - _WINDOW + 1
-        if n < _LEAST:
+        if not _repeats(words):
             return []
-        hashed = np.zeros(n, dtype=np.uint64)
-        for k in range(_WINDOW):
-            hashed = hashed * np.uint64(0x9E3779B97F4A7C15) + words[k : k + n].astype(np.uint64)
+        hashed = _windows(words)
         order = np.argsort(hashed, kind="stable")
         gaps = np.diff(order)[hashed[order][1:] == hashed[order][:-1]]
         if not len(gaps):
@@ -270,6 +275,24 @@ class _Steps:
             first = max(int(self.position[v]) + 1, middle)
             cost[first - middle : max(0, min(used + 1, middle + period) - middle)] += 8 + self.size(v)
         return start + int(np.argmin(cost))
+
+
+def _windows(words):
+    """A hash of the words from each position on."""
+    n = len(words) - _WINDOW + 1
+    hashed = np.zeros(n, dtype=np.uint64)
+    for k in range(_WINDOW):
+        hashed = hashed * np.uint64(0x9E3779B97F4A7C15) + words[k : k + n].astype(np.uint64)
+    return hashed
+
+
+def _repeats(words):
+    """Does a window come as often as it does in the shortest loop, whose last step may end within it?"""
+    if len(words) - _WINDOW + 1 < _LEAST:
+        return False
+    hashed = np.sort(_windows(words))
+    often = _LEAST - _WINDOW
+    return bool((hashed[often - 1 :] == hashed[: len(hashed) - often + 1]).any())
 
 
 class _NoLoop(Exception):

@@ -129,6 +129,7 @@ cdef Kernel kernel_of(int op):
 
 
 @cython.final
+@cython.no_gc
 cdef class Layout:
     """Where the elements of an array lie."""
 
@@ -176,11 +177,14 @@ cdef class Layout:
         """Strides as an array of the given shape."""
         cdef Py_ssize_t extra = len(self.shape) - len(shape)
         own, strides = self.shape[max(0, extra):], self.strides[max(0, extra):]
+        if self.shape == shape:
+            return self.strides
         return (0,) * max(0, -extra) + tuple([
             s if n == m else 0 for n, m, s in zip(own, shape[max(0, -extra):], strides)])
 
 
 @cython.final
+@cython.no_gc
 cdef class Root:
     """Memory that arrays live in, from its first step to its last."""
 
@@ -194,6 +198,7 @@ cdef class Root:
 
 
 @cython.final
+@cython.no_gc
 cdef class Value:
     """Where Python finds a value: in the slot of a number, or in an array."""
 
@@ -221,13 +226,15 @@ cdef class PythonStep:
 
 
 @cython.final
+@cython.no_gc
 cdef class Step:
     cdef int kind
     cdef tuple shape
     cdef const int32_t[::1] members     # instructions
 
     cdef list listed(self):
-        return np.asarray(self.members).tolist()
+        cdef Py_ssize_t m
+        return [self.members[m] for m in range(self.members.shape[0])]
 
 
 @cython.final
@@ -1047,7 +1054,10 @@ cdef class Chunks:
         return 0
 
     cdef int walk_value(self, Py_ssize_t u) except -1:
-        cdef Layout layout = self.low.layout(u)
+        cdef Layout layout
+        if u in self.walks:
+            return 0
+        layout = self.low.layout(u)
         return self.walk(u, self.low.array(u), layout.broadcast(self.shape), layout.kind)
 
     cdef int settle(self) except -1:
@@ -1055,8 +1065,13 @@ cdef class Chunks:
 
         What is folded is so in an order that its shape alone decides.
         """
-        cdef list axes = [d for d in range(len(self.shape)) if self.shape[d] != 1]
-        cdef list joined = []
+        cdef list joined = [], axes
+        if len(self.shape) == 1:
+            self.dims = [self.shape[0]]
+            self.strides = self.strides if self.shape[0] != 1 else [(8,)] * len(self.strides)
+            self.inner = [s[0] for s in self.strides]
+            return 0
+        axes = [d for d in range(len(self.shape)) if self.shape[d] != 1]
         if self.strides and not self.folded:        # places are read one after the other
             order = self.strides[self.places if self.places >= 0 else -1]
             axes.sort(key=lambda d: -abs(order[d]))
@@ -1334,7 +1349,10 @@ cdef class Chunks:
     cdef int finish(self) except -1:
         cdef Lowering low = self.low
         cdef int first = len(self.walks) + len(self.numbers)
-        code = np.array(self.code, np.int32).reshape(-1, 4)
+        cdef int32_t[:, ::1] code = np.empty((len(self.code), 4), np.int32)
+        cdef Py_ssize_t t
+        for t in range(len(self.code)):
+            code[t, 0], code[t, 1], code[t, 2], code[t, 3] = <tuple>self.code[t]
         low.chunks = max(low.chunks, self.chunks)
         low.pointers = max(low.pointers, first + self.chunks)
         low.sums = max(low.sums, len(self.sums))
@@ -1342,6 +1360,6 @@ cdef class Chunks:
         walk = [(w, array) for w, array in enumerate(self.arrays)]
         number = [(self.number(u), low.slot[u]) for u in self.numbers]
         fill = [(chunk, low.slot[u]) for u, chunk in self.fills.items()] + self.more
-        low.emitted.append((WG_VECTOR, code, self.dims, self.strides, walk, number, fill, self.sums, first,
+        low.emitted.append((WG_VECTOR, np.asarray(code), self.dims, self.strides, walk, number, fill, self.sums, first,
                             self.chunks, self.rows))
         return 0

@@ -6,6 +6,7 @@
 what no output and no guard needs.
 """
 
+cimport numpy as cnp
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
@@ -19,6 +20,8 @@ from wengert.core.tape cimport (
 )
 from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, names
 from wengert.program.opcodes cimport *
+
+cnp.import_array()
 
 
 def simplified(Listing code, bint exact=True):
@@ -103,7 +106,7 @@ cdef int mark(Listing code, Py_ssize_t i, unsigned char *marks) except -1:
     """Mark the values that an instruction reads."""
     cdef int op = code.ops[i], columns = names(op)
     cdef int32_t v
-    cdef int32_t[::1] packed
+    cdef cnp.ndarray packed
     cdef Py_ssize_t j
     if columns & 1 and code.as_[i] >= 0:
         marks[code.as_[i]] = 1
@@ -113,8 +116,8 @@ cdef int mark(Listing code, Py_ssize_t i, unsigned char *marks) except -1:
         marks[code.cs[i]] = 1
     if op == PACK:
         packed = code.packs[code.bs[i]][1]
-        for j in range(packed.shape[0]):
-            marks[packed[j]] = 1
+        for j in range(cnp.PyArray_SIZE(packed)):
+            marks[(<int32_t *>cnp.PyArray_DATA(packed))[j]] = 1
     elif op == CALL:
         for v in code.calls[code.as_[i]].operands:
             marks[v] = 1
@@ -130,42 +133,103 @@ cdef int end(Listing code, const int32_t *of, Listing found) except -1:
 
 # ---------------------------------------------------------------------------------------------- what is equal
 
+cdef enum:
+    FEW = 8         # instructions that are looked through one by one
+
+
+cdef struct User:
+    int32_t last        # of the instructions whose last operand a value is: the one entered last, -1: none
+    int32_t next        # of an instruction itself: one more whose last operand is the same
+    int32_t count       # how many there are
+
+
 cdef struct Entry:
     int32_t value
     uint32_t hash
 
 
+cdef class Shared:
+    """Instructions met so far: few of those that share their last operand are searched in turn, others by a hash."""
+
+    cdef Listing code
+    cdef Room users, entries
+    cdef Py_ssize_t size
+
+    def __cinit__(self, Listing code, Py_ssize_t n):
+        self.code = code
+        self.users = Room(n * sizeof(User))
+        self.size = 1024
+        while self.size < 2 * n:
+            self.size *= 2
+
+    cdef inline int enter(self, int32_t i) noexcept:
+        """An instruction that is equal to none."""
+        cdef User *users = <User *>self.users.data
+        users[i].last, users[i].next, users[i].count = -1, -1, 0
+        return 0
+
+    cdef int32_t entered(self, int32_t i) except -1:
+        """The first instruction that is equal to this one."""
+        cdef User *users = <User *>self.users.data
+        cdef int32_t last = last_operand(self.code, i), v
+        self.enter(i)
+        if last < 0:
+            return self.in_table(i)
+        v = users[last].last
+        while v >= 0:
+            if is_equal(self.code, v, i):
+                return v
+            v = users[v].next
+        if users[last].count == FEW:
+            return self.in_table(i)
+        users[i].next, users[last].last = users[last].last, i
+        users[last].count += 1
+        return i
+
+    cdef int32_t in_table(self, int32_t i) except -1:
+        cdef Entry *table
+        cdef uint32_t hash = hashed(self.code, i), h = hash & <uint32_t>(self.size - 1)
+        if self.entries is None:
+            self.entries = Room(self.size * sizeof(Entry))
+            memset(self.entries.data, 0xff, self.size * sizeof(Entry))
+        table = <Entry *>self.entries.data
+        while table[h].value >= 0 and not (table[h].hash == hash and is_equal(self.code, table[h].value, i)):
+            h = (h + 1) & <uint32_t>(self.size - 1)
+        if table[h].value < 0:
+            table[h].value, table[h].hash = i, hash
+        return table[h].value
+
+
 def shared(Listing code):
     """The list in which equal instructions on equal operands are one."""
     cdef Listing found = code.successor()
-    cdef Py_ssize_t i, size = 1024
+    cdef Py_ssize_t i
     cdef Room room = Room(code.n * sizeof(int32_t))
     cdef int32_t *of = <int32_t *>room.data
-    cdef Room entries
-    cdef Entry *table
+    cdef Shared known = Shared(found, code.n)
     cdef int32_t v
-    cdef uint32_t h, hash
-    while size < 2 * code.n:
-        size *= 2
-    entries = Room(size * sizeof(Entry))
-    table = <Entry *>entries.data
-    memset(table, 0xff, size * sizeof(Entry))
     for i in range(code.n):
         v = of[i] = copied(code, i, of, found)
         if not is_shareable(code.ops[i]):
+            known.enter(v)
             continue
         sort_operands(found, v)
-        hash = hashed(found, v)
-        h = hash & <uint32_t>(size - 1)
-        while table[h].value >= 0 and not (table[h].hash == hash and is_equal(found, table[h].value, v)):
-            h = (h + 1) & <uint32_t>(size - 1)
-        if table[h].value < 0:
-            table[h].value, table[h].hash = v, hash
-        else:
+        of[i] = known.entered(v)
+        if of[i] != v:
             found.n = v         # it is there already
-            of[i] = table[h].value
     end(code, of, found)
     return found
+
+
+cdef inline int32_t last_operand(Listing code, Py_ssize_t i) noexcept:
+    """Of the values that an instruction reads the one that comes last; -1: it reads none."""
+    cdef int columns = names(code.ops[i])
+    cdef int32_t last = code.as_[i] if columns & 1 else -1
+    if columns & 2 and code.bs[i] > last:
+        last = code.bs[i]
+    if columns & 4 and code.cs[i] > last:
+        last = code.cs[i]
+    return last
 
 
 cdef inline bint is_shareable(int op) noexcept:

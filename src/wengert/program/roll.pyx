@@ -29,6 +29,7 @@ cdef enum:
     CONSTANTS = 0       # the shape of constants; -1: of what is no number
     LEAST = 8           # members of a class that is worth an array, and terms of a sum
     AXES = 4            # of a view
+    FEW = 8             # shapes that are looked through one by one
 
 #: so many members a class has at least, and so many instructions a list that is rolled
 FEWEST, SHORTEST = LEAST, 4 * LEAST
@@ -52,8 +53,11 @@ def rolled(Listing code, double gain=GAIN):
     roll = Roll(code)
     if not roll.has_arrays():
         return code
+    most = gain * cost(code)
+    if roll.least_cost() > 1.001 * most:
+        return code
     found = live(roll.run())
-    return found if cost(found) < gain * cost(code) else code
+    return found if cost(found) < most else code
 
 
 cdef double cost(Listing code) except -1.0:
@@ -106,19 +110,22 @@ def classes(Listing code):
     cdef Listing made = roll.run()
     kept = np.frombuffer(needed_for(made, made.inputs + made.outputs, True), np.uint8)
     numbers = np.where(kept, np.cumsum(kept) - 1, -1)
-    in_sums = np.array([roll.inner[i] or i in roll.sums for i in range(code.n)], bool)
+    in_sums = np.array([roll.inner[i] != 0 for i in range(code.n)])
+    in_sums[list(roll.sums)] = True
     found = []
     for s in range(1, roll.shapes):
         if roll.wide[s]:
-            found.append((roll.members[s], int(numbers[<int32_t>roll.made[s][0]])))
+            found.append((roll.members(s), int(numbers[<int32_t>roll.made[s][0]])))
         elif roll.is_computed(roll.first[s]) and not in_sums[roll.first[s]]:
-            found.append((roll.members[s], -1))
+            found.append((roll.members(s), -1))
     return live(made), found, in_sums
 
 
 cdef struct Shape:
-    int32_t number              # -1: no entry
     int32_t op, a, b, c         # of its members, and the shapes of their operands
+    int32_t next                # one more of which the largest of a, b and c is the same, 0: none
+    int32_t last                # of those of which it is the largest: the one entered last
+    int32_t count               # and how many there are
 
 
 @cython.final
@@ -130,28 +137,39 @@ cdef class Roll:
     cdef int32_t *uses
     cdef int32_t *of            # the value in the new list, -1: not there
     cdef char *inner            # is it within a sum?
-    cdef dict sums              # of the last value of a sum: its terms, as pairs (sign, value)
+    cdef dict sums              # of the last value of a sum: where its terms begin and end
+    cdef char *is_sum           # is it one of these?
+    cdef int32_t[::1] terms     # of all sums, those of each from the last to the first
+    cdef signed char[::1] signs
+    cdef Shape *known           # while shapes are numbered: all of them,
+    cdef Room table             # and those that are found by a hash
     cdef dict maps              # constant arrays of places in the new list
-    cdef list members           # of each shape: an array of values
     cdef Py_ssize_t shapes
     cdef int32_t *first         # of each shape: a member, -1 for constants
+    cdef int32_t *begin         # of each shape: where its members begin in `order`
     cdef char *wide             # of each shape: is it an array in the new list?
-    cdef list made              # of each shape: its array in the new list and the axes of that; None: not made
+    cdef object order           # values by shape, each in the order of the list
+    cdef dict made              # of a shape: its array in the new list and the axes of that
 
     def __cinit__(self, Listing code):
         self.code = code
-        self.rooms = [Room((code.n + 2) * sizeof(int32_t)) for _ in range(7)]
+        self.rooms = [Room((code.n + 2) * sizeof(int32_t)) for _ in range(6)]
         self.shape = <int32_t *>(<Room>self.rooms[0]).data
         self.place = <int32_t *>(<Room>self.rooms[1]).data
         self.uses = <int32_t *>(<Room>self.rooms[2]).data
         self.of = <int32_t *>(<Room>self.rooms[3]).data
-        self.inner = <char *>(<Room>self.rooms[4]).data
-        self.first = <int32_t *>(<Room>self.rooms[5]).data
-        self.wide = <char *>(<Room>self.rooms[6]).data
+        self.first = <int32_t *>(<Room>self.rooms[4]).data
+        self.begin = <int32_t *>(<Room>self.rooms[5]).data
+        self.rooms += [Room(code.n + 2) for _ in range(3)]
+        self.inner = <char *>(<Room>self.rooms[6]).data
+        self.wide = <char *>(<Room>self.rooms[7]).data
+        self.is_sum = <char *>(<Room>self.rooms[8]).data
         memset(self.inner, 0, code.n)
+        memset(self.is_sum, 0, code.n)
         memset(self.uses, 0, code.n * sizeof(int32_t))
         memset(self.of, 0xff, code.n * sizeof(int32_t))
         self.sums = {}
+        self.made = {}
         self.maps = {}
         self.count_uses()
         self.number()
@@ -208,89 +226,179 @@ cdef class Roll:
 
     cdef int number(self) except -1:
         """Give each number its shape."""
-        cdef Py_ssize_t i, size = 1024
+        cdef Py_ssize_t i
         cdef int32_t a, b, c
         cdef int op
-        cdef Room room
         cdef dict of_sums = {}
-        while size < 2 * self.code.n:
-            size *= 2
-        room = Room(size * sizeof(Shape))
-        memset(room.data, 0xff, size * sizeof(Shape))
-        self.shapes = 1
-        self.first[CONSTANTS] = -1
+        cdef Room entries = Room((self.code.n + 1) * sizeof(Shape))
+        cdef Room stamps = Room((self.code.n + 2 if self.sums else 0) * sizeof(int32_t))
+        memset(stamps.data, 0xff, (self.code.n + 2 if self.sums else 0) * sizeof(int32_t))
+        self.known = <Shape *>entries.data
+        self.table = None
+        self.shapes = 0
+        self.new_shape(-1)
         for i in range(self.code.n):
             op = self.code.ops[i]
             if op == CONST:
                 self.shape[i] = CONSTANTS
             elif self.inner[i]:
                 self.shape[i] = -1
-            elif self.sums and i in self.sums:
-                key = frozenset([self.shape[<int32_t>v] for _, v in self.sums[i]])
-                found = of_sums.get(key)
-                self.shape[i] = of_sums[key] = self.new_shape(i) if found is None else found
+            elif self.is_sum[i]:
+                self.shape[i] = self.shape_of_sum(i, <int32_t *>stamps.data, of_sums)
             elif op == LOAD:
-                self.shape[i] = self.entered(<Shape *>room.data, size, i, op, self.code.as_[i], self.code.kinds[i], -1)
+                a = self.shape[self.code.as_[i]]
+                self.shape[i] = self.entered(i, op, a, self.code.kinds[i], -1, a)
             elif self.is_computed(i):
                 a, b, c = self.operand(i, 0), self.operand(i, 1), self.operand(i, 2)
-                self.shape[i] = self.entered(<Shape *>room.data, size, i, op, -1 if a < 0 else self.shape[a],
-                                             -1 if b < 0 else self.shape[b], -1 if c < 0 else self.shape[c])
+                a = -1 if a < 0 else self.shape[a]
+                b = -1 if b < 0 else self.shape[b]
+                c = -1 if c < 0 else self.shape[c]
+                self.shape[i] = self.entered(i, op, a, b, c, max(CONSTANTS, a, b, c))
             else:
                 self.shape[i] = self.new_shape(i)
+        self.known, self.table = NULL, None
         return 0
 
     cdef inline int32_t new_shape(self, Py_ssize_t i) noexcept:
         """A shape whose first member is this value."""
+        cdef Shape *new = self.known + self.shapes
+        new.op = -1
+        new.last = new.count = 0
         self.first[self.shapes] = <int32_t>i
         self.shapes += 1
         return <int32_t>(self.shapes - 1)
 
-    cdef int32_t entered(self, Shape *table, Py_ssize_t size, Py_ssize_t i, int op, int32_t a, int32_t b,
-                         int32_t c) noexcept:
-        """The number of a shape in the table."""
-        cdef uint32_t h = <uint32_t>op
+    cdef int32_t entered(self, Py_ssize_t i, int op, int32_t a, int32_t b, int32_t c, int32_t largest) except -1:
+        """The number of a shape: of what is computed of the newest shape there is little, of others there is a table.
+        """
+        cdef Shape *known = self.known
+        cdef int32_t k = known[largest].last, found
+        while k > 0:
+            if known[k].op == op and known[k].a == a and known[k].b == b and known[k].c == c:
+                return k
+            k = known[k].next
+        if known[largest].count == FEW:
+            found = self.in_table(op, a, b, c)
+            if found >= 0:
+                return found
+        k = self.new_shape(i)
+        known[k].op, known[k].a, known[k].b, known[k].c = op, a, b, c
+        if known[largest].count < FEW:
+            known[k].next = known[largest].last
+            known[largest].last = k
+            known[largest].count += 1
+        return k
+
+    cdef int32_t in_table(self, int op, int32_t a, int32_t b, int32_t c) except -2:
+        """The number of a shape in the table; -1: it is new, and is now there."""
+        cdef uint32_t h = <uint32_t>op, size = 1024
+        cdef int32_t *table
+        cdef Shape *known = self.known
+        cdef int32_t k
+        while size < 2 * self.code.n:
+            size *= 2
+        if self.table is None:
+            self.table = Room(size * sizeof(int32_t))
+            memset((<Room>self.table).data, 0, size * sizeof(int32_t))
+        table = <int32_t *>(<Room>self.table).data
         h = (h ^ <uint32_t>a) * 0x9E3779B1u
         h = (h ^ (h >> 15) ^ <uint32_t>b) * 0x85EBCA77u
         h = (h ^ (h >> 13) ^ <uint32_t>c) * 0xC2B2AE3Du
-        h = (h ^ (h >> 16)) & <uint32_t>(size - 1)
-        while table[h].number >= 0:
-            if table[h].op == op and table[h].a == a and table[h].b == b and table[h].c == c:
-                return table[h].number
-            h = (h + 1) & <uint32_t>(size - 1)
-        table[h] = Shape(self.new_shape(i), op, a, b, c)
-        return table[h].number
+        h = (h ^ (h >> 16)) & (size - 1)
+        while table[h]:
+            k = table[h]
+            if known[k].op == op and known[k].a == a and known[k].b == b and known[k].c == c:
+                return k
+            h = (h + 1) & (size - 1)
+        table[h] = <int32_t>self.shapes
+        return -1
 
     cdef int find_sums(self) except -1:
         """Sums of many terms, each of which is used for the next one only."""
         cdef Room room = Room(self.code.n * sizeof(int32_t))
         cdef int32_t *length = <int32_t *>room.data
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, start, m = 0
         cdef int32_t v, before
-        cdef list terms
+        cdef int32_t[::1] terms
+        cdef signed char[::1] signs
+        cdef bint is_first, is_any = False
         for i in range(self.code.n):
             before = self.before(i, length)
             length[i] = 0 if before == -2 else 1 if before < 0 else length[before] + 1
+            is_any |= length[i] >= LEAST - 1
+        if not is_any:
+            return 0
+        self.terms = np.empty(2 * self.code.n, np.int32)
+        self.signs = np.empty(2 * self.code.n, np.int8)
+        terms, signs = self.terms, self.signs
         for i in range(self.code.n - 1, -1, -1):
             if length[i] < LEAST - 1 or self.inner[i]:
                 continue
-            terms = []
-            v = <int32_t>i
+            start, v = m, <int32_t>i
             while True:
                 before = self.before(v, length)
-                sign = -1 if self.code.ops[v] == WG_SUBTRACT else 1
+                signs[m] = -1 if self.code.ops[v] == WG_SUBTRACT else 1
                 if before < 0:
-                    terms += [(sign, self.code.bs[v]), (1, self.code.as_[v])]
+                    terms[m], terms[m + 1], signs[m + 1] = self.code.bs[v], self.code.as_[v], 1
+                    m += 2
                     break
-                is_first = length[before] == 1 and terms and self.shape[before] == self.shape[<int32_t>terms[0][1]]
-                terms.append((sign, self.code.bs[v] if before == self.code.as_[v] else self.code.as_[v]))
+                is_first = length[before] == 1 and m > start and self.shape[before] == self.shape[terms[start]]
+                terms[m] = self.code.bs[v] if before == self.code.as_[v] else self.code.as_[v]
+                m += 1
                 if is_first:                                    # the first term is a sum of two itself
-                    terms.append((1, before))
+                    terms[m], signs[m] = before, 1
+                    m += 1
                     break
                 v = before
                 self.inner[v] = 1
-            if len(terms) >= LEAST:
-                self.sums[i] = terms[::-1]
+            if m - start >= LEAST:
+                self.sums[i] = start, m
+                self.is_sum[i] = 1
         return 0
+
+    cdef int32_t shape_of_sum(self, Py_ssize_t i, int32_t *stamps, dict known) except -1:
+        """The shape of sums whose terms have these shapes, in whatever order and number.
+
+        `known` are those met so far, by a hash; `stamps` says of each shape in which sum it was met last.
+        """
+        cdef Py_ssize_t j, start, stop
+        cdef uint32_t s, hash = 0, count = 0
+        start, stop = self.sums[i]
+        for j in range(start, stop):
+            s = <uint32_t>(self.shape[self.terms[j]] + 1)
+            if stamps[s] != i:
+                stamps[s] = <int32_t>i
+                count += 1
+                hash += (s ^ (s >> 15)) * 0x9E3779B1u
+        alike = known.setdefault((hash, count), [])
+        for other in alike:
+            start, stop = self.sums[other]
+            for j in range(start, stop):
+                if stamps[self.shape[self.terms[j]] + 1] != i:
+                    break
+            else:                   # as many shapes, and all of them here
+                return self.shape[<Py_ssize_t>other]
+        alike.append(i)
+        return self.new_shape(i)
+
+    cdef list alike(self, list members):
+        """The terms of some sums by sign and shape, what is added first: the sign, the terms, the numbers of the sums.
+        """
+        cdef Py_ssize_t j, start, stop, number
+        cdef int32_t s, last = -2
+        cdef int sign, last_sign = 0
+        cdef dict groups = {}
+        cdef list values = [], owners = []
+        for number, i in enumerate(members):
+            start, stop = self.sums[i]
+            for j in range(stop - 1, start - 1, -1):
+                s, sign = self.shape[self.terms[j]], self.signs[j]
+                if s != last or sign != last_sign:
+                    values, owners = groups.setdefault((sign, s), ([], []))
+                    last, last_sign = s, sign
+                values.append(self.terms[j])
+                owners.append(number)
+        return [(key[0], np.array(groups[key][0], np.int32), groups[key][1]) for key in sorted(groups, reverse=True)]
 
     cdef int32_t before(self, Py_ssize_t i, const int32_t *length) noexcept:
         """The sum to which a number adds a term; -1: it is the first, -2: it is no sum."""
@@ -307,23 +415,31 @@ cdef class Roll:
 
     cdef int group(self) except -1:
         """The members of each shape, in the order of the list."""
-        cdef int32_t[::1] shapes = <int32_t[:self.code.n]>self.shape
-        numbers = np.asarray(shapes)
-        order = np.argsort(numbers, kind="stable").astype(np.int32)
-        in_order = numbers[order]
-        bounds = np.searchsorted(in_order, np.arange(self.shapes + 1)).tolist()
-        self.members = [order[a:b] for a, b in zip(bounds, bounds[1:])]
-        places = np.empty(self.code.n, np.int32)
-        places[order] = np.arange(self.code.n) - np.searchsorted(in_order, in_order)
-        cdef const int32_t[::1] given = places
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, s
+        cdef int32_t[::1] order
+        cdef int32_t total = 0
+        self.order = np.empty(self.code.n, np.int32)
+        order = self.order
+        memset(self.begin, 0, (self.shapes + 1) * sizeof(int32_t))
         for i in range(self.code.n):
-            self.place[i] = given[i]
-        self.made = [None] * self.shapes
-        for i in range(self.shapes):
-            self.wide[i] = i != CONSTANTS and len(self.members[i]) >= LEAST and (
-                self.is_computed(self.first[i]) or self.first[i] in self.sums)
+            s = self.shape[i]
+            if s >= 0:
+                self.place[i] = self.begin[s + 1]
+                self.begin[s + 1] += 1
+        for s in range(self.shapes):
+            self.wide[s] = s != CONSTANTS and self.begin[s + 1] >= LEAST and (
+                self.is_computed(self.first[s]) or self.is_sum[self.first[s]])
+            total += self.begin[s + 1]
+            self.begin[s + 1] = total
+        for i in range(self.code.n):
+            s = self.shape[i]
+            if s >= 0:
+                order[self.begin[s] + self.place[i]] = <int32_t>i
         return 0
+
+    cdef object members(self, Py_ssize_t s):
+        """The values of a shape."""
+        return self.order[self.begin[s]:self.begin[s + 1]]
 
     cdef inline bint is_array(self, int32_t s) noexcept:
         """Is a shape an array in the new list?"""
@@ -336,6 +452,66 @@ cdef class Roll:
                 return True
         return False
 
+    cdef double least_cost(self) except -1.0:
+        """What the new list takes at least: its classes, the numbers that stay and their loads; not how classes are
+        read."""
+        cdef Py_ssize_t i, s
+        cdef int side
+        cdef int32_t v
+        cdef double total = 0.0
+        cdef bytearray needed = needed_for(self.code, self.code.inputs + self.code.outputs, True)
+        cdef bytearray read_alone = bytearray(self.code.n)
+        cdef unsigned char *marks = needed
+        cdef unsigned char *alone = read_alone
+        cdef bint cheap
+        cdef Room counts = Room(self.shapes * sizeof(int32_t))
+        memset(counts.data, 0, self.shapes * sizeof(int32_t))
+        for i in range(self.code.n):
+            s = self.shape[i]
+            if s < 0 or not marks[i] or not self.is_computed(i):
+                continue
+            cheap = self.code.ops[i] >= PARTIAL or is_cheap(self.code.ops[i], 1 << 20)
+            if self.is_sum[i]:
+                total += 0.0 if self.wide[s] else NUMBER * self.least_additions(i, <int32_t *>counts.data, alone)
+            elif not self.wide[s]:
+                total += NUMBER if cheap else FUNCTION
+                for side in range(3):
+                    v = self.operand(i, side)
+                    if v >= 0:
+                        alone[v] = 1
+            elif self.first[s] == i:
+                total += VECTOR + (ELEMENT if cheap else FUNCTION_ELEMENT) * (self.begin[s + 1] - self.begin[s])
+        for i in range(self.code.n):
+            if alone[i] and (self.code.ops[i] == LOAD or self.is_array(self.shape[i])):
+                total += NUMBER
+        return total
+
+    cdef Py_ssize_t least_additions(self, Py_ssize_t i, int32_t *counts, unsigned char *alone) except -1:
+        """Additions of a sum, of which terms of one shape may be one if there are enough, else are read `alone`.
+
+        All `counts` are 0.
+        """
+        cdef Py_ssize_t j, start, stop, parts = 0
+        cdef int32_t v
+        start, stop = self.sums[i]
+        for j in range(start, stop):
+            v = self.terms[j]
+            if self.shape[v] >= 0:
+                counts[self.shape[v]] += 1
+        for j in range(start, stop):
+            v = self.terms[j]
+            if self.shape[v] >= 0 and 0 < counts[self.shape[v]] < LEAST:
+                alone[v] = 1
+                parts += 1
+            elif self.shape[v] >= 0 and counts[self.shape[v]] > 0:
+                counts[self.shape[v]] = 0
+                parts += 1
+        for j in range(start, stop):
+            v = self.terms[j]
+            if self.shape[v] >= 0:
+                counts[self.shape[v]] = 0
+        return max(0, parts - 1)
+
     # ------------------------------------------------------------------------------------------ the new list
 
     def run(self):
@@ -347,10 +523,10 @@ cdef class Roll:
             if self.inner[i]:
                 continue
             if self.is_array(s):
-                if self.made[s] is None:
+                if i == self.first[s]:
                     self.make(s)
-            elif i in self.sums:
-                self.of[i] = self.sum(self.sums[i])
+            elif self.is_sum[i]:
+                self.of[i] = self.sum(i)
             elif self.code.ops[i] == PACK:
                 self.of[i] = self.pack(i)
             elif self.code.ops[i] != LOAD:          # made where they are read
@@ -395,12 +571,13 @@ cdef class Roll:
 
     cdef int make(self, int32_t s) except -1:
         """The array of a class."""
-        if self.first[s] in self.sums:
-            self.made[s] = self.make_sums(self.members[s].tolist()), (len(self.members[s]),)
+        members = self.members(s)
+        if self.is_sum[self.first[s]]:
+            self.made[s] = self.make_sums(members.tolist()), (len(members),)
             return 0
-        cdef list sides = [self.reading(self.members[s], side) for side in range(3)]
-        cdef int32_t kind = self.code.kinds[<int32_t>self.members[s][0]]
-        axes = self.axes_of(sides, len(self.members[s]))
+        cdef list sides = [self.reading(members, side) for side in range(3)]
+        cdef int32_t kind = self.code.kinds[self.first[s]]
+        axes = self.axes_of(sides, len(members))
         given = [-1 if side is None else self.read(side, axes) for side in sides]
         self.made[s] = emit(self.found, self.code.ops[self.first[s]], given[0], given[1], given[2],
                             self.found.type_of((BOOL if kind == FLAG else FLOAT, axes, None))), axes
@@ -500,15 +677,9 @@ cdef class Roll:
 
     cdef int32_t make_sums(self, list members) except -1:
         """Sums over terms of the same shapes, each of as many as it has."""
-        cdef dict groups = {}
         cdef int32_t total = -1, part, kind = self.found.type_of((FLOAT, (len(members),), None))
-        for number, i in enumerate(members):
-            for sign, v in self.sums[i]:
-                values, owners = groups.setdefault((sign, self.shape[<int32_t>v]), ([], []))
-                values.append(v)
-                owners.append(number)
-        for (sign, s), (values, owners) in sorted(groups.items(), key=lambda item: item[0], reverse=True):
-            part = self.added_up(np.array(values, dtype=np.int32), np.array(owners, dtype=np.int32), kind, len(members))
+        for sign, values, owners in self.alike(members):
+            part = self.added_up(values, np.array(owners, np.int32), kind, len(members))
             if total < 0:
                 total = part if sign > 0 else emit(self.found, WG_NEGATIVE, part, -1, -1, kind)
             else:
@@ -537,14 +708,10 @@ cdef class Roll:
         return emit(self.found, ARRAY, len(self.found.arrays) - 1, -1, -1,
                     self.found.type_of((FLOAT, given.shape, None)))
 
-    cdef int32_t sum(self, list terms) except -1:
+    cdef int32_t sum(self, Py_ssize_t i) except -1:
         """A sum over the classes of its terms."""
-        cdef dict groups = {}
         cdef int32_t total = -1, part
-        for sign, v in terms:
-            groups.setdefault((sign, self.shape[<int32_t>v]), []).append(v)
-        for sign, s in sorted(groups, reverse=True):        # what is added comes first
-            values = np.array(groups[sign, s], dtype=np.int32)
+        for sign, values, _ in self.alike([i]):
             part = self.sum_of(values)
             if total < 0:
                 total = part if sign > 0 else emit(self.found, WG_NEGATIVE, part, -1, -1, SCALAR)

@@ -25,9 +25,9 @@ import numpy as np
 
 from wengert.core.kernel cimport Kernel, by_opcode, loop_function
 from wengert.core.memory cimport empty_array, owns_memory
-from wengert.program.callpath cimport Run
 from wengert.core.tape cimport WG_POSITIVE, WG_POW, WG_SQUARE, times_partial
-from wengert.program.listing cimport overlaps
+from wengert.program.callpath cimport Run
+from wengert.program.listing cimport Room, overlaps
 from wengert.program.opcodes cimport Op
 
 from wengert.core.tape import kernel_rows
@@ -123,6 +123,7 @@ cdef Py_ssize_t HUGE = 1 << 19      # doubles
 cdef Py_ssize_t KEPT = 1 << 22      # doubles that may be kept from one run to the next
 cdef double WORTH = 8.0             # operations for each of them that make it worth while
 cdef int CHANGES = 8                # runs in vain after which nothing is kept any more
+cdef size_t PIECE = 1 << 12         # bytes for short lists of numbers
 cdef double LONG = 20000.0          # operations of steps that are worth letting other threads run meanwhile
 cdef cnp.dtype FLOAT = np.dtype(np.float64)
 cdef cnp.dtype BOOL = np.dtype(np.bool)
@@ -267,7 +268,9 @@ cdef class Machine(Run):
     cdef wg_step *steps
     cdef wg_loop *loops
     cdef double *work               # of the steps from each one on until Python is needed
-    cdef list kept                  # arrays to which the steps point
+    cdef list kept                  # memory to which the steps point,
+    cdef char *free                 # where the next short list goes,
+    cdef size_t left                # and how much of that piece is left
     cdef list python                # of each step: what Python does, or None
     cdef list roots, constants, guards
     cdef list seen                  # roots that users see: inputs, constants, outputs
@@ -303,7 +306,7 @@ cdef class Machine(Run):
         cdef Kernel kernel
         self.exact = low.exact
         self.spaces = []
-        self.kept = []
+        self.kept, self.left = [], 0
         self.guards = list(listing.guards)
         self.constants = list(listing.arrays)
         self.roots, self.outputs = low.roots, low.outputs
@@ -315,8 +318,8 @@ cdef class Machine(Run):
         cdef Root root
         for root in self.roots:
             root.count = len(root.arrays)
-            root.numbers = <const int32_t *>self.keep([number for number, _ in root.arrays], np.int32)
-            root.firsts = <const int64_t *>self.keep([first for _, first in root.arrays], np.int64)
+            root.numbers = <const int32_t *>self.keep_list([number for number, _ in root.arrays], sizeof(int32_t))
+            root.firsts = <const int64_t *>self.keep_list([first for _, first in root.arrays], sizeof(int64_t))
         self.numbers = np.zeros(low.slots)
         for bits, slot in low.constants.items():
             self.numbers[slot] = np.frombuffer(bits)[0]
@@ -349,6 +352,32 @@ cdef class Machine(Run):
         array = np.array(values, kind)
         self.kept.append(array)
         return bytes_of(array)
+
+    cdef char *keep_list(self, list values, size_t itemsize) except NULL:
+        """The same for a list of numbers, or of rows of as many numbers each: many lists share a piece of memory."""
+        cdef Py_ssize_t n = len(values), width = 1, i, j
+        cdef bint is_nested = False
+        cdef char *at
+        cdef size_t size
+        if n == 0:
+            return bytes_of(NOTHING)
+        if type(values[0]) in (tuple, list):
+            is_nested, width = True, len(values[0])
+        size = (n * width * itemsize + 7) // 8 * 8
+        if size > self.left:
+            self.kept.append(Room(size + PIECE))
+            self.free = <char *>(<Room>self.kept[-1]).data
+            self.left = size + PIECE
+        at = self.free
+        self.free, self.left = self.free + size, self.left - size
+        for i in range(n):
+            for j in range(width):
+                x = values[i][j] if is_nested else values[i]
+                if itemsize == sizeof(int32_t):
+                    (<int32_t *>at)[i * width + j] = x
+                else:
+                    (<int64_t *>at)[i * width + j] = x
+        return at
 
     cdef int set_step(self, Py_ssize_t i, tuple given) except -1:
         cdef wg_step *step = &self.steps[i]
@@ -383,12 +412,12 @@ cdef class Machine(Run):
         else:
             _, code, dims, strides, walk, number, fill, sums, step.first, step.chunks, step.rows = given
             step.code, step.count = <const wg_code *>self.keep(code, np.int32), len(code)
-            step.ndim, step.shape = len(dims), <const Py_ssize_t *>self.keep(dims, np.intp)
-            step.strides = <const Py_ssize_t *>self.keep(strides, np.intp)
-            step.walks, step.walk = len(walk), <const int32_t *>self.keep(walk, np.int32)
-            step.numbers, step.number = len(number), <const int32_t *>self.keep(number, np.int32)
-            step.fills, step.fill = len(fill), <const int32_t *>self.keep(fill, np.int32)
-            step.sums, step.sum = len(sums), <const int32_t *>self.keep(sums, np.int32)
+            step.ndim, step.shape = len(dims), <const Py_ssize_t *>self.keep_list(dims, sizeof(Py_ssize_t))
+            step.strides = <const Py_ssize_t *>self.keep_list(strides, sizeof(Py_ssize_t))
+            step.walks, step.walk = len(walk), <const int32_t *>self.keep_list(walk, sizeof(int32_t))
+            step.numbers, step.number = len(number), <const int32_t *>self.keep_list(number, sizeof(int32_t))
+            step.fills, step.fill = len(fill), <const int32_t *>self.keep_list(fill, sizeof(int32_t))
+            step.sums, step.sum = len(sums), <const int32_t *>self.keep_list(sums, sizeof(int32_t))
             step.work = <double>step.count * math.prod(dims)
         return 0
 
