@@ -8,6 +8,7 @@ is taken out of that of its other end, which sooner or later is a leaf.
 The order exists if and only if there is no cycle, so finding it is the check.
 """
 
+from libc.math cimport fabs
 from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
@@ -116,3 +117,40 @@ def substitute(number[::1] products, const int64_t[::1] source, const int64_t[::
         for e in range(source.shape[0]):
             values[e] = products[source[e]]
             products[target[e]] = products[target[e]] - values[e]
+
+
+# ---------------------------------------------------------------------------------------------- a matrix in CSR form
+
+ctypedef fused index:
+    int32_t
+    int64_t
+
+
+def largest(const index[::1] indices, const double[::1] data, Py_ssize_t n):
+    """The largest magnitude in each column, 0 where it has no entry; NaN where one is."""
+    cdef Py_ssize_t p
+    cdef double x
+    result = np.zeros(n)
+    cdef double[::1] found = result
+    with nogil:
+        for p in range(data.shape[0]):
+            x = fabs(data[p])
+            if not x <= found[indices[p]] and found[indices[p]] == found[indices[p]]:   # NaN, and it stays so
+                found[indices[p]] = x
+    return result
+
+
+def products(const index[::1] ptr, const index[::1] indices, const double[::1] data, const double[::1] v):
+    """The product with `v`, and that of magnitudes."""
+    cdef Py_ssize_t i, p, m = ptr.shape[0] - 1
+    cdef double total, size, x
+    sums, sizes = np.empty(m), np.empty(m)
+    cdef double[::1] found = sums, magnitude = sizes
+    with nogil:
+        for i in range(m):
+            total, size = 0.0, 0.0
+            for p in range(ptr[i], ptr[i + 1]):
+                x = data[p] * v[indices[p]]
+                total, size = total + x, size + fabs(x)
+            found[i], magnitude[i] = total, size
+    return sums, sizes
