@@ -37,6 +37,7 @@ from wengert.program.record import record
 from wengert.program.vm import Machine
 from wengert.registry import lookup
 from wengert.sparse.indexsets import Sets, Sweep, with_outputs
+from wengert.sparse.recovery import largest, products
 from wengert.sparse.sites import AA, AB, BB, BENDS, Site, bends, by_place, of_call, taken
 
 #: the types of numbers end with this one
@@ -177,13 +178,15 @@ def check(matrix: Any, jvp: Callable, name: str = "f", f: Callable | None = None
         If they differ: the pattern lacks an entry in a row.
     """
     csr = matrix.tocsr()
-    scale = np.asarray(abs(csr).max(axis=0).todense() if csr.nnz else np.zeros(csr.shape[1]), dtype=float).ravel()
+    n, data = csr.shape[1], np.ascontiguousarray(csr.data, float)
+    scale = largest(csr.indices, data, n)
     scale[~(np.isfinite(scale) & (scale > 0))] = 1.0
-    rng = np.random.default_rng(1964)
-    v = rng.choice([-1.0, 1.0], csr.shape[1]) * rng.uniform(0.5, 1.0, csr.shape[1]) / scale
+    v = np.random.default_rng(1964).random(n) - 0.5
+    v = (v + np.copysign(0.5, v)) / scale
     with np.errstate(all="ignore"):
-        found, exact = csr @ v, np.ravel(jvp(v))
-        magnitude = np.maximum(abs(csr) @ np.abs(v), np.abs(exact))
+        exact = np.ravel(jvp(v))
+        found, magnitude = products(csr.indptr, csr.indices, data, v)
+        magnitude = np.maximum(magnitude, np.abs(exact))
         wrong = np.isfinite(exact) & np.isfinite(found) & (np.abs(found - exact) > rtol * magnitude)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
