@@ -265,18 +265,29 @@ class _Copies(Plan):
     enters_differentiated = True
 
     def __init__(self, root, operands):
-        self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
-        self.copies, self.twins = {}, {}
-        self.operands, self.used, self.names, self.own = operands, set(), {}, {}
-        self.spaces: list = []  # of twins, with what they held at first
-        self.root = root
+        self.look(root, operands)
         memo: dict = {}
-        self.nodes, _ = self.explore(root)
         try:
             self.make(self.nodes, memo)
         except TooWide:
             raise NotReplayable("it has too many names") from None
         self.run = self.build(root, memo)
+
+    def look(self, root, operands):
+        """Find all that it reaches."""
+        self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
+        self.copies, self.twins = {}, {}
+        self.operands, self.used, self.names, self.own = operands, set(), {}, {}
+        self.spaces: list = []  # of twins, with what they held at first
+        self.root = root
+        self.nodes, _ = self.explore(root)
+
+    @classmethod
+    def nodes_of(cls, root):
+        """All that a function reaches."""
+        found = cls.__new__(cls)
+        found.look(root, {})
+        return found.nodes
 
     def __del__(self, pop=BUILTINS.pop):
         for name in self.names.values():
@@ -408,7 +419,7 @@ class Captures:
             self.effect = f"what it reads cannot be made out ({type(error).__name__}: {error})"
 
     def look(self, root, in_derivative):
-        scan = _Scan(root, _Copies(root, {}).nodes, in_derivative)
+        scan = _Scan(root, _Copies.nodes_of(root), in_derivative)
         self.effect = scan.effect
         self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
         held = [value for (_, name), (_, value) in scan.watched.items() if not str(name).startswith("__")]
