@@ -1,7 +1,8 @@
 # Indices are made here, never by a user, and no division by a user's number happens in Cython code:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Entries of several parts in the order of a matrix in CSR form: counted by rows, then put in order in each row.
+"""Columns of entries, compared and put in order.
 
+Entries of several parts are put in the order of a matrix in CSR form by counting those of each row, and in order in each row.
 So the time and the memory are linear in the entries, where a sort of all of them by row and column has neither.
 """
 
@@ -11,6 +12,25 @@ import numpy as np
 
 #: entries of a row that are put in order one by one
 cdef Py_ssize_t SHORT = 48
+
+
+def first_alike(list lines, const int32_t[::1] line):
+    """The number of the first line that names no other column than `line` in any place; that of lines if none is so.
+
+    Negative numbers name none.
+    """
+    cdef const int32_t[::1] other
+    cdef Py_ssize_t k = 0, i, n = line.shape[0]
+    for other in lines:
+        i = 0
+        if &other[0] != &line[0]:
+            while i < n and (other[i] == line[i] or (other[i] | line[i]) < 0):
+                i += 1
+            if i < n:
+                k += 1
+                continue
+        return k
+    return k
 
 
 def in_rows(list rows, list cols, Py_ssize_t m):

@@ -28,7 +28,7 @@ from wengert.core.tape import kernel_rows
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.program import callterms, derive, passes, roll
 from wengert.program.apart import apart, is_in_short_lines, one_by_one, whole
-from wengert.program.csr import in_rows
+from wengert.program.csr import first_alike, in_rows
 from wengert.program.evaluate import evaluated
 from wengert.program.listing import c_strides, kind_of, operands, overlaps
 from wengert.program.opcodes import Op
@@ -46,8 +46,6 @@ FLAG = 1
 _MOST_TERMS = 96
 #: terms of one value that are lines of entries
 _MOST_LOOSE = 12
-#: columns of a term that are compared before all are
-_SAMPLE = 100
 #: coefficients for each element of x and y, in all terms of all values
 _MOST_EACH = 400
 _MOST_AT_LEAST = 1_000_000
@@ -397,6 +395,8 @@ class _Partials:
         """A term of an operand, times a partial, as one of the result."""
         type = self.type(i)
         if t.rows is None:
+            if type == self.type(v) and isinstance(p, float) and p == 1.0:
+                return t
             if self.is_number(v) and type[1] != ():
                 line = self.as_line(i, np.full(type[1], t.cols[0], np.int32))
                 coef, clean = t.coef, True
@@ -457,23 +457,13 @@ class _Partials:
         if len(terms) < 2:
             return terms
         found: list = []
-        step = terms[0].cols.size // _SAMPLE + 1
-        samples = np.empty((len(terms), -(-terms[0].cols.size // step)), np.int32)
-        for t in terms:  # what differs does so soon: some columns are compared first, with those of all others at once
-            sample, k = t.cols[::step], len(found)
-            if k:
-                alike = ((samples[:k] == sample) | ((samples[:k] | sample) < 0)).all(axis=1)
-                k = next((k for k in np.flatnonzero(alike).tolist() if self.may_merge(found[k].cols, t.cols)), k)
+        for t in terms:
+            k = first_alike([other.cols for other in found], t.cols)
             if k < len(found):
                 found[k] = self.sum_of(found[k], t, i)
             else:
                 found.append(t)
-            samples[k] = found[k].cols[::step]
         return found
-
-    @staticmethod
-    def may_merge(a, b):
-        return a is b or bool(((a == b) | ((a | b) < 0)).all())
 
     def joined(self, terms):
         """Lines of entries as one, in which none comes twice."""
