@@ -6,12 +6,12 @@ Entries of several parts are put in the order of a matrix in CSR form by countin
 So the time and the memory are linear in the entries, where a sort of all of them by row and column has neither.
 """
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
 
-#: entries of a row that are put in order one by one
-cdef Py_ssize_t SHORT = 48
+cdef enum:
+    SHORT = 48      # entries of a row that are put in order by insertion
 
 
 def first_alike(list lines, const int32_t[::1] line):
@@ -52,38 +52,39 @@ def in_rows(list rows, list cols, Py_ssize_t m):
     are_distinct : bool
         Are no two of them the same?
     """
-    cdef Py_ssize_t total = sum([len(part) for part in cols]), first = 0, i, k, lo, hi, count = 0
+    cdef Py_ssize_t total = sum([len(part) for part in cols]), i, k, lo = 0, hi, first = 0, count = 0
+    cdef int64_t pair
     if total > 0x7ffffffe:
         raise MemoryError(f"{total} nonzeros")
-    starts_, columns_, source_, places_ = [np.empty(n, np.int32) for n in (m + 1, total, total, total)]
+    starts_, columns_, places_ = [np.empty(n, np.int32) for n in (m + 1, total, total)]
+    pairs_ = np.empty(total, np.int64)      # of each entry the column, and its number in all parts
     starts_[:] = 0
-    cdef int32_t[::1] starts = starts_, columns = columns_, source = source_, places = places_
-    cdef const int32_t[::1] row, col
+    cdef int32_t *starts = first_of(starts_)
+    cdef int32_t *columns = first_of(columns_)
+    cdef int32_t *places = first_of(places_)
+    cdef int64_t[::1] pairs = pairs_
     for part, own in zip(rows, cols):
         if part is None:
             starts_[1 : len(own) + 1] += 1
         else:
-            row = part
-            for k in range(row.shape[0]):
-                starts[row[k] + 1] += 1
+            count_rows(part, starts + 1)
     np.cumsum(starts_, out=starts_)
-    for part, own in zip(rows, cols):   # where a row begins is moved on to its end
-        row, col = own if part is None else part, own
-        fill(row, col, part is None, <int32_t>first, starts, columns, source)
-        first += col.shape[0]
-    lo = 0
+    for part, own in zip(rows, cols):       # where a row begins is moved on to its end
+        fill(own if part is None else part, own, part is None, first, starts, pairs)
+        first += len(own)
     for i in range(m):
         hi = starts[i]
         if hi - lo > SHORT:
-            put_long_in_order(columns_[lo:hi], source_[lo:hi])
+            pairs_[lo:hi].sort()
         elif hi - lo > 1:
-            put_in_order(&columns[lo], &source[lo], hi - lo)
+            put_in_order(&pairs[lo], hi - lo)
         starts[i] = <int32_t>count
         for k in range(lo, hi):
-            if k == lo or columns[k] != columns[count - 1]:
-                columns[count] = columns[k]
+            pair = pairs[k]
+            if k == lo or <int32_t>(pair >> 32) != columns[count - 1]:
+                columns[count] = <int32_t>(pair >> 32)
                 count += 1
-            places[source[k]] = <int32_t>(count - 1)
+            places[<int32_t>(pair & 0x7fffffff)] = <int32_t>(count - 1)
         lo = hi
     starts[m] = <int32_t>count
     ends = np.cumsum([len(part) for part in cols])
@@ -91,8 +92,19 @@ def in_rows(list rows, list cols, Py_ssize_t m):
     return starts_, columns_ if count == total else columns_[:count].copy(), found, count == total
 
 
-cdef int fill(const int32_t[::1] row, const int32_t[::1] col, bint is_line, int32_t first, int32_t[::1] starts,
-              int32_t[::1] columns, int32_t[::1] source) except -1 nogil:
+cdef int32_t *first_of(int32_t[::1] line) noexcept:
+    return &line[0] if line.shape[0] else NULL
+
+
+cdef int count_rows(const int32_t[::1] row, int32_t *counts) except -1:
+    cdef Py_ssize_t k
+    for k in range(row.shape[0]):
+        counts[row[k]] += 1
+    return 0
+
+
+cdef int fill(const int32_t[::1] row, const int32_t[::1] col, bint is_line, int64_t first, int32_t *starts,
+              int64_t[::1] pairs) except -1:
     """Put the entries of a part behind those of their rows."""
     cdef Py_ssize_t k
     cdef int32_t i, at
@@ -100,31 +112,19 @@ cdef int fill(const int32_t[::1] row, const int32_t[::1] col, bint is_line, int3
         i = <int32_t>k if is_line else row[k]
         at = starts[i]
         starts[i] = at + 1
-        columns[at] = col[k]
-        source[at] = first + <int32_t>k
+        pairs[at] = <int64_t>col[k] << 32 | (first + k)
     return 0
 
 
-cdef int put_in_order(int32_t *columns, int32_t *source, Py_ssize_t n) except -1 nogil:
-    """Sort a few columns, by insertion."""
+cdef int put_in_order(int64_t *pairs, Py_ssize_t n) noexcept:
+    """Sort a few numbers, by insertion."""
     cdef Py_ssize_t k, j
-    cdef int32_t column, which
+    cdef int64_t pair
     for k in range(1, n):
-        column, which = columns[k], source[k]
+        pair = pairs[k]
         j = k
-        while j > 0 and columns[j - 1] > column:
-            columns[j], source[j] = columns[j - 1], source[j - 1]
+        while j > 0 and pairs[j - 1] > pair:
+            pairs[j] = pairs[j - 1]
             j -= 1
-        columns[j], source[j] = column, which
-    return 0
-
-
-cdef int put_long_in_order(columns, source) except -1:
-    cdef const int32_t[::1] given = columns
-    cdef Py_ssize_t k
-    for k in range(1, given.shape[0]):
-        if given[k - 1] > given[k]:
-            order = np.argsort(columns, kind="stable")
-            columns[:], source[:] = columns[order], source[order]
-            break
+        pairs[j] = pair
     return 0
