@@ -324,3 +324,45 @@ def test_numbers_beside_joined_arrays_have_no_derivative():
         np.testing.assert_array_equal(
             program.vjp()(x, np.ones(program(x).shape))[1], wg.vjp(f, x)[1](np.ones(program(x).shape))
         )
+
+
+def _by_slices(x):
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
+def _by_a_loop(x):
+    s = 0.0
+    for i in range(len(x) - 1):
+        s += 100.0 * (x[i + 1] - x[i] ** 2) ** 2 + (1.0 - x[i]) ** 2
+    return s
+
+
+def _star(x):
+    return np.sum(x[0] * x[1:] ** 2) + np.sum(x * x) + x[0] ** 3
+
+
+def _tridiagonal(x):
+    y = (3.0 - 2.0 * x) * x + 1.0
+    y[1:] -= x[:-1]
+    y[:-1] -= 2.0 * x[1:]
+    return y
+
+
+def _differences(x):
+    return np.diff(x) * 2.0 - x[:-1]
+
+
+DENSE = [(wg.hessian, f) for f in (_by_slices, _by_a_loop, _star)]
+DENSE += [(wg.jacobian, f) for f in (_tridiagonal, _differences, lambda x: np.cumsum(np.sin(x)) * x[::-1])]
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 33, 64, 200])
+@pytest.mark.parametrize(("operator", "f"), DENSE)
+def test_dense_derivatives_of_programs(operator, f, n):
+    x, z = np.linspace(-1.0, 1.2, n), np.linspace(0.3, 0.9, n)
+    compiled = operator(wg.compile(f))
+    for at in (x, z):
+        found, expected = compiled(at), operator(f)(at)
+        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+        assert operator is wg.jacobian or (found == found.T).all()
+        found[...] = np.nan

@@ -401,6 +401,63 @@ def test_given_memory_is_written_and_may_be_an_input():
             assert_same_bits(one, other)
 
 
+def _both(x):
+    y = np.sin(x)
+    return y, y.reshape(6, 5).T, y[::-1]
+
+
+RESHAPED = {
+    "a line of a grid": lambda x: np.sin(x.reshape(6, 5)).ravel(),
+    "a grid of a line": lambda x: np.sin(x).reshape(5, 6),
+    "turned": lambda x: np.exp(x.reshape(6, 5)).T,
+    "backwards": lambda x: np.exp(x)[::-1],
+    "both ways": lambda x: np.exp(x.reshape(6, 5))[::-1, ::-1],
+    "read before": lambda x: (lambda y: y.reshape(6, 5) * np.sum(np.linalg.norm(y)))(np.cos(x)),
+    "a part": lambda x: np.sin(x).reshape(6, 5)[1:, ::2],
+    "repeated": lambda x: np.broadcast_to(np.sin(x), (3, 30)) + 0.0,
+    "a row of it, repeated": lambda x: np.broadcast_to(np.sin(x), (3, 30)),
+    "several": _both,
+    "assigned": lambda x: (lambda y: [y.__setitem__(slice(3, 9), x[:6] * 2.0), y.reshape(3, 10)][1])(np.zeros(30)),
+}
+
+
+@pytest.mark.parametrize("name", RESHAPED)
+def test_outputs_of_another_shape_are_new_arrays(name):
+    f = RESHAPED[name]
+    x, z = np.linspace(0.1, 2.0, 30), np.linspace(1.0, 1.5, 30)
+    program = wg.record(f, x)
+
+    def parts(y):
+        return list(y) if type(y) is tuple else [y]
+
+    first, expected = parts(program(x)), parts(f(z))
+    kept = [y.copy() for y in first]
+    found = parts(program(z))
+    for y, other in zip(found, expected):
+        np.testing.assert_allclose(y, other, rtol=1e-15)
+        assert y.shape == other.shape
+        y[...] = np.nan
+        assert not any(np.shares_memory(y, one) for one in [*found, *first, x, z] if one is not y)
+    for y, was in zip(first, kept):
+        assert_same_bits(y, was)
+    if len(expected) == 1:
+        for out in (np.empty(expected[0].shape), np.empty(expected[0].shape[::-1]).T):
+            assert program(z, out=out) is out
+            np.testing.assert_allclose(out, expected[0], rtol=1e-15)
+
+
+@pytest.mark.parametrize("fill", [0.0, -0.0, 1.0, np.nan])
+def test_new_arrays_hold_what_they_are_filled_with(fill):
+    def f(x):
+        y, z = np.full((4, 300), fill), np.full((4, 300), fill)
+        y[1:3, ::2] = x
+        return y, z + 0.0 * x[0], np.full((3, 7), fill).T
+
+    x = np.linspace(1.0, 2.0, 150)
+    for found, expected in zip(wg.record(f, x)(2.0 * x), f(2.0 * x)):
+        assert_same_bits(found, expected)
+
+
 def test_inputs_of_other_layouts_are_copied():
     listing = Listing()
     t = listing.kind(6)

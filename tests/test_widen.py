@@ -95,6 +95,39 @@ def test_functions(name):
     check(program, {0}, [spread(X)])
 
 
+SQUARE = RNG.normal(size=(7, 12))
+PRODUCTS = {
+    "a matrix and a vector": lambda x, a: np.sin(SQUARE @ x) * (a @ x),
+    "a vector and a matrix": lambda x, a: np.exp(x @ SQUARE.T) + x @ a.T,
+    "rows": lambda x, a: np.tanh(x.reshape(1, -1) @ SQUARE.T) @ np.ones(7) + np.sum(a @ x[:, None]),
+    "columns": lambda x, a: np.dot(a, x[:, None]) * np.dot(SQUARE, x.reshape(-1, 1)),
+    "slices": lambda x, a: a.T @ (SQUARE @ x) + a[::-1].T @ (SQUARE[:, ::-1] @ x[::-1]),
+    "grids": lambda x, a: (a @ x.reshape(12)).reshape(1, 7) @ SQUARE @ x.reshape(3, 4).ravel(),
+    "what is no unit vector": lambda x, a: a @ (2.0 * x) + SQUARE @ np.concatenate([x[6:], x[:6]]),
+    "twice": lambda x, a: np.outer(x, x) @ a[0] * np.dot(x, x),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("columns", [False, True], ids=["by rows", "by columns"])
+def test_products_with_unit_vectors_are_rows_and_columns(name, columns):
+    f = PRODUCTS[name]
+    x, a = np.linspace(0.2, 1.2, 12), np.random.default_rng(7).normal(size=(7, 12))
+    a = np.asfortranarray(a) if columns else a
+    program = wg.record(f, x, args=(a,))
+    dense = wg.jacobian(f)(x, a)
+    rows = dense.reshape(-1, 12)
+    for made, expected in ((program.jvp(), rows.T), (program.vjp(), rows)):
+        code, number, count = made.lines_alone(), 1, len(expected)
+        plain, wide = [passes.simplified(widened(code, [number], count, made._example, are)) for are in (False, True)]
+        spec.check(wide)
+        directions = np.full((count, *np.shape(made._example[number])), np.nan)  # they are not read
+        found = Machine(passes.lowered(wide)).run([x, directions, a])[0]
+        np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-12, atol=1e-13)
+        if made is program.jvp() and name not in ("what is no unit vector", "twice"):
+            assert len(wide.calls) < len(plain.calls)
+
+
 def test_only_some_inputs_are_wide():
     program = wg.record(lambda x, a, b: np.outer(x, a) @ (b * a) + np.sum(np.sin(a) * 2.0), X, args=(X + 1.0, 2.0))
     points = (spread(X), spread(X + 1.0), 2.0 + 0.1 * np.arange(COUNT))

@@ -2,7 +2,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Columns of entries, compared and put in order.
 
-Entries of several parts are put in the order of a matrix in CSR form by counting those of each row, and in order in each row.
+Entries of several parts are put in the order of a matrix in CSR form by counting those of each row, and within rows.
 So the time and the memory are linear in the entries, where a sort of all of them by row and column has neither.
 """
 

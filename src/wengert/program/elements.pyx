@@ -34,8 +34,9 @@ cdef enum:
     MOST = 2000000      # numbers in their place
 
 #: nanoseconds of the machine: of a step that it begins, of an instruction on numbers, cheap or not, of one on arrays
-#: beside others of the same shape, of each element there, and of a call of Python
+#: beside others of the same shape, of each element there, of one put somewhere or set to zero, and of a call of Python
 cdef double STEP = 25.0, NUMBER = 1.8, FUNCTION = 12.0, VECTOR = 4.0, ELEMENT = 0.3, FUNCTION_ELEMENT = 2.5
+cdef double MOVED = 0.8, ZERO = 0.05
 cdef double CALLED = 700.0
 
 cdef object FLOAT = np.dtype(float), BOOL = np.dtype(bool)
@@ -87,13 +88,26 @@ cpdef double nanoseconds(Listing code) except -1.0:
             total += NUMBER if cheap else FUNCTION
         elif op == PACK:
             here = -1
-            total += len(code.packs[code.bs[i]][0])
+            total += len(code.packs[code.bs[i]][0]) + (0.0 if code.as_[i] >= 0 else ZERO * <double>sizes[here])
+        elif op == PLACE or op == PUT or op == GATHER or op == SCATTER:
+            total += VECTOR + placed(code, i, op, sizes)
         else:
             total += VECTOR + (ELEMENT if cheap else FUNCTION_ELEMENT) * <double>sizes[here]
         if here != before or here < 0:
             total += STEP
         before = here
     return total
+
+
+cdef double placed(Listing code, Py_ssize_t i, int op, list sizes) except -1.0:
+    """What it takes to put elements into an array, or to take them out."""
+    cdef bint is_new = op == SCATTER or op == PLACE and code.as_[i] < 0
+    cdef double filled = ZERO * <double>sizes[code.kinds[i]] if is_new else 0.0
+    if op == PLACE:
+        size = <double>math.prod(code.views[code.bs[i]][1])
+        is_zero = code.ops[code.cs[i]] == CONST and code.constants[code.as_[code.cs[i]]] == 0.0
+        return filled if is_zero and is_new else filled + ELEMENT * size
+    return filled + MOVED * <double>sizes[code.kinds[i if op == GATHER else code.bs[i]]]
 
 
 cdef class Elements:

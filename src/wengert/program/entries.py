@@ -55,6 +55,10 @@ _MOST_COLUMNS, _MOST_AT_ALL = 24, 100_000_000
 _LONG = 32
 
 
+#: nonzeros among constants that are put one by one, as a part of all
+_FEW = 0.1
+
+
 class Entries(NamedTuple):
     """A list whose output is the data of a matrix in CSR form, sorted, and where its entries are."""
 
@@ -451,7 +455,7 @@ class _Partials:
         """Terms of a value, of which those that name no two columns in one place are one."""
         found = self.merged_lines([t for t in terms if t.rows is None], i)
         loose = [t for t in terms if t.rows is not None]
-        return found + ([self.joined(loose)] if len(loose) > _MOST_LOOSE and i != self.y else loose)
+        return found + ([self.joined(loose, i)] if len(loose) > _MOST_LOOSE and i != self.y else loose)
 
     def merged_lines(self, terms, i):
         if len(terms) < 2:
@@ -465,17 +469,15 @@ class _Partials:
                 found.append(t)
         return found
 
-    def joined(self, terms):
+    def joined(self, terms, i):
         """Lines of entries as one, in which none comes twice."""
         n = math.prod(self.type(self.x)[1])
-        keys = np.concatenate([t.rows * n + t.cols for t in terms])
-        found, places = np.unique(keys, return_inverse=True)
-        ends = np.cumsum([t.cols.size for t in terms])[:-1]
-        line = (_FLOAT, (found.size,), None)
-        parts = [(self.as_value(t.coef, (_FLOAT, t.cols.shape, None)), where)
-                 for t, where in zip(terms, np.split(places, ends))]  # fmt: skip
-        rows, cols = np.divmod(found, n)
-        return Term(self.sum_at_places(parts, line), cols.astype(np.int32), rows)
+        entries = _InRows([(t.coef, t.rows, t.cols) for t in terms], self.span(i), n)
+        line = (_FLOAT, entries.columns.shape, None)
+        parts = [
+            (self.as_value(t.coef, (_FLOAT, t.cols.shape, None)), where) for t, where in zip(terms, entries.places)
+        ]
+        return Term(self.sum_at_places(parts, line), entries.columns, entries.rows)
 
     def sum_of(self, s, t, i):
         type = self.type(i)
@@ -752,25 +754,33 @@ class _Partials:
     def assembled(self, symmetric, dense, wanted):
         """The data of all entries, in the order of rows and columns or as they are wanted."""
         n, m = [math.prod(self.type(v)[1]) for v in (self.x, self.y)]
-        parts = self.of_rows(m, symmetric)
-        if not dense and wanted is None:
-            return self.as_csr(parts, symmetric, m, n)
-        parts = [(coef, np.asarray(self.counted(m) if rows is None else rows, np.int64) * n + cols)
-                 for coef, rows, cols in parts]  # fmt: skip
-        keys, order, found, is_new = _sorted(parts)
-        if not is_new.all():
-            parts = [(coef, rows.astype(np.int64) * n + cols) for coef, rows, cols in self.added_up(
-                [(coef, *np.divmod(key, n)) for coef, key in parts])]  # fmt: skip
-            keys, order, found, is_new = _sorted(parts)
-        are_distinct = bool(is_new.all())
-        coefs, lengths = [coef for coef, _ in parts], np.cumsum([len(key) for _, key in parts])[:-1]
-        found = found if are_distinct else found[is_new]
+        parts, is_whole = self.of_rows(m, symmetric), symmetric and wanted is None
+        if any(_is_one_entry(rows, cols) for _, rows, cols in parts):
+            parts = self.added_up(parts)
+        coefs, entries = self.in_rows(parts, is_whole, m, n)
+        if not entries.are_distinct:
+            parts = self.added_up(parts)
+            coefs, entries = self.in_rows(parts, is_whole, m, n)
+            if is_whole and not entries.are_distinct:
+                coefs, entries = self.in_rows(parts, False, m, n)
+        is_half = symmetric and not (is_whole and entries.are_distinct)
+        if wanted is not None:
+            return self.in_order(coefs, entries, wanted, symmetric)
         if dense:
-            data = self.filled_data(coefs, np.split(keys, lengths) if parts else [], m * n, are_distinct)
-            return self.whole_matrix(data, symmetric, m, n)
-        places = np.empty(keys.size, np.int64)
-        places[order] = np.arange(keys.size) if are_distinct else np.cumsum(is_new) - 1
-        return self.in_order(coefs, places, lengths, found, are_distinct, wanted, symmetric)
+            places = [entries.keys[where] for where in entries.places]
+            return self.whole_matrix(self.filled_data(coefs, places, m * n, entries.are_distinct), is_half, m, n)
+        data = self.filled_data(coefs, entries.places, len(entries.columns), entries.are_distinct)
+        starts, columns = entries.starts, entries.columns
+        if is_half:
+            starts, columns, data = self.mirrored(entries, data)
+        self.new.outputs = [data]
+        return Entries(passes.simplified(self.new), starts, columns)
+
+    def in_rows(self, parts, is_whole, m, n):
+        """The parts, or both triangles of a symmetric matrix of which they are one, in the order of rows."""
+        if is_whole:
+            parts = [part for one in parts for part in self.twice(*one)]
+        return [coef for coef, *_ in parts], _InRows(parts, m, n)
 
     def of_rows(self, m, symmetric):
         """Coefficients, rows and columns of all entries; None for rows: entry e is in row e.
@@ -791,26 +801,8 @@ class _Partials:
                 parts.append((coef, None if rows is self.lines.get(m) else rows, cols))
         return parts
 
-    def as_csr(self, parts, symmetric, m, n):
-        """The matrix in CSR form; of a symmetric one both triangles are written at once, where no entry is a sum."""
-        if any(_is_one_entry(rows, cols) for _, rows, cols in parts):
-            parts = self.added_up(parts)
-        whole = [part for one in parts for part in self.twice(*one)] if symmetric else parts
-        starts, columns, places, are_distinct = _in_rows(whole, m)
-        if not are_distinct:
-            parts = self.added_up(parts)
-            starts, columns, places, are_distinct = _in_rows(parts, m)
-            whole = [part for one in parts for part in self.twice(*one)] if symmetric and are_distinct else parts
-            if whole is not parts:
-                starts, columns, places, _ = _in_rows(whole, m)
-        data = self.filled_data([coef for coef, *_ in whole], places, len(columns), are_distinct)
-        if symmetric and not are_distinct:
-            starts, columns, data = self.mirrored(starts, columns, data)
-        self.new.outputs = [data]
-        return Entries(passes.simplified(self.new), starts, columns)
-
-    def in_order(self, coefs, places, lengths, found, are_distinct, wanted, symmetric):
-        """The data of wanted entries; `found` are those there are, ascending, and `places` which of them each part has.
+    def in_order(self, coefs, entries, wanted, symmetric):
+        """The data of wanted entries.
 
         Entries that two wanted ones read, one in each triangle, are computed once and then copied.
         """
@@ -819,6 +811,7 @@ class _Partials:
         if symmetric:
             rows, cols = np.maximum(rows, cols), np.minimum(rows, cols)
         keys, number = np.unique(rows * n + cols, return_inverse=True)
+        found = entries.keys
         at = np.searchsorted(keys, found)
         is_there = at < keys.size
         is_there[is_there] = keys[at[is_there]] == found[is_there]
@@ -830,7 +823,7 @@ class _Partials:
             target = np.empty(keys.size, np.int64)
             target[number] = np.arange(number.size)
             at = target[at]
-        data = self.filled_data(coefs, np.split(at[places], lengths) if coefs else [], keys.size, are_distinct)
+        data = self.filled_data(coefs, [at[where] for where in entries.places], keys.size, entries.are_distinct)
         if not are_read_once:
             index = self.new.constant_array(number.astype(np.int32))
             data = self.new.add(Op.GATHER, (_FLOAT, (number.size,), None), data, index)
@@ -860,7 +853,7 @@ class _Partials:
                 np.add.at(constant, where, coef)
                 used[where] = True
         type = (_FLOAT, (count,), None)
-        data = self.new.constant_array(constant)
+        data = self.constant_data(constant, type)
         added = []
         for coef, where in zip(coefs, places):
             if not self.is_value(coef):
@@ -873,6 +866,14 @@ class _Partials:
             else:
                 added.append((coef, where))
         return self.new.add(_ADD, type, data, self.sum_at_places(added, type)) if added else data
+
+    def constant_data(self, constant, type):
+        """A line of constants, most of which are 0 where a whole matrix is filled."""
+        where = np.flatnonzero(constant)
+        if constant.size < _LONG or where.size > _FEW * constant.size:
+            return self.new.constant_array(constant)
+        data = self.new.filled(0.0, constant.shape)
+        return self.put_at(data, where, self.new.constant_array(constant[where]), type) if where.size else data
 
     def put_at(self, data, where, coef, type):
         """The data with coefficients at some places: in a view where these are regular."""
@@ -938,24 +939,39 @@ class _Partials:
         above = [(self.picked(coef, off), cols[off], own[off])] if off.size else []
         return [(coef, rows, cols), *above]
 
-    def mirrored(self, starts, columns, data):
+    def mirrored(self, entries, data):
         """Entries on and below the diagonal as those of the symmetric matrix."""
-        rows = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
+        rows, columns = entries.rows, entries.columns
         off = np.flatnonzero(rows != columns)
-        starts, columns, places, _ = in_rows([rows, columns[off]], [columns, rows[off]], len(starts) - 1)
-        source = np.empty(len(columns), np.int32)
-        source[places[0]] = np.arange(len(rows))
-        source[places[1]] = off
+        starts, found, places, _ = in_rows([rows, columns[off]], [columns, rows[off]], len(entries.starts) - 1)
+        source = np.empty(len(found), np.int32)
+        for where, which in zip(places, (self.counted(len(rows)), off)):
+            source[where] = which
         if source.size:
             data = self.new.add(Op.GATHER, (_FLOAT, (source.size,), None), data, self.new.constant_array(source))
-        return starts, columns, data
+        return starts, found, data
 
 
-def _in_rows(parts, m):
-    """The parts as a matrix in CSR form."""
-    as_line = functools.partial(np.ascontiguousarray, dtype=np.int32)
-    return in_rows([rows if rows is None else as_line(rows) for _, rows, _ in parts],
-                   [as_line(cols) for *_, cols in parts], m)  # fmt: skip
+class _InRows:
+    """Entries of parts, given as coefficients, rows and columns, in the order of an m x n matrix in CSR form.
+
+    `places` are, for each part, those of its entries, in which equal ones are one unless they `are_distinct`.
+    """
+
+    def __init__(self, parts, m, n):
+        as_line = functools.partial(np.ascontiguousarray, dtype=np.int32)
+        rows = [part if part is None else as_line(part) for _, part, _ in parts]
+        self.starts, self.columns, self.places, self.are_distinct = in_rows(rows, [as_line(c) for *_, c in parts], m)
+        self.n = n
+
+    @functools.cached_property
+    def rows(self):
+        return np.repeat(np.arange(len(self.starts) - 1, dtype=np.int32), np.diff(self.starts))
+
+    @functools.cached_property
+    def keys(self):
+        """Places in the whole matrix."""
+        return self.rows * np.int64(self.n) + self.columns
 
 
 def _is_one_entry(rows, cols):
@@ -1022,16 +1038,6 @@ def _has_some(cols):
 def _has_gaps(cols):
     """Is there none somewhere?"""
     return cols.size > 0 and bool(cols[0] < 0 or cols.min() < 0)
-
-
-def _sorted(parts):
-    """Keys of parts, their order, and in this order the keys and which differ from the one before."""
-    keys = np.concatenate([key for _, key in parts]) if parts else np.zeros(0, np.int64)
-    order = np.argsort(keys, kind="stable")  # runs that are sorted are merged
-    found = keys[order]
-    is_new = np.ones(keys.size, bool)
-    np.not_equal(found[1:], found[:-1], out=is_new[1:])
-    return keys, order, found, is_new
 
 
 _NOTHING = (Op.INPUT, Op.CONST, Op.ARRAY, Op.STOP, Op.GUARD)

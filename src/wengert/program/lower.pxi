@@ -199,6 +199,7 @@ cdef class Value:
     cdef bint is_number, is_truth, is_whole
     cdef bint is_handed_over        # the output that gets the object a call returned
     cdef int where                  # slot or number of the array
+    cdef Py_ssize_t first           # bytes from the lowest address of the root to its own
     cdef Layout layout
     cdef Root root
 
@@ -613,6 +614,7 @@ cdef class Lowering:
             value.where = self.array(u)
             value.layout = self.layout(u)
             value.root = self.root_of[self.under[u]]
+            value.first = self.low[u]
             value.is_whole = self.is_whole(u)
         return value
 
@@ -629,8 +631,10 @@ cdef class Lowering:
                 root.last = max(root.last, self.last[i])
                 return 0
         fresh = self.new_root(WORK, i, s)
-        if base < 0:
+        if base < 0 and (not self.is_all_placed(i) or self.is_zero(self.c[i])):
             self.emitted.append((WG_COPY, self.array_at(fresh, 0), -1, layout.span))
+        elif base < 0:
+            return 0
         elif layout.low == 0 and layout.span <= 2 * layout.size * layout.itemsize and self.layout(base) == layout:
             self.emitted.append((WG_COPY, self.array(i), self.array(base), layout.span))
         elif layout.kind == OTHER:
@@ -638,6 +642,20 @@ cdef class Lowering:
         else:
             Chunks(self, layout.shape).copy(base, i)
         return 0
+
+    cdef bint is_all_placed(self, Py_ssize_t i):
+        """Does a PLACE write the whole memory of its array?"""
+        cdef Layout layout = self.layout(i)
+        return (self.op[i] == Op.PLACE and layout.span == layout.size * layout.itemsize
+                and self.listing.views[self.b[i]] == (layout.low, layout.shape, layout.strides))
+
+    cdef bint is_zero(self, Py_ssize_t u):
+        """Is a value the constant 0.0, the bits of which are all 0?"""
+        return self.op[u] == Op.CONST and np.float64(self.listing.constants[self.a[u]]).tobytes() == bytes(8)
+
+    cdef bint is_zeros(self, Py_ssize_t i):
+        """Is an instruction a new array of zeros?"""
+        return self.op[i] == Op.PLACE and self.a[i] < 0 and self.is_zero(self.c[i])
 
     cdef int count_uses(self, Root root, Py_ssize_t s, Py_ssize_t y) except -1:
         """How many operands in a step read a root, but those that value y overwrites element by element afterwards."""
@@ -671,12 +689,13 @@ cdef class Lowering:
             value = self.value(u)
             self.outputs.append(value)
             root = (<Value>value).root
-            if root is not None and (<Value>value).is_whole and root.number not in taken:
+            if root is not None and root.number not in taken and self.may_hand_over(value):
                 taken.add(root.number)
                 (<Value>value).is_handed_over = root.kind in (WORK, RESULT)
                 if root.kind == WORK:
                     root.kind = FRESH
                     root.which = j
+                    root.layout = (<Value>value).layout
         for root in sorted([root for root in self.roots if (<Root>root).kind == WORK],
                            key=lambda root: (<Root>root).born):
             outputs.append(root)
@@ -695,6 +714,14 @@ cdef class Lowering:
             if root.last < len(self.steps):
                 ending[root.last].append(root)
         return 0
+
+    cdef bint may_hand_over(self, Value value):
+        """Is an output all of its memory? That of the workspace may have another shape there."""
+        cdef Layout layout = value.layout, own = value.root.layout
+        return value.is_whole or (
+            value.root.kind == WORK and layout.dtype == own.dtype and value.first == 0
+            and layout.span == own.span == layout.size * layout.itemsize
+            and not overlaps(layout.shape, layout.strides))
 
     # ------------------------------------------------------------------------------------------ numbers
 
@@ -804,7 +831,9 @@ cdef class Lowering:
                     self.new_root(WORK if self.takes_out(i) else RESULT, i, s)
                 elif self.needed[i] or step.kind == MOVING:
                     self.new_root(WORK, i, s)
-            if step.kind == VECTOR:
+            if step.kind == VECTOR and len(members) == 1 and self.is_zeros(members[0]):
+                pass                    # they are there
+            elif step.kind == VECTOR:
                 Chunks(self, step.shape).emit(step)
             elif step.kind == PACKING:
                 self.emit_pack(step.members[0])

@@ -40,6 +40,11 @@ _MAGIC = b"wengert program"
 _MOST = 20_000
 _MOST_EACH = 64
 
+#: so many times shorter is a list with arrays that is worth a look for entries
+_ROLLED = 4
+#: the least time of a Jacobian number by number, in times of the function
+_LONGER = 1.5
+
 #: of all others so many rows or columns at once that an array of them has so many elements, but not fewer than some
 _ELEMENTS = 1 << 17
 _LEAST_AT_ONCE = 16
@@ -392,12 +397,28 @@ class Program(Runner):
         if kind_of(code, x)[0].kind == "c":
             raise NotDerivable(f"jacobian({self._name}): {_NO_JACOBIAN}")
         by_rows = by_rows and kind_of(code, y)[0].kind == "f"  # a row has the derivatives of a real or imaginary part
-        most = max(_MOST, _MOST_EACH * len(code))
         is_double = {kind_of(code, v)[0] for v in (x, y)} == _DOUBLE
-        longer = derive.unrolled(code, x, y, is_symmetric, most, by_rows, self._exact) if is_double else None
-        if longer is None and is_double and not self._exact:
-            longer = self._of_entries(argnums, is_symmetric, min(m, n) if by_rows else n)
+        lines = min(m, n) if by_rows else n
+        longer = self._by_numbers_or_entries(code, (x, y), argnums, is_symmetric, by_rows, lines) if is_double else None
         return Stacked(self, argnums, is_symmetric, name, by_rows) if longer is None else self._like(name, longer, _ONE)
+
+    def _by_numbers_or_entries(self, code, ends, argnums, is_symmetric, by_rows, lines):
+        """The list of a Jacobian, number by number or with arrays of entries, whichever is faster; None if neither."""
+
+        def of_entries():
+            return None if self._exact else self._of_entries(argnums, is_symmetric, lines)
+
+        rolled = self._differentiable("jacobian")[0]
+        is_rolled = _ROLLED * len(rolled) < len(code)
+        found = of_entries() if is_rolled else None
+        # the numbers of the function are among those of its derivative
+        if found is not None and nanoseconds(found) < _LONGER * nanoseconds(code):
+            return found
+        most = max(_MOST, _MOST_EACH * len(code))
+        numbers = derive.unrolled(code, *ends, is_symmetric, most, by_rows, self._exact)
+        if numbers is None:
+            return found if is_rolled else of_entries()
+        return found if found is not None and nanoseconds(found) < nanoseconds(numbers) else numbers
 
     def _of_entries(self, argnums, is_symmetric, lines):
         """The list that gives a Jacobian by its entries; None where directions are better."""
@@ -728,6 +749,8 @@ class Swept(Program):
     name : str
     """
 
+    _directs_units = False  # are the directions all unit vectors, in their order?
+
     def __init__(self, program, argnums, by_rows, name, count=None):
         code, y = program._differentiable("jacobian")
         number = program._input("jacobian", argnums)
@@ -753,7 +776,8 @@ class Swept(Program):
         if self._exact:
             return 1
         code = self._listing
-        largest = max([math.prod(kind_of(code, v)[1]) for v in range(len(code))], default=1)
+        many = derive.depends(code, [v for v in code.inputs if code.a[v] == self._number])
+        largest = max([math.prod(kind_of(code, v)[1]) for v in range(len(code)) if many[v]], default=1)
         return max(_LEAST_AT_ONCE, _ELEMENTS // max(1, largest))
 
     def _wide(self):
@@ -761,7 +785,8 @@ class Swept(Program):
         code = self._one.lines_alone()
         if self._width < 2:
             return code
-        return passes.simplified(widen.widened(code, [self._number], self._width, self._one._example))
+        are_units = self._directs_units and self._width == self._count
+        return passes.simplified(widen.widened(code, [self._number], self._width, self._one._example, are_units))
 
     def tiered(self, tier):
         made = super().tiered(tier)
@@ -806,19 +831,26 @@ class Swept(Program):
 
     def _filled(self, leaves, run):
         """The result, or the number of the guard that failed."""
-        across, size = (math.prod(self._x if is_x else self._y) for is_x in (self._by_rows, not self._by_rows))
-        width = max(1, self._width)
-        found = np.empty((max(1, self._chunks * width), across), self._entries)
-        for first in range(0, max(1, self._count), width):      # also without directions there are guards
+        found, width = [], max(1, self._width)
+        across = math.prod(self._x if self._by_rows else self._y)
+        for direction in self.kept("directions", self._all_directions):
+            outputs = run([*leaves[: self._number], direction, *leaves[self._number :]])
+            if type(outputs) is int:
+                return outputs
+            found.append(outputs[0].reshape(width, across))
+        products = found[0] if len(found) == 1 else np.concatenate(found)
+        return [self._assembled(products[: self._count].astype(self._entries, copy=False))]
+
+    def _all_directions(self):
+        """Directions for one run after the other, zeros where there are no more; also without any there are guards."""
+        width, size = max(1, self._width), math.prod(self._lines)
+        found = []
+        for first in range(0, max(1, self._count), width):
             rows = self._directions(first, min(first + width, self._count))
             if len(rows) < width:
                 rows = np.concatenate([rows, np.zeros((width - len(rows), size), self._dtype)])
-            direction = rows.reshape((width, *self._lines) if width > 1 else self._lines)
-            outputs = run([*leaves[: self._number], direction[()], *leaves[self._number :]])
-            if type(outputs) is int:
-                return outputs
-            found[first : first + width] = outputs[0].reshape(width, across)
-        return [self._assembled(found[: self._count])]
+            found.append(rows.reshape((width, *self._lines) if width > 1 else self._lines)[()])
+        return found
 
     def _directions(self, first, stop):
         """Directions, an array of two axes."""
@@ -832,6 +864,8 @@ class Swept(Program):
 class Stacked(Swept):
     """A Jacobian by all of its rows, or columns."""
 
+    _directs_units = True
+
     def __init__(self, program, argnums, is_symmetric, name, by_rows):
         super().__init__(program, argnums, by_rows, name)
         self._is_symmetric = is_symmetric
@@ -844,7 +878,8 @@ class Stacked(Swept):
     def _assembled(self, products):
         found = products if self._by_rows else products.T
         if self._is_symmetric:
-            found = 0.5 * (found + found.T)
+            found = found + found.T
+            found *= 0.5
         return np.ascontiguousarray(found).reshape(self._y + self._x)[()]
 
 

@@ -861,7 +861,7 @@ cdef object operand(Workspace w, Value value):
     if value.is_number:
         return number(w, value)
     owner = w.objects[value.root.number]
-    if owner is None or not value.is_whole:
+    if owner is None or not value.is_whole or value.layout is not value.root.layout:
         owner = array_at(w.space.where[value.where], value.layout, w if owner is None else owner)
     return owner[()] if value.layout.ndim == 0 and value.layout.kind == OTHER else owner
 

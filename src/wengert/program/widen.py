@@ -8,9 +8,12 @@ The values are those of the list at each of the points, but for the rounding of 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from wengert.core.tape import kernel_rows
+from wengert.program.calls import Operand
 from wengert.program.evaluate import evaluated, example_of, of_type
 from wengert.program.listing import Listing, c_strides, kind_of, operands
 from wengert.program.opcodes import Op
@@ -25,7 +28,7 @@ _OF_ARRAYS = {_POW: _POWER, Op.PARTIAL + 2 * _POW: Op.PARTIAL + 2 * _POWER,
               Op.PARTIAL + 2 * _POW + 1: Op.PARTIAL + 2 * _POWER + 1}  # fmt: skip
 
 
-def widened(code: Listing, numbers, count: int, example: list) -> Listing:
+def widened(code: Listing, numbers, count: int, example: list, are_units: bool = False) -> Listing:
     """The list at `count` points, at least two.
 
     Parameters
@@ -37,43 +40,56 @@ def widened(code: Listing, numbers, count: int, example: list) -> Listing:
         Its length.
     example : list
         Inputs at one point, where calls are run once.
+    are_units : bool
+        The one of these inputs has as many elements as there are points, and at point j all are 0 but element j, which
+        is 1; it is not read then. So products with it are rows or columns of the other factor.
 
     Returns
     -------
     Listing
         All its outputs have the leading axis.
     """
-    return _Widening(code, frozenset(numbers), count, example).found()
+    return _Widening(code, frozenset(numbers), count, example, are_units).found()
 
 
 class _Widening:
     """A list and the one that is made of it: value v becomes ``of[v]``, which has a leading axis where ``wide[v]``."""
 
-    def __init__(self, code, numbers, count, example):
+    def __init__(self, code, numbers, count, example, are_units):
         self.code, self.count, self.example = code, count, example
         self.new = Listing()
         self.of = np.full(len(code), -1, dtype=np.int32)
         self.wide = np.zeros(len(code), dtype=bool)
         self.numbers = numbers
+        self.are_units = are_units
+        self.units: set = set()  # values that are the unit vectors, in the order of their elements
         self.values: list = []  # of the list at the example, made when a call is met
 
     def found(self):
         code, new = self.code, self.new
         columns = (code.op.tolist(), code.a.tolist(), code.b.tolist(), code.c.tolist())
+        inputs: dict = {}
         for i, (op, a, b, c) in enumerate(zip(*columns)):
             if op == Op.INPUT and a in self.numbers:
-                self.of[i] = new.add(Op.INPUT, self.type(i), a)
+                inputs[i] = new.add(Op.INPUT, self.type(i), a)
+                self.of[i] = self.unit(i) if self.are_units and self.type(i)[2] is None else inputs[i]
             elif self.wide[operands(code, i)].any():
                 self.of[i] = self.instruction(op, i, a, b, c)
             else:
                 new.take(code, np.array([i], dtype=np.int32), self.of)
                 continue
             self.wide[i] = True
-        new.inputs = self.of[code.inputs].tolist()
+        new.inputs = [inputs.get(v, int(self.of[v])) for v in code.inputs]
         new.outputs = [self.stack(v) for v in code.outputs]
         return new
 
     # ------------------------------------------------------------------------------------------ values
+
+    def unit(self, i):
+        """The unit vectors, in the shape of a stacked input."""
+        dtype, shape, _ = self.type(i)
+        self.units.add(i)
+        return self.new.constant_array(np.eye(self.count, dtype=dtype).reshape(shape))
 
     def type(self, v):
         """The type of a value with the leading axis: one after the other."""
@@ -137,6 +153,8 @@ class _Widening:
     def view(self, i, a, b, c):
         offset, shape, strides = self.code.views[b]
         view = offset, (self.count, *shape), (self.lead(a), *strides)
+        if a in self.units and _is_all(self.count, shape, strides):
+            self.units.add(i)
         return self.new.part(self.of[a], view, kind_of(self.code, i)[0])
 
     def pack(self, i, a, b, c):
@@ -218,6 +236,10 @@ class _Widening:
         """A function of all arrays at once, or else one call for each point."""
         call = self.code.calls[a]
         row = call.row
+        if self.units.intersection(call.operands):
+            found = self.of_units(i, call)
+            if found is not None:
+                return found
         if row is None or not stacked.takes_all(row.fun):
             return self.each(i, call)
 
@@ -230,6 +252,30 @@ class _Widening:
             return self.traced(apply, call.operands, i)
         except (stacked.Apart, Exception):  # what is wrong at one point, if something is, the calls for each tell
             return self.each(i, call)
+
+    def of_units(self, i, call):
+        """A product of the unit vectors and a matrix: its rows, or its columns; None if it is no such."""
+        if call.row is None or call.row.fun not in (np.matmul, np.dot) or len(call.args) != 2 or call.kwargs:
+            return None
+        is_unit = [type(x) is Operand and call.operands[x.position] in self.units for x in call.args]
+        if is_unit[0] == is_unit[1]:
+            return None
+        unit, matrix = call.args if is_unit[0] else call.args[::-1]
+        v = call.operands[matrix.position] if type(matrix) is Operand else -1
+        if v >= 0 and self.wide[v]:
+            return None
+        dtype, shape, _ = kind_of(self.code, v) if v >= 0 else (matrix.dtype, matrix.shape, None)
+        own = kind_of(self.code, call.operands[unit.position])[1]
+        along = len(own) - 1 if is_unit[0] or len(own) == 1 else len(own) - 2
+        if dtype != np.float64 or len(shape) != 2 or own[along] != self.count:
+            return None
+        found = (self.count, *kind_of(self.code, i)[1])
+        if v < 0:
+            return self.new.constant_array(np.array((matrix if is_unit[0] else matrix.T).reshape(found), order="C"))
+        lines, steps = (shape, self.strides(v)) if is_unit[0] else (shape[::-1], self.strides(v)[::-1])
+        of_lines = self.new.part(self.of[v], (self.low(v), lines, steps), dtype)
+        of_lines = self.in_type(of_lines, (dtype, lines, None))
+        return self.new.part(of_lines, self.whole((dtype, found, None)), dtype)
 
     def traced(self, function, values, i):
         """A function of values, wide ones with their leading axis, run on traced operands once."""
@@ -285,6 +331,13 @@ class _Widening:
         if v >= len(self.values):
             evaluated(self.code, self.example, v + 1, self.values)
         return self.values[v]
+
+
+def _is_all(count, shape, strides):
+    """Is a view all of an array of so many floats, in its order?"""
+    inner = [(n, s) for n, s in zip(shape, strides) if n != 1]
+    lengths = tuple([n for n, _ in inner])
+    return math.prod(lengths) == count and tuple([s for _, s in inner]) == c_strides(lengths, 8)
 
 
 _RULES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import composed, strong_matmul, structural
+from wengert.registry import composed, strong, strong_matmul, structural
 from wengert.rules.broadcasting import leading, unbroadcast
 from wengert.rules.composed import as_array, offered
 from wengert.rules.linalg import (
@@ -20,6 +20,7 @@ from wengert.rules.linalg import (
     solutions,
     symmetric,
     to_read,
+    triangle,
     unpacked,
 )
 from wengert.rules.products import adjoint
@@ -47,20 +48,23 @@ def cholesky_adjoint(factor, g):
     Murray (2016), Differentiation of the Cholesky decomposition, section 4. arXiv:1602.07527
     """
     n = np.shape(factor)[-1]
-    factor, z = np.tril(factor), np.tril(g)
+    factor, z = strong(factor, triangle(n, factor.dtype)), strong(g, triangle(n, g.dtype))
     for stop in range(n, 0, -BLOCK):
         start = max(stop - BLOCK, 0)
         before, here, after = slice(0, start), slice(start, stop), slice(stop, n)
-        diagonal, left = factor[..., here, here], factor[..., here, before]
+        diagonal, inner = factor[..., here, here], z[..., here, here]
         inverse = np.linalg.inv(diagonal)
-        below = z[..., after, here] = strong_matmul(z[..., after, here], inverse)
-        z[..., after, before] -= strong_matmul(below, left)
-        inner = z[..., here, here] - np.tril(strong_matmul(adjoint(below), factor[..., after, here]))
+        if stop < n:
+            below = z[..., after, here] = strong_matmul(z[..., after, here], inverse)
+            inner = inner - np.tril(strong_matmul(adjoint(below), factor[..., after, here]))
         inner = lower_half(strong_matmul(adjoint(diagonal), inner))
         inner = strong_matmul(adjoint(inverse), strong_matmul(inner + adjoint(inner), inverse))
         z[..., here, here] = lower_half(inner)
-        z[..., here, before] -= strong_matmul(adjoint(below), factor[..., after, before])
-        z[..., here, before] -= strong_matmul(inner, left)
+        if start:
+            z[..., here, before] -= strong_matmul(inner, factor[..., here, before])
+        if start and stop < n:
+            z[..., after, before] -= strong_matmul(below, factor[..., here, before])
+            z[..., here, before] -= strong_matmul(adjoint(below), factor[..., after, before])
     return symmetric(z)
 
 

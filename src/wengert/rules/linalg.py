@@ -43,6 +43,11 @@ def lower_half(z):
 
 
 @lru_cache(maxsize=8)
+def triangle(n, dtype):
+    return np.tri(n, dtype=dtype)
+
+
+@lru_cache(maxsize=8)
 def half_weights(n, dtype):
     return np.tri(n, dtype=dtype) - 0.5 * np.eye(n, dtype=dtype)
 
