@@ -754,16 +754,19 @@ class _Partials:
     def assembled(self, symmetric, dense, wanted):
         """The data of all entries, in the order of rows and columns or as they are wanted."""
         n, m = [math.prod(self.type(v)[1]) for v in (self.x, self.y)]
-        parts, is_whole = self.of_rows(m, symmetric), symmetric and wanted is None
+        parts, may_be_whole = self.of_rows(m, symmetric), symmetric and wanted is None
         if any(_is_one_entry(rows, cols) for _, rows, cols in parts):
             parts = self.added_up(parts)
+        # both triangles are written at once where no entry is a sum, as is likely where rows of parts ascend
+        is_whole = may_be_whole and all(rows is None or (rows[1:] > rows[:-1]).all() for _, rows, _ in parts)
         coefs, entries = self.in_rows(parts, is_whole, m, n)
         if not entries.are_distinct:
-            parts = self.added_up(parts)
-            coefs, entries = self.in_rows(parts, is_whole, m, n)
-            if is_whole and not entries.are_distinct:
-                coefs, entries = self.in_rows(parts, False, m, n)
-        is_half = symmetric and not (is_whole and entries.are_distinct)
+            parts, is_whole = self.added_up(parts), False
+            coefs, entries = self.in_rows(parts, False, m, n)
+        if may_be_whole and not is_whole and entries.are_distinct:
+            is_whole = True
+            coefs, entries = self.in_rows(parts, True, m, n)
+        is_half = symmetric and not is_whole
         if wanted is not None:
             return self.in_order(coefs, entries, wanted, symmetric)
         if dense:
