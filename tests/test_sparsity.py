@@ -20,6 +20,7 @@ from wengert.program.record import record
 from wengert.sparse import pattern as pattern_module
 from wengert.sparse import sites
 from wengert.sparse.pattern import check, curvature, pattern_of, pattern_of_list
+from wengert.sparse.recovery import largest, products
 
 RNG = np.random.default_rng(7)
 
@@ -769,6 +770,16 @@ def test_a_missing_entry_fails_the_check_whatever_its_scale(entry):
     J[entry] = 0.0
     with pytest.raises(wg.PatternError, match=f"row {entry[0]} of its derivative"):
         check(sp.csr_array(J), product)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_largest_entries_of_columns_and_products(index):
+    J = sp.csr_array(np.array([[1.0, -3.0, 0.0, np.nan], [-2.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, np.inf]]))
+    ptr, indices, v = J.indptr.astype(index), J.indices.astype(index), np.array([1.0, -2.0, 3.0, 0.5])
+    np.testing.assert_array_equal(largest(indices, J.data, 4), [2.0, 3.0, 0.0, np.nan])
+    found, magnitude = products(ptr, indices, J.data, v)
+    np.testing.assert_array_equal(found, J @ v)
+    np.testing.assert_array_equal(magnitude, abs(J) @ np.abs(v))
 
 
 def test_the_message_of_the_check_names_the_function_and_its_line():
