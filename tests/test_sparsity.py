@@ -7,6 +7,7 @@ import scipy.special
 from hypothesis import given, settings
 from wengert.core.tape import kernel_rows
 from wengert.sparse.indexsets import Sets
+from wengert.sparse.recovery import largest, products
 
 import test_random_programs
 import wengert as wg
@@ -20,7 +21,6 @@ from wengert.program.record import record
 from wengert.sparse import pattern as pattern_module
 from wengert.sparse import sites
 from wengert.sparse.pattern import check, curvature, pattern_of, pattern_of_list
-from wengert.sparse.recovery import largest, products
 
 RNG = np.random.default_rng(7)
 
