@@ -237,7 +237,7 @@ class Plan:
 
     @classmethod
     def reached(cls, root):
-        """All objects reached from `root`, the users of each, which are replaced anyway, and those of users' classes."""
+        """All objects reached from `root`, the users of each, what is replaced anyway, and users' objects."""
         nodes, homes, users, seeds, objects = [], {}, {}, [], {}
 
         def enter(value, home):
