@@ -797,8 +797,9 @@ class _Partials:
             t = self.loose(t, y)
             coef, rows, cols = t.coef, t.rows if is_dense else row_of[t.rows], t.cols
             if symmetric:
-                which = np.flatnonzero(cols <= rows)
-                if which.size < rows.size:
+                is_below = cols <= rows
+                if not is_below.all():
+                    which = np.flatnonzero(is_below)
                     coef, rows, cols = self.picked(coef, which), rows[which], cols[which]
             if rows.size:
                 parts.append((coef, None if rows is self.lines.get(m) else rows, cols))
@@ -936,9 +937,10 @@ class _Partials:
     def twice(self, coef, rows, cols):
         """Coefficients below and on the diagonal, and those above it."""
         own = self.counted(len(cols)) if rows is None else rows
-        off = np.flatnonzero(own != cols)
-        if off.size == own.size:
+        is_off = own != cols
+        if is_off.all():
             return [(coef, rows, cols), (coef, cols, own)]
+        off = np.flatnonzero(is_off)
         above = [(self.picked(coef, off), cols[off], own[off])] if off.size else []
         return [(coef, rows, cols), *above]
 

@@ -37,7 +37,7 @@ from wengert.program.record import record
 from wengert.program.vm import Machine
 from wengert.registry import lookup
 from wengert.sparse.indexsets import Sets, Sweep, with_outputs
-from wengert.sparse.recovery import largest, products
+from wengert.sparse.recovery import differing, direction
 from wengert.sparse.sites import AA, AB, BB, BENDS, Site, bends, by_place, of_call, taken
 
 #: the types of numbers end with this one
@@ -178,22 +178,17 @@ def check(matrix: Any, jvp: Callable, name: str = "f", f: Callable | None = None
         If they differ: the pattern lacks an entry in a row.
     """
     csr = matrix.tocsr()
-    n, data = csr.shape[1], np.ascontiguousarray(csr.data, float)
-    scale = largest(csr.indices, data, n)
-    scale[~(np.isfinite(scale) & (scale > 0))] = 1.0
-    v = np.random.default_rng(1964).random(n) - 0.5
-    v = (v + np.copysign(0.5, v)) / scale
+    data = np.ascontiguousarray(csr.data, float)
+    v = np.random.default_rng(1964).random(csr.shape[1])
+    direction(csr.indices, data, v)
     with np.errstate(all="ignore"):
-        exact = np.ravel(jvp(v))
-        found, magnitude = products(csr.indptr, csr.indices, data, v)
-        magnitude = np.maximum(magnitude, np.abs(exact))
-        wrong = np.isfinite(exact) & np.isfinite(found) & (np.abs(found - exact) > rtol * magnitude)
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
+        exact = np.ascontiguousarray(jvp(v), float).reshape(-1)
+    wrong, row, found = differing(csr.indptr, csr.indices, data, v, exact, rtol)
+    if wrong:
         raise PatternError(
             f"{name}{_place(f)}: row {row} of its derivative has an entry outside of its sparsity pattern "
-            f"({int(wrong.sum())} of {len(wrong)} rows): along a random direction it is {exact[row]:.6g}, by the "
-            f"pattern {found[row]:.6g}. The pattern that was given, or a primitive's sparsity=, leaves it out, or "
+            f"({wrong} of {len(exact)} rows): along a random direction it is {exact[row]:.6g}, by the "
+            f"pattern {found:.6g}. The pattern that was given, or a primitive's sparsity=, leaves it out, or "
             "the function has taken another branch: call wengert.sparsity at this point"
         )
 
