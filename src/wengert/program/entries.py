@@ -889,7 +889,7 @@ class _Partials:
             return self.new.place(data, (8 * int(where[0]), axes, tuple([8 * step for step in steps])), coef, type)
         if not where.size:
             return data
-        index = self.new.constant_array(np.ascontiguousarray(where, np.int32))
+        index = self.new.constant_array(where.astype(np.int32))
         return self.new.add(Op.PUT, type, data, index, self.as_line_of(coef, where.size))
 
     def as_line_of(self, coef, count):
