@@ -21,6 +21,8 @@ def as_numpy(leaf):
 
 
 class Replica:
+    direct = None
+
     def __init__(self, f, args, kwargs, reading, exact):
         self.call, self.reading = (args, kwargs), reading
         self.memory = [(space, dict(space)) for space in frozen]

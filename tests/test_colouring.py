@@ -608,3 +608,15 @@ def test_wrong_orders_and_products_are_named(options, products, error, message):
     with pytest.raises(error) as caught:
         Recovery(found, **options).values(products)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("n", "width"), [(1000, 20), (997, 3), (100, 2), (101, 2), (83, 20), (43, 20), (9, 1)])
+@pytest.mark.parametrize("kind", ["column", "row"])
+def test_periodic_bands_take_the_fewest_colours_there_are(kind, n, width):
+    rows = np.repeat(np.arange(n), 2 * width + 1)
+    columns = (np.arange(n)[:, None] + np.arange(-width, width + 1)) % n
+    pattern = sp.csr_array((np.ones(rows.size, bool), (rows, columns.ravel())), shape=(n, n))
+    found = wg.colouring(pattern, kind=kind)
+    # of one colour there are at most so many places that far apart on the circle
+    assert found.count == -(-n // (n // (2 * width + 1)))
+    found.check()

@@ -11,6 +11,7 @@ import pytest
 
 import wengert as wg
 from helpers import assert_same_bits, in_threads
+from wengert.errors import GuardError
 from wengert.program import spec
 
 x = np.array([0.5, -1.5, 2.0])
@@ -480,3 +481,49 @@ def test_threads_get_the_same_bits():
             assert_same_bits(program(points[i]), expected[i], "")
 
     in_threads(work)
+
+
+def test_a_guard_of_a_rule_falls_away_with_what_it_is_of():
+    A, B = np.random.default_rng(0).normal(size=(2, 6, 6))
+
+    def f(x):
+        return np.sum(np.tanh(A @ np.tanh(B @ x)) ** 2)
+
+    def products(program):
+        return sum(call.name == "matmul" for call in program.lowered().calls)
+
+    x, v = np.linspace(0.2, 0.9, 6), np.linspace(-1.0, 1.0, 6)
+    program = wg.record(f, x)
+    # two of the function, two more of its gradient, of which the last is not needed; four of their tangents
+    assert (products(program.grad()), products(program.hvp())) == (4, 7)
+    np.testing.assert_allclose(program.hvp()(x, v), wg.hvp(f)(x, v), rtol=1e-13)
+    spec.check(program.hvp().lowered())
+
+
+def test_a_guard_of_the_function_stays_though_nothing_needs_what_it_is_of():
+    A = np.eye(3)
+
+    def f(x):
+        y = A @ x
+        return np.sum(x) if np.isnan(np.vdot(y, y)) else np.sum(x * x)
+
+    x = np.array([1.0, 2.0, 3.0])
+    program = wg.record(f, x)
+    for made in (program, program.grad(), program.hessian()):
+        assert made(x) is not None
+        with pytest.raises(GuardError):
+            made(np.array([1.0, np.nan, 3.0]))
+
+
+@pytest.mark.parametrize("n", [2, 40])
+def test_zero_times_infinity_is_zero_behind_a_guard_of_a_rule(n):
+    A = np.random.default_rng(1).normal(size=(n, n))
+    A[0, 0] = np.inf
+    f = wg.compile(lambda x: np.sum((A @ x)[1:] ** 2) + np.sum(x))
+    derivatives = wg.grad(f), wg.hessian(f)
+    for x in (np.linspace(1.0, 2.0, n), np.linspace(-1.0, 0.5, n), np.linspace(3.0, 4.0, n)):
+        expected = 2.0 * A[1:].T @ (A[1:] @ x) + 1.0, 2.0 * A[1:].T @ A[1:]
+        for derivative, known in zip(derivatives, expected):
+            with np.errstate(invalid="ignore"):  # NumPy says so before the rule looks
+                found = derivative(x)
+            np.testing.assert_allclose(found, known, rtol=1e-12)

@@ -6,6 +6,7 @@ Data
     Surroundings   what is compared at each call: places with what they held, code of functions, kinds of objects
     Template       what a value must be like to take the same program again
     Arguments      the templates of the arguments of a call
+    Run            what runs a program, called without a name being looked up
     Path, Route    a program and how often it ran; the arguments of the last call, and its path
 
 A route is no more than a shortcut: what does not fit is left to the table of keys.
@@ -25,6 +26,7 @@ import numpy as np
 
 from wengert.core.levels import running
 from wengert.core.var import plain
+from wengert.errors import GuardError
 from wengert.program.leaves import key_of, lowered
 
 cnp.import_array()
@@ -270,16 +272,25 @@ cdef bint is_array_of(x, tuple shape) except -1:
     return True
 
 
+cdef class Run:
+    """What runs a program with one output."""
+
+    cdef object single(self, list inputs, given):
+        """The output, written into `given` unless that is None; a number in its place if a guard fails."""
+        raise NotImplementedError
+
+
 @cython.auto_pickle(False)
 cdef class Runner:
     """A callable that runs a program at arguments like the last ones, and leaves other calls to ``_call``.
 
     `_run` takes leaves and arrays for the outputs; `_restore` makes the result of the outputs, None where that is the
-    one output, of shape `_shape`.
+    one output, of shape `_shape`, which `_direct` gives then unless it is None.
     """
 
     cdef public Arguments _arguments
     cdef public object _run, _restore
+    cdef public Run _direct
     cdef public tuple _shape
 
     def __call__(self, *args, out=None, **kwargs):
@@ -287,6 +298,10 @@ cdef class Runner:
         cdef list leaves = []
         if (arguments is not None and (out is None or self._restore is None and is_array_of(out, self._shape))
                 and arguments.take(args, kwargs, leaves, None)):
+            if self._restore is None and self._direct is not None:
+                y = self._direct.single(leaves, out)
+                if type(y) is not int:
+                    return y        # else it is run again, to say what failed
             y = self._run(leaves) if out is None else self._run(leaves, [out])
             return y[0] if self._restore is None else self._restore(y)
         return self._call(args, kwargs, out)
@@ -314,6 +329,7 @@ cdef class Route:
     cdef Surroundings around
     cdef Path path
     cdef object attempt, restore
+    cdef Run direct
     cdef tuple shape
     cdef Arguments arguments
     cdef list live, static, places, fixed, pinned
@@ -326,6 +342,7 @@ cdef class Route:
         cdef Route route = Route.__new__(Route)
         route.path, route.around, route.is_whole = path, around, is_whole
         route.attempt, route.restore = path.program.attempt, path.program.restore
+        route.direct = path.program.direct if route.restore is None else None
         route.shape = path.program.shape if route.restore is None or route.restore.keeps_out else None
         route.arguments = Arguments.of(args, kwargs)
         route.places, route.live = live, [template_of(lowered((<Place>place).read())) for place in live]
@@ -348,6 +365,18 @@ cdef class Route:
             if not is_same(leaves[i], x):
                 return False
         return True
+
+    cdef object result(self, list leaves, out):
+        """What the program returns, or the number of a guard that failed."""
+        if self.direct is not None:
+            try:
+                return self.direct.single(leaves, out)
+            except GuardError:
+                return -1
+        y = self.attempt(leaves) if out is None else self.attempt(leaves, [out])
+        if type(y) is int:
+            return y
+        return y[0] if self.restore is None else self.restore(y)
 
 
 cdef bint is_same(x, known) except -1:
@@ -379,11 +408,11 @@ cdef class Caller:
             if (route.path.calls + 2 < route.path.due
                     and (out is None or route.shape is not None and is_array_of(out, route.shape))
                     and route.fits(args, kwargs, leaves, None)):
-                y = route.attempt(leaves) if out is None else route.attempt(leaves, [out])
-                if type(y) is list:
+                y = route.result(leaves, out)
+                if type(y) is not int:
                     route.path.calls += 1
                     self._replays += 1
-                    return y[0] if route.restore is None else route.restore(y)
+                    return y
                 failed = route.path  # a guard did
             if out is not None:
                 kwargs["out"] = out

@@ -357,6 +357,10 @@ class Compiled(Caller):
                     return None
                 except NonSmoothError:
                     return None  # f says whether it has a derivative here
+                except GuardError:
+                    if not isinstance(self.f, Operator):
+                        raise
+                    return None  # a rule goes another way here, as where values are NaN
                 except (TracedValueError, UnsupportedFunctionError) as error:
                     errors.append(error)
         raise errors[0]

@@ -172,6 +172,7 @@ cdef class Sweep:
         examples = [of_type(x, self.code.types[self.code.kinds[<int32_t>v]]) for x, v in zip(examples, values)]
         with np.errstate(all="ignore"):     # as of any derivative
             found = listed(function, examples, "a derivative")
+        name_guarded(found)
         return self.inline(found, values)
 
     cdef object like(self, int32_t g):
@@ -819,6 +820,23 @@ cdef int read_by(int op, int side) except -1:
     if reads[op][side] < 8:
         reads[op][side] |= 8 | template_of(op, side)[1]
     return reads[op][side]
+
+
+cdef int name_guarded(Listing code) except -1:
+    """Name the products that guards against NaN are of, so that these fall away with them.
+
+    A rule asks so whether 0 met inf; a guard of the user's code stands for itself.
+    """
+    cdef Py_ssize_t i
+    cdef int32_t v
+    for i in range(code.n):
+        if code.ops[i] == GUARD and code.ops[code.as_[i]] == ISNAN:
+            v = code.as_[code.as_[i]]
+            if code.ops[v] == CALL and code.calls[code.as_[v]].compute is np.vdot:
+                one, other = code.calls[code.as_[v]].operands
+                if one == other:
+                    code.cs[i] = one
+    return 0
 
 
 def depends(Listing code, list inputs):

@@ -145,6 +145,8 @@ cdef class Elements:
                 for v in operands(self.code, i):
                     self.whole(v)
                 self.of[i] = copied(self.code, i, self.of, self.found)
+                if self.code.ops[i] == GUARD:       # elements are read where the array was
+                    self.found.cs[self.of[i]] = -1
         self.found.inputs = [self.of[<int32_t>v] for v in self.code.inputs]
         self.found.outputs = [self.whole(v) for v in self.code.outputs]
         return self.found

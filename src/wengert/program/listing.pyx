@@ -179,10 +179,10 @@ cdef class Listing:
         self.arrays.append(array)
         return self.add(ARRAY, (array.dtype, array.shape, None), len(self.arrays) - 1)
 
-    def guard(self, int32_t a, expected, str place):
-        """Append a guard on a value."""
+    def guard(self, int32_t a, expected, str place, int32_t of=-1):
+        """Append a guard on a value; `of`: the value that it says how to compute, and without which it falls away."""
         self.guards.append((expected, place))
-        return emit(self, GUARD, a, len(self.guards) - 1, -1, SCALAR)
+        return emit(self, GUARD, a, len(self.guards) - 1, of, SCALAR)
 
     cdef int32_t as_type(self, int32_t a, tuple type) except -1:
         """The memory of an array value as an array of another type, without gaps where that has none."""
@@ -373,7 +373,7 @@ cdef int32_t copied(Listing code, Py_ssize_t i, const int32_t *of, Listing targe
         a = of[a]
     if mask & 2 and b >= 0:
         b = of[b]
-    if mask & 4 and c >= 0:
+    if (mask & 4 or op == GUARD) and c >= 0:
         c = of[c]
     if op == CALL:
         target.calls.append(code.calls[a].on([of[<int32_t>v] for v in code.calls[a].operands]))

@@ -83,7 +83,7 @@ def needed_for(Listing code, list values, bint and_guards=False):
     for v in values:
         marks[v] = 1
     for i in range(code.n - 1, -1, -1):
-        if marks[i] or (and_guards and is_check(code, i)):
+        if marks[i] or (and_guards and is_check(code, i) and not is_of_nothing(code, i, marks)):
             marks[i] = 1
             mark(code, i, marks)
     return needed
@@ -92,6 +92,11 @@ def needed_for(Listing code, list values, bint and_guards=False):
 cdef bint is_check(Listing code, Py_ssize_t i) except -1:
     """Is this a guard, or a call that has some, as a loop may: to be run whether anything needs its result or not?"""
     return code.ops[i] == GUARD or (code.ops[i] == CALL and code.calls[code.as_[i]].checks)
+
+
+cdef bint is_of_nothing(Listing code, Py_ssize_t i, const unsigned char *marks) except -1:
+    """Is this a guard that says how one value is computed, which nothing behind it needs?"""
+    return code.ops[i] == GUARD and code.cs[i] >= 0 and not marks[code.cs[i]]
 
 
 cdef int mark(Listing code, Py_ssize_t i, unsigned char *marks) except -1:

@@ -247,6 +247,11 @@ class Program(Runner):
         return self.machine.attempt
 
     @property
+    def direct(self) -> Machine | None:
+        """What runs the list once and has its first output for that of the program; None where there is more to do."""
+        return self.machine
+
+    @property
     def machine(self) -> Machine:
         """What runs the list, made at the first call."""
         if self._machine is None:
@@ -301,6 +306,7 @@ class Program(Runner):
         restore = self.restore
         if all(given is x or type(given) is float for given, x in zip(args, taken)):
             self._run, self._restore, self._shape = self.run, restore, self.shape
+            self._direct = self.direct
             self._arguments = Arguments.of(args, kwargs)
         if out is None:
             y = self.run(form.leaves)
@@ -813,6 +819,10 @@ class Swept(Program):
     @property
     def operations(self):
         return self._chunks * sum(operations(self.lowered()))
+
+    @property
+    def direct(self):
+        return None
 
     @property
     def run(self):

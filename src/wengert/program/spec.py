@@ -130,6 +130,7 @@ class _Checked:
         expected, place = self.code.guards[b]
         self.expect(type(place) is str, "a guard says where it stands")
         self.expect(np.shape(expected) == self.shape(a), "a guard on a value of another shape")
+        self.expect(-1 <= c < a, "a guard that says how a later value is computed")
 
     # ------------------------------------------------------------------------------------------ memory
 

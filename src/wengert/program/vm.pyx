@@ -25,6 +25,7 @@ import numpy as np
 
 from wengert.core.kernel cimport Kernel, by_opcode, loop_function
 from wengert.core.memory cimport empty_array, owns_memory
+from wengert.program.callpath cimport Run
 from wengert.core.tape cimport WG_POSITIVE, WG_POW, WG_SQUARE, times_partial
 from wengert.program.listing cimport overlaps
 from wengert.program.opcodes cimport Op
@@ -233,7 +234,7 @@ cdef object filled(template, list values):
 
 
 @cython.final
-cdef class Machine:
+cdef class Machine(Run):
     """A listing made ready to run.
 
     `exact`: each elementwise instruction runs the loop that the eager engine runs, and sums keep NumPy's order.
@@ -490,20 +491,55 @@ cdef class Machine:
                 return self.completed(inputs, out)
         cdef Workspace w = self.spaces.pop() if self.spaces else self.new_space()
         cdef Root root
+        cdef Py_ssize_t j
+        cdef int32_t failed
+        cdef list results
         try:
-            return self.run_in(w, inputs, out)
+            failed = self.run_in(w, inputs, out)
+            if failed >= 0:
+                return failed
+            results = [self.result(w, value) for value in self.outputs]
         finally:
             for root in self.passing:
                 w.objects[root.number] = None
             self.spaces.append(w)
+        if out is not None:
+            for j in range(len(results)):
+                if out[j] is not None and out[j] is not results[j]:
+                    results[j] = written(out[j], results[j])
+        return results
+
+    cdef object single(self, list inputs, given):
+        cdef Workspace w
+        cdef Root root
+        cdef Value value
+        cdef int32_t failed
+        if self.faster is not None:
+            return self.faster.single(inputs, given)
+        if self.due > 0:
+            self.runs += 1
+            if self.runs >= self.due:
+                self.try_hasten()
+                return self.single(inputs, given)
+        w = self.spaces.pop() if self.spaces else self.new_space()
+        try:
+            failed = self.run_in(w, inputs, None if given is None else [given])
+            if failed >= 0:
+                return failed
+            value = self.outputs[0]
+            y = self.result(w, value)
+        finally:
+            for root in self.passing:
+                w.objects[root.number] = None
+            self.spaces.append(w)
+        return y if given is None or given is y else written(given, y)
 
     @cython.wraparound(False)
-    cdef object run_in(self, Workspace w, inputs, list out):
+    cdef int32_t run_in(self, Workspace w, inputs, list out) except -2:
+        """Run all steps with the outputs in given arrays or new ones; the number of a guard that failed, or -1."""
         cdef Value value
         cdef Root root
         cdef Py_ssize_t j
-        cdef int32_t failed
-        cdef list results
         if len(inputs) != len(self.inputs):
             raise ValueError(f"{len(inputs)} inputs for a program of {len(self.inputs)}")
         for j in range(len(self.inputs)):
@@ -519,18 +555,7 @@ cdef class Machine:
                     given = new_array(root.layout)
                 w.objects[root.number] = given
                 put_root(w, root, bytes_of(given) - root.layout.low)
-        failed = self.run_steps(w)
-        if failed >= 0:
-            return failed
-        results = []
-        for value in self.outputs:
-            results.append(self.result(w, value))
-        if out is not None:
-            for j in range(len(results)):
-                if out[j] is not None and out[j] is not results[j]:
-                    out[j][...] = results[j]
-                    results[j] = out[j]
-        return results
+        return self.run_steps(w)
 
     # ------------------------------------------------------------------------------------------ loops
 
@@ -753,6 +778,11 @@ cdef class Machine:
         w.objects[root.number] = array
         put_root(w, root, bytes_of(array) - layout.low)
         return 0
+
+
+cdef object written(out, y):
+    out[...] = y
+    return out
 
 
 cdef inline void point(const wg_space *w, const Port *port) noexcept nogil:

@@ -204,7 +204,7 @@ class _Widening:
     def guard(self, i, a, b, c):
         expected, place = self.code.guards[b]
         expected = np.broadcast_to(np.asarray(expected), (self.count, *np.shape(expected)))
-        return self.new.guard(self.of[a], np.array(expected), place)
+        return self.new.guard(self.of[a], np.array(expected), place, self.of[c] if c >= 0 else -1)
 
     # ------------------------------------------------------------------------------------------ places
 

@@ -203,7 +203,8 @@ def colouring(
         - "star": for symmetric patterns; each pair of nonzeros from one of its two rows.
         - "acyclic": for symmetric patterns; nonzeros by substitution, from fewer products still.
     method : {"auto", "lattice", "natural", "largest_first", "smallest_last", "incidence_degree", "dsatur"}
-        "lattice" gives column i of a grid the colour ``a . i mod k``; the others are greedy, in that order.
+        "lattice" gives column i of a grid the colour ``a . i mod k``, or has the same colours in each arc of a circle;
+        the others are greedy, in that order.
         "auto" takes the best of them, and with what is left of the budget moves vertices until a colour is spare.
     shape : tuple of int, optional
         Shape of the array whose elements the columns are, as (2, N, N) for two species on a grid; without it the

@@ -169,6 +169,10 @@ class Together(Program):
         return made
 
     @property
+    def direct(self):
+        return None
+
+    @property
     def run(self):
         return lambda leaves, out=None: self._made_of([part.run(leaves)[0] for part in self._parts], out)
 

@@ -7,6 +7,9 @@ It colours every stencil with as many colours as it has points, where greedy col
 Species are one more axis, first or last; vectors that wrap around are vectors like others, so periodic grids need
 nothing of their own.
 
+A periodic band has no such form with few colours if their number does not divide its length: its circle is cut into
+arcs of nearly one length, in each of which all colours come once, in the same order.
+
 In a symmetric pattern with neighbours at offsets d, -d, the form is acyclic if no vertex has more than two neighbours
 of one colour: two make a path that never closes, three a hexagon.
 So half as many colours do as for direct recovery.
@@ -44,10 +47,27 @@ def lattice_colours(s: Structure, shape: tuple | None, least: int, most: int) ->
             best = axes, found
         if most <= least:
             break
-    if best is None:
-        return None
+    arcs = _arcs(s, most) if most > least else None
+    if arcs is not None or best is None:
+        return arcs
     axes, (k, a) = best
     return _colours(axes, a, k)
+
+
+def _arcs(s, most):
+    """Colours of places on a circle, the same in each of as many arcs as can be; None if these are `most` or more.
+
+    The arcs differ in length by one at most, and the shortest is longer than what is between columns of one row.
+    """
+    n = s.shape[1]
+    apart = differences(s.ptr, s.idx, np.arange(n, dtype=np.int64), _MOST_VECTORS)
+    if apart is None or not apart.size:
+        return None
+    count = n // (int(np.minimum(apart, n - apart).max()) + 1)
+    if -(-n // count) >= most:
+        return None
+    starts = np.arange(count + 1) * n // count
+    return (np.arange(n) - np.repeat(starts[:-1], np.diff(starts))).astype(np.int32)
 
 
 def acyclic_colours(

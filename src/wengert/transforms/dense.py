@@ -46,6 +46,10 @@ from wengert.transforms.products import (
 #: bytes of adjoints that one sweep of a Jacobian may take: about what stays in a second-level cache
 _SWEEP_BYTES = 1 << 21
 
+#: recordings of `fun` in a row that are of no use, before it makes none
+_MOST_UNUSED = 2
+_FLOATS = (float, np.float64, np.ndarray)
+
 #: fewest directions swept at once, where there are that many: the pass over the list is paid once for all of them;
 #: but their adjoints must not take more than so many bytes
 _FEWEST = 16
@@ -123,6 +127,7 @@ class Derivative(Operator):
         self.with_value = value
         self._bare = self._bare and not value
         self._shared: _Shared | None = None  # what `fun` left for the derivative
+        self._unused = 0  # recordings that `fun` made in vain, less twice those that it should have made
         self._lock = threading.Lock()
         self._n = self._size = -1  # shape of a call in one go; -1 is any
         self.__wrapped__ = f
@@ -139,6 +144,8 @@ class Derivative(Operator):
         return inspect.signature(self.f)
 
     def __call__(self, *args, out=None, **kwargs):
+        if self._unused > _MOST_UNUSED and not running.get():
+            self._unused -= 2
         if out is None and self._bare and self._shared is None:  # the usual call, kept short
             run = None
             if self._single and (self._size >= 0 or self._goes_quick(args)):
@@ -203,6 +210,7 @@ class Derivative(Operator):
         """`f` through a one-entry cache, sharing its evaluation with the derivative.
 
         Called at a new point it records; the derivative asked for at that point then only sweeps.
+        Where several recordings in a row were of no use it calls `f` alone, until derivatives are asked for again.
         The point is compared by the bytes of the arguments: what else `f` reads must not change meanwhile.
         """
         return self._value
@@ -214,10 +222,22 @@ class Derivative(Operator):
         with self._lock:
             if self._shared is None or self._shared.key != key:
                 if self._shared is not None:
+                    self._unused = max(0, self._unused + (1 if self._shared.parts is None else -1))
                     self._shared.run.close()
                     self._shared = None
+                if self._unused > _MOST_UNUSED:
+                    y = self._alone(args, kwargs)
+                    if y is not None:
+                        return y
                 self._shared = _Shared(key, self._record(args, kwargs))
             return plain_copy(self._shared.value)
+
+    def _alone(self, args, kwargs):
+        """The value of `f` at floats, if it is float64; else None."""
+        if self.has_aux or not all(type(args[i]) in _FLOATS and _is_double(args[i]) for i in self.positions(args)):
+            return None
+        y = self.f(*(np.copy(x) if type(x) is np.ndarray else x for x in args), **kwargs)
+        return np.copy(y)[()] if type(y) in _FLOATS and _is_double(y) else None
 
     def _shared_parts(self, args, kwargs):
         """What `fun` has prepared at this point, or None."""
@@ -251,6 +271,10 @@ class _Shared:
         self.run = run
         self.value = run.value()
         self.parts = None
+
+
+def _is_double(x):
+    return type(x) is float or x.dtype == np.float64
 
 
 def _key(args, kwargs):

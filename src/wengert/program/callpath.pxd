@@ -1,0 +1,2 @@
+cdef class Run:
+    cdef object single(self, list inputs, given)
