@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy import special
+from wengert.program.csr import first_alike, in_rows
 from wengert.program.listing import kind_of
 from wengert.program.opcodes import Op
 
 import wengert as wg
-from wengert.program import spec
+from wengert.program import roll, spec
 from wengert.program.apart import apart, is_in_short_lines
 from wengert.program.entries import Refused, entries
 
@@ -366,3 +367,100 @@ def test_dense_derivatives_of_programs(operator, f, n):
         np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
         assert operator is wg.jacobian or (found == found.T).all()
         found[...] = np.nan
+
+
+# ---- the order of rows
+
+NO_ENTRIES = np.zeros(0, np.int32)
+
+
+def of_random(seed, m, n, *counts):
+    """Parts of random entries, in which some come twice."""
+    rng = np.random.default_rng(seed)
+    return [[rng.integers(size, size=count).astype(np.int32) for size in (m, n)] for count in counts]
+
+
+def ints(*numbers):
+    return np.array(numbers, np.int32)
+
+
+PARTS = {
+    "none": (3, []),
+    "no entries": (2, [[NO_ENTRIES, NO_ENTRIES]]),
+    "no rows": (0, [[None, NO_ENTRIES]]),
+    "one in each row": (4, [[None, ints(3, 1, 2, 0)]]),
+    "a band": (5, [[None, ints(*range(5))], [ints(*range(1, 5)), ints(*range(4))]]),
+    "equal ones": (2, [[ints(1, 1, 0), ints(2, 2, 0)], [None, ints(0, 2)]]),
+    "a long row": (2, [[np.ones(90, np.int32), ints(*range(90, 0, -1))], [None, ints(7, 7)]]),
+    "random": (30, of_random(1, 30, 20, 40, 1, 60)),
+    "random long rows": (3, of_random(2, 3, 10**6, 300, 200)),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_entries_are_put_in_the_order_of_rows(name):
+    m, parts = PARTS[name]
+    entries_of = [list(zip(range(len(cols)) if rows is None else rows.tolist(), cols.tolist())) for rows, cols in parts]
+    expected = sorted({entry for part in entries_of for entry in part})
+    starts, columns, places, are_distinct = in_rows([rows for rows, _ in parts], [cols for _, cols in parts], m)
+    found = list(zip(np.repeat(np.arange(m), np.diff(starts)).tolist(), columns.tolist()))
+    assert found == expected
+    assert [[found[k] for k in where] for where in places] == entries_of
+    assert are_distinct == (len(expected) == sum(map(len, entries_of)))
+    assert {part.dtype for part in (starts, columns, *places)} == {np.dtype(np.int32)}
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "expected"),
+    [
+        ([], [0, 1], 0),
+        ([[0, 1], [2, 3]], [2, 3], 1),
+        ([[0, 1], [2, 3]], [4, 3], 2),
+        ([[0, -1], [-1, 3]], [-1, 1], 0),
+        ([[0, -1, 4], [-1, 3, -1]], [5, -1, 6], 1),
+        ([[-1]], [-1], 0),
+        ([[]], [], 0),
+    ],
+)
+def test_the_first_line_with_no_other_column_is_found(lines, line, expected):
+    assert first_alike([np.array(other, np.int32) for other in lines], np.array(line, np.int32)) == expected
+
+
+@pytest.mark.parametrize(
+    ("where", "axes", "steps"),
+    [
+        (np.arange(12), (12,), (1,)),
+        (3 + 4 * np.arange(3)[:, None] + np.arange(2), (3, 2), (4, 1)),
+        (np.array([5]), (1,), (0,)),
+        (np.array([0, 1, 3]), None, None),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_regular_places_are_those_of_a_view(where, axes, steps, dtype):
+    where = where.ravel().astype(dtype)
+    assert roll.lattice(where) == axes
+    if axes is not None:
+        assert roll.strides_in(where, axes) == steps
+
+
+def padded(x):
+    """What is put into constants one side after the other, and shifted around."""
+    p = np.full((6, 6), 2.0)
+    p[1:-1, 1:-1] = x.reshape(4, 4) ** 2
+    p[0, 1:-1], p[1:-1, 0] = x[:4], 3.0 * x[4:8]
+    return (np.roll(p, 1, 0) * p + np.roll(p, -1, 1)[::-1]).ravel()
+
+
+def test_constants_put_into_constants_have_no_entries():
+    x = rng.normal(size=16)
+    found = wg.jacobian(padded, sparse=True)
+    np.testing.assert_allclose(found(x).toarray(), wg.jacobian(padded)(x), rtol=1e-13, atol=1e-13)
+    assert found.mode == "direct"
+
+
+def test_lines_of_many_entries_are_joined():
+    first, second = [np.random.default_rng(k).integers(K, size=30) for k in (3, 4)]
+    f = lambda x: np.sum(np.linalg.norm(points(x)[first] - 2.0 * points(x)[second], axis=1) ** 3)
+    found, exact = wg.hessian(f, sparse=True)(X), wg.hessian(f)(X)
+    np.testing.assert_allclose(found.toarray(), exact, rtol=1e-11, atol=1e-11)
+    assert found.has_canonical_format

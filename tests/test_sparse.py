@@ -9,6 +9,8 @@ import pytest
 import scipy.sparse as sp
 from scipy.integrate import solve_ivp
 from scipy.optimize import least_squares
+from wengert.core.tape import kernel_rows
+from wengert.program.listing import kind_of
 
 import wengert as wg
 from array_programs import PROGRAMS
@@ -16,6 +18,7 @@ from array_programs import X as START
 from helpers import in_threads
 from wengert.program import passes, spec
 from wengert.program.entries import Refused, entries
+from wengert.sparse import drivers
 
 RNG = np.random.default_rng(5)
 X = np.linspace(0.1, 2.0, 12)
@@ -472,6 +475,52 @@ def test_a_diagonal_may_be_given_and_must_be_all():
     for f in (HESSIANS["chained"][0], not_direct):
         with pytest.raises(wg.PatternError, match="leaves out entries"):
             wg.hessian(f, sparse=sp.eye_array(12))(X)
+
+
+@pytest.mark.parametrize(
+    ("operator", "f"), [(wg.jacobian, lambda x: x[1:] * x[:-1]), (wg.hessian, HESSIANS["chained"][0])]
+)
+@pytest.mark.parametrize("wrong", ["column", "value"])
+def test_a_wrong_entry_is_found_at_the_first_call(operator, f, wrong, monkeypatch):
+    def changed(*args, **options):
+        found = entries(*args, **options)
+        if wrong == "column":
+            return found._replace(indices=np.roll(found.indices, 1))
+        data, count = found.code.outputs[0], len(found.indices)
+        factor = found.code.constant_array(1.0 + 1e-3 * (np.arange(count) == count // 2))
+        times = next(opcode for name, opcode, *_ in kernel_rows() if name == "multiply")
+        found.code.outputs = [found.code.add(times, kind_of(found.code, data), data, factor)]
+        return found
+
+    J = operator(f, sparse=True)
+    monkeypatch.setattr(drivers, "entries", changed)
+    with pytest.raises(wg.PatternError, match="is not that of the function in a random direction"):
+        J(X)
+    monkeypatch.undo()
+    np.testing.assert_allclose(J(X).toarray(), operator(f)(X), rtol=1e-12, atol=1e-12)
+
+
+class Held:
+    rate = 2.0
+
+
+library = {k: Held() for k in range(100)}  # more than is looked through
+
+
+@pytest.mark.parametrize(("operator", "f"), [(wg.jacobian, lambda x: library[5].rate * x**2),
+                                             (wg.hessian, lambda x: np.sum(library[5].rate * x**3))])  # fmt: skip
+def test_the_function_itself_is_compared_at_the_second_call(operator, f, monkeypatch):
+    J = operator(f, sparse=True)
+    J(X)
+    monkeypatch.setattr(library[5], "rate", 3.0)
+    with pytest.raises(wg.StaleProgramError, match="now has another derivative"):
+        J(X)
+    np.testing.assert_allclose(J(X).toarray(), operator(f)(X), rtol=1e-13)
+
+
+def test_a_number_has_its_derivative_checked():
+    J = wg.jacobian(lambda x: x**2 * Y, sparse=True)
+    np.testing.assert_allclose(J(3.0).toarray(), 6.0 * Y[:, None], rtol=1e-14)
 
 
 def test_a_pattern_smaller_than_that_of_the_operations_is_coloured():

@@ -7,6 +7,7 @@ import scipy.special
 from hypothesis import given, settings
 from wengert.core.tape import kernel_rows
 from wengert.sparse.indexsets import Sets
+from wengert.sparse.recovery import differing, direction
 
 import test_random_programs
 import wengert as wg
@@ -769,6 +770,20 @@ def test_a_missing_entry_fails_the_check_whatever_its_scale(entry):
     J[entry] = 0.0
     with pytest.raises(wg.PatternError, match=f"row {entry[0]} of its derivative"):
         check(sp.csr_array(J), product)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_directions_and_products_of_the_check(index):
+    J = sp.csr_array(
+        np.array([[1.0, -4.0, 0.0, 0.0], [-2.0, 0.0, 0.0, np.nan], [0.0, 0.0, 0.0, 1.0], [0, 0, np.inf, 0]])
+    )
+    ptr, indices, v = J.indptr.astype(index), J.indices.astype(index), np.array([0.0, 0.75, 0.5, 1.0])
+    direction(indices, J.data, v)
+    np.testing.assert_array_equal(v, [-0.5, 0.1875, 0.5, 1.0])
+    exact = np.array([-1.25, 7.0, 1.0, 2.0])
+    assert differing(ptr, indices, J.data, v, exact, 1e-6) == (0, -1, 0.0)
+    assert differing(ptr, indices, J.data, v, exact + [1e-6, 0.0, 2e-6, 0.0], 1e-6) == (1, 2, 1.0)
+    assert differing(ptr, indices, J.data, v, exact + [1e-5, np.nan, 2e-6, 0.0], 1e-6) == (2, 0, -1.25)
 
 
 def test_the_message_of_the_check_names_the_function_and_its_line():

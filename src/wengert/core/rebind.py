@@ -235,8 +235,9 @@ class Plan:
             BUILTINS[alias.name] = self.build(alias.ref(), memo)
         return classes
 
-    def explore(self, root):
-        """All objects reached from `root`; those that reach a registered one are entered in `changed`."""
+    @classmethod
+    def reached(cls, root):
+        """All objects reached from `root`, the users of each, what is replaced anyway, and users' objects."""
         nodes, homes, users, seeds, objects = [], {}, {}, [], {}
 
         def enter(value, home):
@@ -257,8 +258,6 @@ class Plan:
             enter(root, home_of(root))
         for value in nodes:
             key, home = id(value), homes[id(value)]
-            if self.is_seed(value):
-                seeds.append(key)
             parts = parts_of(value)
             if len(objects) > _REACH and key in objects:
                 del parts[1:]
@@ -267,10 +266,16 @@ class Plan:
                     seeds.append(key)
                     continue
                 if id(part) not in homes:
-                    if not is_followed(part, home) or (is_differentiated(part) and not self.enters_differentiated):
+                    if not is_followed(part, home) or (is_differentiated(part) and not cls.enters_differentiated):
                         continue
                     enter(part, home)
                 users.setdefault(id(part), []).append(key)
+        return nodes, users, seeds, objects
+
+    def explore(self, root, reached=None):
+        """All objects reached from `root`; those that reach a registered one are entered in `changed`."""
+        nodes, users, seeds, objects = reached or self.reached(root)
+        seeds = [*seeds, *[id(value) for value in nodes if self.is_seed(value)]]
         self.copying = {id(value) for value in nodes if is_copying(value)}
         self.written = {id(cell) for value in nodes if self.copying for cell in cells_written(value)}
         while seeds:

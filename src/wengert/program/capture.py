@@ -264,18 +264,16 @@ class _Copies(Plan):
 
     enters_differentiated = True
 
-    def __init__(self, root, operands, to_run=True):
+    def __init__(self, root, operands, reached=None):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
         self.copies, self.twins = {}, {}
         self.operands, self.used, self.names, self.own = operands, set(), {}, {}
         self.spaces: list = []  # of twins, with what they held at first
         self.root = root
         memo: dict = {}
-        self.nodes, _ = self.explore(root)
-        if not to_run:
-            return
+        nodes, _ = self.explore(root, reached)
         try:
-            self.make(self.nodes, memo)
+            self.make(nodes, memo)
         except TooWide:
             raise NotReplayable("it has too many names") from None
         self.run = self.build(root, memo)
@@ -400,6 +398,7 @@ class Captures:
         self.root = root = _root_of(f, self.others)
         self.effect = None
         self.live, self.static, self.around = [], [], Surroundings([], [], [], [])
+        self.reached: Any = None  # until it is first run
         self.shelves: list = []  # places of containers that are no data, with these
         self.is_whole = True
         try:
@@ -408,14 +407,17 @@ class Captures:
             self.effect = str(reason)
         except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
             self.effect = f"what it reads cannot be made out ({type(error).__name__}: {error})"
+        if self.effect:
+            self.reached = None
 
     def look(self, root, in_derivative):
-        scan = _Scan(root, _Copies(root, {}, to_run=False).nodes, in_derivative)
+        self.reached = _Copies.reached(root)
+        scan = _Scan(root, self.reached[0], in_derivative)
         self.effect = scan.effect
         self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
         held = [value for (_, name), (_, value) in scan.watched.items() if not str(name).startswith("__")]
         self.is_whole = not any(isinstance(value, _HOLDERS) for value in held)  # classes have some of their own
-        used = _Copies(root, {key: place.read() for key, place in scan.places.items()}).used
+        used = _Copies(root, {key: place.read() for key, place in scan.places.items()}, self.reached).used
         self.live = [place for key, place in scan.places.items() if key in used]
         self.static = [place for key, place in scan.places.items() if key not in used]
         self.around = Surroundings([*scan.watched.values()], scan.functions, [*scan.sizes.values()], scan.objects)
@@ -492,7 +494,8 @@ class Reading:
         shelves = {id(value): copy.copy(value) for _, value in captures.shelves}
         given.update({place.key: shelves[id(value)] for place, value in captures.shelves})
         watched = [*shelves.values(), *[value for _, value in captures.shelves]]
-        return _around(captures.f, _Run(captures, _Copies(captures.root, given), new, watched))
+        reached, captures.reached = captures.reached, None  # it holds when it is run the first time, at once
+        return _around(captures.f, _Run(captures, _Copies(captures.root, given, reached), new, watched))
 
 
 class _Run:

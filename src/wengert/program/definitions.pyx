@@ -955,12 +955,13 @@ cdef list regular_pieces(where, firsts):
     where = where[tuple([slice(*ends) for ends in box])]
     if not where.all():
         return None
-    owner = np.searchsorted(firsts, where, side="right")
+    owner = np.searchsorted(firsts, where, side="right") if len(firsts) > 2 else None
     for axis in range(where.ndim):
-        steps, changes = [np.moveaxis(np.diff(x, axis=axis), axis, 0) for x in (where, owner)]
-        usual = np.sort(steps, axis=0)[len(steps) // 2].flat[0] if len(steps) else 0
-        others = tuple(range(1, where.ndim))
-        breaks = np.flatnonzero(((steps != usual) | (changes != 0)).any(axis=others))
+        steps = np.moveaxis(np.diff(where, axis=axis), axis, 0)
+        is_break = steps != (np.sort(steps.reshape(len(steps), -1)[:, 0])[len(steps) // 2] if len(steps) else 0)
+        if owner is not None:
+            is_break |= np.moveaxis(np.diff(owner, axis=axis), axis, 0) != 0
+        breaks = np.flatnonzero(is_break.any(axis=tuple(range(1, where.ndim))))
         cuts.append([0, *[int(b) + 1 for b in breaks[:PIECES]], where.shape[axis]])
     if math.prod([len(cut) - 1 for cut in cuts]) > PIECES:
         return None

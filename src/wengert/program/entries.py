@@ -28,6 +28,7 @@ from wengert.core.tape import kernel_rows
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.program import callterms, derive, passes, roll
 from wengert.program.apart import apart, is_in_short_lines, one_by_one, whole
+from wengert.program.csr import first_alike, in_rows
 from wengert.program.evaluate import evaluated
 from wengert.program.listing import c_strides, kind_of, operands, overlaps
 from wengert.program.opcodes import Op
@@ -45,8 +46,6 @@ FLAG = 1
 _MOST_TERMS = 96
 #: terms of one value that are lines of entries
 _MOST_LOOSE = 12
-#: columns of a term that are compared before all are
-_SAMPLE = 100
 #: coefficients for each element of x and y, in all terms of all values
 _MOST_EACH = 400
 _MOST_AT_LEAST = 1_000_000
@@ -117,6 +116,8 @@ class _Partials:
         self.table = [column.tolist() for column in (code.op, code.a, code.b, code.c)]
         self.terms: dict[int, list[Term]] = {}
         self.one, self.zero = self.new.filled(1.0, ()), self.new.filled(0.0, ())
+        self.types: dict[int, tuple] = {}
+        self.lines: dict[int, np.ndarray] = {}  # numbers from 0 on, by how many
         self.done: dict[int, list[int]] = {}  # values that nothing reads after an instruction
         self.finals = self.ends()
         n = math.prod(kind_of(code, self.x)[1]) + math.prod(kind_of(code, self.y)[1])
@@ -128,7 +129,7 @@ class _Partials:
             raise Refused("float64 alone")
         needed = passes.needed_for(self.new, [self.y])
         n = self.span(self.x)
-        self.terms[self.x] = [Term(1.0, self.as_line(self.x, np.arange(n, dtype=np.int32)))] if n else []
+        self.terms[self.x] = [Term(1.0, self.as_line(self.x, self.counted(n)))] if n else []
         for i in range(self.size):
             if needed[i] and i != self.x:
                 self.instruction(i, *[column[i] for column in self.table])
@@ -167,7 +168,7 @@ class _Partials:
             found = _RULES[op](self, i, a, b, c)
         else:
             raise Refused(f"instruction {op}")
-        found = self.merged([t for t in found if t.rows is not None or (t.cols >= 0).any()], i)
+        found = self.merged([t for t in found if t.rows is not None or _has_some(t.cols)], i)
         if not found:
             return
         self.left -= sum(t.cols.size for t in found)
@@ -179,8 +180,11 @@ class _Partials:
 
     def type(self, v):
         """Dtype, shape and strides of a value; in C order where elements share memory: each has a row of its own."""
-        found = kind_of(self.new, v)
-        return (*found[:2], None) if self.repeats(found) else found
+        type = self.types.get(v)
+        if type is None:
+            found = kind_of(self.new, v)
+            type = self.types[v] = (*found[:2], None) if self.repeats(found) else found
+        return type
 
     def distinct(self, v):
         """A value whose elements have places of their own."""
@@ -227,10 +231,25 @@ class _Partials:
             return math.prod(shape)
         return 1 + sum((n - 1) * abs(s) for n, s in zip(shape, self.whole(type)[2])) // dtype.itemsize
 
+    def counted(self, n):
+        """The numbers from 0 on, not to be written into."""
+        if n not in self.lines:
+            self.lines[n] = np.arange(n, dtype=np.int32)
+        return self.lines[n]
+
+    def is_all(self, which):
+        """Are these `counted`?"""
+        return which is self.lines.get(len(which))
+
     def where(self, v):
         """The place in its memory of each element of a value."""
         type = self.type(v)
         return np.arange(self.span(v)).reshape(type[1]) if type[2] is None else places_of(self.whole(type), type[0])
+
+    def in_shape(self, line, v):
+        """A line of the memory of a value as an array of its shape, which has the same elements."""
+        type = self.type(v)
+        return line.reshape(type[1]) if type[2] is None else _seen(line, self.whole(type))
 
     def numbers(self, v):
         """The number of the element of a value at each place in its memory."""
@@ -244,13 +263,8 @@ class _Partials:
         if self.type(v)[2] is None:
             return np.ascontiguousarray(elements, dtype=np.int32).reshape(-1)
         line = np.full(self.span(v), -1, np.int32)
-        line[self.where(v).ravel()] = np.ravel(elements)
+        self.in_shape(line, v)[...] = np.reshape(elements, self.type(v)[1])
         return line
-
-    def elements(self, t, v):
-        """Columns of the elements of a value, in its shape."""
-        shape = self.type(v)[1]
-        return t.cols.reshape(shape) if self.type(v)[2] is None else t.cols[self.where(v)]
 
     def moved(self, rows, v, i):
         """Places in the memory of a value as those in that of another of its shape."""
@@ -333,11 +347,12 @@ class _Partials:
     def picked(self, coef, which):
         """Elements of the memory of a coefficient, as a line; a number as it is."""
         if isinstance(coef, np.ndarray):
-            return coef[which]
+            return coef[: len(which)] if self.is_all(which) else coef[which]
         if not self.is_array(coef):
             return coef
         count, span = len(which), self.span(coef)
-        if count and which[-1] - which[0] == count - 1 and (np.diff(which) == 1).all():
+        is_run = count and which[-1] - which[0] == count - 1
+        if is_run and (self.is_all(which) or (which[1:] > which[:-1]).all()):
             if count == span and self.type(coef) == (_FLOAT, (span,), None):
                 return coef
             return self.new.part(coef, (8 * int(which[0]), (count,), (8,)), _FLOAT)
@@ -348,7 +363,10 @@ class _Partials:
         """A term as lines: coefficients, rows and columns."""
         if t.rows is not None:
             return t
-        which = np.flatnonzero(t.cols >= 0)
+        if not _has_gaps(t.cols):
+            which = self.counted(t.cols.size)
+            return Term(self.picked(t.coef, which), t.cols, which)
+        which = np.flatnonzero(t.cols >= 0).astype(np.int32)
         return Term(self.picked(t.coef, which), t.cols[which], which)
 
     # ------------------------------------------------------------------------------------------ elementwise
@@ -381,13 +399,15 @@ class _Partials:
         """A term of an operand, times a partial, as one of the result."""
         type = self.type(i)
         if t.rows is None:
+            if type == self.type(v) and isinstance(p, float) and p == 1.0:
+                return t
             if self.is_number(v) and type[1] != ():
                 line = self.as_line(i, np.full(type[1], t.cols[0], np.int32))
                 coef, clean = t.coef, True
             elif self.type(v) == type:
                 line, coef, clean = t.cols, t.coef, t.clean
             else:
-                line, coef, clean = self.as_line(i, self.elements(t, v)), self.relaid(t.coef, v, i), t.clean
+                line, coef, clean = self.as_line(i, self.in_shape(t.cols, v)), self.relaid(t.coef, v, i), t.clean
             return Term(self.product(coef, p, type), line, None, clean and self.is_clean(coef, line))
         if self.is_number(v) and type[1] != ():
             places = self.where(i).ravel()
@@ -406,12 +426,12 @@ class _Partials:
         """A coefficient in the layout of v as one in that of i, of the same shape."""
         if isinstance(coef, np.ndarray):
             line = np.zeros(self.span(i))
-            line[self.where(i).ravel()] = coef[self.where(v).ravel()]
+            self.in_shape(line, i)[...] = self.in_shape(coef, v)
             return line
         return self.laid(coef, i)
 
     def is_clean(self, coef, cols):
-        return self.is_array(coef) or isinstance(coef, np.ndarray) or not (cols < 0).any()
+        return self.is_array(coef) or isinstance(coef, np.ndarray) or not _has_gaps(cols)
 
     def choice(self, i, a, b, c):
         found = []
@@ -435,44 +455,33 @@ class _Partials:
         """Terms of a value, of which those that name no two columns in one place are one."""
         found = self.merged_lines([t for t in terms if t.rows is None], i)
         loose = [t for t in terms if t.rows is not None]
-        return found + ([self.joined(loose)] if len(loose) > _MOST_LOOSE and i != self.y else loose)
+        return found + ([self.joined(loose, i)] if len(loose) > _MOST_LOOSE and i != self.y else loose)
 
     def merged_lines(self, terms, i):
+        if len(terms) < 2:
+            return terms
         found: list = []
-        if not terms:
-            return found
-        step = terms[0].cols.size // _SAMPLE + 1
-        samples = np.empty((len(terms), -(-terms[0].cols.size // step)), np.int32)
-        for t in terms:  # what differs does so soon: some columns are compared first, with those of all others at once
-            sample, k = t.cols[::step], len(found)
-            alike = ((samples[:k] == sample) | ((samples[:k] | sample) < 0)).all(axis=1)
-            k = next((k for k in np.flatnonzero(alike).tolist() if self.may_merge(found[k].cols, t.cols)), k)
+        for t in terms:
+            k = first_alike([other.cols for other in found], t.cols)
             if k < len(found):
                 found[k] = self.sum_of(found[k], t, i)
             else:
                 found.append(t)
-            samples[k] = found[k].cols[::step]
         return found
 
-    @staticmethod
-    def may_merge(a, b):
-        return a is b or bool(((a == b) | ((a | b) < 0)).all())
-
-    def joined(self, terms):
+    def joined(self, terms, i):
         """Lines of entries as one, in which none comes twice."""
         n = math.prod(self.type(self.x)[1])
-        keys = np.concatenate([t.rows * n + t.cols for t in terms])
-        found, places = np.unique(keys, return_inverse=True)
-        ends = np.cumsum([t.cols.size for t in terms])[:-1]
-        line = (_FLOAT, (found.size,), None)
-        parts = [(self.as_value(t.coef, (_FLOAT, t.cols.shape, None)), where)
-                 for t, where in zip(terms, np.split(places, ends))]  # fmt: skip
-        rows, cols = np.divmod(found, n)
-        return Term(self.sum_at_places(parts, line), cols.astype(np.int32), rows)
+        entries = _InRows([(t.coef, t.rows, t.cols) for t in terms], self.span(i), n)
+        line = (_FLOAT, entries.columns.shape, None)
+        parts = [
+            (self.as_value(t.coef, (_FLOAT, t.cols.shape, None)), where) for t, where in zip(terms, entries.places)
+        ]
+        return Term(self.sum_at_places(parts, line), entries.columns, entries.rows)
 
     def sum_of(self, s, t, i):
         type = self.type(i)
-        cols = np.maximum(s.cols, t.cols)
+        cols = s.cols if s.cols is t.cols else np.maximum(s.cols, t.cols)
         first, second = [self.cleaned(t, i) for t in (s, t)]
         if not self.is_value(first) and not self.is_value(second):
             return Term(first + second, cols)
@@ -483,27 +492,30 @@ class _Partials:
     def cleaned(self, t, i):
         """The coefficients of a term with zeros where there is no entry."""
         type = self.type(i)
-        if t.clean or (t.cols >= 0).all():
+        if t.clean or not _has_gaps(t.cols):
             return t.coef
         if not self.is_value(t.coef):
             return np.where(t.cols >= 0, t.coef, 0.0)
-        mask = self.new.constant_array(np.ascontiguousarray((t.cols >= 0)[self.where(i)]))
+        mask = self.new.constant_array(np.ascontiguousarray(self.in_shape(t.cols >= 0, i)))
         return self.new.add(Op.SELECT, type, mask, t.coef, self.zero)
 
     # ------------------------------------------------------------------------------------------ moved elements
 
-    def taken(self, t, v, i, places, move):
-        """A term of a value of which result i has the elements at some places, in the order of the result's elements.
+    def taken(self, t, i, seen, move):
+        """A term of a value of which result i has some elements.
 
-        `move` gives the array of coefficients by an instruction.
+        `seen` gives those of a line in the order of the result's elements, `move` the array of coefficients by an
+        instruction.
         """
-        if t.rows is None:
-            coef = t.coef
-            if self.is_array(coef):
-                coef = move(coef)
-            elif isinstance(coef, np.ndarray):
-                coef = self.constant_line(coef[places], i)
-            return Term(coef, self.as_line(i, t.cols[places]), None, t.clean)
+        coef = t.coef
+        if self.is_array(coef):
+            coef = move(coef)
+        elif isinstance(coef, np.ndarray):
+            coef = self.constant_line(seen(coef), i)
+        return Term(coef, self.as_line(i, seen(t.cols)), None, t.clean)
+
+    def taken_loose(self, t, i, places):
+        """The same of a term of lines, by the places of the elements."""
         flat, targets = places.ravel(), self.where(i).ravel()
         order = np.argsort(flat, kind="stable")
         low, high = [np.searchsorted(flat[order], t.rows, side) for side in ("left", "right")]
@@ -518,7 +530,7 @@ class _Partials:
         if self.is_number(i):
             return float(np.ravel(elements)[0])
         line = np.zeros(self.span(i))
-        line[self.where(i).ravel()] = np.ravel(elements)
+        self.in_shape(line, i)[...] = np.reshape(elements, self.type(i)[1])
         return line
 
     def moved_elements(self, terms, v, i, where):
@@ -531,7 +543,7 @@ class _Partials:
         found = []
         for t in terms if is_there.any() else ():
             if t.rows is not None or i in self.finals:
-                found.append(self.taken(self.loose(t, v), v, i, np.where(is_there, places, -1), None))
+                found.append(self.taken_loose(self.loose(t, v), i, np.where(is_there, places, -1)))
                 continue
             coef, line = t.coef, self.as_line(i, np.where(is_there, t.cols[places], np.int32(-1)))
             is_clean = t.clean
@@ -547,15 +559,26 @@ class _Partials:
         view = self.new.views[b]
         if self.type(a)[0] != self.type(i)[0]:
             raise Refused("complex numbers")
-        places = self.seen(places_of(view, _FLOAT), a)
-        if self.repeats(kind_of(self.new, a)):  # of coefficients in C order other parts are taken
-            index = self.new.constant_array(np.ascontiguousarray(places, dtype=np.int32))
-            move = lambda coef: self.new.add(Op.GATHER, (_FLOAT, places.shape, None), coef, index)
+        if 0 in view[1]:
+            return []
+        repeats = self.repeats(kind_of(self.new, a))
+        places = functools.cache(lambda: self.seen(places_of(view, _FLOAT), a))
+        if repeats:  # of coefficients in C order other parts are taken
+            seen = lambda line: line[places()]
+            index = self.new.constant_array(np.ascontiguousarray(places(), dtype=np.int32))
+            move = lambda coef: self.new.add(Op.GATHER, (_FLOAT, view[1], None), coef, index)
         else:
+            seen = lambda line: _seen(line, view)
             move = lambda coef: self.distinct(
                 self.part(coef, view) if overlaps(*view[1:]) else self.new.part(coef, view, _FLOAT)
             )
-        return [self.as_type(self.taken(t, a, i, places, move), i) for t in self.terms.get(a, ()) if places.size]
+        return self.moved_terms(a, i, seen, move, places)
+
+    def moved_terms(self, a, i, seen, move, places):
+        found = []
+        for t in self.terms.get(a, ()):
+            found.append(self.taken(t, i, seen, move) if t.rows is None else self.taken_loose(t, i, places()))
+        return [self.as_type(t, i) for t in found]
 
     def as_type(self, t, i):
         """A coefficient that became a number where its value is an array, or another layout of the same."""
@@ -586,33 +609,33 @@ class _Partials:
         if self.repeats(kind_of(self.new, a)):
             raise Refused("elements of a view that repeats them")
         move = lambda coef: self.new.add(Op.GATHER, self.type(i), coef, b)
-        return [self.taken(t, a, i, places, move) for t in self.terms.get(a, ()) if places.size]
+        return self.moved_terms(a, i, lambda line: line[places], move, lambda: places) if places.size else []
 
     def place(self, i, a, b, c):
         view = self.new.views[b]
         if overlaps(view[1], view[2]):
             raise Refused("a view of elements that lie on another")
-        places = places_of(view, _FLOAT)
-        is_whole = places.size == math.prod(self.type(i)[1])
+        is_whole = math.prod(view[1]) == math.prod(self.type(i)[1])
         put = lambda base, coef: self.new.place(-1 if is_whole else base, view, coef, self.type(i))
-        return self.written(i, a, c, places, put)
+        return self.written(i, a, c, _Seen(view), put)
 
     def put(self, i, a, b, c):
-        places = self.new.arrays[self.table[1][b]]
+        target = _Listed(self.new.arrays[self.table[1][b]])
         put = lambda base, coef: self.new.add(Op.PUT, self.type(i), base, b, self.spread(coef, c))
-        return self.written(i, a, c, places, put)
+        return self.written(i, a, c, target, put)
 
-    def written(self, i, a, c, places, put):
+    def written(self, i, a, c, target, put):
         """Terms of an array with elements of another put in at some places."""
         bases = self.terms.get(a, []) if a >= 0 else []
         parts = self.terms.get(c, [])
-        flat = places.ravel()
-        if i in self.finals and math.prod(self.type(c)[1]) == flat.size:
+        count = math.prod(self.type(c)[1])
+        if i in self.finals and count == target.size:
             bases, parts = [self.loose(t, a) for t in bases], [self.loose(t, c) for t in parts]
         above, below = [t for t in bases if t.rows is None], [t for t in parts if t.rows is None]
-        found = [self.both(i, a, c, base, part, places, put) for base, part in self.paired(above, below, flat)]
-        covered = np.zeros(self.span(i), bool)
-        covered[flat] = True
+        found = [self.both(i, a, c, base, part, target, put) for base, part in self.paired(above, below, target)]
+        if len(above) < len(bases):
+            covered = np.zeros(self.span(i), bool)
+            target.store(covered, np.True_)
         for t in bases:
             if t.rows is not None:
                 rows = self.moved(t.rows, a, i)
@@ -623,50 +646,48 @@ class _Partials:
                     found.append(Term(self.picked(t.coef, which), t.cols[which], rows[which]))
         for t in parts:
             if t.rows is not None:
-                if math.prod(self.type(c)[1]) != flat.size:
+                if count != target.size:
                     raise Refused("a value spread over a view")
-                order = np.zeros(self.span(c), np.int64)
-                order[self.where(c).ravel()] = np.arange(flat.size)
-                found.append(t._replace(rows=flat[order[t.rows]]))
+                elements = t.rows if self.type(c)[2] is None else self.numbers(c)[t.rows]
+                found.append(t._replace(rows=target.places if self.is_all(elements) else target.places[elements]))
         return found
 
-    def both(self, i, a, c, base, part, places, put):
+    def both(self, i, a, c, base, part, target, put):
         """A term of an array and one of what is put into it, either of which may be none, as one."""
-        line, under, flat = np.full(self.span(i), -1, np.int32), 0.0, places.ravel()
-        if base is not None:
-            line[self.where(i).ravel()] = base.cols[self.where(a).ravel()]
+        under, coef, cols = 0.0, 0.0, np.int32(-1)
+        if base is None:
+            line = np.full(self.span(i), -1, np.int32)
+        else:
+            line = base.cols.copy() if self.type(a) == self.type(i) else self.as_line(i, self.in_shape(base.cols, a))
             under = self.relaid(base.coef, a, i)
-        cols, coef = np.int32(-1), 0.0
         if part is not None:
-            cols, coef = self.onto(self.elements(part, c), places), part.coef
-        line[flat] = cols
+            cols, coef = self.in_shape(part.cols, c), part.coef
+        target.store(line, cols)
         clean = (base is None or base.clean) and (part is None or part.clean)
         if not self.is_value(under) and not self.is_value(coef):
+            if isinstance(under, float) and isinstance(coef, float) and (base is None or part is None or under == coef):
+                found = under if part is None else coef
+                return Term(found, line, None, clean and self.is_clean(found, line))
             found = np.array(np.broadcast_to(under, line.shape))
             is_line = isinstance(coef, np.ndarray) and self.type(c)[1] != ()
-            found[flat] = self.onto(coef[self.where(c)], places) if is_line else coef
+            target.store(found, self.in_shape(coef, c) if is_line else np.float64(coef))
             return Term(found, line, None, clean)
         return Term(put(self.spread(under, i), self.as_value(coef, self.type(c))), line, None, clean)
 
-    @staticmethod
-    def onto(elements, places):
-        """Elements spread over a view, of which leading axes of length 1 are dropped."""
-        while elements.ndim > places.ndim:
-            elements = elements[0]
-        return np.broadcast_to(elements, places.shape).ravel()
-
-    def paired(self, bases, parts, flat):
+    def paired(self, bases, parts, target):
         """Terms of an array and of what is put into it, two of the same distance of column and row together."""
 
-        def lag(t, rows):
-            valid = np.flatnonzero(t.cols >= 0)
-            return int(t.cols[valid[0]]) - int(rows[valid[0]] if valid[0] < len(rows) else 0) if valid.size else 0
+        def lag(t, place):
+            if not _has_some(t.cols):
+                return 0
+            first = int(np.argmax(t.cols >= 0))
+            return int(t.cols[first]) - place(first)
 
         rest = list(parts)
         pairs = []
         for base in bases:
-            own = lag(base, np.arange(base.cols.size))
-            match = next((k for k, part in enumerate(rest) if lag(part, flat) == own), None)
+            own = lag(base, int)
+            match = next((k for k, part in enumerate(rest) if lag(part, target.place) == own), None)
             pairs.append([base, None if match is None else rest.pop(match)])
         for pair in pairs:
             if pair[1] is None and rest:
@@ -732,49 +753,60 @@ class _Partials:
 
     def assembled(self, symmetric, dense, wanted):
         """The data of all entries, in the order of rows and columns or as they are wanted."""
-        y, n = self.y, math.prod(self.type(self.x)[1])
-        m = math.prod(self.type(y)[1])
-        row_of = np.zeros(self.span(y), np.int64)
-        row_of[self.where(y).ravel()] = np.arange(m)
-        parts = []
+        n, m = [math.prod(self.type(v)[1]) for v in (self.x, self.y)]
+        parts, may_be_whole = self.of_rows(m, symmetric), symmetric and wanted is None
+        if any(_is_one_entry(rows, cols) for _, rows, cols in parts):
+            parts = self.added_up(parts)
+        # both triangles are written at once where no entry is a sum, as is likely where rows of parts ascend
+        is_whole = may_be_whole and all(rows is None or (rows[1:] > rows[:-1]).all() for _, rows, _ in parts)
+        coefs, entries = self.in_rows(parts, is_whole, m, n)
+        if not entries.are_distinct:
+            parts, is_whole = self.added_up(parts), False
+            coefs, entries = self.in_rows(parts, False, m, n)
+        if may_be_whole and not is_whole and entries.are_distinct:
+            is_whole = True
+            coefs, entries = self.in_rows(parts, True, m, n)
+        is_half = symmetric and not is_whole
+        if wanted is not None:
+            return self.in_order(coefs, entries, wanted, symmetric)
+        if dense:
+            places = [entries.keys[where] for where in entries.places]
+            return self.whole_matrix(self.filled_data(coefs, places, m * n, entries.are_distinct), is_half, m, n)
+        data = self.filled_data(coefs, entries.places, len(entries.columns), entries.are_distinct)
+        starts, columns = entries.starts, entries.columns
+        if is_half:
+            starts, columns, data = self.mirrored(entries, data)
+        self.new.outputs = [data]
+        return Entries(passes.simplified(self.new), starts, columns)
+
+    def in_rows(self, parts, is_whole, m, n):
+        """The parts, or both triangles of a symmetric matrix of which they are one, in the order of rows."""
+        if is_whole:
+            parts = [part for one in parts for part in self.twice(*one)]
+        return [coef for coef, *_ in parts], _InRows(parts, m, n)
+
+    def of_rows(self, m, symmetric):
+        """Coefficients, rows and columns of all entries; None for rows: entry e is in row e.
+
+        Of a symmetric matrix those on and below the diagonal.
+        """
+        y, parts = self.y, []
+        is_dense = self.type(y)[2] is None
+        row_of = None if is_dense else self.numbers(y).astype(np.int32)
         for t in self.terms.get(y, ()):
             t = self.loose(t, y)
-            rows = row_of[t.rows]
+            coef, rows, cols = t.coef, t.rows if is_dense else row_of[t.rows], t.cols
             if symmetric:
-                which = np.flatnonzero(t.cols <= rows)
-                if which.size < rows.size:
-                    t, rows = Term(self.picked(t.coef, which), t.cols[which], rows), rows[which]
+                is_below = cols <= rows
+                if not is_below.all():
+                    which = np.flatnonzero(is_below)
+                    coef, rows, cols = self.picked(coef, which), rows[which], cols[which]
             if rows.size:
-                parts.append((t.coef, rows * n + t.cols))
-        keys, order, found, is_new = _sorted(parts)
-        if not is_new.all():
-            parts = self.added_up(parts)
-            keys, order, found, is_new = _sorted(parts)
-        are_distinct = bool(is_new.all())
-        if symmetric and are_distinct and wanted is None:  # both triangles are written at once
-            parts, symmetric = [part for one in parts for part in self.twice(*one, n)], False
-            keys, order, found, is_new = _sorted(parts)
-        coefs, lengths = [coef for coef, _ in parts], np.cumsum([len(key) for _, key in parts])[:-1]
-        found = found if are_distinct else found[is_new]
-        if dense:
-            data = self.filled_data(coefs, np.split(keys, lengths) if parts else [], m * n, are_distinct)
-            return self.whole_matrix(data, symmetric, m, n)
-        places = np.empty(keys.size, np.int64)
-        places[order] = np.arange(keys.size) if are_distinct else np.cumsum(is_new) - 1
-        if wanted is not None:
-            return self.in_order(coefs, places, lengths, found, are_distinct, wanted, symmetric)
-        data = self.filled_data(coefs, np.split(places, lengths) if parts else [], found.size, are_distinct)
-        rows, cols = np.divmod(found, n) if n else (found, found)
-        if symmetric:
-            rows, cols, data = self.mirrored(rows, cols, data)
-        indptr = np.zeros(m + 1, np.int64)
-        np.cumsum(np.bincount(rows, minlength=m), out=indptr[1:])
-        self.new.outputs = [data]
-        index = np.int32 if max(n, rows.size) < np.iinfo(np.int32).max else np.int64
-        return Entries(passes.simplified(self.new), indptr.astype(index), cols.astype(index))
+                parts.append((coef, None if rows is self.lines.get(m) else rows, cols))
+        return parts
 
-    def in_order(self, coefs, places, lengths, found, are_distinct, wanted, symmetric):
-        """The data of wanted entries; `found` are those there are, ascending, and `places` which of them each part has.
+    def in_order(self, coefs, entries, wanted, symmetric):
+        """The data of wanted entries.
 
         Entries that two wanted ones read, one in each triangle, are computed once and then copied.
         """
@@ -783,6 +815,7 @@ class _Partials:
         if symmetric:
             rows, cols = np.maximum(rows, cols), np.minimum(rows, cols)
         keys, number = np.unique(rows * n + cols, return_inverse=True)
+        found = entries.keys
         at = np.searchsorted(keys, found)
         is_there = at < keys.size
         is_there[is_there] = keys[at[is_there]] == found[is_there]
@@ -794,7 +827,7 @@ class _Partials:
             target = np.empty(keys.size, np.int64)
             target[number] = np.arange(number.size)
             at = target[at]
-        data = self.filled_data(coefs, np.split(at[places], lengths) if coefs else [], keys.size, are_distinct)
+        data = self.filled_data(coefs, [at[where] for where in entries.places], keys.size, entries.are_distinct)
         if not are_read_once:
             index = self.new.constant_array(number.astype(np.int32))
             data = self.new.add(Op.GATHER, (_FLOAT, (number.size,), None), data, index)
@@ -816,7 +849,7 @@ class _Partials:
 
     def filled_data(self, coefs, places, count, are_distinct):
         """The line of data: what is constant stands there, all else is put there, or added where there is some."""
-        constant, used = np.zeros(count), np.zeros(count, bool)
+        constant, used = np.zeros(count), np.zeros(0 if are_distinct else count, bool)
         for coef, where in zip(coefs, places):
             if not self.is_value(coef) and are_distinct:
                 constant[where] = coef
@@ -830,7 +863,8 @@ class _Partials:
             if not self.is_value(coef):
                 continue
             is_new = are_distinct or (not used[where].any() and np.bincount(where, minlength=1).max() <= 1)
-            used[where] = True
+            if not are_distinct:
+                used[where] = True
             if is_new:
                 data = self.put_at(data, where, coef, type)
             else:
@@ -876,18 +910,19 @@ class _Partials:
     def added_up(self, parts):
         """The parts, those of which that are all of one entry as one number for each such."""
         rest, totals = [], {}
-        for coef, keys in parts:
-            if (keys == keys[0]).all():
-                totals.setdefault(int(keys[0]), []).append(self.total(coef, keys.size))
+        for coef, rows, cols in parts:
+            if len(cols) == 1 or _is_one_entry(rows, cols):
+                key = 0 if rows is None else int(rows[0]), int(cols[0])
+                totals.setdefault(key, []).append(self.total(coef, len(cols)))
             else:
-                rest.append((coef, keys))
+                rest.append((coef, rows, cols))
         for key, terms in totals.items():
             known = sum([float(term) for term in terms if not self.is_value(term)])
             values = [term for term in terms if self.is_value(term)]
             if values:
                 values += [self.new.filled(known, ())] if known else []
                 known = functools.reduce(lambda a, b: self.new.add(_ADD, self.type(self.one), a, b), values)
-            rest.append((known, np.array([key])))
+            rest.append((known, *[np.array([k], np.int32) for k in key]))
         return rest
 
     def total(self, coef, count):
@@ -899,34 +934,115 @@ class _Partials:
         count = self.new.filled(float(count), ())
         return self.new.add(_MULTIPLY, self.type(self.one), coef, count)
 
-    def twice(self, coef, keys, n):
+    def twice(self, coef, rows, cols):
         """Coefficients below and on the diagonal, and those above it."""
-        rows, cols = np.divmod(keys, n)
-        off = np.flatnonzero(rows != cols)
-        above = [(self.picked(coef, off), cols[off] * n + rows[off])] if off.size else []
-        return [(coef, keys), *above]
+        own = self.counted(len(cols)) if rows is None else rows
+        is_off = own != cols
+        if is_off.all():
+            return [(coef, rows, cols), (coef, cols, own)]
+        off = np.flatnonzero(is_off)
+        above = [(self.picked(coef, off), cols[off], own[off])] if off.size else []
+        return [(coef, rows, cols), *above]
 
-    def mirrored(self, rows, cols, data):
+    def mirrored(self, entries, data):
         """Entries on and below the diagonal as those of the symmetric matrix."""
-        off = np.flatnonzero(rows != cols)
-        rows, cols, source = (
-            np.concatenate([a, b]) for a, b in ((rows, cols[off]), (cols, rows[off]), (np.arange(rows.size), off))
-        )
-        order = np.lexsort((cols, rows))
-        index = self.new.constant_array(source[order].astype(np.int32))
-        if order.size:
-            data = self.new.add(Op.GATHER, (_FLOAT, (order.size,), None), data, index)
-        return rows[order], cols[order], data
+        rows, columns = entries.rows, entries.columns
+        off = np.flatnonzero(rows != columns)
+        starts, found, places, _ = in_rows([rows, columns[off]], [columns, rows[off]], len(entries.starts) - 1)
+        source = np.empty(len(found), np.int32)
+        for where, which in zip(places, (self.counted(len(rows)), off)):
+            source[where] = which
+        if source.size:
+            data = self.new.add(Op.GATHER, (_FLOAT, (source.size,), None), data, self.new.constant_array(source))
+        return starts, found, data
 
 
-def _sorted(parts):
-    """Keys of parts, their order, and in this order the keys and which differ from the one before."""
-    keys = np.concatenate([key for _, key in parts]) if parts else np.zeros(0, np.int64)
-    order = np.argsort(keys, kind="stable")  # runs that are sorted are merged
-    found = keys[order]
-    is_new = np.ones(keys.size, bool)
-    np.not_equal(found[1:], found[:-1], out=is_new[1:])
-    return keys, order, found, is_new
+class _InRows:
+    """Entries of parts, given as coefficients, rows and columns, in the order of an m x n matrix in CSR form.
+
+    `places` are, for each part, those of its entries, in which equal ones are one unless they `are_distinct`.
+    """
+
+    def __init__(self, parts, m, n):
+        as_line = functools.partial(np.ascontiguousarray, dtype=np.int32)
+        rows = [part if part is None else as_line(part) for _, part, _ in parts]
+        self.starts, self.columns, self.places, self.are_distinct = in_rows(rows, [as_line(c) for *_, c in parts], m)
+        self.n = n
+
+    @functools.cached_property
+    def rows(self):
+        return np.repeat(np.arange(len(self.starts) - 1, dtype=np.int32), np.diff(self.starts))
+
+    @functools.cached_property
+    def keys(self):
+        """Places in the whole matrix."""
+        return self.rows * np.int64(self.n) + self.columns
+
+
+def _is_one_entry(rows, cols):
+    """Are two entries or more all the same one?"""
+    if rows is None or len(cols) < 2 or rows[0] != rows[1] or cols[0] != cols[1]:
+        return False
+    return bool((rows == rows[0]).all() and (cols == cols[0]).all())
+
+
+class _Listed:
+    """Places in a line, one by one."""
+
+    def __init__(self, places):
+        self.shape, self.size, self.places = places.shape, places.size, places.ravel()
+
+    def place(self, k):
+        """The place that comes k-th, the first where there is none."""
+        return int(self.places[k if k < self.size else 0])
+
+    def store(self, line, elements):
+        line[self.places] = np.broadcast_to(_without_ones(elements, len(self.shape)), self.shape).ravel()
+
+
+class _Seen(_Listed):
+    """Those of a view that has places of their own for all elements."""
+
+    def __init__(self, view):
+        self.view, self.shape, self.size = view, view[1], math.prod(view[1])
+
+    @functools.cached_property
+    def places(self):
+        return places_of(self.view, _FLOAT).ravel()
+
+    def place(self, k):
+        offset, shape, strides = self.view
+        index = np.unravel_index(k if k < self.size else 0, shape) if shape else ()
+        return (offset + sum([int(j) * step for j, step in zip(index, strides)])) // 8
+
+    def store(self, line, elements):
+        _seen(line, self.view)[...] = _without_ones(elements, len(self.shape))
+
+
+def _without_ones(elements, ndim):
+    """Elements to be spread over a view, of which leading axes of length 1 are dropped."""
+    while elements.ndim > ndim:
+        elements = elements[0]
+    return elements
+
+
+def _seen(line, view):
+    """The elements of a line that stand where a view of numbers has its own."""
+    offset, shape, strides = view
+    size = line.itemsize
+    if 0 in shape:
+        return np.empty(shape, line.dtype)
+    return np.ndarray(shape, line.dtype, line, offset // 8 * size, tuple([step // 8 * size for step in strides]))
+
+
+def _has_some(cols):
+    """Is there an entry?"""
+    return cols.size > 0 and bool(cols[0] >= 0 or cols[-1] >= 0 or cols.max() >= 0)
+
+
+def _has_gaps(cols):
+    """Is there none somewhere?"""
+    return cols.size > 0 and bool(cols[0] < 0 or cols.min() < 0)
 
 
 _NOTHING = (Op.INPUT, Op.CONST, Op.ARRAY, Op.STOP, Op.GUARD)

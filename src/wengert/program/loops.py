@@ -26,6 +26,7 @@ _FLOAT = np.dtype(float)
 #: by opcode: which of the columns a, b and c name values
 _NAMED = np.array([columns_named(op) for op in range(Op.OPS)])
 _LEAVES = (Op.INPUT, Op.CONST, Op.ARRAY)
+_IS_LEAF = np.isin(np.arange(Op.OPS), _LEAVES)
 _MOVING = (Op.LOAD, Op.VIEW, Op.PLACE, Op.PACK, Op.STOP)
 
 #: the types of numbers end with this one
@@ -168,10 +169,25 @@ def looped(code):
     if len(code) < 4 * _LEAST:
         return code
     sizes = np.array([type[0].itemsize * math.prod(type[1]) if k > FLAG else 0 for k, type in enumerate(code.types)])
-    if sizes[code.type].sum() < _LARGE:
+    if sizes[code.type].sum() < _LARGE or not _may_repeat(code):
         return code
     found = _Steps(code).loop()
     return code if found is None else looped(passes.live(found))
+
+
+def _may_repeat(code):
+    """Do some instructions in turn come as often as they do in a loop, by what they do alone?"""
+    op = code.op
+    words = (op * np.int64(1 + len(code.types)) + code.type)[~_IS_LEAF[op]]
+    n = len(words) - _WINDOW + 1
+    if n < _LEAST:
+        return False
+    hashed = np.zeros(n, dtype=np.int64)
+    for k in range(_WINDOW):
+        hashed = 1_000_003 * hashed + words[k : k + n]
+    hashed.sort()
+    least = _LEAST - _WINDOW + 1  # windows within so many steps of one instruction; there are more within longer ones
+    return bool((hashed[least - 1 :] == hashed[: n - least + 1]).any())
 
 
 class _Steps:

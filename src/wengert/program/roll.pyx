@@ -793,9 +793,18 @@ cdef class Roll:
 
 # ---------------------------------------------------------------------------------------------- regular places
 
+ctypedef fused place:
+    int32_t
+    int64_t
+
+
 def lattice(where):
     """Axes along which places go on regularly; None if there are too many."""
-    cdef const int64_t[::1] at = np.ascontiguousarray(where, np.int64)
+    where = np.ascontiguousarray(where)
+    return axes_of[int32_t](where) if where.dtype == np.int32 else axes_of[int64_t](where.astype(np.int64, copy=False))
+
+
+cdef axes_of(const place[::1] at):
     cdef Py_ssize_t n = at.shape[0], apart = 1, run, line, i
     cdef int64_t step
     cdef list axes = []
@@ -817,7 +826,12 @@ def lattice(where):
 
 def strides_in(where, axes):
     """Steps along the axes, None if the places are not regular there."""
-    cdef const int64_t[::1] at = np.ascontiguousarray(where, np.int64).reshape(-1)
+    where = np.ravel(where)
+    return steps_of[int32_t](where, axes) if where.dtype == np.int32 else steps_of[int64_t](
+        where.astype(np.int64, copy=False), axes)
+
+
+cdef steps_of(const place[::1] at, axes):
     cdef Py_ssize_t n, inner = at.shape[0], block, i, j
     cdef int64_t step
     cdef list steps = []

@@ -8,6 +8,7 @@ For each path there is one pattern, and one plan.
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -16,11 +17,14 @@ import numpy as np
 
 from wengert.core.levels import running
 from wengert.errors import PatternError, StaleProgramError
+from wengert.program import passes
 from wengert.program.compile import Compiled
+from wengert.program.derive import pushed_forward
 from wengert.program.entries import Refused, entries
 from wengert.program.leaves import fill
 from wengert.program.listing import kind_of
 from wengert.program.program import Program, Result, Slot, Swept
+from wengert.program.vm import Machine
 from wengert.sparse.colours import colouring
 from wengert.sparse.compression import Recovery
 from wengert.sparse.given import Given
@@ -66,6 +70,7 @@ class Nonzeros(Result):
     def __init__(self, plan, keeps_out=False):
         super().__init__(Slot(0))
         self.plan, self.keeps_out = plan, keeps_out
+        self.ahead: Callable | None = None  # until the first result is compared: the list's derivative in a direction
 
     def __call__(self, found):
         return self, found
@@ -267,6 +272,8 @@ class Sparse(dense.Derivative):
         keeps_out = not self.with_value  # of two outputs the values are not the first
         is_dense = plan.mode == "dense"
         result = Nonzeros(plan, keeps_out) if is_dense else Matrix(plan, self.format, self.given, keeps_out)
+        if plan.mode == "direct":
+            result.ahead = functools.partial(_ahead, code, x, y)
         if self.with_value:
             made = Together([of_value, made], self.name)
         made._result = result
@@ -347,6 +354,13 @@ class Sparse(dense.Derivative):
         return found
 
 
+def _ahead(code, x, y, leaves, v):
+    """The derivative of a value of a list, in the input `x` and in a direction."""
+    longer = pushed_forward(code, [(x, len(code.inputs))], [y], leaves)
+    machine = Machine(passes.lowered(passes.live(longer, False)), False, "vm")
+    return machine.run([*leaves, v.reshape(kind_of(code, x)[1])[()]])[0]
+
+
 def _cost(colours, f):
     """What the products of a colouring take, in numbers computed, of which f computes `f`."""
     return products_cost(colours.column_count, colours.row_count, colours.shape, f)
@@ -361,7 +375,13 @@ def _pattern(indptr, indices, shape):
 
 
 class Replayed(Compiled):
-    """A sparse derivative, replayed, and compared with the function by products in one direction."""
+    """A sparse derivative, replayed, and compared with the function by products in one direction.
+
+    The first result whose entries are computed by themselves is compared with the recorded list of the function, in
+    which directions know nothing of entries; the function itself is run at the second call, as in `Compiled`.
+    """
+
+    _traced: tuple | None = None  # the outputs of a new program, until they are asked for
 
     def _call(self, args, kwargs, failed):
         out = kwargs.pop("out", None)
@@ -375,9 +395,23 @@ class Replayed(Compiled):
 
     def _trace(self, reading, args, kwargs, leaves, n):
         program = super()._trace(reading, args, kwargs, leaves, n)
-        if program is not None and not self._agrees(*self._result(program, leaves), reading, args, kwargs, leaves):
+        if program is None:
+            return None
+        outputs = super()._first(program, leaves)
+        result, found = program.restore(outputs)
+        product, result.ahead = result.ahead, None
+        if product is None:
+            is_right = self._agrees(result, found, reading, args, kwargs, leaves)
+        else:
+            is_right = self._is_near(result, found, functools.partial(product, leaves), self.f.f)
+        if not is_right:
             raise PatternError(_WRONG.format(name=self._name))
+        self._traced = program, outputs
         return program
+
+    def _first(self, program, leaves):
+        known, self._traced = self._traced, None
+        return known[1] if known is not None and known[0] is program else super()._first(program, leaves)
 
     def _is_right(self, y, reading, args, kwargs, leaves):
         if self._agrees(*y, reading, args, kwargs, leaves):
@@ -389,10 +423,6 @@ class Replayed(Compiled):
             "that is not looked for at each call. Pass it as an argument, or hold it in a global or an attribute. The "
             "recordings have been dropped, the next call is right"
         )
-
-    def _result(self, program, leaves):
-        """What makes the result at the point of the recording, and the outputs."""
-        return program.restore(self._first(program, leaves))
 
     def _agrees(self, result, found, reading, args, kwargs, leaves):
         """Is the derivative that of f itself in one direction?"""
@@ -407,8 +437,11 @@ class Replayed(Compiled):
             found = word(bound.f, op.argnums)(args[0], v.reshape(np.shape(x)), *args[1:], **kwargs)
             return found if op.order == 2 else found[1]
 
+        return self._is_near(result, found, product, bound.f)
+
+    def _is_near(self, result, found, product, f):
         try:
-            check(result.whole(found), product, self._name, bound.f)
+            check(result.whole(found), product, self._name, f)
         except PatternError:
             return False
         return True

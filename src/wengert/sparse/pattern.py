@@ -37,6 +37,7 @@ from wengert.program.record import record
 from wengert.program.vm import Machine
 from wengert.registry import lookup
 from wengert.sparse.indexsets import Sets, Sweep, with_outputs
+from wengert.sparse.recovery import differing, direction
 from wengert.sparse.sites import AA, AB, BB, BENDS, Site, bends, by_place, of_call, taken
 
 #: the types of numbers end with this one
@@ -177,20 +178,17 @@ def check(matrix: Any, jvp: Callable, name: str = "f", f: Callable | None = None
         If they differ: the pattern lacks an entry in a row.
     """
     csr = matrix.tocsr()
-    scale = np.asarray(abs(csr).max(axis=0).todense() if csr.nnz else np.zeros(csr.shape[1]), dtype=float).ravel()
-    scale[~(np.isfinite(scale) & (scale > 0))] = 1.0
-    rng = np.random.default_rng(1964)
-    v = rng.choice([-1.0, 1.0], csr.shape[1]) * rng.uniform(0.5, 1.0, csr.shape[1]) / scale
+    data = np.ascontiguousarray(csr.data, float)
+    v = np.random.default_rng(1964).random(csr.shape[1])
+    direction(csr.indices, data, v)
     with np.errstate(all="ignore"):
-        found, exact = csr @ v, np.ravel(jvp(v))
-        magnitude = np.maximum(abs(csr) @ np.abs(v), np.abs(exact))
-        wrong = np.isfinite(exact) & np.isfinite(found) & (np.abs(found - exact) > rtol * magnitude)
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
+        exact = np.ascontiguousarray(jvp(v), float).reshape(-1)
+    wrong, row, found = differing(csr.indptr, csr.indices, data, v, exact, rtol)
+    if wrong:
         raise PatternError(
             f"{name}{_place(f)}: row {row} of its derivative has an entry outside of its sparsity pattern "
-            f"({int(wrong.sum())} of {len(wrong)} rows): along a random direction it is {exact[row]:.6g}, by the "
-            f"pattern {found[row]:.6g}. The pattern that was given, or a primitive's sparsity=, leaves it out, or "
+            f"({wrong} of {len(exact)} rows): along a random direction it is {exact[row]:.6g}, by the "
+            f"pattern {found:.6g}. The pattern that was given, or a primitive's sparsity=, leaves it out, or "
             "the function has taken another branch: call wengert.sparsity at this point"
         )
 

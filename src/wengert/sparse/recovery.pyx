@@ -8,6 +8,7 @@ is taken out of that of its other end, which sooner or later is a leaf.
 The order exists if and only if there is no cycle, so finding it is the check.
 """
 
+from libc.math cimport INFINITY, copysign, fabs, fmax, isfinite
 from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
@@ -116,3 +117,52 @@ def substitute(number[::1] products, const int64_t[::1] source, const int64_t[::
         for e in range(source.shape[0]):
             values[e] = products[source[e]]
             products[target[e]] = products[target[e]] - values[e]
+
+
+# ---------------------------------------------------------------------------------------------- a matrix in CSR form
+
+ctypedef fused index:
+    int32_t
+    int64_t
+
+
+def direction(const index[::1] indices, const double[::1] data, double[::1] numbers):
+    """Make numbers between 0 and 1 ones of either sign between 1/2 and 1, over the largest magnitude in each column.
+
+    Columns whose largest is 0, infinite or NaN are not scaled.
+    """
+    cdef Py_ssize_t p, n = numbers.shape[0]
+    cdef double x, most
+    cdef double[::1] largest = np.zeros(n)
+    with nogil:
+        for p in range(data.shape[0]):
+            x, most = fabs(data[p]), largest[indices[p]]
+            if x != x or x > most:      # a NaN stays: nothing is larger
+                largest[indices[p]] = x
+        for p in range(n):
+            x, most = numbers[p] - 0.5, largest[p]
+            x += copysign(0.5, x)
+            numbers[p] = x / most if 0.0 < most < INFINITY else x
+
+
+def differing(const index[::1] ptr, const index[::1] indices, const double[::1] data, const double[::1] v,
+              const double[::1] exact, double rtol):
+    """In how many rows the product with `v` is another one than `exact`, the first of them, and the product there.
+
+    Differences count from `rtol` times the sum of magnitudes, or that of `exact`; what is not finite is not compared.
+    """
+    cdef Py_ssize_t i, p, m = ptr.shape[0] - 1, count = 0, first = -1
+    cdef double total, size, x, of_first = 0.0
+    with nogil:
+        for i in range(m):
+            total, size = 0.0, 0.0
+            for p in range(ptr[i], ptr[i + 1]):
+                x = data[p] * v[indices[p]]
+                total, size = total + x, size + fabs(x)
+            if not isfinite(total) or not isfinite(exact[i]):
+                continue
+            if fabs(total - exact[i]) > rtol * fmax(size, fabs(exact[i])):
+                count += 1
+                if first < 0:
+                    first, of_first = i, total
+    return count, first, of_first
