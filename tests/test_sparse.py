@@ -715,3 +715,21 @@ def test_threads_call_one_derivative(sparse, mode, expected):
 
     in_threads(work, 4)
     assert J.mode == expected
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_rows_that_cancel_are_no_missing_entries(order):
+    """The last equation says that nothing is lost: its derivative is a sum of rounding errors."""
+
+    def f(x):
+        flow = np.sin(3.0 * x) * x
+        parts = flow / 3.0
+        return np.concatenate([flow, [np.sum(flow - parts - parts - parts)]])
+
+    x = np.linspace(0.1, 2.0, 40)
+    if order == 1:
+        found, expected = wg.jacobian(f, sparse=True)(x).toarray(), wg.jacobian(f)(x)
+    else:
+        found, expected = wg.hessian(lambda x: np.sum(f(x) ** 2), sparse=True)(x).toarray(), wg.hessian(
+            lambda x: np.sum(f(x) ** 2))(x)  # fmt: skip
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
