@@ -77,10 +77,14 @@ static inline double wg_expit_partial(double a) {
     return t / ((1.0 + t) * (1.0 + t));
 }
 
-/* exp(-a*a): the rounding error of a*a is put back, or it would cost a*a ulp. */
+/* exp(-a*a): the rounding error of a*a is put back, or it would cost a*a ulp. It is that of the product of two
+ * halves of a's digits (Dekker 1971), since loops over fma are not made vectors where that is a call. */
 static inline double wg_gauss(double a) {
-    const double s = a * a;
-    return s < 800.0 ? exp(-s) * (1.0 - fma(a, a, -s)) : a != a ? a : 0.0;
+    const double x = a * a < 800.0 ? a : 0.0, s = x * x;
+    const double t = 134217729.0 * x, high = t - (t - x), low = x - high;
+    const double rest = ((high * high - s) + 2.0 * high * low) + low * low;
+    const double y = exp(-s) * (1.0 - rest);
+    return a * a < 800.0 ? y : a != a ? a : 0.0;
 }
 
 /* Second derivatives: products in an order in which no intermediate overflows where the result does not. */

@@ -21,6 +21,8 @@ from wengert.core.tape cimport (
 from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, names
 from wengert.program.opcodes cimport *
 
+from wengert.core.tape import kernel_partials
+
 cnp.import_array()
 
 
@@ -378,6 +380,8 @@ cdef int32_t reduced(Listing code, int32_t i, bint exact) except -1:
             code.n = i
             return code.cs[i] if x == 0.0 else b
         return i
+    if PARTIAL <= op < INPUT:
+        return slope(code, i)
     if not (WG_NEGATIVE <= op < WG_OPCODES or op == STRONG or LESS <= op <= ISNAN) or a < 0:
         return i
     left = is_constant(code, a, &x)
@@ -414,6 +418,25 @@ cdef int32_t reduced(Listing code, int32_t i, bint exact) except -1:
         value = float(np.float64(x) ** y)
     else:
         value = (<Kernel>by_opcode[op]).value2(x, y)
+    code.n = i
+    return code.constant(value)
+
+
+cdef int32_t slope(Listing code, int32_t i) except -1:
+    """A partial at constants, if it is finite, as a constant."""
+    cdef int opcode = (code.ops[i] - PARTIAL) // 2
+    cdef double x[3]
+    cdef int k
+    cdef int32_t v
+    if by_opcode[opcode] is None:           # of a function that is not NumPy's
+        return i
+    for k, v in enumerate((code.as_[i], code.bs[i], code.cs[i])):
+        x[k] = 0.0
+        if v >= 0 and not is_constant(code, v, &x[k]):
+            return i
+    value = kernel_partials(opcode, x[0], x[1], x[2])[(code.ops[i] - PARTIAL) % 2]
+    if not math.isfinite(value):
+        return i
     code.n = i
     return code.constant(value)
 
