@@ -323,6 +323,31 @@ def test_fun_does_not_take_minus_zero_for_zero_nor_float32_for_float64():
     assert J.fun(np.array([0.5, 1.0], dtype=np.float32)).dtype == np.float32
 
 
+def test_fun_runs_the_function_alone_while_nobody_asks_for_derivatives():
+    kinds = []
+
+    def f(x):
+        kinds.append(type(x) is np.ndarray)
+        return np.sin(x) * x[0]
+
+    J = wg.jacobian(f)
+
+    def points(count):
+        for _ in range(count):
+            x = X + 0.1 * len(kinds)
+            assert_same_bits(J.fun(x), np.sin(x) * x[0])
+        return x
+
+    points(5)
+    assert kinds == [False, False, False, True, True]
+    x = points(1)
+    np.testing.assert_allclose(J(x), wg.jacobian(lambda x: np.sin(x) * x[0])(x), rtol=1e-14)
+    del kinds[:]
+    x = points(1)
+    J(x)
+    assert kinds == [False]  # a recording, which the derivative has used
+
+
 def test_threads_share_one_callable_and_its_fun():
     def f(x):
         s = x[0]

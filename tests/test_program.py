@@ -527,3 +527,10 @@ def test_zero_times_infinity_is_zero_behind_a_guard_of_a_rule(n):
             with np.errstate(invalid="ignore"):  # NumPy says so before the rule looks
                 found = derivative(x)
             np.testing.assert_allclose(found, known, rtol=1e-12)
+
+
+def test_partials_at_constants_are_constants():
+    x = np.linspace(0.5, 1.5, 40)
+    program = wg.record(lambda x: np.sum(np.log(x) / np.sqrt(2.0) + np.arctan2(x, 3.0)), x).grad()
+    assert "ddivide" not in str(program)
+    np.testing.assert_allclose(program(x), 1.0 / (x * np.sqrt(2.0)) + 3.0 / (x * x + 9.0), rtol=1e-14)

@@ -717,19 +717,33 @@ def test_threads_call_one_derivative(sparse, mode, expected):
     assert J.mode == expected
 
 
-@pytest.mark.parametrize("order", [1, 2])
-def test_rows_that_cancel_are_no_missing_entries(order):
-    """The last equation says that nothing is lost: its derivative is a sum of rounding errors."""
+NOISE = {
+    "what is lost": lambda x: np.sum(x * x - (x * x) / 3.0 - (x * x) / 3.0 - (x * x) / 3.0),
+    "a vector of one element over its norm": lambda x: (lambda y: y / np.linalg.norm(y))(np.array([np.sin(x) @ x])),
+    "differences from a mean of one": lambda x: (lambda y: y / 3.0 - y.mean(axis=1, keepdims=True) / 3.0)(x[:, None]),
+}
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-20])
+@pytest.mark.parametrize("name", NOISE)
+def test_derivatives_that_are_rounding_errors_are_no_missing_entries(name, scale):
+    f, x = NOISE[name], np.linspace(0.1, 2.0, 12)
+
+    def both(x):
+        return scale * np.concatenate([np.ravel(f(x)), np.sin(x)])
+
+    found, expected = wg.jacobian(both, sparse=True)(x).toarray(), wg.jacobian(both)(x)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14 * scale)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-9, 1e-20, 1e-150])
+@pytest.mark.parametrize("column", [0, 3])
+def test_small_entries_that_a_pattern_lacks_are_missed(size, column):
+    """However small beside all others, and also where it is the only one in its column."""
 
     def f(x):
-        flow = np.sin(3.0 * x) * x
-        parts = flow / 3.0
-        return np.concatenate([flow, [np.sum(flow - parts - parts - parts)]])
+        return np.concatenate([np.sin(x[1:]), size * x[column : column + 1]])
 
-    x = np.linspace(0.1, 2.0, 40)
-    if order == 1:
-        found, expected = wg.jacobian(f, sparse=True)(x).toarray(), wg.jacobian(f)(x)
-    else:
-        found, expected = wg.hessian(lambda x: np.sum(f(x) ** 2), sparse=True)(x).toarray(), wg.hessian(
-            lambda x: np.sum(f(x) ** 2))(x)  # fmt: skip
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    pattern = np.eye(6, 6, 1, dtype=bool)
+    with pytest.raises(wg.PatternError):
+        wg.jacobian(f, sparse=sp.csr_array(pattern))(np.linspace(0.5, 1.0, 6))

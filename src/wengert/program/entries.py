@@ -54,7 +54,6 @@ _MOST_COLUMNS, _MOST_AT_ALL = 24, 100_000_000
 #: elements along the last axis of regular places that are written as a view
 _LONG = 32
 
-
 #: nonzeros among constants that are put one by one, as a part of all
 _FEW = 0.1
 

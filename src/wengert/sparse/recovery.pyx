@@ -145,15 +145,11 @@ def direction(const index[::1] indices, const double[::1] data, double[::1] numb
             numbers[p] = x / most if 0.0 < most < INFINITY else x
 
 
-cdef double CANCELLED = 1e-14
-
-
 def differing(const index[::1] ptr, const index[::1] indices, const double[::1] data, const double[::1] v,
               const double[::1] exact, double rtol):
     """In how many rows the product with `v` is another one than `exact`, the first of them, and the product there.
 
-    Differences count from `rtol` times the sum of magnitudes, or that of `exact`, and from what is left of columns of
-    size 1 where they cancel; what is not finite is not compared.
+    Differences count from `rtol` times the sum of magnitudes, or that of `exact`; what is not finite is not compared.
     """
     cdef Py_ssize_t i, p, m = ptr.shape[0] - 1, count = 0, first = -1
     cdef double total, size, x, of_first = 0.0
@@ -165,7 +161,7 @@ def differing(const index[::1] ptr, const index[::1] indices, const double[::1] 
                 total, size = total + x, size + fabs(x)
             if not isfinite(total) or not isfinite(exact[i]):
                 continue
-            if fabs(total - exact[i]) > fmax(rtol * fmax(size, fabs(exact[i])), CANCELLED):
+            if fabs(total - exact[i]) > rtol * fmax(size, fabs(exact[i])):
                 count += 1
                 if first < 0:
                     first, of_first = i, total
