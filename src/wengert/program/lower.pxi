@@ -273,6 +273,7 @@ cdef class Lowering:
     cdef list outputs               # Values
     cdef Py_ssize_t memory          # bytes of workspace
     cdef int chunks, sums, pointers, axes   # largest numbers in a vector step
+    cdef Py_ssize_t blocks          # largest number of sums of blocks
 
     def __init__(self, listing, bint exact):
         self.listing = listing
@@ -1034,8 +1035,10 @@ cdef class Chunks:
     cdef set folded                 # axes along which something is folded
     cdef set ones                   # values of which a chunk has one element, which is that of all
     cdef int places                 # walk of the places of a gather, -1: there is none
+    cdef list written               # walks that are written, and whether something is folded there
 
     def __init__(self, low, shape):
+        self.written = []
         self.places = -1
         self.rows = 1
         self.more = []
@@ -1218,12 +1221,15 @@ cdef class Chunks:
                 offset, shape, strides = low.listing.views[low.b[i]]
                 view = Layout(low.layout(i).dtype, shape, strides)
                 self.walk(i, low.array_at(low.root_of[i], offset), (<Layout>view).strides, (<Layout>view).kind)
+                self.written.append((self.walks[i], False))
             elif i in low.folds:
                 steps = low.folds[i][1]
                 self.folded.update([d for d, stride in enumerate(steps) if stride == 0])
                 self.walk(i, low.array(i), steps, DOUBLES)
+                self.written.append((self.walks[i], True))
             elif op != Op.SUM and low.needed[i]:
                 self.walk_value(i)
+                self.written.append((self.walks[i], False))
         self.settle()
         for u in wanted:
             if u not in self.fills:
@@ -1330,6 +1336,7 @@ cdef class Chunks:
     cdef int fill(self, Py_ssize_t target, double x) except -1:
         """The step that makes all elements of an array a number."""
         self.walk_value(target)
+        self.written.append((self.walks[target], False))
         self.settle()
         chunk = self.new_chunk()
         self.more.append((chunk, self.low.constant(x)))
@@ -1341,6 +1348,7 @@ cdef class Chunks:
         """The step that copies an array."""
         self.walk_value(source)
         self.walk_value(target)
+        self.written.append((self.walks[target], False))
         self.settle()
         self.put(self.chunk_of(source), self.walks[target])
         self.finish()
@@ -1360,6 +1368,24 @@ cdef class Chunks:
         walk = [(w, array) for w, array in enumerate(self.arrays)]
         number = [(self.number(u), low.slot[u]) for u in self.numbers]
         fill = [(chunk, low.slot[u]) for u, chunk in self.fills.items()] + self.more
+        block = self.block()
+        if block:
+            low.blocks = max(low.blocks, (self.dims[0] // block + 1) * len(self.sums))
         low.emitted.append((WG_VECTOR, np.asarray(code), self.dims, self.strides, walk, number, fill, self.sums, first,
-                            self.chunks, self.rows))
+                            self.chunks, self.rows, block))
         return 0
+
+    cdef Py_ssize_t block(self) except -1:
+        """How many indices of the first axis are done at a time; 0: all, as they are few or write the same elements."""
+        cdef Py_ssize_t size = math.prod(self.dims), count, unit
+        if size < 2 * WG_BLOCK:
+            return 0
+        for w, is_folded in self.written:
+            axes = [d for d in range(len(self.dims)) if self.strides[w][d] or not is_folded]
+            if 0 not in axes or overlaps([self.dims[d] for d in axes], [self.strides[w][d] for d in axes]):
+                return 0
+        count = max(1, WG_BLOCK * self.dims[0] // size)
+        if len(self.dims) == (2 if self.rows > 1 else 1):
+            unit = self.rows if self.rows > 1 else WG_CHUNK
+            count = (count + unit - 1) // unit * unit
+        return count if count < self.dims[0] else 0

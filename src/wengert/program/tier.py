@@ -112,7 +112,7 @@ def _told(machine):
 def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
     """The steps with functions for those that can be compiled, the numbers that these need, and what holds them.
 
-    A function is a tuple ``("compiled", address, table, work)``.
+    A function is a tuple ``("compiled", address, table, work, dims, sums, block)``; the last three as of vectors.
     """
     native.llvm()  # or an error that says what to install
     groups = [given.steps[i:j] for i, j in _groups(given.steps)]
@@ -132,8 +132,8 @@ def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
             found += group
         else:
             report.compiled += len(group)
-            name, table = function
-            found.append(("compiled", addresses[name], table, sum(map(_work, group))))
+            name, table, blocks = function
+            found.append(("compiled", addresses[name], table, sum(map(_work, group)), *blocks))
     report.written = numbers.written
     return found, numbers.count if numbers.needed else 0, code
 
@@ -157,14 +157,14 @@ def _built(given, groups, refused):
             if lists is not None:
                 with module.function() as made:
                     writer.write(made, lists)
-                functions[i] = made.name, ()
+                functions[i] = made.name, (), ([], [], 0)
             elif group[0][0] == "vector" and i not in refused:
                 vector = _Vector(given, *group[0][1:])
                 if vector.key not in shared:
                     with module.function() as made:
                         vector.write(made)
                     shared[vector.key] = made.name
-                functions[i] = shared[vector.key], vector.table
+                functions[i] = shared[vector.key], vector.table, vector.blocks
         except Refused as reason:
             refused[i] = str(reason)
             if lists is not None:
@@ -306,18 +306,24 @@ class _Function:
     @contextlib.contextmanager
     def loop(self, times: int, step: int = 1):
         """What is appended meanwhile is repeated; gives the number of the turn, times `step`."""
+        with self.between(self.whole(0), self.whole(times * step), step) as turn:
+            yield turn
+
+    @contextlib.contextmanager
+    def between(self, start, stop, step: int = 1):
+        """The same from one number to another, which is larger."""
         builder = self.builder
         before = builder.block
         body = builder.append_basic_block()
         builder.branch(body)
         builder.position_at_end(body)
         turn = builder.phi(self.i64)
-        turn.add_incoming(self.whole(0), before)
+        turn.add_incoming(start, before)
         yield turn
         after = builder.add(turn, self.whole(step))
         turn.add_incoming(after, builder.block)
         end = builder.append_basic_block()
-        builder.cbranch(builder.icmp_signed("<", after, self.whole(times * step)), body, end)
+        builder.cbranch(builder.icmp_signed("<", after, stop), body, end)
         builder.position_at_end(end)
 
     def affine(self, base: int, steps: tuple, turns: list):
@@ -397,7 +403,7 @@ class _Block:
 class _Vector:
     """A step on arrays as a loop."""
 
-    def __init__(self, given: Steps, code, dims, strides, walk, number, fill, sums, first, chunks, rows):
+    def __init__(self, given: Steps, code, dims, strides, walk, number, fill, sums, first, chunks, rows, block):
         self.given = given
         self.code, self.dims, self.strides = code.tolist(), dims, strides
         self.walks = [w for w, _ in walk]
@@ -406,7 +412,10 @@ class _Vector:
         #: numbers of the arrays, and of the slots that are read and written, which are not part of the code
         self.table = [*[array for _, array in walk], *[slot for _, slot in [*number, *fill]], *sums]
         self.parts = self._parts()
-        self.key = repr((self.code, dims, strides, self.walks, self.numbers, self.sums, self.parts))
+        self.blocks = dims, sums, block
+        if block:  # from where to where the first axis is done
+            self.table += [0, 0]
+        self.key = repr((self.code, dims, strides, self.walks, self.numbers, self.sums, self.parts, block))
 
     def _parts(self):
         """Ranges of the code, each a loop of its own: one ends where a row is folded to what is read behind it.
@@ -463,20 +472,35 @@ class _Vector:
         self.splats: dict = {}
         for width in {PARTS, self.width(length)}:
             self.splats[width] = {chunk: self.splat(x, width) for chunk, x in numbers.items()}
+        span = [f.entry(len(self.table) - 2 + i) for i in (0, 1)] if self.blocks[-1] else None
         with contextlib.ExitStack() as stack:
-            turns = [stack.enter_context(f.loop(n)) for n in outer]
+            turns = [stack.enter_context(f.loop(n) if d or not span else f.between(*span)) for d, n in enumerate(outer)]
             self.rows = {
                 w: f.at(first, f.affine(0, self.strides[w][:-1], turns), f.i8) for w, first in zip(self.walks, firsts)
             }
-            if not any(folds for _, _, folds in self.parts):
+            folds = any(folds for _, _, folds in self.parts)
+            if span and not outer:
+                self.span(*span, length, self.given.chunk if folds else max(self.splats))
+            elif not folds:
                 self.stretch(f.whole(0), length)
-                return
-            whole, rest = divmod(length, self.given.chunk)
-            if whole:
-                with f.loop(whole, self.given.chunk) as start:
-                    self.stretch(start, self.given.chunk)
-            if rest:
-                self.stretch(f.whole(whole * self.given.chunk), rest)
+            else:
+                whole, rest = divmod(length, self.given.chunk)
+                if whole:
+                    with f.loop(whole, self.given.chunk) as start:
+                        self.stretch(start, self.given.chunk)
+                if rest:
+                    self.stretch(f.whole(whole * self.given.chunk), rest)
+
+    def span(self, start, stop, length, unit):
+        """A part of a row that the table tells, whose end is that of the row or so many units from its start."""
+        f, b = self.function, self.function.builder
+        whole = length // unit * unit
+        last = b.select(b.icmp_signed("<", stop, f.whole(whole)), stop, f.whole(whole))
+        with b.if_then(b.icmp_signed("<", start, last)), f.between(start, last, unit) as place:
+            self.stretch(place, unit)
+        if whole < length:
+            with b.if_then(b.icmp_signed("==", stop, f.whole(length))):
+                self.stretch(f.whole(whole), length - whole)
 
     def _buffers(self):
         """Memory of a row for each slot that one loop writes and a later one reads."""

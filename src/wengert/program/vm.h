@@ -45,6 +45,7 @@ WG_SIMD tanh(double);
 #endif
 
 #include "list.h"
+#include "team.h"
 
 /* R(name, value): what only programs have, elementwise; first powers, as libm's pow gives them */
 #define WG_LOGIC_UNARY(R)                                    \
@@ -120,6 +121,8 @@ typedef int (*wg_partial_loop)(int form, int op, int side, int add, ptrdiff_t n,
 
 /* Chunks lie a little further apart than they are long, since caches put what lies a page apart in the same place. */
 enum { WG_CHUNK = 512, WG_CHUNK_APART = 536 };
+enum { WG_BLOCK = 1 << 15 };    /* elements from which on a step is done in blocks */
+enum { WG_WORTH_HELP = 300000 }; /* operations of a step, times elements, from which on helpers are asked */
 enum { WG_MOVED = 8 }; /* elements of a row from which on memcpy is faster than a loop */
 enum { WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_COMPILED, WG_PYTHON }; /* kinds of steps */
 
@@ -144,10 +147,13 @@ typedef struct {
     const int32_t *offsets, *slots;
     /* COMPILED: a guard's number if one fails, else -1 */
     int32_t (*run)(double *slots, char **where, const int32_t *table);
-    const int32_t *table; /* of arrays and numbers */
+    const int32_t *table; /* of arrays and numbers; of a step in blocks then its sums, and the range */
+    ptrdiff_t entries;
+    /* VECTOR and COMPILED: `block` of `length` indices of the first axis at a time; 0: all at once */
+    ptrdiff_t block, length;
 } wg_step;
 
-typedef struct {
+typedef struct wg_space {
     double *slots;
     char **where;    /* first element of each array */
     double *scratch; /* chunks */
@@ -157,6 +163,10 @@ typedef struct {
     double *sums;
     const wg_loop *loops;
     wg_partial_loop partial;
+    double *blocks;  /* sums of each block of a step, behind the slots */
+    int32_t *table;  /* of a block */
+    const struct wg_space *others; /* for helpers, whose chunks, indices and tables are their own */
+    int helpers;
 } wg_space;
 
 /* ---- numbers */
@@ -480,11 +490,12 @@ WG_CLONES static void wg_chunk(const wg_code *c, ptrdiff_t count, double **P, pt
     }
 }
 
-static void wg_vector(const wg_step *s, const wg_space *w) {
+/* A range of the first axis. */
+static void wg_vector(const wg_step *s, const wg_space *w, ptrdiff_t from, ptrdiff_t to) {
     /* a chunk is a part of a row, or some rows that are short */
     const int ndim = s->ndim, outer = s->rows > 1 ? ndim - 2 : ndim - 1;
-    const ptrdiff_t length = s->shape[outer], width = s->rows > 1 ? s->shape[outer + 1] : 1;
-    const ptrdiff_t most = s->rows > 1 ? s->rows : WG_CHUNK;
+    const ptrdiff_t first = outer > 0 ? 0 : from, last = outer > 0 ? s->shape[outer] : to;
+    const ptrdiff_t width = s->rows > 1 ? s->shape[outer + 1] : 1, most = s->rows > 1 ? s->rows : WG_CHUNK;
     double **P = w->chunk;
     ptrdiff_t *index = w->index, i;
     int m, d;
@@ -493,28 +504,86 @@ static void wg_vector(const wg_step *s, const wg_space *w) {
     for (m = 0; m < s->fills; m++) {
         double *chunk = P[s->fill[2 * m]];
         const double x = w->slots[s->fill[2 * m + 1]];
-        for (i = 0; i < most * width && i < length * width; i++) chunk[i] = x;
+        for (i = 0; i < most * width && i < (last - first) * width; i++) chunk[i] = x;
     }
     for (m = 0; m < s->sums; m++) w->sums[m] = 0.0;
     for (d = 0; d < ndim; d++) {
         index[d] = 0;
-        if (s->shape[d] == 0) goto done;
+        if (s->shape[d] == 0) return;
     }
+    if (outer > 0) index[0] = from;
     for (;;) {
-        for (i = 0; i < length; i += most) {
+        for (i = first; i < last; i += most) {
             for (m = 0; m < s->walks; m++) {
                 const ptrdiff_t *strides = s->strides + m * ndim;
                 char *p = w->where[s->walk[2 * m + 1]] + i * strides[outer];
                 for (d = 0; d < outer; d++) p += index[d] * strides[d];
                 P[s->walk[2 * m]] = (double *)p;
             }
-            wg_chunk(s->code, s->count, P, (length - i < most ? length - i : most) * width, w);
+            wg_chunk(s->code, s->count, P, (last - i < most ? last - i : most) * width, w);
         }
-        for (d = outer - 1; d >= 0 && ++index[d] == s->shape[d]; d--) index[d] = 0;
+        for (d = outer - 1; d >= 0 && ++index[d] == (d ? s->shape[d] : to); d--) index[d] = 0;
         if (d < 0) break;
     }
-done:
-    for (m = 0; m < s->sums; m++) w->slots[s->sum[m]] = w->sums[m];
+}
+
+/* ---- blocks */
+
+typedef struct { /* a step, and between how many its blocks are shared */
+    const wg_step *step;
+    const wg_space *space;
+    int shares;
+} wg_task;
+
+/* A range of the first axis, whose sums go to a place of their own. */
+static void wg_some_of(const wg_step *s, const wg_space *w, ptrdiff_t from, ptrdiff_t to) {
+    wg_space own = *w;
+    own.sums = w->blocks + from / s->block * s->sums;
+    if (s->kind == WG_VECTOR)
+        wg_vector(s, &own, from, to);
+    else {
+        const ptrdiff_t sums = s->entries - 2 - s->sums;
+        int m;
+        for (m = 0; m < sums; m++) w->table[m] = s->table[m];
+        for (m = 0; m < s->sums; m++) w->table[sums + m] = (int32_t)(own.sums + m - w->slots);
+        w->table[s->entries - 2] = (int32_t)from;
+        w->table[s->entries - 1] = (int32_t)to;
+        s->run(w->slots, w->where, w->table);
+    }
+}
+
+/* Those blocks that are one share: one after the other where they have sums. */
+static void wg_share(const void *given, int number) {
+    const wg_task *const task = given;
+    const wg_step *const s = task->step;
+    const wg_space *const w = number ? task->space->others + number - 1 : task->space;
+    const ptrdiff_t blocks = (s->length - 1) / s->block + 1;
+    const ptrdiff_t end = (number + 1) * blocks / task->shares * s->block, to = end < s->length ? end : s->length;
+    ptrdiff_t from = number * blocks / task->shares * s->block;
+    for (; from < to; from += s->block)
+        if (s->sums)
+            wg_some_of(s, w, from, from + s->block < to ? from + s->block : to);
+        else {
+            wg_some_of(s, w, from, to);
+            break;
+        }
+}
+
+/* The result is the same for any number of helpers. */
+static void wg_in_blocks(const wg_step *s, const wg_space *w) {
+    const ptrdiff_t blocks = (s->length - 1) / s->block + 1;
+    wg_task task = {s, w, w->helpers + 1};
+    ptrdiff_t k;
+    int m;
+    if (w->helpers == 0 || s->work < WG_WORTH_HELP || !wg_together(wg_share, &task, w->helpers)) {
+        task.shares = 1;
+        wg_share(&task, 0);
+    }
+    for (m = 0; m < s->sums; m++) {
+        double total = w->blocks[m];
+        for (k = 1; k < blocks; k++) total += w->blocks[k * s->sums + m];
+        w->slots[s->sum[m]] = total;
+    }
 }
 
 /* Run steps from `i` on until one that needs Python, whose number is returned (`count` if none);
@@ -528,8 +597,19 @@ static ptrdiff_t wg_run(const wg_step *steps, ptrdiff_t i, ptrdiff_t count, cons
             *failed = wg_numbers(s->code, w->slots, w->where, w->loops);
             if (*failed >= 0) return i;
             break;
-        case WG_VECTOR: wg_vector(s, w); break;
+        case WG_VECTOR:
+            if (s->block)
+                wg_in_blocks(s, w);
+            else {
+                wg_vector(s, w, 0, s->shape[0]);
+                for (j = 0; j < s->sums; j++) w->slots[s->sum[j]] = w->sums[j];
+            }
+            break;
         case WG_COMPILED:
+            if (s->block) {
+                wg_in_blocks(s, w);
+                break;
+            }
             *failed = s->run(w->slots, w->where, s->table);
             if (*failed >= 0) return i;
             break;

@@ -20,6 +20,7 @@ from libc.string cimport memcmp, memcpy, memset
 import importlib
 import math
 import operator
+import os
 
 import numpy as np
 
@@ -77,6 +78,7 @@ cdef extern from "vm.h" nogil:
         const int32_t *slots
         compiled_step run
         const int32_t *table
+        Py_ssize_t entries, block, length
 
     ctypedef struct wg_space:
         double *slots
@@ -88,9 +90,13 @@ cdef extern from "vm.h" nogil:
         double *sums
         const wg_loop *loops
         wg_partial_loop partial
+        double *blocks
+        int32_t *table
+        const wg_space *others
+        int helpers
 
     enum:
-        WG_CHUNK, WG_CHUNK_APART
+        WG_CHUNK, WG_CHUNK_APART, WG_BLOCK, WG_WORTH_HELP, WG_MOST_HELPERS
         WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_COMPILED, WG_PYTHON
         WG_M_POSITIVE, WG_M_LESS, WG_M_LESS_EQUAL, WG_M_GREATER, WG_M_GREATER_EQUAL, WG_M_EQUAL, WG_M_NOT_EQUAL
         WG_M_NOT, WG_M_AND, WG_M_OR, WG_M_ISNAN, WG_M_STRONG, WG_M_SELECT
@@ -103,6 +109,9 @@ cdef extern from "vm.h" nogil:
     int wg_machine_op(int op)
     bint wg_is_vector_code(int op)
     bint wg_is_correctly_rounded(int op)
+    int wg_call_helpers(int wanted)
+    void wg_forget_helpers()
+    Py_ssize_t wg_tasks
     void wg_values(int op, Py_ssize_t n, double *a, double *b, double *y)
 
 include "lower.pxi"
@@ -133,6 +142,38 @@ cdef cnp.ndarray NOTHING = np.zeros(1)
 # What decides when compiling pays, in nanoseconds, measured: see docs/explanation/decisions/0029-tier.md
 cdef double COMPILING = 1e8, COMPILING_ONE = 3e5, READING_ONE = 2e4
 cdef double PER_NUMBER = 2.0, PER_ELEMENT = 0.1, PER_CHUNK = 20.0
+
+cdef int helpers = 0                # of a run: other threads that do blocks of its long steps
+
+
+def forget_helpers():
+    """In the child of a fork, where they do not run, and what was to be shared is done alone."""
+    wg_forget_helpers()
+
+
+def use_threads(count):
+    """Let machines that are made from now on share long steps between so many threads."""
+    global helpers
+    helpers = count - 1
+
+
+def tasks_shared():
+    """How many steps of this process threads have shared."""
+    return wg_tasks
+
+
+cdef int threads_of_environment() except -1:
+    text = os.environ.get("WENGERT_NUM_THREADS", "1")
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= WG_MOST_HELPERS:
+        raise ValueError(f"WENGERT_NUM_THREADS={text}: set it to how many threads may share a long step of a program, "
+                         f"from 1 to {WG_MOST_HELPERS}")
+    return int(text)
+
+
+use_threads(threads_of_environment())
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget_helpers)
+
 
 OF_STEPS = {WG_NUMBERS: "numbers", WG_VECTOR: "vector", WG_COPY: "copy", WG_PACK: "pack", WG_PUT: "put",
             WG_SCATTER: "scatter"}
@@ -192,7 +233,6 @@ cdef class Workspace:
 
     def __dealloc__(self):
         PyMem_RawFree(self.space.where)
-        PyMem_RawFree(self.space.chunk)
         PyMem_RawFree(self.bottom)
 
     cdef double *doubles(self, Py_ssize_t n) except NULL:
@@ -277,7 +317,8 @@ cdef class Machine(Run):
     cdef list passing               # roots of one run
     cdef list inputs, outputs       # Values
     cdef double[::1] numbers        # what the slots hold at first
-    cdef Py_ssize_t memory, arrays, chunks, sums, pointers, axes
+    cdef Py_ssize_t memory, arrays, chunks, sums, pointers, axes, blocks, entries
+    cdef bint wants_help            # for steps in blocks
     cdef list spaces
     cdef readonly str tier          # "auto", "vm" or "llvm"
     cdef readonly object report     # of the compiled tier: what became of the steps
@@ -325,6 +366,7 @@ cdef class Machine(Run):
             self.numbers[slot] = np.frombuffer(bits)[0]
         self.memory, self.arrays = low.memory, low.array_count
         self.chunks, self.sums, self.pointers, self.axes = low.chunks, low.sums, low.pointers, low.axes
+        self.blocks = low.blocks
         self.loops = <wg_loop *>PyMem_RawCalloc(len(low.loops) + 1, sizeof(wg_loop))
         for i in range(len(low.loops)):
             kernel = low.loops[i]
@@ -392,9 +434,11 @@ cdef class Machine(Run):
             step.code = <const wg_code *>self.keep(given[1], np.int32)
             step.work = given[2]
         elif step.kind == WG_COMPILED:
-            step.run = <compiled_step><size_t>given[1]
-            step.table = <const int32_t *>self.keep(given[2], np.int32)
-            step.work = given[3]
+            _, address, table, step.work, dims, sums, step.block = given
+            step.run = <compiled_step><size_t>address
+            step.entries, step.table = len(table), <const int32_t *>self.keep(table, np.int32)
+            step.length = dims[0] if dims else 0
+            step.sums, step.sum = len(sums), <const int32_t *>self.keep_list(sums, sizeof(int32_t))
         elif step.kind == WG_COPY:
             _, step.array, step.source, step.size = given
             step.work = step.size / 16.0
@@ -410,7 +454,8 @@ cdef class Machine(Run):
             step.size = len(offsets)
             step.work = step.size
         else:
-            _, code, dims, strides, walk, number, fill, sums, step.first, step.chunks, step.rows = given
+            _, code, dims, strides, walk, number, fill, sums, step.first, step.chunks, step.rows, step.block = given
+            step.length = dims[0]
             step.code, step.count = <const wg_code *>self.keep(code, np.int32), len(code)
             step.ndim, step.shape = len(dims), <const Py_ssize_t *>self.keep_list(dims, sizeof(Py_ssize_t))
             step.strides = <const Py_ssize_t *>self.keep_list(strides, sizeof(Py_ssize_t))
@@ -419,6 +464,9 @@ cdef class Machine(Run):
             step.fills, step.fill = len(fill), <const int32_t *>self.keep_list(fill, sizeof(int32_t))
             step.sums, step.sum = len(sums), <const int32_t *>self.keep_list(sums, sizeof(int32_t))
             step.work = <double>step.count * math.prod(dims)
+        if step.block:
+            self.entries = max(self.entries, step.entries)
+            self.wants_help = self.wants_help or step.work >= WG_WORTH_HELP
         return 0
 
     @property
@@ -490,25 +538,39 @@ cdef class Machine(Run):
         """Of the arrays in a workspace."""
         return self.memory
 
+    cdef int add_buffers(self, Workspace w, wg_space *space) except -1:
+        """What each thread of a run has for itself."""
+        space.scratch = w.doubles(self.chunks * WG_CHUNK_APART)
+        space.chunk = <double **>w.doubles(self.pointers + 1)
+        space.index = <Py_ssize_t *>w.doubles(self.axes)
+        space.table = <int32_t *>w.doubles(self.entries // 2 + 1)
+        return 0
+
     cdef Workspace new_space(self):
         cdef Workspace w = Workspace.__new__(Workspace)
+        cdef wg_space *others
         cdef Root root
         cdef Py_ssize_t i
         w.kept = []
         w.objects = [None] * len(self.roots)
         w.bottom = <char **>PyMem_RawCalloc(len(self.roots) + 1, sizeof(char *))
         w.space.where = <char **>PyMem_RawCalloc(self.arrays + 1, sizeof(char *))
-        w.space.chunk = <double **>PyMem_RawCalloc(self.pointers + 1, sizeof(double *))
-        w.space.slots = w.doubles(self.numbers.shape[0])
+        w.space.slots = w.doubles(self.numbers.shape[0] + self.blocks)
+        w.space.blocks = w.space.slots + self.numbers.shape[0]
         memcpy(w.space.slots, &self.numbers[0], self.numbers.shape[0] * sizeof(double))
-        w.space.scratch = w.doubles(self.chunks * WG_CHUNK_APART)
+        self.add_buffers(w, &w.space)
         w.space.ones = w.doubles(WG_CHUNK)
         for i in range(WG_CHUNK):
             w.space.ones[i] = 1.0
         w.space.sums = w.doubles(self.sums)
-        w.space.index = <Py_ssize_t *>w.doubles(self.axes)
         w.space.loops = self.loops
         w.space.partial = <wg_partial_loop>times_partial
+        w.space.helpers = wg_call_helpers(helpers) if self.wants_help else 0
+        others = <wg_space *>w.doubles(w.space.helpers * sizeof(wg_space) // sizeof(double))
+        for i in range(w.space.helpers):
+            others[i] = w.space
+            self.add_buffers(w, &others[i])
+        w.space.others = others
         w.memory = <char *>w.doubles(self.memory // sizeof(double) + 8)
         for root in self.roots:
             if root.kind == WORK:

@@ -1,0 +1,167 @@
+"""Long steps in blocks, alone and shared between threads: the same bits for any number of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from helpers import assert_same_bits, in_threads
+from wengert.program import vm
+
+BLOCK = 1 << 15
+RNG = np.random.default_rng(0)
+TIERS = ["vm", *(["llvm"] if importlib.util.find_spec("llvmlite") else [])]
+
+
+def waves(x):
+    return np.sum(np.sin(x) * np.exp(-x * x)) + np.sum(x**3)
+
+
+def sliced(x):
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def stored(x):
+    y = x.copy()
+    y[1:-1, 1:-1] += 0.1 * (x[2:, 1:-1] + x[:-2, 1:-1] + x[1:-1, 2:] + x[1:-1, :-2] - 4 * x[1:-1, 1:-1])
+    return y * np.cos(y)
+
+
+def centred(x):
+    return np.sum(np.tanh(x - x.mean(axis=1, keepdims=True)) ** 2)
+
+
+def softened(x, axis):
+    top = np.max(x, axis=axis, keepdims=True)
+    return np.sum(np.log(np.sum(np.exp(x - top), axis=axis)) ** 2)
+
+
+def turned(x):
+    return np.sum(np.sqrt(1 + x.T**2)[::-1] * np.arange(x.shape[0]))
+
+
+def signs(x):
+    return np.sum(np.where(x > 0.3, x * x, np.where(np.isnan(x), 1.0, -x)))
+
+
+CASES = [
+    *[(waves, (n,)) for n in (2 * BLOCK - 1, 2 * BLOCK, 2 * BLOCK + 1, 3 * BLOCK - 3, 5 * BLOCK + 513, 10 * BLOCK)],
+    (sliced, (4 * BLOCK + 77,)),
+    (stored, (301, 403)),
+    (stored, (3, 60_000)),
+    (centred, (500, 401)),
+    (centred, (70_000, 3)),
+    *[(lambda x, axis=axis: softened(x, axis), shape) for axis in (0, 1) for shape in ((300, 700), (9, 30_000))],
+    (lambda x: softened(x, (0, 2)), (40, 50, 60)),
+    (turned, (350, 300)),
+    (signs, (6 * BLOCK,)),
+]
+
+
+@pytest.fixture
+def threads():
+    """How many may share a step of the machines made from now on."""
+    yield vm.use_threads
+    vm.use_threads(1)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize(("f", "shape"), CASES)
+def test_any_number_of_threads_gives_the_same_bits(f, shape, tier, threads):
+    x = RNG.standard_normal(shape)
+    expected = f(x), wg.grad(lambda x: np.sum(f(x)), x)
+    bits, shared = [], []
+    for count in (1, 2, 3, 5):
+        threads(count)
+        before = vm.tasks_shared()
+        compiled = wg.compile(f, tier=tier)
+        bits.append((compiled(x), wg.grad(wg.compile(lambda x: np.sum(f(x)), tier=tier))(x)))
+        shared.append(vm.tasks_shared() - before)
+    assert shared[0] == 0
+    assert (min(shared[1:]) > 0) == (x.size >= 2 * BLOCK)
+    for value, gradient in bits:
+        assert_same_bits(value, bits[0][0])
+        assert_same_bits(gradient, bits[0][1])
+    np.testing.assert_allclose(bits[0][0], expected[0], rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(bits[0][1], expected[1], rtol=1e-11, atol=1e-11)
+
+
+def test_points_of_a_batch_and_columns_of_a_jacobian_are_shared(threads):
+    def f(x):
+        return np.sin(x) * np.sum(np.exp(x))
+
+    x = RNG.standard_normal((5000, 30))
+    made = []
+    for count in (1, 3):
+        threads(count)
+        before = vm.tasks_shared()
+        made.append(
+            (wg.vmap(wg.grad(wg.compile(lambda x: np.sum(f(x)))))(x), wg.jacobian(wg.compile(f))(x[:20].ravel()))
+        )
+        assert (vm.tasks_shared() > before) == (count > 1)
+    assert_same_bits(made[1][0], made[0][0])
+    assert_same_bits(made[1][1], made[0][1])
+    np.testing.assert_allclose(made[0][0][7], wg.grad(lambda x: np.sum(f(x)), x[7]), rtol=1e-12)
+
+
+def test_sums_of_blocks_are_as_near_as_sums_of_all(threads):
+    terms = RNG.standard_normal(2**20) * 10.0 ** RNG.integers(-8, 8, 2**20)
+    exact = float(np.sum(np.sort(terms).astype(np.longdouble)))
+    found = wg.compile(lambda x: np.sum(x * 1.0), tier="vm")(terms)
+    assert abs(found - exact) <= 2 * terms.size * np.finfo(float).eps * np.sum(np.abs(terms)) / 100
+
+
+def test_who_finds_the_helpers_busy_works_alone(threads):
+    threads(3)
+    x = [RNG.standard_normal(8 * BLOCK) for _ in range(4)]
+    g = wg.grad(wg.compile(waves, tier="vm"))
+    expected = [g(each) for each in x]
+
+    def work(i):
+        for _ in range(10):
+            assert_same_bits(g(x[i]), expected[i])
+
+    in_threads(work, 4)
+
+
+CHILD = """
+import os, warnings
+import numpy as np, wengert as wg
+from wengert.program import vm
+f = wg.compile(lambda x: np.sum(np.sin(x) * np.exp(x)), tier="vm")
+x = np.linspace(0.0, 1.0, 1 << 19)
+y = f(x)
+assert vm.tasks_shared() == 1, vm.tasks_shared()
+if hasattr(os, "fork"):
+    child = os.fork()
+    if child == 0:
+        same = f(x) == y and vm.tasks_shared() == 1
+        again = wg.compile(lambda x: np.sum(np.sin(x) * np.exp(x)), tier="vm")
+        same = same and again(x) == y and vm.tasks_shared() == 2
+        os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0
+print("done")
+"""
+
+
+def run(code, **variables):
+    return subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **variables}, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_the_environment_says_how_many_and_a_child_calls_its_own():
+    made = run(CHILD, WENGERT_NUM_THREADS="2")
+    assert made.stdout == "done\n", made.stderr
+
+
+@pytest.mark.parametrize("text", ["0", "two", "-1", "1.5", "1000", ""])
+def test_a_number_of_threads_that_is_none(text):
+    made = run("import wengert as wg; wg.compile(lambda x: x)(1.0)", WENGERT_NUM_THREADS=text)
+    assert f"WENGERT_NUM_THREADS={text}: set it to how many threads" in made.stderr
