@@ -350,7 +350,9 @@ cdef class Lowering:
                 read[n] = self.c[i]
                 n += 1
         self.first[self.n] = <int32_t>n
-        self.count = np.bincount(read[:n], minlength=self.n).astype(np.int32)
+        self.count = np.zeros(self.n, np.int32)
+        for j in range(n):
+            self.count[read[j]] += 1
         for i in self.listing.outputs:
             self.count[i] += 1
         return 0
@@ -463,7 +465,8 @@ cdef class Lowering:
         cdef int op
         for i in range(self.n):
             op = self.op[i]
-            if not (reads[op] & 2) or self.b[i] < 0 or self.op[self.b[i]] != Op.CONST:
+            if (op != WG_POW and op != WG_POWER and op != <int>Op.PARTIAL + 2 * WG_POW
+                    and op != <int>Op.PARTIAL + 2 * WG_POWER or self.b[i] < 0 or self.op[self.b[i]] != Op.CONST):
                 continue
             power = self.listing.constants[self.a[self.b[i]]]
             if op == WG_POW or op == WG_POWER:
@@ -472,7 +475,7 @@ cdef class Lowering:
                     # NumPy's loops take the square root; libm's pow is inf at -inf, and 0.0 at -0.0
                     is_root = found == ROOT and not (self.is_number(i) and op == WG_POW)
                     self.op[i] = WG_SQRT if is_root else found
-            elif power == 2.0 and (op == <int>Op.PARTIAL + 2 * WG_POW or op == <int>Op.PARTIAL + 2 * WG_POWER):
+            elif power == 2.0:
                 self.op[i] = <int>Op.PARTIAL + 2 * WG_SQUARE
                 self.b[i] = self.c[i] = -1
         return 0
@@ -533,7 +536,7 @@ cdef class Lowering:
         cdef int op, need
         cdef list operands
         cdef Layout layout
-        cdef int32_t[::1] member = np.full(self.n, -1, np.int32)
+        cdef int32_t[::1] member = np.full(self.n, -1, np.int32), order, end
         self.steps = []
         self.latest = {}
         for i in range(self.n):
@@ -544,7 +547,7 @@ cdef class Lowering:
                 self.low[i] = self.low[self.a[i]] + self.listing.views[self.b[i]][0] - layout.low
                 self.step[i] = self.step[self.under[i]]
                 continue
-            if op == Op.INPUT or op == Op.CONST or op == Op.ARRAY or (i in self.fills and not self.count[i]):
+            if op == Op.INPUT or op == Op.CONST or op == Op.ARRAY or (not self.count[i] and i in self.fills):
                 continue
             if self.is_for_numbers(i):
                 need = -1
@@ -560,10 +563,17 @@ cdef class Lowering:
                 else:
                     s = self.new_step(self.kind_of_step(i), None)
             self.step[i] = member[i] = <int32_t>s
-        order = np.argsort(member, kind="stable").astype(np.int32)
-        bounds = np.searchsorted(np.asarray(member)[order], np.arange(len(self.steps) + 1)).tolist()
+        order, end = np.empty(self.n, np.int32), np.zeros(len(self.steps) + 1, np.int32)
+        for i in range(self.n):
+            if member[i] >= 0:
+                end[member[i] + 1] += 1
         for s in range(len(self.steps)):
-            (<Step>self.steps[s]).members = order[bounds[s]:bounds[s + 1]]
+            end[s + 1] += end[s]
+            (<Step>self.steps[s]).members = order[end[s]:end[s + 1]]
+        for i in range(self.n):
+            if member[i] >= 0:
+                order[end[member[i]]] = <int32_t>i
+                end[member[i]] += 1
         return 0
 
     cdef int kind_of_step(self, Py_ssize_t i) except -1:
@@ -830,10 +840,15 @@ cdef class Lowering:
         return self.loops.index(kernel)
 
     cdef Py_ssize_t emit_numbers(self, Step step, Py_ssize_t position) except -1:
-        cdef int32_t[:, ::1] code = np.zeros((2 * len(step.members) + 1, 4), np.int32)
-        cdef Py_ssize_t t = 0, i, j, m
+        cdef int32_t[:, ::1] code
+        cdef Py_ssize_t t = 1, i, j, m
         cdef int op
         cdef Layout layout
+        for m in range(step.members.shape[0]):
+            op = self.op[step.members[m]]
+            t += 2 if reads[op] & 4 or self.in_loop(op, True) else 1
+        code = np.zeros((t, 4), np.int32)
+        t = 0
         for m in range(step.members.shape[0]):
             i = step.members[m]
             position += 1
@@ -866,7 +881,7 @@ cdef class Lowering:
                 self.release(i, position)
             t += 2 if reads[op] & 4 or code[t, 0] == WG_M_LOOP else 1
         code[t, 0] = WG_M_END
-        self.emitted.append((WG_NUMBERS, np.asarray(code)[: t + 1], float(t)))
+        self.emitted.append((WG_NUMBERS, np.asarray(code), float(t)))
         return position
 
     # ------------------------------------------------------------------------------------------ all steps

@@ -391,7 +391,7 @@ cdef class Machine(Run):
         """Where numbers lie from now on."""
         if not len(values):
             return bytes_of(NOTHING)
-        array = np.array(values, kind)
+        array = np.ascontiguousarray(values, kind)
         self.kept.append(array)
         return bytes_of(array)
 
