@@ -1393,3 +1393,65 @@ def test_compiled_functions_inside_of_compiled_ones(unchanged):
     assert g.paths == 1
 
 
+# ---------------------------------------------------------------------------------------------- ways to call
+
+
+def product(x, k=2.0):
+    return x * k
+
+
+WAYS = {
+    "by position": lambda f, x: f(x, 2.0),
+    "by name": lambda f, x: f(x, k=2.0),
+    "all by name": lambda f, x: f(x=x, k=2.0),
+    "by a default": lambda f, x: f(x),
+    "unpacked": lambda f, x: f(*(x, 2.0)),
+    "unpacked names": lambda f, x: f(**{"x": x, "k": 2.0}),
+    "mapped": lambda f, x: next(map(f, [x], [2.0])),
+    "partial": lambda f, x: functools.partial(f, x)(2.0),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_arguments_come_in_any_way_and_in_turn(way):
+    compiled = wg.compile(product)
+    for n in (3, 3, 3, 4, 3, 3):
+        x = np.arange(n) + 0.5
+        np.testing.assert_array_equal(WAYS[way](compiled, x), 2 * x)
+        np.testing.assert_array_equal(compiled(x, 3.0), 3 * x)
+
+
+JACOBIANS = {
+    "program": lambda f, x: wg.record(f, x).jacobian(),
+    "compiled": lambda f, x: wg.jacobian(wg.compile(f, recheck=None)),
+}
+
+
+@pytest.mark.parametrize("kind", JACOBIANS)
+def test_a_call_like_the_last_one_reads_what_it_is_given(kind):
+    x = np.array([1.0, 2.0])
+    jacobian = JACOBIANS[kind](lambda x: np.array([x[0] * x[1], x[0] - x[1]]), x)
+    for scale in (1.0, 2.0, 3.0, 4.0, 5.0):
+        out = np.full((2, 2), np.nan)
+        expected = [[2 * scale, scale], [1.0, -1.0]]
+        assert jacobian(scale * x, out=out) is out
+        np.testing.assert_array_equal(out, expected)
+        np.testing.assert_array_equal(jacobian(scale * x), expected)
+    with pytest.raises(ValueError, match="shape"):
+        jacobian(x, out=np.empty((2, 3)))
+    with pytest.raises((TypeError, ValueError)):
+        jacobian(x, outside=out)
+    with pytest.raises((TypeError, ValueError)):
+        jacobian()
+    np.testing.assert_array_equal(jacobian(x), [[2.0, 1.0], [1.0, -1.0]])
+
+
+def test_a_class_of_ones_own_is_called_in_its_own_way():
+    class Twice(type(wg.record(np.sin, 1.0))):
+        def __call__(self, x):
+            return 2 * super().__call__(x)
+
+    program = wg.record(np.sin, 1.0)
+    own = Twice(*[getattr(program, f"_{name}") for name in ("name", "listing", "form", "result", "exact", "example")])
+    for _ in range(3):
+        assert own(0.5) == 2 * program(0.5)

@@ -1,2 +1,5 @@
+from cpython.object cimport PyObject
+
+
 cdef class Run:
-    cdef object single(self, list inputs, given)
+    cdef object single(self, PyObject **inputs, Py_ssize_t count, given)

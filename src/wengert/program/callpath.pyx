@@ -7,6 +7,7 @@ Data
     Template       what a value must be like to take the same program again
     Arguments      the templates of the arguments of a call
     Run            what runs a program, called without a name being looked up
+    Vectored       a callable that may take its arguments as they lie, without a tuple and a dict of them
     Path, Route    a program and how often it ran; the arguments of the last call, and its path
 
 A route is no more than a shortcut: what does not fit is left to the table of keys.
@@ -17,7 +18,7 @@ cimport numpy as cnp
 from cpython.contextvars cimport PyContextVar_Get
 from cpython.object cimport PyObject, Py_TYPE
 from cpython.ref cimport Py_DECREF
-from cpython.tuple cimport PyTuple_GET_SIZE
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.string cimport memcmp
 
 import types
@@ -32,6 +33,15 @@ from wengert.program.leaves import key_of, lowered
 cnp.import_array()
 
 cdef extern from "Python.h":
+    ctypedef object (*vectorcallfunc)(object self, PyObject **args, size_t count, PyObject *names)
+    ctypedef struct PyTypeObject:
+        Py_ssize_t tp_vectorcall_offset
+        unsigned long tp_flags
+        object (*tp_call)(object self, object args, PyObject *kwargs)
+    unsigned long Py_TPFLAGS_HAVE_VECTORCALL
+    Py_ssize_t PyVectorcall_NARGS(size_t count)
+    void PyType_Modified(PyTypeObject *type)
+    PyObject **PySequence_Fast_ITEMS(object items)
     PyObject *PyDict_GetItemWithError(object d, object key) except? NULL
     PyObject *PyCell_GET(object cell)
     PyObject *PyFunction_GetCode(object f)
@@ -147,7 +157,7 @@ cdef class Template:
     cdef list parts
 
     cdef bint take(self, object x, list leaves, list operands) except -1:
-        """Does a value fit?  Its leaves are appended; `operands`, if a list, takes them as they are, traced or not."""
+        """Does a value fit?  Its leaves go into a list; `operands`, if one, takes them as they are, traced or not."""
         cdef Py_ssize_t i
         given = x
         if operands is not None and self.form <= ARRAY:
@@ -188,7 +198,8 @@ cdef class Template:
 
 
 cdef bint append(list leaves, list operands, x, given) except -1:
-    leaves.append(x)
+    if leaves is not None:
+        leaves.append(x)
     if operands is not None:
         operands.append(given)
     return True
@@ -234,6 +245,7 @@ cdef class Arguments:
 
     cdef list templates
     cdef tuple names
+    cdef bint are_leaves            # all of them, given by position
 
     @staticmethod
     def of(tuple args, dict kwargs):
@@ -241,7 +253,21 @@ cdef class Arguments:
         cdef Arguments found = Arguments.__new__(Arguments)
         found.names = tuple(kwargs)
         found.templates = [template_of(x) for x in (*args, *kwargs.values())]
-        return None if None in found.templates else found
+        if None in found.templates:
+            return None
+        found.are_leaves = not kwargs and all([(<Template>each).form in (NUMBER, SCALAR, ARRAY)
+                                               for each in found.templates])
+        return found
+
+    cdef bint take_leaves(self, PyObject **args, Py_ssize_t count) except -1:
+        """Do arguments fit that are leaves?"""
+        cdef Py_ssize_t i
+        if not self.are_leaves or count != len(self.templates):
+            return False
+        for i in range(count):
+            if not (<Template>self.templates[i]).take(<object>args[i], None, None):
+                return False
+        return True
 
     cdef bint take(self, tuple args, dict kwargs, list leaves, list operands) except -1:
         """Do arguments fit?  Their leaves are appended; see `Template`."""
@@ -275,13 +301,58 @@ cdef bint is_array_of(x, tuple shape) except -1:
 cdef class Run:
     """What runs a program with one output."""
 
-    cdef object single(self, list inputs, given):
+    cdef object single(self, PyObject **inputs, Py_ssize_t count, given):
         """The output, written into `given` unless that is None; a number in its place if a guard fails."""
         raise NotImplementedError
 
 
 @cython.auto_pickle(False)
-cdef class Runner:
+cdef class Vectored:
+    """A callable that takes arguments given by position, and out=, as they lie; what it leaves goes to ``__call__``.
+
+    Python calls it so (PEP 590) if its class says so, see `vectored`.
+    """
+
+    cdef vectorcallfunc vector
+
+    def __cinit__(self):
+        self.vector = <vectorcallfunc>by_vector
+
+    cdef object at(self, PyObject **args, Py_ssize_t count, out):
+        """The result, or `absent`: it is to be called in the other way."""
+        return absent
+
+
+cdef object by_vector(Vectored self, PyObject **args, size_t given, PyObject *names):
+    cdef Py_ssize_t count = PyVectorcall_NARGS(given), i
+    cdef Py_ssize_t named = 0 if names == NULL else PyTuple_GET_SIZE(<object>names)
+    cdef dict kwargs
+    if named == 0 or named == 1 and <object>PyTuple_GET_ITEM(<object>names, 0) == "out":
+        y = self.at(args, count, <object>args[count] if named else None)
+        if y is not absent:
+            return y
+    kwargs = {<object>PyTuple_GET_ITEM(<object>names, i): <object>args[count + i] for i in range(named)}
+    return (<PyTypeObject *>Py_TYPE(self)).tp_call(
+        self, tuple([<object>args[i] for i in range(count)]), <PyObject *>kwargs)
+
+
+def vectored(type kind):
+    """Decorator of a class that does not define ``__call__`` itself: it is called as its base is."""
+    (<PyTypeObject *>kind).tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL
+    PyType_Modified(<PyTypeObject *>kind)
+    return kind
+
+
+cdef int let_vector(type kind) except -1:
+    """The same for a class of this module, of which each object says how it is called."""
+    cdef Vectored one = kind.__new__(kind)
+    (<PyTypeObject *>kind).tp_vectorcall_offset = <char *>&one.vector - <char *><PyObject *>one
+    vectored(kind)
+    return 0
+
+
+@cython.auto_pickle(False)
+cdef class Runner(Vectored):
     """A callable that runs a program at arguments like the last ones, and leaves other calls to ``_call``.
 
     `_run` takes leaves and arrays for the outputs; `_restore` makes the result of the outputs, None where that is the
@@ -299,12 +370,23 @@ cdef class Runner:
         if (arguments is not None and (out is None or self._restore is None and is_array_of(out, self._shape))
                 and arguments.take(args, kwargs, leaves, None)):
             if self._restore is None and self._direct is not None:
-                y = self._direct.single(leaves, out)
+                y = self._direct.single(PySequence_Fast_ITEMS(leaves), len(leaves), out)
                 if type(y) is not int:
                     return y        # else it is run again, to say what failed
             y = self._run(leaves) if out is None else self._run(leaves, [out])
             return y[0] if self._restore is None else self._restore(y)
         return self._call(args, kwargs, out)
+
+    cdef object at(self, PyObject **args, Py_ssize_t count, out):
+        cdef Arguments arguments = self._arguments
+        if (arguments is None or self._direct is None or self._restore is not None
+                or not (out is None or is_array_of(out, self._shape)) or not arguments.take_leaves(args, count)):
+            return absent
+        y = self._direct.single(args, count, out)
+        return absent if type(y) is int else y
+
+
+let_vector(Runner)
 
 
 @cython.final
@@ -366,11 +448,16 @@ cdef class Route:
                 return False
         return True
 
+    cdef bint fits_leaves(self, PyObject **args, Py_ssize_t count) except -1:
+        """The same where arguments are all the leaves that there are."""
+        return (not self.places and not self.fixed and not self.pinned and self.around.hold()
+                and self.arguments.take_leaves(args, count))
+
     cdef object result(self, list leaves, out):
         """What the program returns, or the number of a guard that failed."""
         if self.direct is not None:
             try:
-                return self.direct.single(leaves, out)
+                return self.direct.single(PySequence_Fast_ITEMS(leaves), len(leaves), out)
             except GuardError:
                 return -1
         y = self.attempt(leaves) if out is None else self.attempt(leaves, [out])
@@ -386,7 +473,7 @@ cdef bint is_same(x, known) except -1:
     return x.hex() == known.hex() if isinstance(x, float) else x == known
 
 
-cdef class Caller:
+cdef class Caller(Vectored):
     """A callable that tries the route of its last call first, and otherwise leaves the call to ``_call``.
 
     That is given the arguments, and the path that was tried in vain.
@@ -418,6 +505,22 @@ cdef class Caller:
                 kwargs["out"] = out
         return self._call(args, kwargs, failed)
 
+    cdef object at(self, PyObject **args, Py_ssize_t count, out):
+        cdef Route route = self._route
+        if (route is None or route.direct is None or route.path.calls + 2 >= route.path.due
+                or not (out is None or self._takes_out and is_array_of(out, route.shape))
+                or not route.fits_leaves(args, count) or is_running()):
+            return absent
+        try:
+            y = route.direct.single(args, count, out)
+        except GuardError:
+            return absent
+        if type(y) is int:
+            return absent
+        route.path.calls += 1
+        self._replays += 1
+        return y
+
     def follow(self, tuple args, dict kwargs):
         """Take the route of the last call inside of a derivative: leaves, operands and outputs, or None."""
         cdef Route route = self._route
@@ -433,6 +536,9 @@ cdef class Caller:
         route.path.calls += 1
         self._replays += 1
         return route.path.program, leaves, operands, outputs
+
+
+let_vector(Caller)
 
 
 cdef bint is_running() except -1:

@@ -36,7 +36,7 @@ from wengert.errors import (
 )
 from wengert.program import record, within
 from wengert.program.agreement import difference
-from wengert.program.callpath import Caller, Path, Route
+from wengert.program.callpath import Caller, Path, Route, vectored
 from wengert.program.capture import NotReplayable, capture
 from wengert.program.leaves import Same, UnsupportedValue, fill, key_of, lowered, operands_of
 from wengert.program.program import as_floats, checked_tier
@@ -77,6 +77,7 @@ class _Table:
         self.frozen: dict[Any, frozenset] = {}  # leaves that are part of the key after all
 
 
+@vectored
 class Compiled(Caller):
     """What `wengert.compile` returns: see there."""
 

@@ -18,7 +18,7 @@ from wengert.core.tape import kernel_rows
 from wengert.core.var import holds_traced
 from wengert.errors import TracedValueError
 from wengert.program import derive, entries, loops, passes, roll, shifts, widen
-from wengert.program.callpath import Arguments, Runner
+from wengert.program.callpath import Arguments, Runner, vectored
 from wengert.program.dot import to_dot
 from wengert.program.elements import by_elements, nanoseconds
 from wengert.program.evaluate import example_of
@@ -181,6 +181,7 @@ _ONE = Result(Slot(0))
 _APART = 0.9
 
 
+@vectored
 class Program(Runner):
     """A function as a list of instructions, to be run without Python, and to be differentiated as a list.
 

@@ -40,6 +40,9 @@ from wengert.registry import strong
 
 cnp.import_array()
 
+cdef extern from "Python.h":
+    PyObject **PySequence_Fast_ITEMS(object items)
+
 cdef extern from "numpy/arrayobject.h":
     object PyArray_NewFromDescr(PyTypeObject *subtype, cnp.dtype descr, int nd, const cnp.npy_intp *dims,
                                 const cnp.npy_intp *strides, void *data, int flags, PyObject *obj)
@@ -635,7 +638,9 @@ cdef class Machine(Run):
         cdef int32_t failed
         cdef list results
         try:
-            failed = self.run_in(w, inputs, out)
+            inputs = list(inputs)
+            failed = self.run_in(w, PySequence_Fast_ITEMS(inputs), len(inputs),
+                                 NULL if out is None else PySequence_Fast_ITEMS(out))
             if failed >= 0:
                 return failed
             results = [self.result(w, value) for value in self.outputs]
@@ -649,24 +654,25 @@ cdef class Machine(Run):
                     results[j] = written(out[j], results[j])
         return results
 
-    cdef object single(self, list inputs, given):
+    cdef object single(self, PyObject **inputs, Py_ssize_t count, given):
         cdef Workspace w
         cdef Root root
         cdef Value value
+        cdef PyObject *out = <PyObject *>given
         cdef int32_t failed
         if self.read is not None:
-            found = self.completed(inputs, None if given is None else [given])
+            found = self.completed([<object>inputs[j] for j in range(count)], None if given is None else [given])
             return found if type(found) is int else found[0]
         if self.faster is not None:
-            return self.faster.single(inputs, given)
+            return self.faster.single(inputs, count, given)
         if self.due > 0:
             self.runs += 1
             if self.runs >= self.due:
                 self.try_hasten()
-                return self.single(inputs, given)
+                return self.single(inputs, count, given)
         w = self.spaces.pop() if self.spaces else self.new_space()
         try:
-            failed = self.run_in(w, inputs, None if given is None else [given])
+            failed = self.run_in(w, inputs, count, &out)
             if failed >= 0:
                 return failed
             value = self.outputs[0]
@@ -678,22 +684,22 @@ cdef class Machine(Run):
         return y if given is None or given is y else written(given, y)
 
     @cython.wraparound(False)
-    cdef int32_t run_in(self, Workspace w, inputs, list out) except -2:
+    cdef int32_t run_in(self, Workspace w, PyObject **inputs, Py_ssize_t count, PyObject **out) except -2:
         """Run all steps with the outputs in given arrays or new ones; the number of a guard that failed, or -1."""
         cdef Value value
         cdef Root root
         cdef Py_ssize_t j
-        if len(inputs) != len(self.inputs):
-            raise ValueError(f"{len(inputs)} inputs for a program of {len(self.inputs)}")
-        for j in range(len(self.inputs)):
+        if count != len(self.inputs):
+            raise ValueError(f"{count} inputs for a program of {len(self.inputs)}")
+        for j in range(count):
             value = self.inputs[j]
             if value is not None:
-                set_input(w, value, inputs[j], j)
+                set_input(w, value, <object>inputs[j], j)
         for j in range(len(self.outputs)):
             value = self.outputs[j]
             if value.is_handed_over and value.root.kind == FRESH:
                 root = value.root
-                given = out[j] if out is not None else None
+                given = <object>out[j] if out != NULL else None
                 if given is None or not self.may_write(w, given, root):
                     given = new_array(root.layout)
                 w.objects[root.number] = given
