@@ -434,9 +434,13 @@ cdef class Route:
         return None if route.arguments is None or None in route.live or not is_plain else route
 
     cdef bint fits(self, tuple args, dict kwargs, list leaves, list operands) except -1:
-        cdef Py_ssize_t i
         if not self.around.hold() or not self.arguments.take(args, kwargs, leaves, operands):
             return False
+        return self.fits_places(leaves, operands)
+
+    cdef bint fits_places(self, list leaves, list operands) except -1:
+        """Is what f reads from outside like the last time, and what is part of the key the same?"""
+        cdef Py_ssize_t i
         for i in range(len(self.places)):
             if not (<Template>self.live[i]).take((<Place>self.places[i]).read(), leaves, operands):
                 return False
@@ -448,10 +452,22 @@ cdef class Route:
                 return False
         return True
 
-    cdef bint fits_leaves(self, PyObject **args, Py_ssize_t count) except -1:
-        """The same where arguments are all the leaves that there are."""
-        return (not self.places and not self.fixed and not self.pinned and self.around.hold()
-                and self.arguments.take_leaves(args, count))
+    cdef object result_at(self, PyObject **args, Py_ssize_t count, out):
+        """The result at arguments that are leaves; `absent` if they do not fit, or a guard failed."""
+        cdef Py_ssize_t i
+        cdef list leaves
+        if not self.around.hold() or not self.arguments.take_leaves(args, count):
+            return absent
+        if self.places or self.fixed or self.pinned:
+            leaves = [<object>args[i] for i in range(count)]
+            if not self.fits_places(leaves, None):
+                return absent
+            args, count = PySequence_Fast_ITEMS(leaves), len(leaves)
+        try:
+            y = self.direct.single(args, count, out)
+        except GuardError:
+            return absent
+        return absent if type(y) is int else y
 
     cdef object result(self, list leaves, out):
         """What the program returns, or the number of a guard that failed."""
@@ -508,17 +524,12 @@ cdef class Caller(Vectored):
     cdef object at(self, PyObject **args, Py_ssize_t count, out):
         cdef Route route = self._route
         if (route is None or route.direct is None or route.path.calls + 2 >= route.path.due
-                or not (out is None or self._takes_out and is_array_of(out, route.shape))
-                or not route.fits_leaves(args, count) or is_running()):
+                or not (out is None or self._takes_out and is_array_of(out, route.shape)) or is_running()):
             return absent
-        try:
-            y = route.direct.single(args, count, out)
-        except GuardError:
-            return absent
-        if type(y) is int:
-            return absent
-        route.path.calls += 1
-        self._replays += 1
+        y = route.result_at(args, count, out)
+        if y is not absent:
+            route.path.calls += 1
+            self._replays += 1
         return y
 
     def follow(self, tuple args, dict kwargs):
