@@ -10,6 +10,7 @@ import numpy as np
 
 import wengert as wg
 from benchmarks import measure, workloads
+from wengert.program import vm
 
 
 class Scalars:
@@ -176,6 +177,34 @@ class Tiers:
             return 1e3 * (time.perf_counter() - start)
 
     track_making.unit = "ms"
+
+
+class Threads:
+    """Gradients of long vectors, whose steps threads share; the machine should have idle cores for all of them."""
+
+    params = [["waves", "black_scholes"], ["vm", "llvm"], [2, 4]]
+    param_names = ["function", "tier", "threads"]
+
+    def setup(self, name, tier, threads):
+        if tier == "llvm" and importlib.util.find_spec("llvmlite") is None:
+            raise NotImplementedError("llvmlite is not installed")
+        f, self.x = getattr(workloads, name), np.linspace(0.6, 1.6, 1_000_000)
+        program = wg.record(lambda x: np.sum(f(x)), self.x).grad()
+        expected = workloads.elementwise_slope(f, self.x)
+        self.gradients = []
+        for count in (1, threads):
+            vm.use_threads(count)
+            self.gradients.append(program.tiered(tier))
+            workloads.check(self.gradients[-1](self.x), expected)
+        vm.use_threads(1)
+        if not np.array_equal(*[gradient(self.x) for gradient in self.gradients]):
+            raise ArithmeticError("threads change the result")
+
+    def track_gradient(self, name, tier, threads):
+        alone, shared = self.gradients
+        return measure.alternate(lambda: alone(self.x), lambda: shared(self.x)).ratio
+
+    track_gradient.unit = "threads / alone"
 
 
 class TimeLoops:
