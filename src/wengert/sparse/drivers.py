@@ -7,7 +7,6 @@ For each path there is one pattern, and one plan.
 
 from __future__ import annotations
 
-import copy
 import functools
 import math
 from collections.abc import Callable
@@ -127,7 +126,8 @@ class Matrix(Nonzeros):
 
     def matrix(self, found):
         data = found[-1]
-        made = copy.copy(self.made)
+        made = object.__new__(type(self.made))  # a copy, without asking how it is to be copied
+        made.__dict__.update(self.made.__dict__)
         made.data = data if self.source is None else data[self.source]
         return made
 
