@@ -8,7 +8,7 @@ from wengert.program.opcodes import Op
 
 import wengert as wg
 import wengert.viz
-from helpers import assert_rounding
+from helpers import assert_rounding, assert_same_bits
 from wengert.program import elements, program
 from wengert.program.spec import check
 
@@ -92,7 +92,28 @@ def products(x):
     return w @ A @ np.dot(v, A.T @ A) + np.inner(w, w) + np.vdot(x, x) + (w @ MATRIX)[1]
 
 
-CASES = (runge_kutta, pairs, rotations, assembled, views, choices, joined, handed_over, products)
+def forward(x):
+    """The probability of what a chain of two hidden states shows, in logarithms."""
+    A, here = np.exp(x[:4].reshape(2, 2)), np.log(x[4:] ** 2)
+    for k in range(6):
+        top = np.max(here)
+        here = np.log(np.exp(here - top) @ A) + top + np.sin(k * x[:2])
+    return np.max(here) + np.log(np.sum(np.exp(here - here.max())))
+
+
+def folds(x):
+    A = np.sin(x).reshape(2, 3)
+    y = np.prod(A, axis=1, keepdims=True) * np.mean(A, axis=(0, 1)) + np.mean(A, axis=0) * np.max(A, axis=0)
+    return np.sum(y * y) + np.min(y) * np.max(A, keepdims=True)[0, 0] + np.prod(x[:2]) + np.min(A[:, 0]) + np.max(x)
+
+
+def moved(x):
+    A = np.tile(x[:2], (2, 1)) * np.flip(x[2:]).reshape(2, 2)
+    y = np.repeat(A[0], 2) + np.roll(x[:4], 1) + np.ravel(A.T) + np.pad(A[1], 1, mode="edge")
+    return np.sum(y * y[::-1]) + np.sum(np.swapaxes(A, 0, 1) * np.expand_dims(y[:2], 1)) + np.trace(A @ np.diag(y[:2]))
+
+
+CASES = (runge_kutta, pairs, rotations, assembled, views, choices, joined, handed_over, products, forward, folds, moved)
 
 
 @pytest.fixture
@@ -148,6 +169,31 @@ def test_lengths_at_zero_have_the_derivative_of_the_function(always):
     x = np.array([1.0, 2.0, 1.0, 2.0])
     assert_rounding(wg.record(f, x).grad()(x), wg.grad(f)(x))
     assert_rounding(wg.record(f, x).hessian()(x), wg.hessian(f)(x))
+
+
+@pytest.mark.parametrize(
+    "values", [[1, 1, 1, 1, 1, 1], [0, 2, 2, 2, 1, 0], [3, 3, 0, 0, 3, 3], [np.inf, 1, np.inf, 0, 0, np.inf]]
+)
+def test_where_elements_are_equal_they_share_the_derivative_of_the_largest(values, always):
+    def f(x):
+        y = x * 1.0
+        for _ in range(3):
+            y = y + np.max(y) + np.min(y[:2]) * 0.5 + np.max(y.reshape(2, 3), axis=0)[1]
+        return np.sum(y * np.arange(6.0)) + np.max(y[:2]) - np.max(x, axis=0)
+
+    x = np.array(values, dtype=float)
+    with np.errstate(invalid="ignore"):
+        for made in (wg.record(f, X), wg.record(f, x)):
+            assert_same_bits(made(x), f(x))
+            np.testing.assert_allclose(made.grad()(x), wg.grad(f)(x), rtol=1e-13)
+            np.testing.assert_allclose(made.grad()(X), wg.grad(f)(X), rtol=1e-13)
+
+
+@pytest.mark.parametrize("f", [forward, folds], ids=lambda f: f.__name__)
+def test_what_is_run_calls_no_function_of_small_arrays(f):
+    made = wg.record(f, X)
+    for program_of_f in (made, made.grad()):
+        assert not program_of_f.lowered().calls
 
 
 def test_masks_are_handed_over(always):

@@ -18,14 +18,16 @@ import math
 
 import numpy as np
 
-from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_SUBTRACT, is_cheap
+from wengert.core.tape cimport WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_SUBTRACT, is_cheap
 from wengert.program.listing cimport FLAG, SCALAR, Listing, copied, emit, names, whole_view
 from wengert.program.opcodes cimport *
 
 from wengert.core.tape import kernel_rows
+from wengert.program import locality
 from wengert.program.calls import Operand
 from wengert.program.listing import operands
 from wengert.program.passes import simplified
+from wengert.program.rows import filled
 
 cdef enum:
     LARGEST = 16        # elements of a small array
@@ -40,16 +42,19 @@ cdef double MOVED = 0.8, ZERO = 0.05
 cdef double CALLED = 700.0
 
 cdef object FLOAT = np.dtype(float), BOOL = np.dtype(bool)
-cdef int SQRT = next(opcode for name, opcode, *_ in kernel_rows() if name == "sqrt")
+cdef dict OPCODES = {name: opcode for name, opcode, *_ in kernel_rows()}
+cdef int SQRT = OPCODES["sqrt"]
 
 
-def by_elements(Listing code, double share=math.inf):
+def by_elements(Listing code, double share=math.inf, bint to_run=False):
     """The list with numbers in the place of small arrays.
 
     The same list where it has none, where the numbers alone would take more than a share of its time, or where there
     would be too many.
+    A list `to_run` is differentiated no more: in it the largest of many numbers is found two by two, of which the
+    derivative would be another where some are equal.
     """
-    cdef Elements taking = Elements(code)
+    cdef Elements taking = Elements(code, to_run)
     cdef Py_ssize_t i, size
     cdef int op, few = 0
     cdef bint is_small
@@ -102,12 +107,12 @@ cpdef double nanoseconds(Listing code) except -1.0:
 cdef double placed(Listing code, Py_ssize_t i, int op, list sizes) except -1.0:
     """What it takes to put elements into an array, or to take them out."""
     cdef bint is_new = op == SCATTER or op == PLACE and code.as_[i] < 0
-    cdef double filled = ZERO * <double>sizes[code.kinds[i]] if is_new else 0.0
+    cdef double set_first = ZERO * <double>sizes[code.kinds[i]] if is_new else 0.0
     if op == PLACE:
         size = <double>math.prod(code.views[code.bs[i]][1])
         is_zero = code.ops[code.cs[i]] == CONST and code.constants[code.as_[code.cs[i]]] == 0.0
-        return filled if is_zero and is_new else filled + ELEMENT * size
-    return filled + MOVED * <double>sizes[code.kinds[i if op == GATHER else code.bs[i]]]
+        return set_first if is_zero and is_new else set_first + ELEMENT * size
+    return set_first + MOVED * <double>sizes[code.kinds[i if op == GATHER else code.bs[i]]]
 
 
 cdef class Elements:
@@ -116,8 +121,10 @@ cdef class Elements:
     cdef list cells             # of an array: its elements in the new list, by places in its memory; None: not yet
     cdef list orders            # of a type: places of its elements in order; None: it is not small
     cdef dict placed            # of a view of a type, written into: places
+    cdef bint to_run            # and not to be differentiated
 
-    def __cinit__(self, Listing code):
+    def __cinit__(self, Listing code, bint to_run):
+        self.to_run = to_run
         self.of = <int32_t *>PyMem_RawMalloc((code.n + 1) * sizeof(int32_t))
         if self.of == NULL:
             raise MemoryError(f"no memory for {code.n} instructions")
@@ -357,7 +364,10 @@ cdef class Elements:
         if call.row is None or self.dtype(i) != FLOAT:
             return False
         made = WRITTEN_OUT.get(call.row.fun)
-        found = made(self, i, call) if made is not None else None
+        if made is not None:
+            found = made(self, i, call)
+        else:
+            found = rearranged(self, call) if locality.moves(call) and not locality.heeds_memory(call) else None
         if found is None:
             return False
         if self.code.kinds[i] <= FLAG:
@@ -366,14 +376,21 @@ cdef class Elements:
             self.cells[i] = dict(zip(self.order(i), found))
         return True
 
-    cdef object factor(self, call, argument):
-        """The shape of a small array, and a function that gives its elements; None: it is no such."""
+    cdef object factor(self, call, argument, bint with_truths=False):
+        """The shape of a small array or number, and a function that gives its elements; None: it is no such.
+
+        `with_truths`: truth values are 1 and 0.
+        """
         cdef int32_t v
         if type(argument) is Operand:
             v = call.operands[argument.position]
-            shape = self.code.types[self.code.kinds[v]][1]
-            if self.code.kinds[v] <= FLAG or self.order(v) is None or self.dtype(v) != FLOAT:
+            if self.code.kinds[v] == SCALAR:
+                return (), functools.partial(number_of, self, v)
+            if self.code.kinds[v] == FLAG or self.order(v) is None:
                 return None
+            shape = self.code.types[self.code.kinds[v]][1]
+            if self.dtype(v) != FLOAT:
+                return (shape, functools.partial(truths_of, self, v)) if with_truths else None
             return shape, functools.partial(elements_of, self, v)
         if type(argument) is not np.ndarray or argument.dtype != FLOAT or not 0 < argument.size <= LARGEST:
             return None
@@ -440,38 +457,94 @@ def length(Elements self, i, call):
     return [self.root(self.total([self.times(v, v) for v in found[1]()]))]
 
 
-def summed(Elements self, i, call):
-    """Sums along an axis."""
-    axis = call.kwargs.get("axis")
-    if len(call.args) != 1 or type(axis) is not int or set(call.kwargs) - {"axis", "keepdims"}:
-        return None
-    found = self.factor(call, call.args[0])
-    if found is None:
-        return None
-    shape, line = found
-    lines = np.moveaxis(np.reshape(line(), shape), axis, -1).reshape(-1, shape[axis])
-    return [self.total(terms) for terms in lines.tolist()]
+def folded(fold, values_alone=False):
+    """Folds of all elements, or along axes, by a method of two; of more than two where `values_alone` in lists to run.
 
-
-def rearranged(Elements self, i, call):
-    """The elements of arrays that are joined: the function does it with the numbers of the elements."""
-    parts = []
-    if len(call.args) != 1 or type(call.args[0]) not in (list, tuple) or set(call.kwargs) - {"axis"}:
-        return None
-    for part in call.args[0]:
-        if isinstance(part, float):
-            parts.append(np.array(self.found.constant(part)))
-            continue
-        found = self.factor(call, part)
-        if found is None:
+    A function of a list of numbers of the new list.
+    """
+    def rule(Elements self, i, call):
+        options = dict(call.kwargs)
+        axes = options.pop("axis", None) if len(call.args) == 1 else call.args[1]
+        options.pop("keepdims", None)
+        if len(call.args) > 2 or options.pop("dtype", FLOAT) not in (None, float, FLOAT) or options:
+            return None
+        found = self.factor(call, call.args[0], True)
+        if found is None or found[0] == ():
             return None
         shape, line = found
-        parts.append(np.reshape(line(), shape))
-    return call.row.fun(parts, **call.kwargs).ravel().tolist()
+        axes = range(len(shape)) if axes is None else axes if type(axes) is tuple else (axes,)
+        axes = [axis % len(shape) for axis in axes]
+        count = math.prod([shape[axis] for axis in axes])
+        if values_alone and count > 2 and not self.to_run:
+            return None
+        ids = np.moveaxis(np.reshape(line(), shape), axes, range(-len(axes), 0)).reshape(-1, count)
+        return [fold(self, terms) for terms in ids.tolist()]
+
+    return rule
+
+
+def total_of(Elements self, terms):
+    return self.total(terms)
+
+
+def mean_of(Elements self, terms):
+    return emit(self.found, WG_DIVIDE, self.total(terms), self.found.constant(len(terms)), -1, SCALAR)
+
+
+def chain_of(Elements self, terms, int op):
+    cdef int32_t found = terms[0], term
+    for term in terms[1:]:
+        found = emit(self.found, op, found, term, -1, SCALAR)
+    return found
+
+
+def chain(name):
+    return lambda self, terms: chain_of(self, terms, OPCODES[name])
+
+
+def rearranged(Elements self, call):
+    """The elements of arrays that are moved: the function does it with their numbers, from 1 on; 0 are its own."""
+    values, zeros = [], {}
+
+    def numbers(argument):
+        if type(argument) is not Operand:
+            return np.zeros(np.shape(argument), int)
+        shape, line = self.factor(call, argument) or (None, None)
+        if shape is None:
+            raise Unknown
+        zeros[argument.position] = np.zeros(shape)
+        first = len(values) + 1
+        values.extend(line())
+        return np.arange(first, len(values) + 1).reshape(shape)
+
+    try:
+        where = locality.rearranged(call, numbers, lambda _: None)
+    except Unknown:
+        return None
+    if where is None:
+        return None
+    where = np.ravel(where).tolist()
+    if 0 not in where:
+        return [values[k - 1] for k in where]
+    own = np.ravel(call.compute(*filled(call.args, zeros), **{k: filled(x, zeros) for k, x in call.kwargs.items()}))
+    return [values[k - 1] if k else self.found.constant(x) for k, x in zip(where, own)]
+
+
+class Unknown(Exception):
+    """An operand is no small array."""
+
+
+def number_of(Elements self, v):
+    return [self.of[<Py_ssize_t>v]]
 
 
 def elements_of(Elements self, v):
     return self.line(v)
+
+
+def truths_of(Elements self, v):
+    cdef int32_t one = self.found.constant(1.0), zero = self.found.constant(0.0), flag
+    return [emit(self.found, SELECT, flag, one, zero, SCALAR) for flag in self.line(v)]
 
 
 def constants_of(Elements self, array):
@@ -482,7 +555,10 @@ def constants_of(Elements self, array):
 WRITTEN_OUT = {
     **dict.fromkeys((np.matmul, np.dot, np.inner, np.vdot, np.vecdot), product),
     **dict.fromkeys((np.cross, np.linalg.cross), crossed),
-    **dict.fromkeys((np.concatenate, np.stack, np.hstack, np.vstack, np.column_stack, np.dstack), rearranged),
     np.linalg.norm: length,
-    np.sum: summed,
+    np.sum: folded(total_of),
+    np.mean: folded(mean_of),
+    np.prod: folded(chain("multiply")),
+    np.max: folded(chain("maximum"), True),
+    np.min: folded(chain("minimum"), True),
 }

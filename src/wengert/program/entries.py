@@ -441,14 +441,19 @@ class _Partials:
                 if t.rows is None:
                     coef = self.as_value(t.coef, type)
                     sides = (coef, self.zero) if first else (self.zero, coef)
-                    coef = self.new.add(Op.SELECT, type, a, *sides)
+                    coef = self.chosen(a, sides, type)
                 else:
                     sides = (self.one, self.zero) if first else (self.zero, self.one)
-                    p = self.new.add(Op.SELECT, type, a, *sides)
+                    p = self.chosen(a, sides, type)
                     p = self.picked(p, t.rows)
                     coef = self.product(t.coef, p, (_FLOAT, (t.cols.size,), None))
                 found.append(t._replace(coef=coef))
         return found
+
+    def chosen(self, a, sides, type):
+        """One of two coefficients; a number where a number decides between numbers."""
+        is_number = not any(map(self.is_array, (a, *sides)))
+        return self.new.add(Op.SELECT, self.type(self.one) if is_number else type, a, *sides)
 
     def merged(self, terms, i):
         """Terms of a value, of which those that name no two columns in one place are one."""
