@@ -518,7 +518,7 @@ class Program(Runner):
         return self._expand(self._rolled())
 
     def _expand(self, code):
-        expanded = derive.expanded(code)
+        expanded = derive.expanded(code, self._exact)
         return code if expanded is self._listing else self._passed(expanded)
 
     def _one_array(self, word):
