@@ -291,10 +291,32 @@ static double wg_chunk_sum(const double *x, ptrdiff_t n) {
             for (i = 0; i < m; i++) part[i] = wg_##name##_of_two(part[i], part[i + m]);                  \
         return part[0];                                                                                  \
     }                                                                                                    \
+    /* the same of a row behind which there is something to read, up to the next multiple of 8: without branches */    \
+    WG_INLINE double wg_##name##_of_inner_row(const double *a, ptrdiff_t n) {                            \
+        double part[8] = {FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST}, half[4];              \
+        ptrdiff_t i, m;                                                                                  \
+        for (i = 0; i + 8 <= n; i += 8)                                                                  \
+            for (m = 0; m < 8; m++) {                                                                    \
+                const double x = part[m], y = a[i + m];                                                  \
+                part[m] = BOTH;                                                                          \
+            }                                                                                            \
+        for (m = 0; m < 8; m++) {                                                                        \
+            const double next = a[i + m], x = part[m], y = m < n - i ? next : FIRST;                     \
+            part[m] = BOTH;                                                                              \
+        }                                                                                                \
+        for (m = 0; m < 4; m++) {                                                                        \
+            const double x = part[m], y = part[m + 4];                                                   \
+            half[m] = BOTH;                                                                              \
+        }                                                                                                \
+        return wg_##name##_of_two(wg_##name##_of_two(half[0], half[2]), wg_##name##_of_two(half[1], half[3])); \
+    }                                                                                                    \
     WG_CLONES static void wg_##name##_rows(const wg_code *c, const double *a, char *to, ptrdiff_t n) {   \
         const ptrdiff_t length = c[1].a ? c[1].a : n, down = c[1].b, along = c[1].y;                     \
-        ptrdiff_t i, done;                                                                               \
-        for (done = 0; done < n; done += length, a += length, to += down) {                              \
+        ptrdiff_t i, done = 0;                                                                           \
+        if (along == 0 && !(c->b & 1))                                                                   \
+            for (; done + (length + 7) / 8 * 8 <= n; done += length, a += length, to += down)            \
+                *(double *)to = wg_##name##_of_inner_row(a, length);                                     \
+        for (; done < n; done += length, a += length, to += down) {                                      \
             double *const row = (double *)to;                                                            \
             if (along == 0) {                                                                            \
                 const double y = wg_##name##_of_row(a, length);                                          \
