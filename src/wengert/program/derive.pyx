@@ -193,6 +193,11 @@ cdef class Sweep:
             return g
         return self.placed(-1, whole_view(self.code.types[kind]), g, kind)
 
+    cdef bint is_in_order(self, int32_t g, int32_t v) except -1:
+        """Has an adjoint the shape of its value, and its elements in C order without gaps?"""
+        cdef tuple given = self.code.types[self.code.kinds[g]], own = self.code.types[self.code.kinds[v]]
+        return self.code.kinds[g] > FLAG and given[2] is None and given[:2] == own[:2]
+
     cdef int32_t as_precise(self, int32_t g, int32_t v) except -1:
         """A tangent or adjoint in the precision of its value: of a number, a number, of a real one, its real part."""
         cdef int32_t kind = self.code.kinds[v], given
@@ -368,7 +373,7 @@ cdef class Reverse(Sweep):
             if self.active[c]:
                 self.give(c, i, self.select(a, zero, g, kind))
         elif op == VIEW:
-            self.pull_view(i, self.laid_out(g, i))
+            self.pull_view(i, g if self.is_in_order(g, i) and not self.exact else self.laid_out(g, i))
         elif op == PLACE:
             self.pull_place(i, g)
         elif op == GATHER:

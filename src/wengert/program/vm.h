@@ -118,6 +118,12 @@ typedef struct { /* the inner loop of a ufunc */
 typedef int (*wg_partial_loop)(int form, int op, int side, int add, ptrdiff_t n, const double *g, const double *a,
                                const double *b, const double *y, double *out);
 
+#if defined(__GNUC__)
+#define WG_NOT_INLINE __attribute__((noinline)) static
+#else
+#define WG_NOT_INLINE static
+#endif
+
 /* Chunks lie a little further apart than they are long, since caches put what lies a page apart in the same place. */
 enum { WG_CHUNK = 512, WG_CHUNK_APART = 536 };
 enum { WG_MOVED = 8 }; /* elements of a row from which on memcpy is faster than a loop */
@@ -395,6 +401,16 @@ static void wg_chunk_loop(const wg_code *c, double **P, ptrdiff_t n, const wg_lo
     loop->run(args, &n, steps, loop->data);
 }
 
+/* For any processor: where there are instructions that gather, they take longer than one load after the other. */
+WG_NOT_INLINE void wg_gather(const int32_t *place, const double *from, double *to, ptrdiff_t n) {
+    ptrdiff_t i;
+    for (i = 0; i + 4 <= n; i += 4) {
+        const double x0 = from[place[i]], x1 = from[place[i + 1]], x2 = from[place[i + 2]], x3 = from[place[i + 3]];
+        to[i] = x0, to[i + 1] = x1, to[i + 2] = x2, to[i + 3] = x3;
+    }
+    for (; i < n; i++) to[i] = from[place[i]];
+}
+
 WG_CLONES static void wg_chunk(const wg_code *c, ptrdiff_t count, double **P, ptrdiff_t size, const wg_space *w) {
     const wg_code *const end = c + count;
     ptrdiff_t i;
@@ -473,11 +489,7 @@ WG_CLONES static void wg_chunk(const wg_code *c, ptrdiff_t count, double **P, pt
         case WG_M_PUT_BOOL:
             for (i = 0; i < n; i++) ((char *)Y)[i * c->b] = A[i] != 0.0;
             break;
-        case WG_M_GATHER: {
-            const int32_t *const place = (const int32_t *)A;
-            B = P[c->b];
-            for (i = 0; i < n; i++) Y[i] = B[place[i]];
-        } break;
+        case WG_M_GATHER: wg_gather((const int32_t *)A, P[c->b], Y, n); break;
         case WG_M_GET_ROWS:
             wg_get_rows(c, (const char *)A, Y, n);
             c++;
