@@ -34,6 +34,7 @@ from wengert.program.passes import folded, live, needed_for, simplified
 from wengert.program.tracing import listed
 
 cdef int WG_POWER = (<Kernel>kernels[np.power]).opcode
+cdef int WG_TANH = (<Kernel>kernels[np.tanh]).opcode
 
 cdef int reads[256][2]              # what the partial of a row in either operand reads: A 1, B 2, Y 4
 memset(reads, 0, sizeof(reads))
@@ -192,6 +193,11 @@ cdef class Sweep:
             return g
         return self.placed(-1, whole_view(self.code.types[kind]), g, kind)
 
+    cdef bint is_in_order(self, int32_t g, int32_t v) except -1:
+        """Has an adjoint the shape of its value, and its elements in C order without gaps?"""
+        cdef tuple given = self.code.types[self.code.kinds[g]], own = self.code.types[self.code.kinds[v]]
+        return self.code.kinds[g] > FLAG and given[2] is None and given[:2] == own[:2]
+
     cdef int32_t as_precise(self, int32_t g, int32_t v) except -1:
         """A tangent or adjoint in the precision of its value: of a number, a number, of a real one, its real part."""
         cdef int32_t kind = self.code.kinds[v], given
@@ -226,9 +232,12 @@ cdef class Sweep:
         return self.binary(STRONG, g, p, kind)
 
     cpdef int32_t partial(self, int32_t i, int op, int side) except -1:
-        """The partial of an elementwise row in one operand."""
+        """The partial of an elementwise row, or of a slope that `expanded` leaves, in one operand."""
         cdef int32_t a = self.code.as_[i], b = self.code.bs[i], y = i
-        cdef int wanted = read_by(op, side)
+        cdef int wanted
+        if op >= PARTIAL:
+            return self.strong(i, self.slope_of_slope(i), self.code.kinds[i])
+        wanted = read_by(op, side)
         if (op == WG_POW or op == WG_POWER) and side == 0 and self.code.ops[b] == CONST and not self.exact:
             return of_constant_power(self.code, a, b, self.code.kinds[i])
         a = a if wanted & 1 else -1
@@ -239,6 +248,16 @@ cdef class Sweep:
             if x >= 0 and self.code.kinds[<int32_t>x] > FLAG:
                 kind = self.code.kinds[i]
         return emit(self.code, PARTIAL + 2 * op + side, a, b, y, kind)
+
+    cdef int32_t slope_of_slope(self, int32_t i) except -1:
+        """The derivative of a slope that `expanded` leaves, over that slope: what was computed for it is of use again.
+
+        Of tanh it is -2 tanh(a); of erf and erfc -2 a.
+        """
+        cdef int32_t kind = self.code.kinds[i], a = self.code.as_[i]
+        if self.code.ops[i] == PARTIAL + 2 * WG_TANH:
+            a = emit(self.code, WG_TANH, a, -1, -1, kind)
+        return self.binary(WG_MULTIPLY, self.code.constant(-2.0), a, kind)
 
     cdef value(self, int32_t v):
         """A value at the example."""
@@ -338,6 +357,8 @@ cdef class Reverse(Sweep):
             self.pull_operand(i, op, 0, a, g)
             if op >= WG_ADD and kind <= FLAG:
                 self.pull_operand(i, op, 1, b, g)
+        elif op < INPUT:
+            self.give(a, i, self.strong(self.strong(g, i, kind), self.slope_of_slope(i), kind))
         elif op == STRONG:
             self.give(a, i, self.strong(g, b, kind))
             self.give(b, i, self.strong(g, a, kind))
@@ -352,7 +373,7 @@ cdef class Reverse(Sweep):
             if self.active[c]:
                 self.give(c, i, self.select(a, zero, g, kind))
         elif op == VIEW:
-            self.pull_view(i, self.laid_out(g, i))
+            self.pull_view(i, g if self.is_in_order(g, i) and not self.exact else self.laid_out(g, i))
         elif op == PLACE:
             self.pull_place(i, g)
         elif op == GATHER:
@@ -582,6 +603,8 @@ cdef class Forward(Sweep):
         if op < PARTIAL:
             t = self.share(i, op, 0, a)
             return t if op < WG_ADD else self.plus(t, self.share(i, op, 1, b), kind)
+        if op < INPUT:
+            return t if t < 0 else self.strong(self.strong(t, i, kind), self.slope_of_slope(i), kind)
         if op == STRONG:
             t = -1 if t < 0 else self.strong(t, b, kind)
             s = self.found[b]
@@ -1025,8 +1048,16 @@ cdef tuple template_of(int op, int side):
     return found
 
 
-def expanded(Listing code):
-    """The list with the rule of each partial in its place, so that it can be differentiated again."""
+cdef frozenset own_slopes = frozenset([
+    PARTIAL + 2 * <int>_opcode for _name, _opcode, *_ in kernel_rows()
+    if _name in ("tanh", "scipy.special.erf", "scipy.special.erfc")])
+
+
+def expanded(Listing code, bint exact=False):
+    """The list with the rule of each partial in its place, so that it can be differentiated again.
+
+    Slopes that their own derivative is a multiple of are left, see `Sweep.slope_of_slope`; not in an exact list.
+    """
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
     cdef int op
@@ -1039,7 +1070,7 @@ def expanded(Listing code):
         op = code.ops[i]
         if (op == PARTIAL + 2 * WG_POW or op == PARTIAL + 2 * WG_POWER) and code.ops[code.bs[i]] == CONST:
             of[i] = of_constant_power(found, of[code.as_[i]], of[code.bs[i]], code.kinds[i])
-        elif PARTIAL <= op < INPUT:
+        elif PARTIAL <= op < INPUT and (exact or op not in own_slopes):
             of[i] = instantiated(template_of((op - PARTIAL) // 2, (op - PARTIAL) % 2)[0], found, code.kinds[i],
                                  [of[v] if v >= 0 else -1 for v in (code.as_[i], code.bs[i], code.cs[i])])
         else:

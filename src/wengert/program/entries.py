@@ -159,7 +159,7 @@ class _Partials:
             if dtype.kind in "fc":
                 raise Refused(f"numbers of dtype {dtype}")
             return
-        if op < Op.PARTIAL:
+        if op < Op.INPUT:
             found = self.elementwise(i, op, a, b)
         elif op == Op.STRONG:
             found = self.elementwise(i, _MULTIPLY, a, b)

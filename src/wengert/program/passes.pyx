@@ -277,6 +277,8 @@ def folded(Listing code, bint exact=True):
             of[i] = viewed(found, v)
         elif found.kinds[v] <= FLAG or found.ops[v] == SELECT or found.ops[v] == STRONG:
             of[i] = reduced(found, v, exact)
+        elif found.ops[v] == WG_ADD and not exact:
+            of[i] = added(found, v)
     end(code, of, found)
     return found
 
@@ -420,6 +422,25 @@ cdef int32_t reduced(Listing code, int32_t i, bint exact) except -1:
         value = (<Kernel>by_opcode[op]).value2(x, y)
     code.n = i
     return code.constant(value)
+
+
+cdef int32_t added(Listing code, int32_t i) except -1:
+    """A sum of arrays, or the other term where one is a part of an array that is new and has zeros only."""
+    cdef int32_t a = code.as_[i], b = code.bs[i]
+    if is_of_zeros(code, b) and code.kinds[a] == code.kinds[i]:
+        code.n = i
+        return a
+    if is_of_zeros(code, a) and code.kinds[b] == code.kinds[i]:
+        code.n = i
+        return b
+    return i
+
+
+cdef bint is_of_zeros(Listing code, int32_t v) except -1:
+    cdef double value = 1.0
+    if code.ops[v] == VIEW:
+        v = code.as_[v]
+    return code.ops[v] == PLACE and code.as_[v] < 0 and is_constant(code, code.cs[v], &value) and value == 0.0
 
 
 cdef int32_t slope(Listing code, int32_t i) except -1:

@@ -17,7 +17,7 @@ from wengert.containers import children_of, input_leaf, split
 from wengert.core.tape import kernel_rows
 from wengert.core.var import holds_traced
 from wengert.errors import TracedValueError
-from wengert.program import derive, entries, loops, passes, roll, shifts, widen
+from wengert.program import derive, entries, loops, passes, regroup, roll, shifts, widen
 from wengert.program.callpath import Arguments, Runner, vectored
 from wengert.program.dot import to_dot
 from wengert.program.elements import by_elements, nanoseconds
@@ -281,7 +281,10 @@ class Program(Runner):
         """The list as the machine runs it."""
         if self._exact:
             return passes.lowered(passes.simplified(self._listing))
-        return shifts.gathered(passes.lowered(self._to_run()), self._tier == "llvm")
+        return shifts.gathered(self._regrouped(passes.lowered(self._to_run())), self._tier == "llvm")
+
+    def _regrouped(self, code):
+        return regroup.regrouped(code) if self.rolls else code
 
     @property
     def exact(self) -> bool:
@@ -527,7 +530,7 @@ class Program(Runner):
         return self._expand(self._rolled())
 
     def _expand(self, code):
-        expanded = derive.expanded(code)
+        expanded = derive.expanded(code, self._exact)
         return code if expanded is self._listing else self._passed(expanded)
 
     def _one_array(self, word):
@@ -814,7 +817,7 @@ class Swept(Program):
         return made
 
     def lowered(self):
-        code = passes.lowered(self.kept("wide", self._wide))
+        code = self._regrouped(passes.lowered(self.kept("wide", self._wide)))
         return code if self._exact else shifts.gathered(code, self._tier == "llvm", self._chunks)
 
     def _differentiable(self, word):

@@ -119,6 +119,12 @@ typedef struct { /* the inner loop of a ufunc */
 typedef int (*wg_partial_loop)(int form, int op, int side, int add, ptrdiff_t n, const double *g, const double *a,
                                const double *b, const double *y, double *out);
 
+#if defined(__GNUC__)
+#define WG_NOT_INLINE __attribute__((noinline)) static
+#else
+#define WG_NOT_INLINE static
+#endif
+
 /* Chunks lie a little further apart than they are long, since caches put what lies a page apart in the same place. */
 enum { WG_CHUNK = 512, WG_CHUNK_APART = 536 };
 enum { WG_BLOCK = 1 << 15 };    /* elements from which on a step is done in blocks */
@@ -301,10 +307,32 @@ static double wg_chunk_sum(const double *x, ptrdiff_t n) {
             for (i = 0; i < m; i++) part[i] = wg_##name##_of_two(part[i], part[i + m]);                  \
         return part[0];                                                                                  \
     }                                                                                                    \
+    /* the same of a row behind which there is something to read, up to the next multiple of 8: without branches */    \
+    WG_INLINE double wg_##name##_of_inner_row(const double *a, ptrdiff_t n) {                            \
+        double part[8] = {FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST}, half[4];              \
+        ptrdiff_t i, m;                                                                                  \
+        for (i = 0; i + 8 <= n; i += 8)                                                                  \
+            for (m = 0; m < 8; m++) {                                                                    \
+                const double x = part[m], y = a[i + m];                                                  \
+                part[m] = BOTH;                                                                          \
+            }                                                                                            \
+        for (m = 0; m < 8; m++) {                                                                        \
+            const double next = a[i + m], x = part[m], y = m < n - i ? next : FIRST;                     \
+            part[m] = BOTH;                                                                              \
+        }                                                                                                \
+        for (m = 0; m < 4; m++) {                                                                        \
+            const double x = part[m], y = part[m + 4];                                                   \
+            half[m] = BOTH;                                                                              \
+        }                                                                                                \
+        return wg_##name##_of_two(wg_##name##_of_two(half[0], half[2]), wg_##name##_of_two(half[1], half[3])); \
+    }                                                                                                    \
     WG_CLONES static void wg_##name##_rows(const wg_code *c, const double *a, char *to, ptrdiff_t n) {   \
         const ptrdiff_t length = c[1].a ? c[1].a : n, down = c[1].b, along = c[1].y;                     \
-        ptrdiff_t i, done;                                                                               \
-        for (done = 0; done < n; done += length, a += length, to += down) {                              \
+        ptrdiff_t i, done = 0;                                                                           \
+        if (along == 0 && !(c->b & 1))                                                                   \
+            for (; done + (length + 7) / 8 * 8 <= n; done += length, a += length, to += down)            \
+                *(double *)to = wg_##name##_of_inner_row(a, length);                                     \
+        for (; done < n; done += length, a += length, to += down) {                                      \
             double *const row = (double *)to;                                                            \
             if (along == 0) {                                                                            \
                 const double y = wg_##name##_of_row(a, length);                                          \
@@ -381,6 +409,16 @@ static void wg_chunk_loop(const wg_code *c, double **P, ptrdiff_t n, const wg_lo
     ptrdiff_t steps[3] = {c[1].b & 1 ? sizeof(double) : 0, c[1].b & 2 ? sizeof(double) : 0, sizeof(double)};
     if (loop->nin == 1) args[1] = args[2], steps[1] = steps[2];
     loop->run(args, &n, steps, loop->data);
+}
+
+/* For any processor: where there are instructions that gather, they take longer than one load after the other. */
+WG_NOT_INLINE void wg_gather(const int32_t *place, const double *from, double *to, ptrdiff_t n) {
+    ptrdiff_t i;
+    for (i = 0; i + 4 <= n; i += 4) {
+        const double x0 = from[place[i]], x1 = from[place[i + 1]], x2 = from[place[i + 2]], x3 = from[place[i + 3]];
+        to[i] = x0, to[i + 1] = x1, to[i + 2] = x2, to[i + 3] = x3;
+    }
+    for (; i < n; i++) to[i] = from[place[i]];
 }
 
 WG_CLONES static void wg_chunk(const wg_code *c, ptrdiff_t count, double **P, ptrdiff_t size, const wg_space *w) {
@@ -461,11 +499,7 @@ WG_CLONES static void wg_chunk(const wg_code *c, ptrdiff_t count, double **P, pt
         case WG_M_PUT_BOOL:
             for (i = 0; i < n; i++) ((char *)Y)[i * c->b] = A[i] != 0.0;
             break;
-        case WG_M_GATHER: {
-            const int32_t *const place = (const int32_t *)A;
-            B = P[c->b];
-            for (i = 0; i < n; i++) Y[i] = B[place[i]];
-        } break;
+        case WG_M_GATHER: wg_gather((const int32_t *)A, P[c->b], Y, n); break;
         case WG_M_GET_ROWS:
             wg_get_rows(c, (const char *)A, Y, n);
             c++;

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import composed, strong, strong_matmul, structural
+from wengert.registry import composed, strong_matmul, structural
 from wengert.rules.broadcasting import leading, unbroadcast
 from wengert.rules.composed import as_array, offered
 from wengert.rules.linalg import (
     as_read,
     flattened,
+    lower,
     lower_half,
     on_diagonal,
     packed,
@@ -20,14 +21,13 @@ from wengert.rules.linalg import (
     solutions,
     symmetric,
     to_read,
-    triangle,
     unpacked,
 )
 from wengert.rules.products import adjoint
 
 # ---- Cholesky factors
 
-BLOCK = 64  # rows and columns at a time
+BLOCK = 64  # rows of what is not halved any more
 
 
 def cholesky_tangent(t, factor):
@@ -41,31 +41,60 @@ def cholesky_tangent(t, factor):
 def cholesky_adjoint(factor, g):
     """L^-T P(L^T tril(g)) L^-1 made symmetric: the transpose of `cholesky_tangent` for symmetric tangents.
 
-    Block by block: 2/3 n^3 operations in place of 3 n^3.
+    By halves: n^3 operations in place of 3 n^3, in a few products of large matrices.
 
     References
     ----------
     Murray (2016), Differentiation of the Cholesky decomposition, section 4. arXiv:1602.07527
     """
-    n = np.shape(factor)[-1]
-    factor, z = strong(factor, triangle(n, factor.dtype)), strong(g, triangle(n, g.dtype))
-    for stop in range(n, 0, -BLOCK):
-        start = max(stop - BLOCK, 0)
-        before, here, after = slice(0, start), slice(start, stop), slice(stop, n)
-        diagonal, inner = factor[..., here, here], z[..., here, here]
-        inverse = np.linalg.inv(diagonal)
-        if stop < n:
-            below = z[..., after, here] = strong_matmul(z[..., after, here], inverse)
-            inner = inner - np.tril(strong_matmul(adjoint(below), factor[..., after, here]))
-        inner = lower_half(strong_matmul(adjoint(diagonal), inner))
-        inner = strong_matmul(adjoint(inverse), strong_matmul(inner + adjoint(inner), inverse))
-        z[..., here, here] = lower_half(inner)
-        if start:
-            z[..., here, before] -= strong_matmul(inner, factor[..., here, before])
-        if start and stop < n:
-            z[..., after, before] -= strong_matmul(below, factor[..., here, before])
-            z[..., here, before] -= strong_matmul(adjoint(below), factor[..., after, before])
-    return symmetric(z)
+    whole = slice(0, np.shape(factor)[-1])
+    for product in (np.matmul, strong_matmul):
+        z, inverses = lower(g), {}
+        invert_lower(factor, whole, inverses, False, product)
+        pull_factor(factor, inverses, z, whole, product)
+        if not np.isnan(np.vdot(z, z)):
+            break
+    z *= 0.5
+    return z
+
+
+def halves(here):
+    middle = (here.start + here.stop) // 2
+    return slice(here.start, middle), slice(middle, here.stop)
+
+
+def invert_lower(factor, here, inverses, is_needed, product):
+    """Enter the inverses of the diagonal blocks that `pull_factor` divides by, and, if asked, that of this one."""
+    if here.stop - here.start <= BLOCK:
+        inverses[here.start, here.stop] = np.linalg.inv(lower(factor[..., here, here]))
+        return
+    first, second = halves(here)
+    invert_lower(factor, first, inverses, True, product)
+    invert_lower(factor, second, inverses, is_needed, product)
+    if is_needed:
+        top, end = inverses[first.start, first.stop], inverses[second.start, second.stop]
+        found = np.zeros_like(factor[..., here, here])
+        n = np.shape(top)[-1]
+        found[..., :n, :n], found[..., n:, n:] = top, end
+        found[..., n:, :n] = -product(product(end, factor[..., second, first]), top)
+        inverses[here.start, here.stop] = found
+
+
+def pull_factor(factor, inverses, z, here, product):
+    """Replace a diagonal block of cotangents of a factor by twice the symmetric ones of the matrix."""
+    if here.stop - here.start <= BLOCK:
+        inverse = inverses[here.start, here.stop]
+        inner = lower_half(product(adjoint(lower(factor[..., here, here])), z[..., here, here]))
+        z[..., here, here] = product(adjoint(inverse), product(inner + adjoint(inner), inverse))
+        return
+    first, second = halves(here)
+    below = factor[..., second, first]
+    pull_factor(factor, inverses, z, second, product)
+    inner = z[..., second, first] - product(z[..., second, second], below)
+    inner = z[..., second, first] = product(inner, inverses[first.start, first.stop])
+    z[..., first, second] = adjoint(inner)
+    z[..., first, first] -= product(adjoint(inner), below)
+    pull_factor(factor, inverses, z, first, product)
 
 
 def cholesky_adjoint_wrt_factor(ybar, y, factor, g):

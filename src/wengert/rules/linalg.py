@@ -43,8 +43,13 @@ def lower_half(z):
 
 
 @lru_cache(maxsize=8)
-def triangle(n, dtype):
-    return np.tri(n, dtype=dtype)
+def above_diagonal(n):
+    return ~np.tri(n, dtype=bool)
+
+
+def lower(z):
+    """The lower triangle, with its diagonal: a new array."""
+    return np.where(above_diagonal(np.shape(z)[-1]), z.dtype.type(0), z)
 
 
 @lru_cache(maxsize=8)
@@ -209,8 +214,8 @@ SMALL = 64  # of a matrix that is not worth dividing
 def is_lower(a):
     """Are all elements above the diagonal 0? Found out by quarters, without a copy, and soon if not."""
     n = np.shape(a)[-1]
-    if n <= SMALL:
-        return not np.any(np.triu(a, 1))
+    if n <= 2 * SMALL:
+        return not np.any((a != 0) & above_diagonal(n))
     h = n // 2
     return not np.any(a[..., :h, h:]) and is_lower(a[..., :h, :h]) and is_lower(a[..., h:, h:])
 

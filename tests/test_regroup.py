@@ -1,0 +1,124 @@
+"""Products of matrices that rules make are regrouped: less is multiplied, and derivatives are the same to rounding."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+
+import numpy as np
+import pytest
+from wengert.program.listing import kind_of
+from wengert.program.opcodes import Op
+
+import wengert as wg
+from wengert.program import passes
+from wengert.program.calls import Operand
+from wengert.program.regroup import regrouped
+
+RNG = np.random.default_rng(5)
+TIERS = ["vm", "llvm"] if importlib.util.find_spec("llvmlite") else ["vm"]
+X, W, V = RNG.normal(size=(30, 4)), RNG.normal(size=(4, 5)), RNG.normal(size=(3, 5, 4))
+TALL, LINE, SQUARE = RNG.normal(size=(7, 30)), RNG.normal(size=40) / 40, RNG.normal(size=(40, 40)) / 40
+
+
+def centred(m):
+    """Means of three clusters, taken off before a factor each."""
+    return np.sum(((X - m.reshape(3, 1, 4)) @ np.swapaxes(V, 1, 2)) ** 2)
+
+
+def biased(b):
+    return np.sum(np.tanh((X + b) @ W))
+
+
+def before(b):
+    """A number for each row, before a product from the left."""
+    return np.sum(np.sin(TALL @ (X * 0.5 + b[:, None])))
+
+
+def of_all(b):
+    """A number for each cluster."""
+    return np.sum(((X - b[:, None, None]) @ np.swapaxes(V, 1, 2)) ** 2)
+
+
+def scaled(A):
+    x = LINE + 1.2 * LINE[::-1] @ A
+    return np.sum(1.5 * A @ x * LINE)
+
+
+def scaled_result(A):
+    return np.sum(np.sin(LINE[:30] @ SQUARE[:30] @ (3.0 * np.sin(A)).T)[:20] * LINE[:20])
+
+
+#: function, point, and the share of its gradient's multiplications that is left
+CASES = [
+    (centred, RNG.normal(size=12), 0.7),
+    (biased, RNG.normal(size=4), 0.7),
+    (before, RNG.normal(size=30), 0.7),
+    (of_all, RNG.normal(size=3), 0.7),
+    (scaled, RNG.normal(size=(40, 40)), 0.9),
+    (scaled_result, RNG.normal(size=(40, 40)), 1.0),
+]
+
+
+def multiplications(code):
+    """Of products of matrices and of arrays with numbers."""
+    found = 0
+    for i, op in enumerate(code.op):
+        if op == Op.CALL and code.calls[code.a[i]].row.fun is np.matmul:
+            call = code.calls[code.a[i]]
+            right = call.args[1]
+            right = kind_of(code, call.operands[right.position])[1] if type(right) is Operand else right.shape
+            found += math.prod(kind_of(code, i)[1]) * right[-2 if len(right) > 1 else 0]
+        elif op < Op.INPUT:
+            found += math.prod(kind_of(code, i)[1])
+    return found
+
+
+@pytest.mark.parametrize(("f", "x", "share"), CASES, ids=lambda x: getattr(x, "__name__", ""))
+def test_less_is_multiplied_for_the_same_gradient(f, x, share):
+    program = wg.record(f, x).grad()
+    plain = passes.lowered(program._rolled())
+    found = regrouped(plain)
+    assert multiplications(found) <= share * multiplications(plain)
+    y = RNG.normal(size=x.shape)
+    expected = wg.grad(f)(y)
+    for tier in TIERS:
+        np.testing.assert_allclose(program.tiered(tier)(y), expected, rtol=1e-12, atol=1e-13 * np.abs(expected).max())
+    v = RNG.normal(size=x.shape)
+    hvp = wg.hvp(f)(y, v)
+    np.testing.assert_allclose(wg.record(f, x).hvp()(y, v), hvp, rtol=1e-11, atol=1e-12 * np.abs(hvp).max())
+
+
+def test_what_the_function_multiplies_is_left_as_it_is():
+    def f(b):
+        return np.sum((X + b) @ W, axis=0) + X[0] @ (2.0 * W)
+
+    code = passes.lowered(wg.record(f, np.zeros(4))._rolled())
+    assert regrouped(code) is code
+    b = RNG.normal(size=4)
+    np.testing.assert_array_equal(wg.record(f, np.zeros(4))(b), f(b))
+
+
+def test_a_product_that_is_read_otherwise_stays():
+    def f(m):
+        z = X - m
+        return np.sum((z @ W) ** 2) + np.sum(z[0])
+
+    def both(A):
+        return np.sum(((A + np.sum(A, axis=0)) @ W) ** 2)
+
+    for g, x in ((f, RNG.normal(size=4)), (both, RNG.normal(size=(6, 4)))):
+        np.testing.assert_allclose(wg.record(g, x).grad()(x), wg.grad(g)(x), rtol=1e-12)
+
+
+def test_a_factor_that_is_not_finite_meets_zeros_as_before():
+    def f(m, U):
+        return np.sum(np.maximum(X - m, 0.0)[:, :2] @ U[:2] @ np.zeros((5, 1)))
+
+    compiled = wg.grad(wg.compile(f))
+    U = W.copy()
+    m = RNG.normal(size=4)
+    np.testing.assert_array_equal(compiled(m, U), wg.grad(f)(m, U))
+    U[0, 0] = np.inf
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(compiled(m, U), wg.grad(f)(m, U))
