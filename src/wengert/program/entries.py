@@ -117,6 +117,7 @@ class _Partials:
         self.one, self.zero = self.new.filled(1.0, ()), self.new.filled(0.0, ())
         self.types: dict[int, tuple] = {}
         self.lines: dict[int, np.ndarray] = {}  # numbers from 0 on, by how many
+        self.origins: dict[int, tuple] = {}  # of which value the memory of another has elements, from, to, moved by
         self.done: dict[int, list[int]] = {}  # values that nothing reads after an instruction
         self.finals = self.ends()
         n = math.prod(kind_of(code, self.x)[1]) + math.prod(kind_of(code, self.y)[1])
@@ -349,14 +350,32 @@ class _Partials:
             return coef[: len(which)] if self.is_all(which) else coef[which]
         if not self.is_array(coef):
             return coef
-        count, span = len(which), self.span(coef)
+        count = len(which)
         is_run = count and which[-1] - which[0] == count - 1
         if is_run and (self.is_all(which) or (which[1:] > which[:-1]).all()):
-            if count == span and self.type(coef) == (_FLOAT, (span,), None):
-                return coef
-            return self.new.part(coef, (8 * int(which[0]), (count,), (8,)), _FLOAT)
+            return self.run_in(coef, int(which[0]), count)
         index = self.new.constant_array(np.ascontiguousarray(which, dtype=np.int32))
         return self.new.add(Op.GATHER, (_FLOAT, (count,), None), coef, index)
+
+    def run_in(self, v, first, count):
+        """Elements of the memory of a value as a line; of what was put there, where they all come from that."""
+        while v in self.origins:
+            source, start, stop, moved = self.origins[v]
+            if first < start or stop < first + count:
+                break
+            v, first = source, first - moved
+        if kind_of(self.new, v) == (_FLOAT, (count,), None):
+            return v
+        return self.new.part(v, (8 * first, (count,), (8,)), _FLOAT)
+
+    def come_from(self, found, source, view, is_part):
+        """Note which elements of a value those of another are: all, or those at a view."""
+        offset, shape, strides = view
+        kind = kind_of(self.new, source)
+        if strides == (8,) and kind[2] is None and (is_part or kind[1] == shape):
+            start = offset // 8
+            self.origins[found] = (source, 0, shape[0], -start) if is_part else (source, start, start + shape[0], start)
+        return found
 
     def loose(self, t, v):
         """A term as lines: coefficients, rows and columns."""
@@ -568,8 +587,11 @@ class _Partials:
             move = lambda coef: self.new.add(Op.GATHER, (_FLOAT, view[1], None), coef, index)
         else:
             seen = lambda line: _seen(line, view)
-            move = lambda coef: self.distinct(
-                self.part(coef, view) if overlaps(*view[1:]) else self.new.part(coef, view, _FLOAT)
+            is_moved = overlaps(*view[1:])
+            move = lambda coef: (
+                self.distinct(self.part(coef, view))
+                if is_moved
+                else self.come_from(self.new.part(coef, view, _FLOAT), coef, view, is_part=True)
             )
         return self.moved_terms(a, i, seen, move, places)
 
@@ -615,7 +637,10 @@ class _Partials:
         if overlaps(view[1], view[2]):
             raise Refused("a view of elements that lie on another")
         is_whole = math.prod(view[1]) == math.prod(self.type(i)[1])
-        put = lambda base, coef: self.new.place(-1 if is_whole else base, view, coef, self.type(i))
+        type = self.type(i)
+        put = lambda base, coef: self.come_from(
+            self.new.place(-1 if is_whole else base, view, coef, type), coef, view, is_part=False
+        )
         return self.written(i, a, c, _Seen(view), put)
 
     def put(self, i, a, b, c):
@@ -776,7 +801,7 @@ class _Partials:
         if is_half:
             starts, columns, data = self.mirrored(entries, data)
         self.new.outputs = [data]
-        return Entries(passes.simplified(self.new), starts, columns)
+        return Entries(passes.simplified(self.new, False), starts, columns)
 
     def in_rows(self, parts, is_whole, m, n):
         """The parts, or both triangles of a symmetric matrix of which they are one, in the order of rows."""
@@ -832,7 +857,7 @@ class _Partials:
             data = self.new.add(Op.GATHER, (_FLOAT, (number.size,), None), data, index)
         self.new.outputs = [data]
         none = np.zeros(0, np.int32)
-        return Entries(passes.simplified(self.new), none, none)
+        return Entries(passes.simplified(self.new, False), none, none)
 
     def whole_matrix(self, data, symmetric, m, n):
         """The matrix in the shape of the derivative."""
@@ -844,7 +869,7 @@ class _Partials:
         view = (0, shape, c_strides(shape, 8))
         self.new.outputs = [data if shape == (m * n,) else self.new.part(data, view, _FLOAT)]
         none = np.zeros(0, np.int32)
-        return Entries(passes.simplified(self.new), none, none)
+        return Entries(passes.simplified(self.new, False), none, none)
 
     def filled_data(self, coefs, places, count, are_distinct):
         """The line of data: what is constant stands there, all else is put there, or added where there is some."""

@@ -217,6 +217,7 @@ class Program(Runner):
     """
 
     _rolls = True
+    _gathers = True  # are sums of shifted arrays looked for?
     _tier = "auto"  # what runs it: see `tiered`
 
     def __init__(self, name, listing, form, result, exact, example, floats=1):
@@ -280,7 +281,8 @@ class Program(Runner):
         """The list as the machine runs it."""
         if self._exact:
             return passes.lowered(passes.simplified(self._listing))
-        return shifts.gathered(passes.lowered(self._rolled()), self._tier == "llvm")
+        code = passes.lowered(self._rolled())
+        return shifts.gathered(code, self._tier == "llvm") if self._gathers else code
 
     @property
     def exact(self) -> bool:
@@ -490,6 +492,15 @@ class Program(Runner):
     def with_list(self, listing: Listing) -> Program:
         """A program that has another list, made of this one's."""
         return self._like(self._name, listing, _ONE)
+
+    def with_entries(self, name: str, listing: Listing) -> Program:
+        """A program that gives the entries of a derivative, by a list that was simplified.
+
+        Its list has no adjoints, and of what it adds up nothing is gained by `shifts`.
+        """
+        made = Program(name, listing, self._form, _ONE, self._exact, self._example, self._floats)
+        made._rolls, made._gathers, made._tier = self._rolls, False, self._tier
+        return made
 
     def _differentiable(self, word):
         """The list in which all is differentiable, and its one output."""

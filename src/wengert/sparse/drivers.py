@@ -119,7 +119,8 @@ class Matrix(Nonzeros):
             np.cumsum(np.bincount(indices, minlength=n), out=indptr[1:])
             made = sparse.csc_array((data, rows[order], indptr), (m, n))
         else:
-            made = sparse.csr_array((data, indices, indptr), (m, n))
+            made = copy.copy(pattern)
+            made.data = data
         made.has_canonical_format = True
         for part in made.coords if format == "coo" else (made.indices, made.indptr):
             part.flags.writeable = False
@@ -289,8 +290,7 @@ class Sparse(dense.Derivative):
                 wanted = None if given is None else (given.rows, given.columns)
                 found = entries(code, x, y, program._example, self.order == 2, wanted=wanted)
                 pattern = _pattern(found.indptr, found.indices, shape) if given is None else given.pattern
-                made = program.with_list(found.code)
-                made._name = self.name
+                made = program.with_entries(self.name, found.code)
                 if self._is_dense_by_entries(pattern, made):
                     return self._dense(of_value, pattern)
                 return made, Plan("direct", pattern, None, "entries are products of partials")
