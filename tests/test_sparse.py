@@ -721,6 +721,11 @@ NOISE = {
     "what is lost": lambda x: np.sum(x * x - (x * x) / 3.0 - (x * x) / 3.0 - (x * x) / 3.0),
     "a vector of one element over its norm": lambda x: (lambda y: y / np.linalg.norm(y))(np.array([np.sin(x) @ x])),
     "differences from a mean of one": lambda x: (lambda y: y / 3.0 - y.mean(axis=1, keepdims=True) / 3.0)(x[:, None]),
+    "numbers over their sizes": lambda x: x / np.sqrt(x * x),
+    "sine and cosine": lambda x: np.sin(x) ** 2 + np.cos(x) ** 2,
+    "a function and its inverse": lambda x: np.log(np.exp(x)) - x,
+    "shares of one": lambda x: (lambda y: y / y.sum(axis=1, keepdims=True))(np.exp(x)[:, None]),
+    "matrices over themselves": lambda x: (lambda A: np.linalg.solve(A, A))(x.reshape(3, 2, 2) + 2.0 * np.eye(2)),
 }
 
 
@@ -732,8 +737,19 @@ def test_derivatives_that_are_rounding_errors_are_no_missing_entries(name, scale
     def both(x):
         return scale * np.concatenate([np.ravel(f(x)), np.sin(x)])
 
-    found, expected = wg.jacobian(both, sparse=True)(x).toarray(), wg.jacobian(both)(x)
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14 * scale)
+    J = wg.jacobian(both, sparse=True)
+    for k in range(4):  # the second and the fourth are compared with the function
+        y = x * (1.0 + 0.01 * k)
+        np.testing.assert_allclose(J(y).toarray(), wg.jacobian(both)(y), rtol=1e-12, atol=1e-13 * scale)
+
+
+@pytest.mark.parametrize("mode", ["auto", "forward"])
+def test_an_entry_that_a_pattern_lacks_is_seen_in_rows_with_rounding_errors(mode):
+    def f(x):
+        return 1e6 * (x / np.sqrt(x * x)) + 1e-6 * np.roll(x, 1) ** 2
+
+    with pytest.raises(wg.PatternError):
+        wg.jacobian(f, sparse=sp.eye_array(6).tocsr(), mode=mode)(np.linspace(0.5, 1.0, 6))
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-9, 1e-20, 1e-150])

@@ -35,6 +35,9 @@ from wengert.transforms.costs import SPARSE_COSTS, is_ndarray, products_cost, un
 #: with more than such a share of nonzeros products with all units take as long as those with a colouring's seeds
 _FULL = 0.75
 
+#: powers of 2: by so many units in the last place numbers are moved to tell rounding errors
+_STEPS = 3, 13
+
 FORMATS = ("csr", "csc", "coo")
 
 
@@ -70,6 +73,7 @@ class Nonzeros(Result):
     def __init__(self, plan, keeps_out=False):
         super().__init__(Slot(0))
         self.plan, self.keeps_out = plan, keeps_out
+        self.program: Program | None = None  # whose result this is
         self.ahead: Callable | None = None  # until the first result is compared: the list's derivative in a direction
 
     def __call__(self, found):
@@ -277,7 +281,7 @@ class Sparse(dense.Derivative):
             result.ahead = functools.partial(_ahead, code, x, y)
         if self.with_value:
             made = Together([of_value, made], self.name)
-        made._result = result
+        made._result, result.program = result, made
         return made
 
     def _planned(self, program, code, x, y, shape, of_value):
@@ -403,7 +407,7 @@ class Replayed(Compiled):
         if product is None:
             is_right = self._agrees(result, found, reading, args, kwargs, leaves)
         else:
-            is_right = self._is_near(result, found, functools.partial(product, leaves), self.f.f)
+            is_right = self._is_near(result, found, product, leaves, self.f.f)
         if not is_right:
             raise PatternError(_WRONG.format(name=self._name))
         self._traced = program, outputs
@@ -427,24 +431,42 @@ class Replayed(Compiled):
     def _agrees(self, result, found, reading, args, kwargs, leaves):
         """Is the derivative that of f itself in one direction?"""
         op = self.f
-        numbers = iter([np.asarray(leaf)[()] if not isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
-        args, kwargs = fill((args, kwargs), numbers)
-        bound = op if reading.is_plain else reading.bound(numbers)
-        x = args[op.argnums]
+        bound = op if reading.is_plain else None
         word = second.HVP if op.order == 2 else dense.JVP
 
-        def product(v):
-            found = word(bound.f, op.argnums)(args[0], v.reshape(np.shape(x)), *args[1:], **kwargs)
+        def product(leaves, v):
+            numbers = iter([np.asarray(leaf)[()] if not isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
+            given, keywords = fill((args, kwargs), numbers)
+            f = (bound or reading.bound(numbers)).f
+            x = given[op.argnums]
+            found = word(f, op.argnums)(given[0], v.reshape(np.shape(x)), *given[1:], **keywords)
             return found if op.order == 2 else found[1]
 
-        return self._is_near(result, found, product, bound.f)
+        return self._is_near(result, found, product, leaves, op.f)
 
-    def _is_near(self, result, found, product, f):
+    def _is_near(self, result, found, product, leaves, f):
+        def nearby(rng):
+            steps = 1 << int(rng.integers(*_STEPS))
+            moved = [_moved(leaf, steps, rng) for leaf in leaves]
+            result, found = result_of(moved)
+            return result.whole(found), functools.partial(product, moved)
+
+        result_of = lambda leaves: result.program.restore(result.program.run(leaves))
         try:
-            check(result.whole(found), product, self._name, f)
+            check(result.whole(found), functools.partial(product, leaves), self._name, f, nearby=nearby)
         except PatternError:
             return False
         return True
+
+
+def _moved(leaf, most, rng):
+    """Numbers up to so many units in the last place away; others as they are."""
+    dtype = np.result_type(leaf)
+    if dtype.kind not in "fc":
+        return leaf
+    steps = rng.integers(-most, most, np.shape(leaf), endpoint=True)
+    found = leaf * (1.0 + steps * np.finfo(dtype).eps).astype(dtype)
+    return found if isinstance(leaf, np.ndarray) else type(leaf)(found)
 
 
 _WRONG = (
