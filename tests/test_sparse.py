@@ -347,6 +347,8 @@ def test_explain_compares_the_ways():
     assert told.plan.mode == "direct"
     assert told.ways["direct"].operations < told.ways["forward"].operations
     assert told.ways["forward"].plan.colours.count == 3
+    assert 0.0 < told.ways["direct"].estimate < told.ways["forward"].estimate < 1e-3
+    assert "3 colours, estimated" in repr(told)
     assert "100 x 100, 298 nonzeros, 2.98%" in repr(told)
     measured = wg.explain(wg.hessian(HESSIANS["chained"][0], sparse=True), X, measure=True)
     assert all(way.seconds > 0.0 for way in measured.ways.values())
@@ -658,6 +660,28 @@ def test_values_of_what_is_dense_after_all():
             np.testing.assert_allclose(out, wg.jacobian(f, X + k).ravel(), rtol=1e-14)
             np.testing.assert_array_equal(J.values(X + k), out)
         assert J.mode == "dense"
+
+
+MIXING = np.random.default_rng(0).normal(size=(12, 12))
+
+
+def mixed_powers(x):
+    """Of products of matrices: entries take as many operations as the square of what shares a row."""
+    return np.sum((x.reshape(-1, 12) @ MIXING) ** 4) + np.sum(x[1:] * x[:-1])
+
+
+@pytest.mark.parametrize("sparse", [True, "auto", "given"])
+def test_colours_are_taken_where_entries_are_estimated_to_be_slower(sparse):
+    x = np.linspace(0.5, 1.5, 360)
+    exact = wg.hessian(mixed_powers, x)
+    H = wg.hessian(mixed_powers, sparse=sp.csr_array(exact != 0.0) if sparse == "given" else sparse)
+    for k in range(3):
+        np.testing.assert_allclose(H(x + k).toarray(), wg.hessian(mixed_powers, x + k), rtol=1e-11, atol=1e-11)
+    assert H.mode == "mixed" and "estimate" in H.plan.reason
+    told = wg.explain(H, x)
+    assert {*told.ways} == {"direct", "mixed", "dense"}
+    assert told.ways["mixed"].estimate < 0.8 * told.ways["direct"].estimate
+    assert told.ways["mixed"].plan.colours.count == 13 and told.ways["direct"].plan.mode == "direct"
 
 
 def test_explain_and_drawings_of_given_patterns():

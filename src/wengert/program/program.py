@@ -475,6 +475,11 @@ class Program(Runner):
         return sum(operations(self._listing))
 
     @property
+    def estimate(self) -> float:
+        """Nanoseconds of a run, as the machine takes them: by what instructions and calls take, one by one."""
+        return nanoseconds(self.lowered())
+
+    @property
     def workspace(self) -> int:
         """Bytes of memory beside inputs and outputs."""
         return schedule(self.lowered(), self.exact).nbytes
@@ -833,6 +838,10 @@ class Swept(Program):
     @property
     def operations(self):
         return self._chunks * sum(operations(self.lowered()))
+
+    @property
+    def estimate(self):
+        return self._chunks * super().estimate
 
     @property
     def direct(self):

@@ -20,6 +20,7 @@ from wengert.errors import PatternError, StaleProgramError
 from wengert.program import passes
 from wengert.program.compile import Compiled
 from wengert.program.derive import pushed_forward
+from wengert.program.elements import nanoseconds
 from wengert.program.entries import Refused, entries
 from wengert.program.leaves import fill
 from wengert.program.listing import kind_of
@@ -30,13 +31,23 @@ from wengert.sparse.compression import Recovery
 from wengert.sparse.given import Given
 from wengert.sparse.pattern import check, pattern_of
 from wengert.transforms import dense, second
-from wengert.transforms.costs import SPARSE_COSTS, is_ndarray, products_cost, units_cost
+from wengert.transforms.costs import (
+    SPARSE_COSTS,
+    is_coloured,
+    is_ndarray,
+    least_by_colours,
+    products_cost,
+    units_cost,
+)
 
 #: with more than such a share of nonzeros products with all units take as long as those with a colouring's seeds
 _FULL = 0.75
 
 #: powers of 2: by so many units in the last place numbers are moved to tell rounding errors
 _STEPS = 3, 13
+
+#: modes in which entries are computed by themselves where that can be: if it is fast, or in any case, to be compared
+_BY_ENTRIES = ("auto", "direct")
 
 FORMATS = ("csr", "csc", "coo")
 
@@ -199,6 +210,10 @@ class Together(Program):
         return sum(part.operations for part in self._parts)
 
     @property
+    def estimate(self):
+        return sum(part.estimate for part in self._parts)
+
+    @property
     def workspace(self):
         return sum(part.workspace for part in self._parts)
 
@@ -216,6 +231,11 @@ class Recovered(Together):
     @property
     def shape(self):
         return (self._recovery.source.size,)
+
+    @property
+    def estimate(self):
+        """Of the products, and of what is done with them."""
+        return super().estimate + len(self._parts) * SPARSE_COSTS.products + SPARSE_COSTS.read * self.shape[0]
 
     def _made_of(self, found, out):
         found = [np.ascontiguousarray(products) for products in found]
@@ -289,7 +309,7 @@ class Sparse(dense.Derivative):
         given = self.given
         if given is not None:
             given.require_shape(shape)
-        if self.mode == "auto":
+        if self.mode in _BY_ENTRIES:
             try:
                 wanted = None if given is None else (given.rows, given.columns)
                 found = entries(code, x, y, program._example, self.order == 2, wanted=wanted)
@@ -297,7 +317,8 @@ class Sparse(dense.Derivative):
                 made = program.with_entries(self.name, found.code)
                 if self._is_dense_by_entries(pattern, made):
                     return self._dense(of_value, pattern)
-                return made, Plan("direct", pattern, None, "entries are products of partials")
+                plan = Plan("direct", pattern, None, "entries are products of partials")
+                return self._by_colours_if_faster(program, code, made, plan)
             except Refused as reason:
                 why = f"no entries by themselves: {reason}"
         else:
@@ -308,12 +329,36 @@ class Sparse(dense.Derivative):
         mode, colours = self._coloured(pattern, program.operations)
         if self._is_dense(pattern, colours, program.operations):
             return self._dense(of_value, pattern)
+        return self._by_products(program, mode, colours, pattern, why)
+
+    def _by_products(self, program, mode, colours, pattern, why):
+        """By products with the seeds of a colouring."""
+        given = self.given
         sides = {"forward": ["column"], "reverse": ["row"], "mixed": ["column", "row"]}[mode]
         sides = ["column"] if self.order == 2 else sides
         parts = [Compressed(program, self.argnums, self.name, colours, side) for side in sides]
         order = (given.rows, given.columns) if given is not None and (given.is_triangle or given.is_ordered) else None
         pattern = pattern if given is None else given.pattern
         return Recovered(parts, self.name, colours, order), Plan(mode, pattern, colours, why)
+
+    def _by_colours_if_faster(self, program, code, made, plan):
+        """Entries, or products where these are estimated to be faster; no colours are looked for where none could be.
+
+        Of a Hessian all products are with columns, of a Jacobian with columns or rows, whichever have fewer nonzeros.
+        """
+        if self.mode == "direct":
+            return made, plan
+        pattern = plan.pattern if self.given is None else self.given.whole
+        widths = [np.diff(pattern.indptr).max(initial=0)]
+        if self.order == 1:
+            widths.append(np.bincount(pattern.indices, minlength=1).max())
+        least = least_by_colours(nanoseconds(code), int(min(widths)), pattern.nnz)
+        if not is_coloured(nanoseconds(made._listing), least):
+            return made, plan
+        by_products = self._by_products(
+            program, *self._coloured(pattern, program.operations), pattern, "by the estimate faster than entries"
+        )
+        return by_products if is_coloured(made.estimate, by_products[0].estimate) else (made, plan)
 
     def _is_dense_by_entries(self, pattern, program):
         """Is an ndarray better, which takes the same operations and has zeros?"""
@@ -347,7 +392,7 @@ class Sparse(dense.Derivative):
             "reverse": ("row", units_cost(0, of_column, f)),
             "mixed": ("bidirectional", units_cost(-(-pattern.nnz // max(m, n, 1)), 0, f)),
         }
-        ways = [(cost, mode, kind) for mode, (kind, cost) in least.items() if self.mode in (mode, "auto")]
+        ways = [(cost, mode, kind) for mode, (kind, cost) in least.items() if self.mode in (mode, *_BY_ENTRIES)]
         best, found = math.inf, None
         for cost, mode, kind in sorted(ways):
             if found is None or cost + SPARSE_COSTS.call < best:
