@@ -653,21 +653,17 @@ class _Partials:
         bases = self.terms.get(a, []) if a >= 0 else []
         parts = self.terms.get(c, [])
         count = math.prod(self.type(c)[1])
-        if i in self.finals and count == target.size:
-            bases, parts = [self.loose(t, a) for t in bases], [self.loose(t, c) for t in parts]
-        above, below = [t for t in bases if t.rows is None], [t for t in parts if t.rows is None]
+        is_final = i in self.finals and count == target.size
+        above = [] if is_final else [t for t in bases if t.rows is None]
+        if is_final:
+            parts = [self.loose(t, c) for t in parts]
+        below = [t for t in parts if t.rows is None]
         found = [self.both(i, a, c, base, part, target, put) for base, part in self.paired(above, below, target)]
         if len(above) < len(bases):
-            covered = np.zeros(self.span(i), bool)
-            target.store(covered, np.True_)
-        for t in bases:
-            if t.rows is not None:
-                rows = self.moved(t.rows, a, i)
-                which = np.flatnonzero(~covered[rows])
-                if which.size == rows.size:
-                    found.append(t._replace(rows=rows))
-                elif which.size:
-                    found.append(Term(self.picked(t.coef, which), t.cols[which], rows[which]))
+            is_left = np.ones(self.span(i), bool)
+            target.store(is_left, np.False_)
+            lines = bases if is_final else [t for t in bases if t.rows is not None]
+            found += [left for t in lines for left in self.left_of(t, a, i, is_left)]
         for t in parts:
             if t.rows is not None:
                 if count != target.size:
@@ -675,6 +671,18 @@ class _Partials:
                 elements = t.rows if self.type(c)[2] is None else self.numbers(c)[t.rows]
                 found.append(t._replace(rows=target.places if self.is_all(elements) else target.places[elements]))
         return found
+
+    def left_of(self, t, a, i, is_left):
+        """A term of an array as lines of its elements that are not overwritten in another, if there are some."""
+        if t.rows is None and self.type(a) == self.type(i):
+            which = np.flatnonzero((t.cols >= 0) & is_left).astype(np.int32)
+            return [Term(self.picked(t.coef, which), t.cols[which], which)] if which.size else []
+        t = self.loose(t, a)
+        rows = self.moved(t.rows, a, i)
+        which = np.flatnonzero(is_left[rows])
+        if which.size == rows.size:
+            return [t._replace(rows=rows)]
+        return [Term(self.picked(t.coef, which), t.cols[which], rows[which])] if which.size else []
 
     def both(self, i, a, c, base, part, target, put):
         """A term of an array and one of what is put into it, either of which may be none, as one."""
