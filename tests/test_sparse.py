@@ -662,6 +662,45 @@ def test_values_of_what_is_dense_after_all():
         assert J.mode == "dense"
 
 
+COLOURED = {
+    "column": (wg.jacobian, bordered, "forward"),
+    "row": (wg.jacobian, bordered, "reverse"),
+    "bidirectional": (wg.jacobian, bordered, "mixed"),
+    "star": (wg.hessian, HESSIANS["chained"][0], "mixed"),
+    "acyclic": (wg.hessian, HESSIANS["chained"][0], "mixed"),
+}
+
+
+@pytest.mark.parametrize("format", ["csr", "coo"])
+@pytest.mark.parametrize("kind", COLOURED)
+def test_colours_that_are_given_are_those_of_the_products(kind, format):
+    D, f, mode = COLOURED[kind]
+    colours = wg.colouring(wg.sparsity(f, X, order=1 + (D is wg.hessian)), kind=kind)
+    derivative = D(f, sparse=colours, format=format)
+    for J in (derivative, pickle.loads(pickle.dumps(derivative))) if f is bordered else (derivative,):
+        for k in range(4):
+            found, exact = J(X + 0.1 * k).toarray(), D(f, X + 0.1 * k)
+            np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-12)
+            assert D is wg.jacobian or np.array_equal(found, found.T)
+            np.testing.assert_array_equal(J.values(X + 0.1 * k), found[colours.pattern.nonzero()])
+        assert J.mode == mode and J.colours.count == colours.count and "given" in J.plan.reason
+    assert wg.explain(derivative, X).ways[mode].plan.colours.count == colours.count
+
+
+@pytest.mark.parametrize(("D", "kind"), [(wg.hessian, "row"), (wg.jacobian, "star")])
+def test_colours_of_another_kind_are_refused(D, kind):
+    with pytest.raises(wg.PatternError, match=f"{kind!r}: call wengert.colouring with kind="):
+        D(three_points, sparse=wg.colouring(np.eye(12, dtype=bool), kind=kind))
+
+
+def test_colours_that_are_given_have_one_mode_and_are_checked():
+    colours = wg.colouring(np.eye(12, dtype=bool))
+    with pytest.raises(ValueError, match="column colouring are forward, not mode='reverse'"):
+        wg.jacobian(three_points, sparse=colours, mode="reverse")
+    with pytest.raises(wg.PatternError):
+        wg.jacobian(three_points, sparse=colours, mode="forward")(X)
+
+
 MIXING = np.random.default_rng(0).normal(size=(12, 12))
 
 

@@ -309,6 +309,9 @@ class Sparse(dense.Derivative):
         given = self.given
         if given is not None:
             given.require_shape(shape)
+            if given.colours is not None and self.mode == "auto":
+                why = "by the colouring that was given"
+                return self._by_products(program, given.mode, given.colours, given.pattern, why)
         if self.mode in _BY_ENTRIES:
             try:
                 wanted = None if given is None else (given.rows, given.columns)
@@ -540,6 +543,11 @@ class SparseDerivative(dense.Derivative):
             raise ValueError(f"{word}: sparse is True, False, 'auto' or a pattern, not {sparse!r}")
         if sparse is not True and not isinstance(sparse, (str, Given)):
             sparse = Given(sparse, order, word)
+            if sparse.colours is not None and mode not in ("auto", sparse.mode):
+                raise ValueError(
+                    f"{word}: the products of a {sparse.colours.kind} colouring are {sparse.mode}, not mode={mode!r}"
+                )
+            mode = "auto" if sparse.colours is not None else mode
         if isinstance(argnums, bool) or not isinstance(argnums, (int, np.integer)) or argnums < 0:
             raise TypeError(f"{word}: a sparse derivative is in one argument, argnums={argnums!r} is no such number")
         options = {} if not isinstance(f, Compiled) else {"recheck": f.recheck, "tier": f.tier}

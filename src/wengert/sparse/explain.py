@@ -85,7 +85,7 @@ def explained(derivative: SparseDerivative, args: tuple, kwargs: dict, measure: 
     leaves = program._example
     f_alone = max(1, program.operations)
     ways = {}
-    for mode in ("direct", "mixed") if op.order == 2 else ("direct", "forward", "reverse", "mixed"):
+    for mode in ("auto", "direct", "mixed") if op.order == 2 else ("auto", "direct", "forward", "reverse", "mixed"):
         sparse = op.sparse if not isinstance(op.sparse, str) else True
         one = Sparse(op.f, op.argnums, False, sparse, "csr", mode, op.order)
         made = one.of_program(program)
