@@ -532,12 +532,14 @@ class _Partials:
             coef = self.constant_line(seen(coef), i)
         return Term(coef, self.as_line(i, seen(t.cols)), None, t.clean)
 
-    def taken_loose(self, t, i, places):
-        """The same of a term of lines, by the places of the elements."""
-        flat, targets = places.ravel(), self.where(i).ravel()
+    def taken_loose(self, t, places, targets):
+        """The same of a term of lines: elements that stood at `places` come to stand at `targets`."""
+        flat = places.ravel()
         order = np.argsort(flat, kind="stable")
         low, high = [np.searchsorted(flat[order], t.rows, side) for side in ("left", "right")]
         counts = high - low
+        if counts.sum() > self.left:
+            raise Refused("too many terms")
         which = np.repeat(np.arange(t.cols.size), counts)
         steps = np.arange(which.size) - np.repeat(np.cumsum(counts) - counts, counts)
         rows = targets[order[np.repeat(low, counts) + steps]]
@@ -561,7 +563,7 @@ class _Partials:
         found = []
         for t in terms if is_there.any() else ():
             if t.rows is not None or i in self.finals:
-                found.append(self.taken_loose(self.loose(t, v), i, np.where(is_there, places, -1)))
+                found.append(self.taken_loose(self.loose(t, v), np.where(is_there, places, -1), self.where(i).ravel()))
                 continue
             coef, line = t.coef, self.as_line(i, np.where(is_there, t.cols[places], np.int32(-1)))
             is_clean = t.clean
@@ -598,8 +600,11 @@ class _Partials:
     def moved_terms(self, a, i, seen, move, places):
         found = []
         for t in self.terms.get(a, ()):
-            found.append(self.taken(t, i, seen, move) if t.rows is None else self.taken_loose(t, i, places()))
-        return [self.as_type(t, i) for t in found]
+            if t.rows is None:
+                found.append(self.as_type(self.taken(t, i, seen, move), i))
+            else:
+                found.append(self.taken_loose(t, places(), self.where(i).ravel()))
+        return found
 
     def as_type(self, t, i):
         """A coefficient that became a number where its value is an array, or another layout of the same."""
@@ -667,7 +672,9 @@ class _Partials:
         for t in parts:
             if t.rows is not None:
                 if count != target.size:
-                    raise Refused("a value spread over a view")
+                    spread = np.broadcast_to(_without_ones(self.where(c), len(target.shape)), target.shape)
+                    found.append(self.taken_loose(t, spread, target.places))
+                    continue
                 elements = t.rows if self.type(c)[2] is None else self.numbers(c)[t.rows]
                 found.append(t._replace(rows=target.places if self.is_all(elements) else target.places[elements]))
         return found
