@@ -239,3 +239,29 @@ def test_it_is_told_what_became_of_small_arrays():
     assert "small arrays become numbers" in text
     assert "elements" in wg.viz.passes(rotations, X)
     assert "elements" not in wg.viz.passes(lambda x: np.sum(np.exp(x) * np.sin(x)), X)
+
+
+CALLS = {
+    "a product of matrices": (lambda n: np.ones((n, n)), lambda A: A @ A, 3.0),
+    "a system of equations": (lambda n: np.eye(n), lambda A: np.linalg.solve(A, A), 3.0),
+    "many systems of equations": (lambda n: np.tile(np.eye(2), (n, 1, 1)), np.linalg.inv, 1.0),
+    "a sum": (lambda n: np.ones((n, n)), lambda A: np.sum(np.sort(A, axis=0), axis=1), 2.0),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_estimate_of_calls_grows_with_what_they_compute(name):
+    made, f, power = CALLS[name]
+    few, many = (wg.record(f, made(n)).estimate for n in (500, 1000))
+    assert 0.75 * 2.0**power < many / few < 1.1 * 2.0**power
+
+
+def test_the_estimate_of_a_loop_is_that_of_its_steps():
+    def steps(x, count):
+        for _ in range(count):
+            x = x + 0.1 * np.sin(x)
+        return x
+
+    x = np.ones(2000)
+    few, many = (wg.record(lambda x, count=count: steps(x, count), x).estimate for count in (200, 400))
+    assert 1.8 < many / few < 2.2

@@ -57,6 +57,20 @@ def stored_at(x):
     return out
 
 
+def sums_stored_in_rows(x):
+    """Each sum of two is stored in all of a row, one of them over an axis that the value lacks."""
+    out = np.ones((2, 4, 3))
+    out[:, 1:] = np.sum(points(x)[:3] ** 2, axis=1)[:, None]
+    out[1, 0] = np.sum(x[:5])
+    return out
+
+
+def a_sum_stored_at(x):
+    out = np.ones((4, 3))
+    out[[2, 0]] = np.stack([np.sum(x[:2]), x[2], np.sum(x[4:6] ** 3)])
+    return np.sin(out)
+
+
 def angles(x):
     u, v = points(x)[:-2] - points(x)[1:-1], points(x)[2:] - points(x)[1:-1]
     cosine = np.sum(u * v, axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
@@ -172,6 +186,8 @@ JACOBIANS = {
     "a gather": lambda x: points(x)[FIRST] * points(x)[SECOND],
     "add.at": added_at,
     "stored at an index": stored_at,
+    "sums in a view that repeats them": sums_stored_in_rows,
+    "sums at an index": a_sum_stored_at,
     "bincount": lambda x: np.bincount(FIRST, np.sum(bonds(x) ** 2, axis=1), K),
     # chemistry
     "angles": angles,

@@ -347,6 +347,8 @@ def test_explain_compares_the_ways():
     assert told.plan.mode == "direct"
     assert told.ways["direct"].operations < told.ways["forward"].operations
     assert told.ways["forward"].plan.colours.count == 3
+    assert 0.0 < told.ways["direct"].estimate < told.ways["forward"].estimate < 1e-3
+    assert "3 colours, estimated" in repr(told)
     assert "100 x 100, 298 nonzeros, 2.98%" in repr(told)
     measured = wg.explain(wg.hessian(HESSIANS["chained"][0], sparse=True), X, measure=True)
     assert all(way.seconds > 0.0 for way in measured.ways.values())
@@ -660,6 +662,67 @@ def test_values_of_what_is_dense_after_all():
         assert J.mode == "dense"
 
 
+COLOURED = {
+    "column": (wg.jacobian, bordered, "forward"),
+    "row": (wg.jacobian, bordered, "reverse"),
+    "bidirectional": (wg.jacobian, bordered, "mixed"),
+    "star": (wg.hessian, HESSIANS["chained"][0], "mixed"),
+    "acyclic": (wg.hessian, HESSIANS["chained"][0], "mixed"),
+}
+
+
+@pytest.mark.parametrize("format", ["csr", "coo"])
+@pytest.mark.parametrize("kind", COLOURED)
+def test_colours_that_are_given_are_those_of_the_products(kind, format):
+    D, f, mode = COLOURED[kind]
+    colours = wg.colouring(wg.sparsity(f, X, order=1 + (D is wg.hessian)), kind=kind)
+    derivative = D(f, sparse=colours, format=format)
+    for J in (derivative, pickle.loads(pickle.dumps(derivative))) if f is bordered else (derivative,):
+        for k in range(4):
+            found, exact = J(X + 0.1 * k).toarray(), D(f, X + 0.1 * k)
+            np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-12)
+            assert D is wg.jacobian or np.array_equal(found, found.T)
+            np.testing.assert_array_equal(J.values(X + 0.1 * k), found[colours.pattern.nonzero()])
+        assert J.mode == mode and J.colours.count == colours.count and "given" in J.plan.reason
+    assert wg.explain(derivative, X).ways[mode].plan.colours.count == colours.count
+
+
+@pytest.mark.parametrize(("D", "kind"), [(wg.hessian, "row"), (wg.jacobian, "star")])
+def test_colours_of_another_kind_are_refused(D, kind):
+    with pytest.raises(wg.PatternError, match=f"{kind!r}: call wengert.colouring with kind="):
+        D(three_points, sparse=wg.colouring(np.eye(12, dtype=bool), kind=kind))
+
+
+def test_colours_that_are_given_have_one_mode_and_are_checked():
+    colours = wg.colouring(np.eye(12, dtype=bool))
+    with pytest.raises(ValueError, match="column colouring are forward, not mode='reverse'"):
+        wg.jacobian(three_points, sparse=colours, mode="reverse")
+    with pytest.raises(wg.PatternError):
+        wg.jacobian(three_points, sparse=colours, mode="forward")(X)
+
+
+MIXING = np.random.default_rng(0).normal(size=(12, 12))
+
+
+def mixed_powers(x):
+    """Of products of matrices: entries take as many operations as the square of what shares a row."""
+    return np.sum((x.reshape(-1, 12) @ MIXING) ** 4) + np.sum(x[1:] * x[:-1])
+
+
+@pytest.mark.parametrize("sparse", [True, "auto", "given"])
+def test_colours_are_taken_where_entries_are_estimated_to_be_slower(sparse):
+    x = np.linspace(0.5, 1.5, 360)
+    exact = wg.hessian(mixed_powers, x)
+    H = wg.hessian(mixed_powers, sparse=sp.csr_array(exact != 0.0) if sparse == "given" else sparse)
+    for k in range(3):
+        np.testing.assert_allclose(H(x + k).toarray(), wg.hessian(mixed_powers, x + k), rtol=1e-11, atol=1e-11)
+    assert H.mode == "mixed" and "estimate" in H.plan.reason
+    told = wg.explain(H, x)
+    assert {*told.ways} == {"direct", "mixed", "dense"}
+    assert told.ways["mixed"].estimate < 0.8 * told.ways["direct"].estimate
+    assert told.ways["mixed"].plan.colours.count == 13 and told.ways["direct"].plan.mode == "direct"
+
+
 def test_explain_and_drawings_of_given_patterns():
     H = wg.hessian(lagrangian, sparse=shuffled(np.tril(BAND)))
     told = wg.explain(H, X, args=(np.ones(11),), measure=True)
@@ -721,6 +784,11 @@ NOISE = {
     "what is lost": lambda x: np.sum(x * x - (x * x) / 3.0 - (x * x) / 3.0 - (x * x) / 3.0),
     "a vector of one element over its norm": lambda x: (lambda y: y / np.linalg.norm(y))(np.array([np.sin(x) @ x])),
     "differences from a mean of one": lambda x: (lambda y: y / 3.0 - y.mean(axis=1, keepdims=True) / 3.0)(x[:, None]),
+    "numbers over their sizes": lambda x: x / np.sqrt(x * x),
+    "sine and cosine": lambda x: np.sin(x) ** 2 + np.cos(x) ** 2,
+    "a function and its inverse": lambda x: np.log(np.exp(x)) - x,
+    "shares of one": lambda x: (lambda y: y / y.sum(axis=1, keepdims=True))(np.exp(x)[:, None]),
+    "matrices over themselves": lambda x: (lambda A: np.linalg.solve(A, A))(x.reshape(3, 2, 2) + 2.0 * np.eye(2)),
 }
 
 
@@ -732,8 +800,19 @@ def test_derivatives_that_are_rounding_errors_are_no_missing_entries(name, scale
     def both(x):
         return scale * np.concatenate([np.ravel(f(x)), np.sin(x)])
 
-    found, expected = wg.jacobian(both, sparse=True)(x).toarray(), wg.jacobian(both)(x)
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14 * scale)
+    J = wg.jacobian(both, sparse=True)
+    for k in range(4):  # the second and the fourth are compared with the function
+        y = x * (1.0 + 0.01 * k)
+        np.testing.assert_allclose(J(y).toarray(), wg.jacobian(both)(y), rtol=1e-12, atol=1e-13 * scale)
+
+
+@pytest.mark.parametrize("mode", ["auto", "forward"])
+def test_an_entry_that_a_pattern_lacks_is_seen_in_rows_with_rounding_errors(mode):
+    def f(x):
+        return 1e6 * (x / np.sqrt(x * x)) + 1e-6 * np.roll(x, 1) ** 2
+
+    with pytest.raises(wg.PatternError):
+        wg.jacobian(f, sparse=sp.eye_array(6).tocsr(), mode=mode)(np.linspace(0.5, 1.0, 6))
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-9, 1e-20, 1e-150])

@@ -203,6 +203,7 @@ def jacobian(
         gives it. "auto": an ndarray where `x` has few elements or the Jacobian few zeros.
         `f` is recorded and replayed, as by `compile`.
         The entries of a pattern in COO format say the order of ``.values``, so none may occur twice.
+        What `colouring` returns is a pattern, and has the nonzeros computed from products with its seeds.
     format : {"csr", "csc", "coo"}
         Of the sparse array. Zeros of the pattern are kept, and results share their arrays of indices, which are
         read-only.
@@ -471,7 +472,8 @@ def hessian(
         Columns swept at once; memory grows with it. Chosen from the length of the list by default.
     sparse, format
         As for `jacobian`; the sparse array is exactly symmetric. A pattern with nothing above the diagonal, or nothing
-        below it, as by ``scipy.sparse.tril``, asks for that triangle alone.
+        below it, as by ``scipy.sparse.tril``, asks for that triangle alone. Colourings are of the kinds "star" and
+        "acyclic", by which nonzeros are found by substitution, from fewer products.
 
     Returns
     -------
@@ -488,7 +490,8 @@ def hessian(
     TracedValueError
         If a traced value reaches code that cannot carry it.
     PatternError
-        As for `jacobian`, or if the pattern that was given is neither symmetric nor a triangle.
+        As for `jacobian`, or if the pattern that was given is neither symmetric nor a triangle, or a colouring of
+        another kind.
 
     Notes
     -----

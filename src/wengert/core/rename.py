@@ -216,7 +216,7 @@ class Code:
     `names` are read as globals, `paths` the attributes read from them as (name, attribute, ...); `assigned`
     and `written` are the globals and the free variables assigned; `imports` are pairs (dotted name, form);
     `mentioned` are all names, those of attributes among them; `methods` are attributes of what no global name holds.
-    `naming` are its instructions, and the numbers of those that use names, once it was renamed.
+    `naming` are its instructions, and the numbers of those that use names.
     """
 
     __slots__ = ("assigned", "imports", "latest", "mentioned", "methods", "names", "naming", "paths", "ref", "written")
@@ -224,9 +224,8 @@ class Code:
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
         self.paths, self.mentioned, self.methods, self.latest = set(), set(), set(), (None, None)
-        self.naming = None
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
-        self.read(code)
+        self.naming = _named(self.read(code))
         self.names -= self.assigned
         self.paths = [path for path in self.paths if path[0] in self.names]
 
@@ -251,6 +250,7 @@ class Code:
         for nested in code.co_consts:
             if type(nested) is types.CodeType:
                 self.read(nested)
+        return instructions
 
 
 def read(code):
@@ -267,13 +267,11 @@ def read(code):
 def _naming(code):
     """Instructions of `code`, and the numbers of those among them that use names."""
     info = _codes.get(id(code))
-    if info is not None and info.naming:
-        return info.naming
-    instructions = _decode(code)
-    found = instructions, [k for k, (_, op, _, _) in enumerate(instructions) if op in _NAMING]
-    if info is not None:
-        info.naming = found
-    return found
+    return _named(_decode(code)) if info is None else info.naming
+
+
+def _named(instructions):
+    return instructions, [k for k, (_, op, _, _) in enumerate(instructions) if op in _NAMING]
 
 
 def rename(code, names, sources, imports, hidden=frozenset()):

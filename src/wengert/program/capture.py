@@ -260,11 +260,12 @@ _swaps = _Module._wengert_swaps
 
 
 class _Copies(Plan):
-    """A plan by which the places in `operands` yield these, used once and kept nowhere."""
+    """A plan by which the places in `operands` yield these, used once and kept nowhere; `is_trial`: never run."""
 
     enters_differentiated = True
 
-    def __init__(self, root, operands, reached=None):
+    def __init__(self, root, operands, reached=None, is_trial=False):
+        self.is_trial = is_trial
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
         self.copies, self.twins = {}, {}
         self.operands, self.used, self.names, self.own = operands, set(), {}, {}
@@ -313,7 +314,7 @@ class _Copies(Plan):
     def rename(self, f):
         key, aliases = self.renaming(f)
         self.aliases += aliases
-        self.changed[id(f)] = rename(f.__code__, *key)
+        self.changed[id(f)] = f.__code__ if self.is_trial else rename(f.__code__, *key)
 
     def recipe(self, f):
         swaps, *rest = super().recipe(f)
@@ -417,7 +418,7 @@ class Captures:
         self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
         held = [value for (_, name), (_, value) in scan.watched.items() if not str(name).startswith("__")]
         self.is_whole = not any(isinstance(value, _HOLDERS) for value in held)  # classes have some of their own
-        used = _Copies(root, {key: place.read() for key, place in scan.places.items()}, self.reached).used
+        used = _Copies(root, {key: place.read() for key, place in scan.places.items()}, self.reached, True).used
         self.live = [place for key, place in scan.places.items() if key in used]
         self.static = [place for key, place in scan.places.items() if key not in used]
         self.around = Surroundings([*scan.watched.values()], scan.functions, [*scan.sizes.values()], scan.objects)

@@ -23,7 +23,7 @@ from wengert.program.listing cimport FLAG, SCALAR, Listing, copied, emit, names,
 from wengert.program.opcodes cimport *
 
 from wengert.core.tape import kernel_rows
-from wengert.program import locality
+from wengert.program import calls, locality
 from wengert.program.calls import Operand
 from wengert.program.listing import operands
 from wengert.program.passes import simplified
@@ -36,7 +36,8 @@ cdef enum:
     MOST = 2000000      # numbers in their place
 
 #: nanoseconds of the machine: of a step that it begins, of an instruction on numbers, cheap or not, of one on arrays
-#: beside others of the same shape, of each element there, of one put somewhere or set to zero, and of a call of Python
+#: beside others of the same shape, of each element there, of one put somewhere or set to zero, and of a call of Python,
+#: what the function computes not counted
 cdef double STEP = 25.0, NUMBER = 1.8, FUNCTION = 12.0, VECTOR = 4.0, ELEMENT = 0.3, FUNCTION_ELEMENT = 2.5
 cdef double MOVED = 0.8, ZERO = 0.05
 cdef double CALLED = 700.0
@@ -87,7 +88,7 @@ cpdef double nanoseconds(Listing code) except -1.0:
         here = code.kinds[code.as_[i]] if op == SUM else code.kinds[i]
         if op == CALL or (op == GUARD and here > FLAG):
             here = -1
-            total += CALLED
+            total += CALLED + (called(code, code.calls[code.as_[i]], i) if op == CALL else 0.0)
         elif here <= FLAG:
             here = SCALAR
             total += NUMBER if cheap else FUNCTION
@@ -102,6 +103,15 @@ cpdef double nanoseconds(Listing code) except -1.0:
             total += STEP
         before = here
     return total
+
+
+cdef double called(Listing code, call, Py_ssize_t i) except -1.0:
+    """What a function computes in that a list calls, or a loop."""
+    body = getattr(call.compute, "body", None)
+    if isinstance(body, Listing):
+        return call.compute.steps * nanoseconds(body)
+    shapes = [code.types[code.kinds[<int32_t>v]][1] for v in call.operands]
+    return calls.nanoseconds(call, shapes, code.types[code.kinds[i]][1])
 
 
 cdef double placed(Listing code, Py_ssize_t i, int op, list sizes) except -1.0:

@@ -117,6 +117,7 @@ class _Partials:
         self.one, self.zero = self.new.filled(1.0, ()), self.new.filled(0.0, ())
         self.types: dict[int, tuple] = {}
         self.lines: dict[int, np.ndarray] = {}  # numbers from 0 on, by how many
+        self.origins: dict[int, tuple] = {}  # of which value the memory of another has elements, from, to, moved by
         self.done: dict[int, list[int]] = {}  # values that nothing reads after an instruction
         self.finals = self.ends()
         n = math.prod(kind_of(code, self.x)[1]) + math.prod(kind_of(code, self.y)[1])
@@ -349,14 +350,32 @@ class _Partials:
             return coef[: len(which)] if self.is_all(which) else coef[which]
         if not self.is_array(coef):
             return coef
-        count, span = len(which), self.span(coef)
+        count = len(which)
         is_run = count and which[-1] - which[0] == count - 1
         if is_run and (self.is_all(which) or (which[1:] > which[:-1]).all()):
-            if count == span and self.type(coef) == (_FLOAT, (span,), None):
-                return coef
-            return self.new.part(coef, (8 * int(which[0]), (count,), (8,)), _FLOAT)
+            return self.run_in(coef, int(which[0]), count)
         index = self.new.constant_array(np.ascontiguousarray(which, dtype=np.int32))
         return self.new.add(Op.GATHER, (_FLOAT, (count,), None), coef, index)
+
+    def run_in(self, v, first, count):
+        """Elements of the memory of a value as a line; of what was put there, where they all come from that."""
+        while v in self.origins:
+            source, start, stop, moved = self.origins[v]
+            if first < start or stop < first + count:
+                break
+            v, first = source, first - moved
+        if kind_of(self.new, v) == (_FLOAT, (count,), None):
+            return v
+        return self.new.part(v, (8 * first, (count,), (8,)), _FLOAT)
+
+    def come_from(self, found, source, view, is_part):
+        """Note which elements of a value those of another are: all, or those at a view."""
+        offset, shape, strides = view
+        kind = kind_of(self.new, source)
+        if strides == (8,) and kind[2] is None and (is_part or kind[1] == shape):
+            start = offset // 8
+            self.origins[found] = (source, 0, shape[0], -start) if is_part else (source, start, start + shape[0], start)
+        return found
 
     def loose(self, t, v):
         """A term as lines: coefficients, rows and columns."""
@@ -518,12 +537,14 @@ class _Partials:
             coef = self.constant_line(seen(coef), i)
         return Term(coef, self.as_line(i, seen(t.cols)), None, t.clean)
 
-    def taken_loose(self, t, i, places):
-        """The same of a term of lines, by the places of the elements."""
-        flat, targets = places.ravel(), self.where(i).ravel()
+    def taken_loose(self, t, places, targets):
+        """The same of a term of lines: elements that stood at `places` come to stand at `targets`."""
+        flat = places.ravel()
         order = np.argsort(flat, kind="stable")
         low, high = [np.searchsorted(flat[order], t.rows, side) for side in ("left", "right")]
         counts = high - low
+        if counts.sum() > self.left:
+            raise Refused("too many terms")
         which = np.repeat(np.arange(t.cols.size), counts)
         steps = np.arange(which.size) - np.repeat(np.cumsum(counts) - counts, counts)
         rows = targets[order[np.repeat(low, counts) + steps]]
@@ -547,7 +568,7 @@ class _Partials:
         found = []
         for t in terms if is_there.any() else ():
             if t.rows is not None or i in self.finals:
-                found.append(self.taken_loose(self.loose(t, v), i, np.where(is_there, places, -1)))
+                found.append(self.taken_loose(self.loose(t, v), np.where(is_there, places, -1), self.where(i).ravel()))
                 continue
             coef, line = t.coef, self.as_line(i, np.where(is_there, t.cols[places], np.int32(-1)))
             is_clean = t.clean
@@ -573,16 +594,22 @@ class _Partials:
             move = lambda coef: self.new.add(Op.GATHER, (_FLOAT, view[1], None), coef, index)
         else:
             seen = lambda line: _seen(line, view)
-            move = lambda coef: self.distinct(
-                self.part(coef, view) if overlaps(*view[1:]) else self.new.part(coef, view, _FLOAT)
+            is_moved = overlaps(*view[1:])
+            move = lambda coef: (
+                self.distinct(self.part(coef, view))
+                if is_moved
+                else self.come_from(self.new.part(coef, view, _FLOAT), coef, view, is_part=True)
             )
         return self.moved_terms(a, i, seen, move, places)
 
     def moved_terms(self, a, i, seen, move, places):
         found = []
         for t in self.terms.get(a, ()):
-            found.append(self.taken(t, i, seen, move) if t.rows is None else self.taken_loose(t, i, places()))
-        return [self.as_type(t, i) for t in found]
+            if t.rows is None:
+                found.append(self.as_type(self.taken(t, i, seen, move), i))
+            else:
+                found.append(self.taken_loose(t, places(), self.where(i).ravel()))
+        return found
 
     def as_type(self, t, i):
         """A coefficient that became a number where its value is an array, or another layout of the same."""
@@ -620,7 +647,10 @@ class _Partials:
         if overlaps(view[1], view[2]):
             raise Refused("a view of elements that lie on another")
         is_whole = math.prod(view[1]) == math.prod(self.type(i)[1])
-        put = lambda base, coef: self.new.place(-1 if is_whole else base, view, coef, self.type(i))
+        type = self.type(i)
+        put = lambda base, coef: self.come_from(
+            self.new.place(-1 if is_whole else base, view, coef, type), coef, view, is_part=False
+        )
         return self.written(i, a, c, _Seen(view), put)
 
     def put(self, i, a, b, c):
@@ -633,28 +663,38 @@ class _Partials:
         bases = self.terms.get(a, []) if a >= 0 else []
         parts = self.terms.get(c, [])
         count = math.prod(self.type(c)[1])
-        if i in self.finals and count == target.size:
-            bases, parts = [self.loose(t, a) for t in bases], [self.loose(t, c) for t in parts]
-        above, below = [t for t in bases if t.rows is None], [t for t in parts if t.rows is None]
+        is_final = i in self.finals and count == target.size
+        above = [] if is_final else [t for t in bases if t.rows is None]
+        if is_final:
+            parts = [self.loose(t, c) for t in parts]
+        below = [t for t in parts if t.rows is None]
         found = [self.both(i, a, c, base, part, target, put) for base, part in self.paired(above, below, target)]
         if len(above) < len(bases):
-            covered = np.zeros(self.span(i), bool)
-            target.store(covered, np.True_)
-        for t in bases:
-            if t.rows is not None:
-                rows = self.moved(t.rows, a, i)
-                which = np.flatnonzero(~covered[rows])
-                if which.size == rows.size:
-                    found.append(t._replace(rows=rows))
-                elif which.size:
-                    found.append(Term(self.picked(t.coef, which), t.cols[which], rows[which]))
+            is_left = np.ones(self.span(i), bool)
+            target.store(is_left, np.False_)
+            lines = bases if is_final else [t for t in bases if t.rows is not None]
+            found += [left for t in lines for left in self.left_of(t, a, i, is_left)]
         for t in parts:
             if t.rows is not None:
                 if count != target.size:
-                    raise Refused("a value spread over a view")
+                    spread = np.broadcast_to(_without_ones(self.where(c), len(target.shape)), target.shape)
+                    found.append(self.taken_loose(t, spread, target.places))
+                    continue
                 elements = t.rows if self.type(c)[2] is None else self.numbers(c)[t.rows]
                 found.append(t._replace(rows=target.places if self.is_all(elements) else target.places[elements]))
         return found
+
+    def left_of(self, t, a, i, is_left):
+        """A term of an array as lines of its elements that are not overwritten in another, if there are some."""
+        if t.rows is None and self.type(a) == self.type(i):
+            which = np.flatnonzero((t.cols >= 0) & is_left).astype(np.int32)
+            return [Term(self.picked(t.coef, which), t.cols[which], which)] if which.size else []
+        t = self.loose(t, a)
+        rows = self.moved(t.rows, a, i)
+        which = np.flatnonzero(is_left[rows])
+        if which.size == rows.size:
+            return [t._replace(rows=rows)]
+        return [Term(self.picked(t.coef, which), t.cols[which], rows[which])] if which.size else []
 
     def both(self, i, a, c, base, part, target, put):
         """A term of an array and one of what is put into it, either of which may be none, as one."""
@@ -781,7 +821,7 @@ class _Partials:
         if is_half:
             starts, columns, data = self.mirrored(entries, data)
         self.new.outputs = [data]
-        return Entries(passes.simplified(self.new), starts, columns)
+        return Entries(passes.simplified(self.new, False), starts, columns)
 
     def in_rows(self, parts, is_whole, m, n):
         """The parts, or both triangles of a symmetric matrix of which they are one, in the order of rows."""
@@ -837,7 +877,7 @@ class _Partials:
             data = self.new.add(Op.GATHER, (_FLOAT, (number.size,), None), data, index)
         self.new.outputs = [data]
         none = np.zeros(0, np.int32)
-        return Entries(passes.simplified(self.new), none, none)
+        return Entries(passes.simplified(self.new, False), none, none)
 
     def whole_matrix(self, data, symmetric, m, n):
         """The matrix in the shape of the derivative."""
@@ -849,7 +889,7 @@ class _Partials:
         view = (0, shape, c_strides(shape, 8))
         self.new.outputs = [data if shape == (m * n,) else self.new.part(data, view, _FLOAT)]
         none = np.zeros(0, np.int32)
-        return Entries(passes.simplified(self.new), none, none)
+        return Entries(passes.simplified(self.new, False), none, none)
 
     def filled_data(self, coefs, places, count, are_distinct):
         """The line of data: what is constant stands there, all else is put there, or added where there is some."""

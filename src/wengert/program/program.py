@@ -218,6 +218,7 @@ class Program(Runner):
     """
 
     _rolls = True
+    _gathers = True  # are sums of shifted arrays looked for?
     _tier = "auto"  # what runs it: see `tiered`
 
     def __init__(self, name, listing, form, result, exact, example, floats=1):
@@ -281,7 +282,8 @@ class Program(Runner):
         """The list as the machine runs it."""
         if self._exact:
             return passes.lowered(passes.simplified(self._listing))
-        return shifts.gathered(self._regrouped(passes.lowered(self._to_run())), self._tier == "llvm")
+        code = self._regrouped(passes.lowered(self._to_run()))
+        return shifts.gathered(code, self._tier == "llvm") if self._gathers else code
 
     def _regrouped(self, code):
         return regroup.regrouped(code) if self.rolls else code
@@ -485,6 +487,11 @@ class Program(Runner):
         return sum(operations(self._listing))
 
     @property
+    def estimate(self) -> float:
+        """Nanoseconds of a run, as the machine takes them: by what instructions and calls take, one by one."""
+        return nanoseconds(self.lowered())
+
+    @property
     def workspace(self) -> int:
         """Bytes of memory beside inputs and outputs."""
         return schedule(self.lowered(), self.exact).nbytes
@@ -502,6 +509,15 @@ class Program(Runner):
     def with_list(self, listing: Listing) -> Program:
         """A program that has another list, made of this one's."""
         return self._like(self._name, listing, _ONE)
+
+    def with_entries(self, name: str, listing: Listing) -> Program:
+        """A program that gives the entries of a derivative, by a list that was simplified.
+
+        Its list has no adjoints, and of what it adds up nothing is gained by `shifts`.
+        """
+        made = Program(name, listing, self._form, _ONE, self._exact, self._example, self._floats)
+        made._rolls, made._gathers, made._tier = self._rolls, False, self._tier
+        return made
 
     def _differentiable(self, word):
         """The list in which all is differentiable, and its one output."""
@@ -837,6 +853,10 @@ class Swept(Program):
     @property
     def operations(self):
         return self._chunks * sum(operations(self.lowered()))
+
+    @property
+    def estimate(self):
+        return self._chunks * super().estimate
 
     @property
     def direct(self):

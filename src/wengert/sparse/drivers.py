@@ -19,6 +19,7 @@ from wengert.errors import PatternError, StaleProgramError
 from wengert.program import passes
 from wengert.program.compile import Compiled
 from wengert.program.derive import pushed_forward
+from wengert.program.elements import nanoseconds
 from wengert.program.entries import Refused, entries
 from wengert.program.leaves import fill
 from wengert.program.listing import kind_of
@@ -29,10 +30,23 @@ from wengert.sparse.compression import Recovery
 from wengert.sparse.given import Given
 from wengert.sparse.pattern import check, pattern_of
 from wengert.transforms import dense, second
-from wengert.transforms.costs import SPARSE_COSTS, is_ndarray, products_cost, units_cost
+from wengert.transforms.costs import (
+    SPARSE_COSTS,
+    is_coloured,
+    is_ndarray,
+    least_by_colours,
+    products_cost,
+    units_cost,
+)
 
 #: with more than such a share of nonzeros products with all units take as long as those with a colouring's seeds
 _FULL = 0.75
+
+#: powers of 2: by so many units in the last place numbers are moved to tell rounding errors
+_STEPS = 3, 13
+
+#: modes in which entries are computed by themselves where that can be: if it is fast, or in any case, to be compared
+_BY_ENTRIES = ("auto", "direct")
 
 FORMATS = ("csr", "csc", "coo")
 
@@ -69,6 +83,7 @@ class Nonzeros(Result):
     def __init__(self, plan, keeps_out=False):
         super().__init__(Slot(0))
         self.plan, self.keeps_out = plan, keeps_out
+        self.program: Program | None = None  # whose result this is
         self.ahead: Callable | None = None  # until the first result is compared: the list's derivative in a direction
 
     def __call__(self, found):
@@ -118,7 +133,8 @@ class Matrix(Nonzeros):
             np.cumsum(np.bincount(indices, minlength=n), out=indptr[1:])
             made = sparse.csc_array((data, rows[order], indptr), (m, n))
         else:
-            made = sparse.csr_array((data, indices, indptr), (m, n))
+            made = copy.copy(pattern)
+            made.data = data
         made.has_canonical_format = True
         for part in made.coords if format == "coo" else (made.indices, made.indptr):
             part.flags.writeable = False
@@ -194,6 +210,10 @@ class Together(Program):
         return sum(part.operations for part in self._parts)
 
     @property
+    def estimate(self):
+        return sum(part.estimate for part in self._parts)
+
+    @property
     def workspace(self):
         return sum(part.workspace for part in self._parts)
 
@@ -211,6 +231,11 @@ class Recovered(Together):
     @property
     def shape(self):
         return (self._recovery.source.size,)
+
+    @property
+    def estimate(self):
+        """Of the products, and of what is done with them."""
+        return super().estimate + len(self._parts) * SPARSE_COSTS.products + SPARSE_COSTS.read * self.shape[0]
 
     def _made_of(self, found, out):
         found = [np.ascontiguousarray(products) for products in found]
@@ -276,7 +301,7 @@ class Sparse(dense.Derivative):
             result.ahead = functools.partial(_ahead, code, x, y)
         if self.with_value:
             made = Together([of_value, made], self.name)
-        made._result = result
+        made._result, result.program = result, made
         return made
 
     def _planned(self, program, code, x, y, shape, of_value):
@@ -284,16 +309,19 @@ class Sparse(dense.Derivative):
         given = self.given
         if given is not None:
             given.require_shape(shape)
-        if self.mode == "auto":
+            if given.colours is not None and self.mode == "auto":
+                why = "by the colouring that was given"
+                return self._by_products(program, given.mode, given.colours, given.pattern, why)
+        if self.mode in _BY_ENTRIES:
             try:
                 wanted = None if given is None else (given.rows, given.columns)
                 found = entries(code, x, y, program._example, self.order == 2, wanted=wanted)
                 pattern = _pattern(found.indptr, found.indices, shape) if given is None else given.pattern
-                made = program.with_list(found.code)
-                made._name = self.name
+                made = program.with_entries(self.name, found.code)
                 if self._is_dense_by_entries(pattern, made):
                     return self._dense(of_value, pattern)
-                return made, Plan("direct", pattern, None, "entries are products of partials")
+                plan = Plan("direct", pattern, None, "entries are products of partials")
+                return self._by_colours_if_faster(program, code, made, plan)
             except Refused as reason:
                 why = f"no entries by themselves: {reason}"
         else:
@@ -304,12 +332,36 @@ class Sparse(dense.Derivative):
         mode, colours = self._coloured(pattern, program.operations)
         if self._is_dense(pattern, colours, program.operations):
             return self._dense(of_value, pattern)
+        return self._by_products(program, mode, colours, pattern, why)
+
+    def _by_products(self, program, mode, colours, pattern, why):
+        """By products with the seeds of a colouring."""
+        given = self.given
         sides = {"forward": ["column"], "reverse": ["row"], "mixed": ["column", "row"]}[mode]
         sides = ["column"] if self.order == 2 else sides
         parts = [Compressed(program, self.argnums, self.name, colours, side) for side in sides]
         order = (given.rows, given.columns) if given is not None and (given.is_triangle or given.is_ordered) else None
         pattern = pattern if given is None else given.pattern
         return Recovered(parts, self.name, colours, order), Plan(mode, pattern, colours, why)
+
+    def _by_colours_if_faster(self, program, code, made, plan):
+        """Entries, or products where these are estimated to be faster; no colours are looked for where none could be.
+
+        Of a Hessian all products are with columns, of a Jacobian with columns or rows, whichever have fewer nonzeros.
+        """
+        if self.mode == "direct":
+            return made, plan
+        pattern = plan.pattern if self.given is None else self.given.whole
+        widths = [np.diff(pattern.indptr).max(initial=0)]
+        if self.order == 1:
+            widths.append(np.bincount(pattern.indices, minlength=1).max())
+        least = least_by_colours(nanoseconds(code), int(min(widths)), pattern.nnz)
+        if not is_coloured(nanoseconds(made._listing), least):
+            return made, plan
+        by_products = self._by_products(
+            program, *self._coloured(pattern, program.operations), pattern, "by the estimate faster than entries"
+        )
+        return by_products if is_coloured(made.estimate, by_products[0].estimate) else (made, plan)
 
     def _is_dense_by_entries(self, pattern, program):
         """Is an ndarray better, which takes the same operations and has zeros?"""
@@ -343,7 +395,7 @@ class Sparse(dense.Derivative):
             "reverse": ("row", units_cost(0, of_column, f)),
             "mixed": ("bidirectional", units_cost(-(-pattern.nnz // max(m, n, 1)), 0, f)),
         }
-        ways = [(cost, mode, kind) for mode, (kind, cost) in least.items() if self.mode in (mode, "auto")]
+        ways = [(cost, mode, kind) for mode, (kind, cost) in least.items() if self.mode in (mode, *_BY_ENTRIES)]
         best, found = math.inf, None
         for cost, mode, kind in sorted(ways):
             if found is None or cost + SPARSE_COSTS.call < best:
@@ -403,7 +455,7 @@ class Replayed(Compiled):
         if product is None:
             is_right = self._agrees(result, found, reading, args, kwargs, leaves)
         else:
-            is_right = self._is_near(result, found, functools.partial(product, leaves), self.f.f)
+            is_right = self._is_near(result, found, product, leaves, self.f.f)
         if not is_right:
             raise PatternError(_WRONG.format(name=self._name))
         self._traced = program, outputs
@@ -427,24 +479,42 @@ class Replayed(Compiled):
     def _agrees(self, result, found, reading, args, kwargs, leaves):
         """Is the derivative that of f itself in one direction?"""
         op = self.f
-        numbers = iter([np.asarray(leaf)[()] if not isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
-        args, kwargs = fill((args, kwargs), numbers)
-        bound = op if reading.is_plain else reading.bound(numbers)
-        x = args[op.argnums]
+        bound = op if reading.is_plain else None
         word = second.HVP if op.order == 2 else dense.JVP
 
-        def product(v):
-            found = word(bound.f, op.argnums)(args[0], v.reshape(np.shape(x)), *args[1:], **kwargs)
+        def product(leaves, v):
+            numbers = iter([np.asarray(leaf)[()] if not isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
+            given, keywords = fill((args, kwargs), numbers)
+            f = (bound or reading.bound(numbers)).f
+            x = given[op.argnums]
+            found = word(f, op.argnums)(given[0], v.reshape(np.shape(x)), *given[1:], **keywords)
             return found if op.order == 2 else found[1]
 
-        return self._is_near(result, found, product, bound.f)
+        return self._is_near(result, found, product, leaves, op.f)
 
-    def _is_near(self, result, found, product, f):
+    def _is_near(self, result, found, product, leaves, f):
+        def nearby(rng):
+            steps = 1 << int(rng.integers(*_STEPS))
+            moved = [_moved(leaf, steps, rng) for leaf in leaves]
+            result, found = result_of(moved)
+            return result.whole(found), functools.partial(product, moved)
+
+        result_of = lambda leaves: result.program.restore(result.program.run(leaves))
         try:
-            check(result.whole(found), product, self._name, f)
+            check(result.whole(found), functools.partial(product, leaves), self._name, f, nearby=nearby)
         except PatternError:
             return False
         return True
+
+
+def _moved(leaf, most, rng):
+    """Numbers up to so many units in the last place away; others as they are."""
+    dtype = np.result_type(leaf)
+    if dtype.kind not in "fc":
+        return leaf
+    steps = rng.integers(-most, most, np.shape(leaf), endpoint=True)
+    found = leaf * (1.0 + steps * np.finfo(dtype).eps).astype(dtype)
+    return found if isinstance(leaf, np.ndarray) else type(leaf)(found)
 
 
 _WRONG = (
@@ -473,6 +543,11 @@ class SparseDerivative(dense.Derivative):
             raise ValueError(f"{word}: sparse is True, False, 'auto' or a pattern, not {sparse!r}")
         if sparse is not True and not isinstance(sparse, (str, Given)):
             sparse = Given(sparse, order, word)
+            if sparse.colours is not None and mode not in ("auto", sparse.mode):
+                raise ValueError(
+                    f"{word}: the products of a {sparse.colours.kind} colouring are {sparse.mode}, not mode={mode!r}"
+                )
+            mode = "auto" if sparse.colours is not None else mode
         if isinstance(argnums, bool) or not isinstance(argnums, (int, np.integer)) or argnums < 0:
             raise TypeError(f"{word}: a sparse derivative is in one argument, argnums={argnums!r} is no such number")
         options = {} if not isinstance(f, Compiled) else {"recheck": f.recheck, "tier": f.tier}

@@ -30,6 +30,9 @@ class Way:
         Numbers that are computed, in those of one evaluation of f; what NumPy is called for is not among them.
     nbytes : int
         Of the workspace.
+    estimate : float
+        Seconds of one call, by what its instructions take one by one: what "auto" chooses between entries and colours
+        by.
     seconds : float or None
         Of one call, where it was measured.
     """
@@ -37,12 +40,14 @@ class Way:
     plan: Plan
     operations: float
     nbytes: int
+    estimate: float
     seconds: float | None
 
     def __str__(self):
         colours = "" if self.plan.colours is None else f", {counted(self.plan.colours.count, 'colour')}"
-        time = "" if self.seconds is None else f", {self.seconds * 1e6:.3g} us"
-        return f"{self.operations:.3g} evaluations of f, {size_of(self.nbytes)}{colours}{time}"
+        time = "" if self.seconds is None else f", measured {self.seconds * 1e6:.3g} us"
+        estimate = f"estimated {self.estimate * 1e6:.3g} us"
+        return f"{self.operations:.3g} evaluations of f, {size_of(self.nbytes)}{colours}, {estimate}{time}"
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -80,7 +85,7 @@ def explained(derivative: SparseDerivative, args: tuple, kwargs: dict, measure: 
     leaves = program._example
     f_alone = max(1, program.operations)
     ways = {}
-    for mode in ("auto", "mixed") if op.order == 2 else ("auto", "forward", "reverse", "mixed"):
+    for mode in ("auto", "direct", "mixed") if op.order == 2 else ("auto", "direct", "forward", "reverse", "mixed"):
         sparse = op.sparse if not isinstance(op.sparse, str) else True
         one = Sparse(op.f, op.argnums, False, sparse, "csr", mode, op.order)
         made = one.of_program(program)
@@ -98,7 +103,8 @@ def explained(derivative: SparseDerivative, args: tuple, kwargs: dict, measure: 
 
 
 def _way(plan: Plan, made: Program, f_alone: int, leaves: list, measure: bool) -> Way:
-    return Way(plan, made.operations / f_alone, made.workspace, _seconds(made, leaves) if measure else None)
+    seconds = _seconds(made, leaves) if measure else None
+    return Way(plan, made.operations / f_alone, made.workspace, made.estimate * 1e-9, seconds)
 
 
 def _seconds(made: Program, leaves: list[Any]) -> float:

@@ -3,6 +3,7 @@
 A COO pattern is a list of rows and columns, as interior-point solvers have their structure, and the values come in the
 order of that list; of any other format they come row by row.
 A Hessian is symmetric, so one triangle of its pattern asks for that triangle; colours and checks take both.
+A colouring is a pattern, and says from which products its nonzeros are computed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,13 @@ import numpy as np
 from scipy import sparse as sp
 
 from wengert.errors import PatternError
+from wengert.sparse.colours import Colouring
+
+#: the mode of the products of a colouring, by the order of the derivative and the kind
+_MODES = {
+    1: {"column": "forward", "row": "reverse", "bidirectional": "mixed"},
+    2: {"star": "mixed", "acyclic": "mixed"},
+}
 
 
 class Given:
@@ -21,7 +29,7 @@ class Given:
 
     Parameters
     ----------
-    asked : sparse array, or ndarray, shape (m, n)
+    asked : sparse array, ndarray or Colouring, shape (m, n)
         Stored zeros count.
     order : {1, 2}
         Of the derivative; a Hessian's pattern is symmetric, or one triangle of a symmetric one.
@@ -35,21 +43,29 @@ class Given:
     is_triangle : bool
     is_ordered : bool
         Do the values have an order of their own?
+    colours : Colouring or None
+        If it was given.
+    mode : str
+        Of its products, else "auto".
 
     Raises
     ------
     PatternError
-        If it has not two axes, names an entry twice and so leaves the order open, or is a Hessian's and neither
-        symmetric nor a triangle.
+        If it has not two axes, names an entry twice and so leaves the order open, is a Hessian's and neither
+        symmetric nor a triangle, or is a colouring of a kind from which the derivative cannot be recovered.
     TypeError
         If it is no array.
     """
 
     def __init__(self, asked: Any, order: int, word: str):
+        self.colours, self.mode = None, "auto"
+        if isinstance(asked, Colouring):
+            self._take_colours(asked, order, word)
+            asked = asked.pattern
         if not (sp.issparse(asked) or isinstance(asked, np.ndarray)):
             raise TypeError(
-                f"{word}: sparse is True, False, 'auto' or a pattern, a sparse array or an ndarray of bool, "
-                f"not {type(asked).__name__}"
+                f"{word}: sparse is True, False, 'auto' or a pattern, a sparse array or an ndarray of bool, or a "
+                f"colouring of one, not {type(asked).__name__}"
             )
         if asked.ndim != 2:
             raise PatternError(f"{word}: a pattern has two axes, and that in sparse= has the shape {asked.shape}")
@@ -67,8 +83,17 @@ class Given:
             self._refuse_duplicates()
         self.is_triangle = order == 2 and self._is_triangle()
 
+    def _take_colours(self, colours, order, word):
+        if colours.kind not in _MODES[order]:
+            kinds = " or ".join(map(repr, _MODES[order]))
+            raise PatternError(
+                f"{word}: it cannot be recovered from products with a colouring of the kind {colours.kind!r}: call "
+                f"wengert.colouring with kind={kinds}"
+            )
+        self.colours, self.mode = colours, _MODES[order][colours.kind]
+
     def __reduce__(self):
-        asked = self.pattern
+        asked = self.pattern if self.colours is None else self.colours
         if self.is_ordered:
             asked = sp.coo_array((np.ones(len(self.rows), np.bool), self._entries), self.pattern.shape)
         return Given, (asked, self.order, self.word)

@@ -9,7 +9,7 @@ The order exists if and only if there is no cycle, so finding it is the check.
 """
 
 from libc.math cimport INFINITY, copysign, fabs, fmax, isfinite
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 import numpy as np
 
@@ -126,23 +126,37 @@ ctypedef fused index:
     int64_t
 
 
-def direction(const index[::1] indices, const double[::1] data, double[::1] numbers):
-    """Make numbers between 0 and 1 ones of either sign between 1/2 and 1, over the largest magnitude in each column.
+cdef inline double scattered(uint64_t k) noexcept nogil:
+    """A number between 0 and 1 that is as good as random: the k-th of the sequence SplitMix64."""
+    k = (k + 1) * <uint64_t>0x9e3779b97f4a7c15
+    k = (k ^ (k >> 30)) * <uint64_t>0xbf58476d1ce4e5b9
+    k = (k ^ (k >> 27)) * <uint64_t>0x94d049bb133111eb
+    return <double>((k ^ (k >> 31)) >> 11) / 9007199254740992.0
+
+
+def direction(const index[::1] indices, const double[::1] data, Py_ssize_t n):
+    """Numbers of either sign between 1/2 and 1, as good as random, over the largest magnitude in each of `n` columns.
 
     Columns whose largest is 0, infinite or NaN are not scaled.
+
+    References
+    ----------
+    Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators. doi:10.1145/2660193.2660195
     """
-    cdef Py_ssize_t p, n = numbers.shape[0]
+    cdef Py_ssize_t p
     cdef double x, most
-    cdef double[::1] largest = np.zeros(n)
+    found = np.zeros(n)
+    cdef double[::1] numbers = found    # the largest magnitudes, until they are used
     with nogil:
         for p in range(data.shape[0]):
-            x, most = fabs(data[p]), largest[indices[p]]
+            x, most = fabs(data[p]), numbers[indices[p]]
             if x != x or x > most:      # a NaN stays: nothing is larger
-                largest[indices[p]] = x
+                numbers[indices[p]] = x
         for p in range(n):
-            x, most = numbers[p] - 0.5, largest[p]
+            x, most = scattered(p) - 0.5, numbers[p]
             x += copysign(0.5, x)
             numbers[p] = x / most if 0.0 < most < INFINITY else x
+    return found
 
 
 def differing(const index[::1] ptr, const index[::1] indices, const double[::1] data, const double[::1] v,

@@ -26,6 +26,9 @@ class SparseCosts(NamedTuple):
     tangent: float = 1.5  # and each
     cotangents: float = 0.8  # the same of rows
     cotangent: float = 1.9
+    # in nanoseconds
+    products: float = 15_000.0  # Python's part of products with the seeds of a colouring, on one side,
+    read: float = 2.0  # and each nonzero that is read from them
     # in numbers that a program computes
     call: float = 50_000.0  # Python's part of products with the seeds of a colouring, on one side,
     seed: float = 27.0  # and each element of a seed
@@ -36,6 +39,9 @@ class SparseCosts(NamedTuple):
 
 COSTS = Costs()
 SPARSE_COSTS = SparseCosts()
+
+#: products may take this part of the time of entries: what is estimated is not known better
+COLOURED = 0.8
 
 #: an ndarray may take so many times as long as a sparse array: what is done with it next is easier
 NDARRAY = 1.1
@@ -78,6 +84,19 @@ def units_cost(columns: int, rows: int, f: int) -> float:
     """The same with units for seeds, all columns or all rows."""
     c = SPARSE_COSTS
     return f * (c.tangents + c.tangent * columns if columns else c.cotangents + c.cotangent * rows)
+
+
+def least_by_colours(f: float, width: int, nnz: int) -> float:
+    """What products take at least, in nanoseconds, if f takes `f` and a row or column has up to `width` nonzeros.
+
+    Arithmetic on tangents is a product and a sum where f may compute a function.
+    """
+    return SPARSE_COSTS.products + SPARSE_COSTS.read * nnz + f * (1.0 + 0.5 * width)
+
+
+def is_coloured(entries: float, colours: float) -> bool:
+    """Are products with the seeds of a colouring faster than entries, by nanoseconds of both?"""
+    return colours < COLOURED * entries
 
 
 def is_ndarray(sparse: float, ndarray: float) -> bool:
