@@ -6,6 +6,7 @@ the unknowns in which the columns of J have the size of 1.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -63,9 +64,7 @@ class Matrix:
         return matrix * np.reshape(self.rows, (-1, 1)) * self.columns
 
     def _factorise(self, matrix):
-        from scipy.linalg.lapack import get_lapack_funcs
-
-        getrf, gecon, self._getrs = get_lapack_funcs(("getrf", "gecon", "getrs"), (matrix,))
+        getrf, gecon, self._getrs = _lapack(("getrf", "gecon", "getrs"), matrix.dtype)
         self._lu, self._pivots, zero = getrf(matrix)
         self.rcond = 0.0 if zero else float(np.nan_to_num(gecon(self._lu, np.abs(matrix).sum(axis=0).max())[0]))
 
@@ -95,9 +94,7 @@ class Symmetric(Matrix):
         self._factorise(self._scaled(matrix))
 
     def _factorise(self, matrix):
-        from scipy.linalg.lapack import get_lapack_funcs
-
-        potrf, pocon, self._potrs = get_lapack_funcs(("potrf", "pocon", "potrs"), (matrix,))
+        potrf, pocon, self._potrs = _lapack(("potrf", "pocon", "potrs"), matrix.dtype)
         self._factor, self._failed = potrf(matrix, lower=True)
         norm = np.abs(matrix).sum(axis=0).max()
         self.rcond = 0.0 if self._failed else float(np.nan_to_num(pocon(self._factor, norm, uplo="L")[0]))
@@ -201,6 +198,14 @@ class Iterative:
                 f"{remainder:.1e} is left: pass linsolve='lu', or a function (A, b) -> x with a preconditioner"
             )
         return x
+
+
+@functools.cache
+def _lapack(names, dtype):
+    """Functions of LAPACK for matrices of a type."""
+    from scipy.linalg.lapack import get_lapack_funcs
+
+    return get_lapack_funcs(names, dtype=dtype)
 
 
 def _last_pivot(matrix):

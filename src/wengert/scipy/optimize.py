@@ -30,6 +30,7 @@ from scipy.sparse import csr_array
 
 from wengert import api
 from wengert.containers import plain_copy
+from wengert.core.levels import running
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
@@ -99,14 +100,45 @@ def fsolve(call):
 
 def _share_matrix(arguments, function, slot, by_columns):
     """The same of a Jacobian as MINPACK takes it: a matrix also where the function returns a number."""
-    J = api.jacobian(arguments[function])
+    f = arguments[function]
+    J = api.jacobian(f)
+    value, derivative = J.fun, J
+    if not (running.get() or hasattr(type(f), "__wengert__")):
+        both = _Both(f)
+        value, derivative = both.value, both.derivative
 
     def jacobian(x, *args):
-        matrix = np.reshape(J(x, *args), (-1, np.size(x)))
+        matrix = np.reshape(derivative(x, *args), (-1, np.size(x)))
         return matrix.T if by_columns else matrix
 
-    arguments[function] = J.fun
+    arguments[function] = value
     arguments[slot] = jacobian
+
+
+class _Both:
+    """A function and its Jacobian for MINPACK, which asks for both where it starts, and then for few Jacobians.
+
+    So it is recorded at the start, and where a Jacobian is asked for; elsewhere it runs as it is.
+    """
+
+    def __init__(self, f):
+        self.f = f
+        self.run = api.jacobian(f, value=True)
+        self.point = self.found = None
+
+    def value(self, x, *args):
+        if self.point is not None and self.point != x.tobytes():
+            return self.f(x, *args)
+        return plain_copy(self._at(x, args)[0])
+
+    def derivative(self, x, *args):
+        return self._at(x, args)[1]
+
+    def _at(self, x, args):
+        if self.point != x.tobytes():
+            self.found = self.run(x, *args)
+            self.point = x.tobytes()
+        return self.found
 
 
 @mirrors(scipy.optimize.fixed_point)
