@@ -73,6 +73,16 @@ class Call:
         return repr(value)
 
 
+def is_solution(call) -> bool:
+    """Is what is called defined by equations, so that it gives the lists of its derivatives itself?
+
+    ``compute.tangent(call, moved)`` is the list of the tangent of the result, of the tangents of the operands `moved`,
+    the result and the operands; ``compute.adjoints(call, wanted)`` that of the adjoints of the operands `wanted`, of
+    the adjoint of the result, the result and the operands.
+    """
+    return hasattr(call.compute, "adjoints")
+
+
 def static(x):
     """What tells arguments apart that are no values; what cannot be told is equal to nothing."""
     if isinstance(x, (tuple, list)):

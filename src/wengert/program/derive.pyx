@@ -27,6 +27,7 @@ from wengert import registry
 from wengert.core.tape import kernel_rows
 from wengert.errors import NonSmoothError
 from wengert.program import rows
+from wengert.program.calls import is_solution
 from wengert.program.evaluate import evaluated, example_of, of_type
 from wengert.program.listing import operands
 from wengert.program.loops import Loop, call_of, is_loop, type_of_result
@@ -501,10 +502,13 @@ cdef class Reverse(Sweep):
         if is_loop(call):
             return self.pull_loop(i, call, g)
         wanted = [j for j, v in enumerate(call.operands) if self.active[v]]
-        try:
-            found = self.run_pullback(call, wanted, g, i, self.like(g))
-        except NonSmoothError:          # for a cotangent of ones; f may have one for which there is a derivative
-            found = self.run_pullback(call, wanted, g, i, self.value(g))
+        if is_solution(call):
+            found = self.inline(call.compute.adjoints(call, wanted), [g, i, *call.operands])
+        else:
+            try:
+                found = self.run_pullback(call, wanted, g, i, self.like(g))
+            except NonSmoothError:      # for a cotangent of ones; f may have one for which there is a derivative
+                found = self.run_pullback(call, wanted, g, i, self.value(g))
         for j, part in zip(wanted, found):
             self.accumulate(call.operands[j], part)
         return 0
@@ -653,6 +657,9 @@ cdef class Forward(Sweep):
             return self.push_loop(call, moved)
         directions = [self.laid_out(self.found[<int32_t>call.operands[j]], call.operands[j]) for j in moved]
         count = len(moved)
+        if is_solution(call):
+            t, = self.inline(call.compute.tangent(call, moved), [*directions, i, *call.operands])
+            return t
         t, = self.run(lambda *x: [rows.pushforward(call, moved, x[:count], x[count], x[count + 1:])],
                       [*directions, i, *call.operands],
                       [*[self.like(v) for v in directions], self.value(i), *[self.value(v) for v in call.operands]])

@@ -883,6 +883,15 @@ class Stacked(Swept):
         super().__init__(program, argnums, by_rows, name)
         self._is_symmetric = is_symmetric
 
+    @property
+    def by_rows(self) -> bool:
+        """Is it swept by rows, else by columns?"""
+        return self._by_rows
+
+    def whole(self) -> Listing:
+        """The list of all rows, or columns, where there is one; the input after the argument is a single direction."""
+        return self.kept("wide", self._wide)
+
     def _directions(self, first, stop):
         found = np.zeros((stop - first, self._count), self._dtype)
         found[np.arange(stop - first), np.arange(first, stop)] = 1.0

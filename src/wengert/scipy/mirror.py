@@ -22,6 +22,7 @@ from wengert.core.levels import outside, passive
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced
 from wengert.errors import ConvergenceError, LevelError, TracedValueError, UnsupportedFunctionError
+from wengert.implicit.recorded import is_recorded, recorded
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import Info, check_replayable, implicit, in_derivative, information
 from wengert.transforms.custom import LinearMap
@@ -107,7 +108,6 @@ class Call:
         self.arguments = arguments
         self.options = options
         self.traced = in_derivative()
-        check_replayable(self.name)
         self._defaults = defaults
         self._errors: list[Exception] = []
         self.info: Info | None = None  # of the derivative of the solution
@@ -124,6 +124,27 @@ class Call:
         self.value = _value(f, args, arguments.get("kwargs") or {}, self.returns_derivatives)
         self.residual = _residual(self.value, self.name)
 
+    def recorded(self, solve: Callable, starts: tuple, shape: tuple, *plain: Any) -> tuple:
+        """The solution as an instruction of the program that is being recorded, and what SciPy says of it.
+
+        Both are None where no program is recorded.  `plain` is what else `solve` holds, of numbers alone.
+        """
+        if not self.is_recorded:
+            return None, None
+        for value in plain:
+            if holds_traced(value):
+                raise TracedValueError(
+                    f"{self.name}: a tolerance or an option is computed from the arguments, and solvers take numbers: "
+                    "write it as a constant"
+                )
+        return recorded(solve, self.residual, starts, self.name, shape, self.options["polish"])
+
+    @property
+    def is_recorded(self) -> bool:
+        """Does a program that is being recorded take this call, with the options that it has?"""
+        options = [self.options[name] for name in ("on_failure", "on_singular", "derivs")]
+        return is_recorded() and options == ["raise", "raise", "auto"] and not self.returns_derivatives
+
     def __getitem__(self, name):
         """An argument, or its default."""
         return self.arguments[name] if name in self.arguments else self._defaults[name].default
@@ -138,6 +159,7 @@ class Call:
 
     def run(self, supply: Callable[[dict], None] | None = None, **forced: Any) -> Any:
         """What SciPy returns, from plain numbers; `supply` puts derivatives among the arguments."""
+        check_replayable(self.name)
         arguments = {**self.arguments, **forced}
         if not self.traced:
             return self._scipy(arguments, supply)
