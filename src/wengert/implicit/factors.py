@@ -7,6 +7,7 @@ the unknowns in which the columns of J have the size of 1.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -66,7 +67,8 @@ class Matrix:
     def _factorise(self, matrix):
         getrf, gecon, self._getrs = _lapack(("getrf", "gecon", "getrs"), matrix.dtype)
         self._lu, self._pivots, zero = getrf(matrix)
-        self.rcond = 0.0 if zero else float(np.nan_to_num(gecon(self._lu, np.abs(matrix).sum(axis=0).max())[0]))
+        rcond = 0.0 if zero else float(gecon(self._lu, np.abs(matrix).sum(axis=0).max())[0])
+        self.rcond = 0.0 if math.isnan(rcond) else rcond
 
     def place(self) -> str:
         if not np.isfinite(self.matrix).all():
@@ -237,5 +239,5 @@ def _scale(matrix, axis):
     """Powers of 2 that bring the largest element of each row (or column) near 1."""
     largest = abs(matrix).max(axis=axis)
     largest = largest.toarray() if hasattr(largest, "toarray") else np.asarray(largest)
-    exponents = np.frexp(np.where(np.isfinite(largest) & (largest > 0), largest, 0.5))[1]
-    return np.exp2(-exponents.astype(largest.dtype))
+    exponents = np.frexp(np.where(np.isfinite(largest), largest, 0.5))[1]  # of 0 it is 0
+    return np.ldexp(largest.dtype.type(1), -exponents)

@@ -16,7 +16,13 @@ import numpy as np
 
 from wengert.core import var
 from wengert.core.levels import outside, running, within
-from wengert.errors import ConvergenceError, GuardError, SingularJacobianError, TracedValueError, UnsupportedFunctionError
+from wengert.errors import (
+    ConvergenceError,
+    GuardError,
+    SingularJacobianError,
+    TracedValueError,
+    UnsupportedFunctionError,
+)
 from wengert.implicit.factors import Diagonal, Matrix
 from wengert.implicit.theorem import Equations, settle
 from wengert.program import passes
@@ -24,7 +30,7 @@ from wengert.program.calls import Call, Operand
 from wengert.program.capture import NotHere, NotReplayable
 from wengert.program.listing import Listing, kind_of, operands
 from wengert.program.opcodes import Op
-from wengert.program.program import Form, Program, Result, Slot
+from wengert.program.program import Form, NotDerivable, Program, Result, Slot
 from wengert.program.solutions import Paths, Solution, shaped, solution_row
 from wengert.program.tracing import dependent, recording
 
@@ -62,15 +68,34 @@ class Solved(Solution):
         self.outcome: Any = None
 
     def __call__(self, *arguments):
-        value, slopes = self.functions(arguments[self.first :])
-        starts = arguments[: self.first]
+        failed: list = []
+        value, slopes = (_kept(f, failed) for f in self.functions(arguments[self.first :]))
         with outside() if running.get() else nullcontext():
-            x, outcome = self.solve(value, slopes, *starts)
+            try:
+                x, outcome = self.solve(value, slopes, *arguments[: self.first])
+            except Exception:
+                if not failed:
+                    raise
+        if failed:
+            raise failed[0]
         if self.outcome is None:
             self.outcome = outcome
         elif outcome != self.outcome:
             raise GuardError(f"{self.name} ends otherwise: {outcome}, not {self.outcome}")
         return shaped(x, self.shape)
+
+
+def _kept(f, failed):
+    """A function that remembers what it raised: compiled code may put an error of its own in the place of that."""
+
+    def kept(x):
+        try:
+            return f(x)
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    return kept
 
 
 class Settled(Solution):
@@ -88,7 +113,7 @@ class Settled(Solution):
         equations = Recorded(*self.functions(leaves), self.shape, self.name)
         with outside() if running.get() else nullcontext():
             try:
-                point = settle(equations, x, "raise", "raise", self.polish)
+                point = settle(equations, np.asarray(x, dtype=float)[()], "raise", "raise", self.polish)
             except (ConvergenceError, SingularJacobianError) as error:
                 raise GuardError(str(error)) from None
         if not (self.is_found or point.correction <= _CLOSE):
@@ -102,9 +127,13 @@ class Recorded(Equations):
     keeps_factor = True
 
     def __init__(self, value: Callable, slopes: Callable, shape: tuple, name: str):
-        self.value, self.slopes, self.shape, self.name = value, slopes, shape, name
+        self.residual, self.slopes, self.shape, self.name = value, slopes, shape, name
         self.n = int(np.prod(shape, dtype=int))
         self.symmetric, self.elementwise = False, shape == ()
+
+    def value(self, x):
+        y = self.residual(x)
+        return y if self.shape else np.float64(y)
 
     def linearised(self, x):
         slopes = self.slopes(x)
@@ -149,11 +178,13 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
         x = slices.numbers_of(solution, begin)
     except GuardError as error:
         raise NotHere(f"{name}: {error}") from None
+    except (NotDerivable, UnsupportedFunctionError) as error:
+        raise _NotFollowed(str(error)) from error
     is_found = solution.outcome[0]
     settled = Settled(solution, polish, is_found)
     try:
         z = slices.numbers_of(settled, [x])
-    except GuardError as error:
+    except Exception as error:  # what it is, the derivative of f tells
         if not is_found:
             raise NotHere(f"{name} does not converge here") from None
         solution.refusal = str(error)
@@ -200,14 +231,14 @@ class _Slices:
             code.run()
             start = len(code.listing)
             try:
-                r = self.equations(self.around.unknown(x.copy() if self.shape else x))
+                r = self.equations(self.around.unknown(x.copy() if self.shape else np.float64(x)))
             except (TracedValueError, UnsupportedFunctionError) as error:
                 raise _NotFollowed(str(error)) from error
             code.run()
             if not var.is_traced(r) or np.shape(r) != self.shape or r.dtype != np.float64:
                 raise NotReplayable(f"{self.name}: the equations are not as many numbers of dtype float64 as unknowns")
             out = code.output(r)
-        part = _part(code.listing, start, out)
+        part = _part(code.listing, start, out, self.around.unknowns)
         self.parts.append((x, part))
         self.leaves = sorted({*self.leaves, *part.leaves})
         programs = [self.made(*part) for part in self.parts]
@@ -246,8 +277,11 @@ class _part:
     Constants, parts of arrays and what is no number are taken along, so that all leaves are arrays of floats.
     """
 
-    def __init__(self, code, start, out):
+    def __init__(self, code, start, out, unknowns):
         depends = dependent(code, [start], start)
+        others = [v for v in unknowns if v > start]  # of equations that are solved inside of these
+        if others:
+            depends &= ~dependent(code, others, start)
         op = code.op
         guards = [i for i in range(start, len(code)) if op[i] == Op.GUARD and depends[i]]
         self.start, self.out = start, out
@@ -260,8 +294,8 @@ class _part:
                 continue
             if v < start and op[v] not in _TAKEN_ALONG and kind_of(code, v)[0] == _FLOAT:
                 leaves.add(v)
-            elif v < start and op[v] == Op.INPUT:
-                raise NotReplayable("a solver reads an input that is not of dtype float64")
+            elif op[v] == Op.INPUT and v != start:
+                raise NotReplayable("equations read what is no float64, or unknowns of others")
             else:
                 needed.add(v)
                 todo += operands(code, v)

@@ -417,10 +417,11 @@ def _determined(equations, x, y, factor, step, scale):
     it must follow it over Newton's step, if that is larger.
     At a double root it does not, though the Jacobian at a point nearby is not exactly singular.
     """
+    if equations.n == 1 or not equations.elementwise:
+        return _determined_at_once(equations, x, y, factor, step, scale)
 
     def size(v):
-        relative = np.abs(v) / scale
-        return relative if equations.elementwise else relative.max()
+        return np.abs(v) / scale
 
     def follows(move):
         with np.errstate(all="ignore"):  # f may not be defined there
@@ -441,6 +442,26 @@ def _determined(equations, x, y, factor, step, scale):
     if (seen & (last > hidden)).any():
         seen = seen & (follows(-step) | (last <= hidden))
     return seen
+
+
+def _determined_at_once(equations, x, y, factor, step, scale):
+    """The same of equations that all go together, with numbers in the place of arrays of them."""
+
+    def size(v):
+        return float((np.abs(v) / scale).max())
+
+    def follows(move):
+        with np.errstate(all="ignore"):
+            found = equations.solved(factor, equations.value(x + move) - y)
+            return size(found - move) <= _CHANGE * size(move)
+
+    most = np.maximum(1.0, np.abs(x))
+    length = 4 * np.finfo(y.dtype).eps
+    while not follows((np.minimum(length * scale, most) * _weights(equations.shape)).astype(x.dtype, copy=False)):
+        length *= 16 if length < 1 else 1e6
+        if not (length < 1 or np.min(length * scale) < _FAR):
+            return np.False_
+    return np.bool(size(step) <= 16 * length or follows(-step))
 
 
 @functools.lru_cache

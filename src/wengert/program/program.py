@@ -768,8 +768,9 @@ class Swept(Program):
         self._entries = self._dtype if by_rows else np.result_type(of_result, self._dtype)
         self._one = program.vjp(argnums) if by_rows else program.jvp(argnums)
         self._number = program._form.direction
-        super().__init__(name, self._one._listing, program._form, _ONE, program._exact, program._example,
-                         program._floats)
+        super().__init__(
+            name, self._one._listing, program._form, _ONE, program._exact, program._example, program._floats
+        )
         self._count = math.prod(self._lines) if count is None else count
         self._chunks = max(1, -(-self._count // self._most_at_once()))
         self._width = -(-self._count // self._chunks)

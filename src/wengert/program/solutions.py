@@ -141,7 +141,9 @@ def shaped(x: Any, shape: tuple) -> Any:
     """A number, or an array, of that shape."""
     if type(x) is np.ndarray and x.shape == shape:
         return x
-    return np.reshape(x, shape) if shape else np.float64(np.reshape(x, ())[()])
+    if shape:
+        return np.reshape(x, shape)
+    return x if type(x) is float else float(x if np.ndim(x) == 0 else np.reshape(x, ()))
 
 
 class _Derived:

@@ -16,6 +16,7 @@ from wengert.program.evaluate import evaluated
 from wengert.program.listing import Listing, operands
 from wengert.program.opcodes import Op
 
+
 class Recording:
     """A list while it is recorded, for what puts instructions into it that no operand makes.
 

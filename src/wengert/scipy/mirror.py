@@ -124,15 +124,15 @@ class Call:
         self.value = _value(f, args, arguments.get("kwargs") or {}, self.returns_derivatives)
         self.residual = _residual(self.value, self.name)
 
-    def recorded(self, solve: Callable, starts: tuple, shape: tuple, *plain: Any) -> tuple:
+    def recorded(self, solve: Callable, starts: tuple, shape: tuple, plain: dict) -> tuple:
         """The solution as an instruction of the program that is being recorded, and what SciPy says of it.
 
         Both are None where no program is recorded.  `plain` is what else `solve` holds, of numbers alone.
         """
         if not self.is_recorded:
             return None, None
-        for value in plain:
-            if holds_traced(value):
+        for value in (*plain.values(), *(plain.get("options") or {}).values()):
+            if holds_traced((value,)):
                 raise TracedValueError(
                     f"{self.name}: a tolerance or an option is computed from the arguments, and solvers take numbers: "
                     "write it as a constant"
