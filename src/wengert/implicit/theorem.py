@@ -170,6 +170,7 @@ def implicit(
     polish: Any = "auto",
     symmetric: bool = False,
     elementwise: bool = False,
+    plain: Callable | None = None,
 ) -> tuple[Any, Info | None]:
     """`x`, which solves ``residual(x, *args) = 0``, as a function of every traced value that `residual` reads.
 
@@ -189,6 +190,8 @@ def implicit(
         The Jacobian is the Hessian of a function that has a minimum at `x`.
     elementwise : bool
         Equation i has the unknown i alone.
+    plain : callable, optional
+        `residual` without the traced values that it holds, if that is known.
 
     Returns
     -------
@@ -200,7 +203,7 @@ def implicit(
         return x, None
     check_replayable(name)
     at = _as_floats(x, name)
-    equations = Equations(residual, args, np.shape(at), name, jac, linsolve, symmetric, elementwise)
+    equations = Equations(residual, args, np.shape(at), name, jac, linsolve, symmetric, elementwise, plain)
     if not np.size(at) or not (equations.holds_traced or dispatch.holds_traced(equations(at))):
         return x, None
     point = settle(equations, at, on_failure, on_singular, polish)
@@ -270,12 +273,13 @@ class Equations:
     #: is the inverse of the Jacobian needed to judge a solution alone?
     keeps_factor = False
 
-    def __init__(self, residual, args, shape, name, jac, linsolve, symmetric, elementwise):
+    def __init__(self, residual, args, shape, name, jac, linsolve, symmetric, elementwise, plain=None):
         self.residual = residual
         self.args = args
         self.plain_args = tuple(map(stripped, args))
-        self.plain_residual = stripped(residual)
-        self.holds_traced = any(a is not b for a, b in zip((residual, *args), (self.plain_residual, *self.plain_args)))
+        self.plain_residual = plain or stripped(residual)
+        given, stripped_of = (residual, *args), (self.plain_residual, *self.plain_args)
+        self.holds_traced = any(a is not b for a, b in zip(given, stripped_of))
         self._value = _at_numbers(self.plain_residual)
         self.shape = shape
         self.n = int(np.prod(shape, dtype=int))

@@ -115,11 +115,8 @@ class Call:
         for key, allowed in OPTIONS.items():
             if not any(options[key] is value or options[key] == value for value in allowed):
                 raise ValueError(f"{self.name}: {key} is one of {', '.join(map(repr, allowed))}, not {options[key]!r}")
-        args = self["args"]
-        if original.__name__ in ("newton", "fixed_point", "least_squares"):
-            args = tuple(args)
-        elif not isinstance(args, tuple):
-            args = (args,)
+        args = _as_tuple(original, self["args"])
+        self._plain: dict | None = None
         f = next(iter(arguments.values()))
         self.value = _value(f, args, arguments.get("kwargs") or {}, self.returns_derivatives)
         self.residual = _residual(self.value, self.name)
@@ -166,7 +163,7 @@ class Call:
         with passive():
             try:
                 with outside():
-                    found = self._scipy(stripped(arguments), supply)
+                    found = self._scipy({**self._stripped(), **forced}, supply)
             except Exception:
                 if not self._met_hidden():
                     raise
@@ -175,6 +172,21 @@ class Call:
                     return found
             self._errors.clear()
             return self._scipy({name: plain_copy(value) for name, value in arguments.items()}, supply)
+
+    def _stripped(self):
+        """The arguments without traced values; those that hold functions are not changed by SciPy."""
+        if self._plain is None:
+            self._plain = stripped(self.arguments)
+        return self._plain
+
+    def _plain_residual(self):
+        """`residual` without the traced values that it holds; None where that is to be found out."""
+        plain = self._stripped()
+        f, name = next(iter(plain.values())), next(iter(plain))
+        if all(plain.get(key) is self.arguments.get(key) for key in (name, "args", "kwargs")):
+            return None
+        args = _as_tuple(self.original, plain.get("args", ()))
+        return _residual(_value(f, args, plain.get("kwargs") or {}, self.returns_derivatives), self.name)
 
     def _met_hidden(self):
         """Did a function read a traced value that stands where `stripped` does not look?"""
@@ -233,7 +245,8 @@ class Call:
             if not np.all(converged):  # and it was said
                 block.enter_context(warnings.catch_warnings())
                 warnings.filterwarnings("ignore", f"{self.name}: no solution", RuntimeWarning)
-            found, self.info = implicit(residual, x, name=self.name, **options, **how)
+            plain = self._plain_residual() if residual is self.residual else None
+            found, self.info = implicit(residual, x, name=self.name, plain=plain, **options, **how)
         return found
 
     def _is_close(self, residual, x, converged):
@@ -256,6 +269,13 @@ class Call:
             ) from cause
         if self.options["on_failure"] == "warn":
             warnings.warn(f"{text}; the derivative is taken there", RuntimeWarning, stacklevel=5)
+
+
+def _as_tuple(original, args):
+    """Further arguments as SciPy's function takes them."""
+    if original.__name__ in ("newton", "fixed_point", "least_squares"):
+        return tuple(args)
+    return args if isinstance(args, tuple) else (args,)
 
 
 def _unknown(x, y, by_elements):
