@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import types
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -118,8 +119,8 @@ class Call:
         args = _as_tuple(original, self["args"])
         self._plain: dict | None = None
         f = next(iter(arguments.values()))
-        self.value = _value(f, args, arguments.get("kwargs") or {}, self.returns_derivatives)
-        self.residual = _residual(self.value, self.name)
+        given = (f, args, arguments.get("kwargs") or {}, self.returns_derivatives, self.name)
+        self.value, self.residual = _Value(*given), _Residual(*given)
 
     def recorded(self, solve: Callable, starts: tuple, shape: tuple, plain: dict) -> tuple:
         """The solution as an instruction of the program that is being recorded, and what SciPy says of it.
@@ -186,7 +187,7 @@ class Call:
         if all(plain.get(key) is self.arguments.get(key) for key in (name, "args", "kwargs")):
             return None
         args = _as_tuple(self.original, plain.get("args", ()))
-        return _residual(_value(f, args, plain.get("kwargs") or {}, self.returns_derivatives), self.name)
+        return _Residual(f, args, plain.get("kwargs") or {}, self.returns_derivatives, self.name)
 
     def _met_hidden(self):
         """Did a function read a traced value that stands where `stripped` does not look?"""
@@ -289,32 +290,46 @@ def _unknown(x, y, by_elements):
     return x - np.reshape(LinearMap(spoil, spoil, "unknown")(nothing), np.shape(x))
 
 
-def _value(f, args, kwargs, has_derivatives):
+class _Own:
+    """A method that code which looks into functions leaves alone: what it calls, it rebinds itself."""
+
+    def __init__(self, method: Callable):
+        self.method = method
+
+    def __get__(self, owner, cls=None):
+        return self if owner is None else types.MethodType(self.method, owner)
+
+
+class _Value:
     """The user's function of the unknowns alone, traced if it reads traced values; an array or a number."""
 
-    def value(x):
-        y = rebound(f)(x, *args, **kwargs)
-        y = y[0] if has_derivatives else y
+    def __init__(self, f: Callable, args: tuple, kwargs: dict, has_derivatives: bool, name: str):
+        self.f, self.args, self.kwargs, self.has_derivatives, self.name = f, args, kwargs, has_derivatives, name
+        self.__qualname__ = getattr(f, "__qualname__", repr(f))
+
+    def _run(self, x):
+        y = rebound(self.f)(x, *self.args, **self.kwargs)
+        y = y[0] if self.has_derivatives else y
         return stacked(y) if isinstance(y, (list, tuple)) else y
 
-    return value
+    __call__ = _Own(_run)
 
 
-def _residual(value, name):
+class _Residual(_Value):
     """The same in the shape of the unknowns."""
 
-    def residual(x):
-        y = value(x)
+    def _run_in_shape(self, x):
+        y = self._run(x)
         if np.shape(y) == np.shape(x):
             return y
         if np.size(y) != np.size(x):
             raise ValueError(
-                f"{name}: {np.size(y)} equations for {np.size(x)} unknowns determine no derivative: "
+                f"{self.name}: {np.size(y)} equations for {np.size(x)} unknowns determine no derivative: "
                 "use wengert.scipy.optimize.least_squares"
             )
         return np.reshape(y, np.shape(x))
 
-    return residual
+    __call__ = _Own(_run_in_shape)
 
 
 class _Guarded:
