@@ -24,7 +24,7 @@ from wengert.errors import (
     UnsupportedFunctionError,
 )
 from wengert.implicit.factors import Diagonal, Matrix
-from wengert.implicit.theorem import Equations, settle
+from wengert.implicit.theorem import Equations, settle, settled_at_once
 from wengert.program import passes
 from wengert.program.calls import Call, Operand
 from wengert.program.capture import NotHere, NotReplayable
@@ -112,8 +112,11 @@ class Settled(Solution):
     def __call__(self, x, *leaves):
         equations = Recorded(*self.functions(leaves), self.shape, self.name)
         with outside() if running.get() else nullcontext():
+            x = np.asarray(x, dtype=float)[()]
             try:
-                point = settle(equations, np.asarray(x, dtype=float)[()], "raise", "raise", self.polish)
+                point = settled_at_once(equations, x, self.polish) or settle(
+                    equations, x, "raise", "raise", self.polish
+                )
             except (ConvergenceError, SingularJacobianError) as error:
                 raise GuardError(str(error)) from None
         if not (self.is_found or point.correction <= _CLOSE):

@@ -399,6 +399,37 @@ def settle(equations: Equations, x, on_failure: str, on_singular: str, polish) -
     return _Point(z, factor, first)
 
 
+def settled_at_once(equations: Equations, x, polish):
+    """The point to which `settle` would lead, where one step and few looks tell; None: they do not.
+
+    Whatever this accepts, `settle` would.
+    """
+    y, factor = equations.linearised(x)
+    eps = np.finfo(y.dtype).eps
+    if not factor.rcond > equations.n * eps:
+        return None
+    scale = _scale(x, factor)
+    step = equations.solved(factor, y)
+    size = first = _relative(step, scale)
+    if not (size < _NEAR and np.max(scale) < 1 / _NEAR):
+        return None
+    if polish and (size > _POLISH * eps or polish is True):
+        x = x - step
+        y = equations.value(x)
+        step = equations.solved(factor, y)
+        size = _relative(step, scale)
+        if not size <= _POLISH * eps:
+            return None
+    move = 64 * eps * scale * _weights(equations.shape)
+    moves = [move] if size <= 64 * eps else [move, -step]
+    for move in moves:
+        with np.errstate(all="ignore"):
+            found = equations.solved(factor, equations.value(x + move) - y)
+        if not _relative(found - move, scale) <= _CHANGE * _relative(move, scale):
+            return None
+    return _Point(x, factor, first)
+
+
 def _scale(x, factor):
     """What changes of each component of x are relative to: its size, if that is not small in the units of J."""
     magnitude = np.abs(x)
