@@ -110,6 +110,18 @@ CASES = {
         lambda p: optimize.ridder(lambda x: x * x - p[0], 0.0, 9.0 + p[0]) * p, lambda p: np.sqrt(p[0]) * p),
     "toms748": (lambda p: optimize.toms748(lambda x, q: x * x - q[0], 0.0, 9.0, args=(p,)) * p,
                 lambda p: np.sqrt(p[0]) * p),
+    "root_scalar, a bracket": (
+        lambda p: optimize.root_scalar(lambda x: x * x - p[0], bracket=(0.0, 9.0 + p[1])).root * p,
+        lambda p: np.sqrt(p[0]) * p,
+    ),
+    "root_scalar, newton": (
+        lambda p: optimize.root_scalar(lambda x, q: x * x - q, args=p[0], x0=1.0, xtol=1e-12)["root"] * p,
+        lambda p: np.sqrt(p[0]) * p,
+    ),
+    "root_scalar, secant": (
+        lambda p: optimize.root_scalar(lambda x: x * x - p[0], x0=1.0, x1=p[1] + 0.5, method="secant").root * p,
+        lambda p: np.sqrt(p[0]) * p,
+    ),
     "newton": (lambda p: optimize.newton(lambda x: x * x - p[1], 1.0) * p, lambda p: np.sqrt(p[1]) * p),
     "secant": (lambda p: optimize.newton(lambda x: x * x - p[1], 1.0, x1=1.2) * p, lambda p: np.sqrt(p[1]) * p),
     "implicit": (lambda p: wg.implicit.root(lambda x, q: x**3 - q - 1, np.ones(2), args=(p,)), third_root),
@@ -323,6 +335,10 @@ AS_THEY_ARE = {
     "a callback": (lambda p: cubes(p, method="broyden1", callback=lambda x, f: None).x, "runs a solver"),
     "an option": (lambda p: cubes(p, on_singular="lstsq").x, "runs a solver"),
     "minimize": (lambda p: optimize.minimize(lambda x: np.sum((x - p) ** 2), np.ones(2)).x, "runs a solver"),
+    "halley": (
+        lambda p: optimize.root_scalar(lambda x: x * x - p[0], x0=1.0, method="halley").root * p,
+        "runs a solver",
+    ),
     "info": (lambda p: wg.implicit.root(lambda x: x**3 - p, np.ones(2), has_info=True)[0], "runs a solver"),
     "many": (lambda p: optimize.root(lambda x: x - p[0], np.ones(501)).x[:2] * p[1], "more than 500"),
     "writes": (writes_outside, "into an array that it did not make"),
@@ -353,6 +369,16 @@ def test_the_result_in_a_program_has_what_each_run_has():
     np.testing.assert_allclose(f(POINT), third_root(POINT), rtol=1e-9)
     np.testing.assert_allclose(f(2 * POINT), third_root(2 * POINT), rtol=1e-9)
     check()
+
+
+def test_a_complex_start_runs_as_it_is():
+    def imaginary(p):
+        return optimize.newton(lambda x: x * x + p, 1j).imag
+
+    f = wg.compile(imaginary)
+    assert f(2.0) == imaginary(2.0) and f(2.0) == imaginary(2.0)
+    with pytest.warns(UserWarning, match="no real number"):
+        assert f(2.0) == imaginary(2.0)
 
 
 def test_a_solver_of_constants_is_run_once():

@@ -170,6 +170,8 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
     """
     if not 0 < np.prod(shape, dtype=int) <= _MOST:
         raise NotReplayable(f"{name} has no unknowns, or more than {_MOST}: a replay does not run such a solver")
+    if any(np.iscomplexobj(var.plain(x)) or (np.ndim(x) and not shape) for x in starts):
+        raise NotReplayable(f"{name} starts at what is no real number, or at an array: a replay does not run that")
     around = recording.get()
     begin = [_number(var.plain(x)) for x in starts]
     slices = _Slices(around, equations, shape, name)

@@ -73,7 +73,8 @@ def root(call):
     takes_jacobian = call["method"].lower() in ("hybr", "lm")
     x, outcome = _recorded_root(call, takes_jacobian)
     if x is not None:
-        return recorded_result(x, outcome)
+        success, status, message = outcome
+        return recorded_result(x=x, success=success, status=status, message=message)
 
     def supply(arguments):
         if takes_jacobian and arguments.get("jac") is None:
@@ -281,12 +282,27 @@ def root_scalar(call):
         if method in ("newton", "halley") and arguments.get("x0") is not None and not call.returns_derivatives:
             _share_slopes(arguments, "f", method == "halley")
 
+    x, outcome = _recorded_scalar(call, method)
+    if x is not None:
+        return recorded_result(root=x, converged=outcome[0], flag=outcome[1], method=outcome[2])
     found = call.run(supply)
     if call.traced:
         found.root = call.solution(call.residual, found.root, found.converged, found.flag)
         if holds_traced(found.root):
             found.info = call.info
     return found
+
+
+def _recorded_scalar(call, method):
+    """The root as an instruction of a program, and how SciPy's solver ended; not by Halley's method."""
+    if any(call[name] is not None for name in ("fprime", "fprime2")) or method == "halley":
+        return None, None
+    names = ("x0", "x1") if call["bracket"] is None else ("bracket", "x0", "x1")
+    given = {name: call[name] for name in names if call[name] is not None}
+    starts = [x for name, x in given.items() for x in (x if name == "bracket" else (x,))]
+    options = {key: call[key] for key in ("xtol", "rtol", "maxiter", "options")}
+    solve = recorded.RootScalar({**options, "method": method or None}, tuple(given))
+    return call.recorded(solve, tuple(starts), (), options)
 
 
 # ---- minima

@@ -60,6 +60,23 @@ class Newton:
         return _found(x, found.converged, found.flag)
 
 
+class RootScalar:
+    """`scipy.optimize.root_scalar`, by a method that takes no derivatives but the first."""
+
+    def __init__(self, options: dict, starts: tuple):
+        self.options, self.starts = options, starts
+
+    def __call__(self, value, slopes, *starts):
+        numbers = [*map(float, starts)]
+        given: dict = {"bracket": (numbers.pop(0), numbers.pop(0))} if "bracket" in self.starts else {}
+        given.update(zip((name for name in self.starts if name != "bracket"), numbers))
+        if self.options["method"] == "newton":
+            given["fprime"] = slopes
+        found = scipy.optimize.root_scalar(value, **given, **self.options)
+        x, _ = _found(found.root, found.converged, found.flag)
+        return x, (True, found.flag, found.method)
+
+
 def _found(x, has_converged, message):
     """A solution; where there is none, what else the function does belongs to no program."""
     if not has_converged or not np.isfinite(x).all():

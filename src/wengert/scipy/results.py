@@ -56,10 +56,10 @@ class RecordedResult(OptimizeResult):
     __hash__ = None
 
 
-def recorded_result(x: Any, outcome: tuple) -> RecordedResult:
+def recorded_result(**fields: Any) -> RecordedResult:
     """The solution with what a program is sure of."""
     result = RecordedResult()
-    for name, value in zip(("x", "success", "status", "message"), (x, *outcome)):
+    for name, value in fields.items():
         dict.__setitem__(result, name, value)
     return result
 
