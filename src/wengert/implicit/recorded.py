@@ -31,7 +31,7 @@ from wengert.program.capture import NotHere, NotReplayable
 from wengert.program.listing import Listing, kind_of, operands
 from wengert.program.opcodes import Op
 from wengert.program.program import Form, NotDerivable, Program, Result, Slot
-from wengert.program.solutions import Paths, Solution, shaped, solution_row
+from wengert.program.solutions import Paths, Settled, Solution, shaped, solution_row
 from wengert.program.tracing import dependent, recording
 
 __all__ = ["is_recorded", "recorded"]
@@ -98,19 +98,18 @@ def _kept(f, failed):
     return kept
 
 
-class Settled(Solution):
-    """The point at which derivatives are taken: Newton's steps lead there, where it is less accurate than it could be.
+class SettledAndChecked(Settled):
+    """Newton's steps lead to the point, where the solution is less accurate than it could be.
 
     All that is checked in a derivative is checked here.
     """
 
-    def __init__(self, solution: Solved, polish: Any, is_found: bool):
-        super().__init__(solution.paths, solution.shape, 1, solution.name)
-        self.polish = polish
-        self.is_found = is_found  # does the solver say that it has found it?
+    def __init__(self, solution: Solved, polish: Any):
+        self.solution, self.shape, self.polish = solution, solution.shape, polish
+        self.__name__ = self.__qualname__ = f"settled({solution.name})"
 
     def __call__(self, x, *leaves):
-        equations = Recorded(*self.functions(leaves), self.shape, self.name)
+        equations = Recorded(*self.solution.functions(leaves), self.shape, self.solution.name)
         with outside() if running.get() else nullcontext():
             x = np.asarray(x, dtype=float)[()]
             try:
@@ -119,8 +118,8 @@ class Settled(Solution):
                 )
             except (ConvergenceError, SingularJacobianError) as error:
                 raise GuardError(str(error)) from None
-        if not (self.is_found or point.correction <= _CLOSE):
-            raise GuardError(f"{self.name}: the solver has not converged")
+        if not (self.solution.outcome[0] or point.correction <= _CLOSE):
+            raise GuardError(f"{self.solution.name}: the solver has not converged")
         return np.array(point.at)[()]
 
 
@@ -186,7 +185,7 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
     except (NotDerivable, UnsupportedFunctionError) as error:
         raise _NotFollowed(str(error)) from error
     is_found = solution.outcome[0]
-    settled = Settled(solution, polish, is_found)
+    settled = SettledAndChecked(solution, polish)
     try:
         z = slices.numbers_of(settled, [x])
     except Exception as error:  # what it is, the derivative of f tells
@@ -194,7 +193,7 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
             raise NotHere(f"{name} does not converge here") from None
         solution.refusal = str(error)
     else:
-        settled.path = solution.path = paths.number([z, *slices.numbers()])
+        solution.path = paths.number([z, *slices.numbers()])
         solution.settled = settled
     paths.record = None
     return slices.operand(solution, starts, begin, x), solution.outcome

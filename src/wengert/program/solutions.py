@@ -8,7 +8,7 @@ Its derivative is not that of the solver.  With J = dF/dx and F_p = dF/dp at the
 
 and the lists of these are put in where a list is differentiated.  They are ordinary instructions, so that derivatives
 of any order come from the rules of what F does, and of the inverse.
-The point at which they are taken is another solution of the same equations, started at x: see `Solution.settled`.
+The point at which they are taken lies beside x, where that is less accurate than it could be: see `Settled`.
 
 Invariants
 - Where F takes a branch that no recording has, the call fails as a guard does, and nothing is computed.
@@ -99,8 +99,8 @@ class Solution:
     name : str
     """
 
-    #: the solution of the same equations that the derivative is taken at, started at this one; None: this one
-    settled: Solution | None = None
+    #: gives the point at which the derivative is taken
+    settled: Settled | None = None
 
     #: why there is no derivative
     refusal = ""
@@ -109,6 +109,7 @@ class Solution:
         self.paths, self.shape, self.first, self.name = paths, shape, first, name
         self.__name__ = self.__qualname__ = name
         self.path = 0  # number of the program that the derivative is taken of
+        self.inverse = Inverse()
 
     def __call__(self, *arguments: Any) -> Any:
         raise NotImplementedError
@@ -128,13 +129,42 @@ class Solution:
 
     # -- derivatives
 
-    def tangent(self, call: Call, moved: list) -> Listing:
-        """The list of the tangent: see `wengert.program.calls.is_solution`."""
-        return _Derived(self, call, moved).tangent()
+    @property
+    def parts(self) -> tuple:
+        """What of its derivative of one order serves that of the next: the point, and the inverse of the Jacobian."""
+        return (self.settled, self.inverse) if self.shape else (self.settled,)
 
-    def adjoints(self, call: Call, wanted: list) -> Listing:
+    def tangent(self, call: Call, moved: list, known: list) -> Listing:
+        """The list of the tangent: see `wengert.program.calls.is_solution`."""
+        return _Derived(self, call, moved, known).tangent()
+
+    def adjoints(self, call: Call, wanted: list, known: list) -> Listing:
         """The list of adjoints: see `wengert.program.calls.is_solution`."""
-        return _Derived(self, call, wanted).adjoints()
+        return _Derived(self, call, wanted, known).adjoints()
+
+
+class Settled:
+    """A call that gives the point near a solution at which its derivative is taken, from the solution and the leaves.
+
+    Both are the same function of the leaves, and so are their derivatives.
+    """
+
+    shape: tuple = ()
+
+    def tangent(self, call: Call, moved: list, known: list) -> Listing:
+        """The tangent of the solution."""
+        code = Listing()
+        if 0 in moved:
+            code.inputs = [code.add(Op.INPUT, (_FLOAT, self.shape, None), moved.index(0))]
+        code.outputs = code.inputs or [code.filled(0.0, self.shape)]
+        return code
+
+    def adjoints(self, call: Call, wanted: list, known: list) -> Listing:
+        """All goes to the solution."""
+        code = Listing()
+        code.inputs = [code.add(Op.INPUT, (_FLOAT, self.shape, None), 0)]
+        code.outputs = [code.inputs[0] if j == 0 else code.filled(0.0, ()) for j in wanted]
+        return code
 
 
 def shaped(x: Any, shape: tuple) -> Any:
@@ -149,7 +179,8 @@ def shaped(x: Any, shape: tuple) -> Any:
 class _Derived:
     """The list of a derivative of a solution."""
 
-    def __init__(self, solution, call, moved):
+    def __init__(self, solution, call, moved, known):
+        self.count = len(known)
         if solution.refusal:
             raise NotDerivable(solution.refusal)
         self.solution, self.moved = solution, moved
@@ -159,6 +190,9 @@ class _Derived:
         self.code, self.operands = Listing(), {}
         self.positions = {x.position: k for k, x in enumerate(call.args) if type(x) is Operand}
         self.call = call
+        n = math.prod(solution.shape)
+        self.square = (_FLOAT, (n, n), None)
+        self.inverse = -1
 
     def leaf(self, k):
         """Number of the input of F that operand k is; 0 of one that has no derivative."""
@@ -173,9 +207,13 @@ class _Derived:
             operands[x.position] if type(x) is Operand else self.constant(x)
             for x in self.call.args[self.solution.first :]
         ]
-        if self.solution.settled is not None:
-            y = self.called(self.solution.settled, [y, *leaves], settled_row, self.types[0])
-        return given, [y, *leaves]
+        if self.count:
+            z = self.input(self.types[0])
+        else:
+            z = self.called(self.solution.settled, [y, *leaves], settled_row, self.types[0])
+        if self.count > 1:
+            self.inverse = self.input(self.square)
+        return given, [z, *leaves]
 
     def input(self, type):
         v = self.code.add(Op.INPUT, type, len(self.code.inputs))
@@ -227,14 +265,17 @@ class _Derived:
             return found
         return self.laid_out(self.code.part(found, (0, (n, n), (8, 8 * n)), _FLOAT), (_FLOAT, (n, n), None))
 
-    def solved(self, slopes, v, transposed):
+    def solved(self, inputs, v, transposed):
         """The solution of J u = -v, or of the transposed equations."""
         shape = self.solution.shape
         if not shape:
-            quotient = self.code.add(_OPCODES["divide"], self.types[0], v, slopes)
+            quotient = self.code.add(_OPCODES["divide"], self.types[0], v, self.slopes(inputs))
             return self.code.add(_OPCODES["negative"], self.types[0], quotient)
         n = math.prod(shape)
-        inverse = self.called(inverse_of, [slopes], registry.lookup(np.linalg.inv), (_FLOAT, (n, n), None))
+        inverse = self.inverse
+        if inverse < 0:
+            row = registry.lookup(np.linalg.inv)
+            inverse = self.called(self.solution.inverse, [self.slopes(inputs)], row, self.square)
         v = self.reshaped(v, (n,))
         factors = [v, inverse] if transposed else [inverse, v]
         line = (_FLOAT, (n,), None)
@@ -252,12 +293,12 @@ class _Derived:
         seeds = [(f.inputs[self.leaf(j)], count + k) for k, j in enumerate(moved)]
         pushed = derive.pushed_forward(f, seeds, f.outputs[:1], self.program._example)
         (t,) = self.inlined(pushed, [*inputs, *directions])
-        self.code.outputs = [self.solved(self.slopes(inputs), t, False)]
+        self.code.outputs = [self.solved(inputs, t, False)]
         return self.code
 
     def adjoints(self):
         (g,), inputs = self.begin([self.types[0]])
-        g = self.solved(self.slopes(inputs), g, True)
+        g = self.solved(inputs, g, True)
         f, count = self.function, len(self.types)
         wanted = [j for j in self.moved if self.leaf(j)]
         wrt = [f.inputs[self.leaf(j)] for j in wanted]
@@ -270,8 +311,20 @@ class _Derived:
         return self.code
 
 
-def inverse_of(matrix: np.ndarray) -> np.ndarray:
-    """The inverse of a matrix, rows and columns of which are scaled to the size of 1 first, by powers of 2."""
+class Inverse:
+    """Gives the inverse of a matrix, rows and columns of which are scaled to the size of 1 first, by powers of 2.
+
+    There is one for each solution, so that a list tells whose Jacobian it is.
+    """
+
+    def __init__(self):
+        self.__name__ = self.__qualname__ = "inv"
+
+    def __call__(self, matrix: np.ndarray) -> np.ndarray:
+        return _inverse(matrix)
+
+
+def _inverse(matrix):
     rows = _units(matrix, 1)
     scaled = matrix * rows[:, None]
     columns = _units(scaled, 0)
