@@ -235,6 +235,20 @@ def test_branches_of_the_equations_are_recorded_as_they_are_met():
     assert f.paths < 4 and slope.paths < 5
 
 
+def test_branches_may_read_what_others_do_not():
+    def kinked(p):
+        low, high = p[0] * np.ones(1), p[1] * np.ones(1)
+        return optimize.root(lambda x: x - low if x[0] < 2 else x - 2 - 0.1 * (high - 2), [9.0]).x
+
+    f, check = compiled(kinked)
+    J = wg.jacobian(f)
+    for low, high in [(1.0, 1.0), (1.5, 1.9), (3.0, 4.0), (1.2, 1.0)]:
+        p = np.array([low, high])
+        np.testing.assert_allclose(f(p), kinked(p), rtol=1e-9)
+        np.testing.assert_allclose(J(p), [[1.0, 0.0]] if f(p) < 2 else [[0.0, 0.1]], atol=1e-12)
+    check()
+
+
 def test_a_replay_that_does_not_converge_is_as_the_function():
     def square(p):
         return optimize.root(lambda x: x * x - p, [1.0]).x

@@ -1,9 +1,10 @@
 """Solvers inside of a program: a recording of the equations, and one instruction that runs the solver on it.
 
-While a function is recorded, what it hands to a solver is recorded too, with the unknowns and all that it reads as
-inputs, outside of the recording around it.  The solver runs on the programs of the equations and of their Jacobian,
-then and in each replay.  Where it goes another way than it did, by a branch of the equations or because it does not
-converge, the replay fails as it does at a guard, and the function is recorded again or runs as it is.
+While a function is recorded, the equations that it hands to a solver are run on an unknown, an operand of the same
+recording; what depends on that is cut out of the list and becomes a program of its own.  The solver runs on the
+programs of the equations and of their Jacobian, then and in each replay.  Where it goes another way than it did, by a
+branch of the equations or because it does not converge, the replay fails as it does at a guard, and the function is
+recorded again or runs as it is.
 """
 
 from __future__ import annotations
@@ -41,7 +42,6 @@ _CLOSE = 1e-6
 
 #: unknowns beyond which programs have no solvers: the Jacobian is a matrix, and is inverted
 _MOST = 500
-
 
 _FLOAT = np.dtype(float)
 _TAKEN_ALONG = {Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW}
@@ -153,12 +153,12 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
     equations : callable
         Maps an array of that shape, or a number, to the same; may read operands.
     starts : tuple
-        Numbers and arrays, operands among them, where the solver starts; the first has as many elements as `shape`.
+        Numbers and arrays of that shape, operands among them, where the solver starts.
     name : str
         What messages call the function.
     shape : tuple
         Of the solution.
-    polish
+    polish : {"auto", True, False}
         As in `wengert.implicit.root`.
 
     Returns
@@ -217,15 +217,12 @@ class _Slices:
         return [_number(self.around.value(v)) for v in self.leaves]
 
     def numbers_of(self, call, first):
-        """A call at numbers; where it meets another way, there may be more leaves, and it begins anew."""
+        """A call at numbers, which begins anew where another way has more leaves."""
         while True:
-            count = len(self.parts)
-            outcome = getattr(call, "outcome", None)
-            y = call(*first, *self.numbers())
-            if len(self.parts) == count:
-                return np.array(y)[()]
-            if outcome is None and hasattr(call, "outcome"):
-                call.outcome = None
+            try:
+                return np.array(call(*first, *self.numbers()))[()]
+            except _Anew:
+                pass
 
     def program(self, inputs):
         """The program of the way that is taken where the unknowns are the first of the inputs."""
@@ -242,12 +239,13 @@ class _Slices:
             if not var.is_traced(r) or np.shape(r) != self.shape or r.dtype != np.float64:
                 raise NotReplayable(f"{self.name}: the equations are not as many numbers of dtype float64 as unknowns")
             out = code.output(r)
-        part = _part(code.listing, start, out, self.around.unknowns)
+        part = _Part(code.listing, start, out, self.around.unknowns)
         self.parts.append((x, part))
-        self.leaves = sorted({*self.leaves, *part.leaves})
-        programs = [self.made(*part) for part in self.parts]
-        self.paths.programs[:] = programs[:-1]
-        return programs[-1]
+        known, self.leaves = self.leaves, sorted({*self.leaves, *part.leaves})
+        if self.leaves == known or len(self.parts) == 1:
+            return self.made(x, part)
+        self.paths.programs[:] = [self.made(*each) for each in self.parts]
+        raise _Anew
 
     def made(self, x, part):
         leaves = self.numbers()
@@ -275,7 +273,11 @@ class _Slices:
         return self.around.called(call, (_FLOAT, self.shape, None), np.float64(x) if not self.shape else x)
 
 
-class _part:
+class _Anew(BaseException):
+    """There are more leaves than the call that is running was given. No `Exception`, for solvers must not catch it."""
+
+
+class _Part:
     """Instructions of a list that give one value, from one unknown and from values before that.
 
     Constants, parts of arrays and what is no number are taken along, so that all leaves are arrays of floats.
