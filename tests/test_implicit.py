@@ -889,14 +889,14 @@ def test_nothing_traced_means_nothing_computed():
     assert type(root(f, 1.0)) is np.float64
 
 
-def test_recordings_refuse_and_compiled_functions_run_as_they_are():
-    with pytest.raises(wg.TracedValueError, match="runs a solver"):
-        wg.record(by_args, P)
+def test_recordings_refuse_solvers_of_the_user_and_compiled_functions_run_as_they_are():
     with pytest.raises(wg.TracedValueError, match="runs a solver"):
         wg.record(by_decorator, P)
-    compiled = wg.compile(by_args)
-    assert_same_bits(compiled(P), by_args(P))
-    assert_rounding(wg.jacobian(compiled)(P), wg.jacobian(by_args, P))
+    compiled = wg.compile(by_decorator)
+    assert_same_bits(compiled(P), by_decorator(P))
+    assert_rounding(wg.jacobian(compiled)(P), wg.jacobian(by_decorator, P))
+    assert_rounding(wg.record(by_args, P)(P), by_args(P))
+    assert_rounding(wg.jacobian(wg.compile(by_args))(P), wg.jacobian(by_args, P))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ the unknowns in which the columns of J have the size of 1.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -63,11 +65,10 @@ class Matrix:
         return matrix * np.reshape(self.rows, (-1, 1)) * self.columns
 
     def _factorise(self, matrix):
-        from scipy.linalg.lapack import get_lapack_funcs
-
-        getrf, gecon, self._getrs = get_lapack_funcs(("getrf", "gecon", "getrs"), (matrix,))
+        getrf, gecon, self._getrs = _lapack(("getrf", "gecon", "getrs"), matrix.dtype)
         self._lu, self._pivots, zero = getrf(matrix)
-        self.rcond = 0.0 if zero else float(np.nan_to_num(gecon(self._lu, np.abs(matrix).sum(axis=0).max())[0]))
+        rcond = 0.0 if zero else float(gecon(self._lu, np.abs(matrix).sum(axis=0).max())[0])
+        self.rcond = 0.0 if math.isnan(rcond) else rcond
 
     def place(self) -> str:
         if not np.isfinite(self.matrix).all():
@@ -95,9 +96,7 @@ class Symmetric(Matrix):
         self._factorise(self._scaled(matrix))
 
     def _factorise(self, matrix):
-        from scipy.linalg.lapack import get_lapack_funcs
-
-        potrf, pocon, self._potrs = get_lapack_funcs(("potrf", "pocon", "potrs"), (matrix,))
+        potrf, pocon, self._potrs = _lapack(("potrf", "pocon", "potrs"), matrix.dtype)
         self._factor, self._failed = potrf(matrix, lower=True)
         norm = np.abs(matrix).sum(axis=0).max()
         self.rcond = 0.0 if self._failed else float(np.nan_to_num(pocon(self._factor, norm, uplo="L")[0]))
@@ -203,6 +202,14 @@ class Iterative:
         return x
 
 
+@functools.cache
+def _lapack(names, dtype):
+    """Functions of LAPACK for matrices of a type."""
+    from scipy.linalg.lapack import get_lapack_funcs
+
+    return get_lapack_funcs(names, dtype=dtype)
+
+
 def _last_pivot(matrix):
     """The column that depends most on the others."""
     from scipy.linalg import qr
@@ -232,5 +239,5 @@ def _scale(matrix, axis):
     """Powers of 2 that bring the largest element of each row (or column) near 1."""
     largest = abs(matrix).max(axis=axis)
     largest = largest.toarray() if hasattr(largest, "toarray") else np.asarray(largest)
-    exponents = np.frexp(np.where(np.isfinite(largest) & (largest > 0), largest, 0.5))[1]
-    return np.exp2(-exponents.astype(largest.dtype))
+    exponents = np.frexp(np.where(np.isfinite(largest), largest, 0.5))[1]  # of 0 it is 0
+    return np.ldexp(largest.dtype.type(1), -exponents)

@@ -13,12 +13,14 @@ from wengert.containers import stopped
 from wengert.core.dispatch import stacked
 from wengert.core.rebind import rebound
 from wengert.core.var import value_of
-from wengert.errors import ComplexValueError, ConvergenceError
+from wengert.errors import ComplexValueError, ConvergenceError, GuardError
+from wengert.implicit.recorded import Recorded, is_recorded, recorded
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import (
     Equations,
     by_numbers,
     check_options,
+    check_replayable,
     implicit,
     in_derivative,
     information,
@@ -263,8 +265,13 @@ def _solution(word, f, residual, x0, args, solve, default, on_failure, has_info,
     """What the solver found, with its derivatives."""
     name = f"implicit.{word}({getattr(f, '__name__', f)})"
     check_options(name, on_failure, **options)
+    start = stacked(x0) if isinstance(x0, (list, tuple)) else x0
     x0 = np.asarray(value_of(stopped(x0)))
     x0 = x0.astype(np.result_type(x0.dtype, np.float32 if x0.dtype.kind == "f" else np.float64))[()]
+    if is_recorded() and not has_info and default is _Hybr and (solve, on_failure) == (None, "raise"):
+        if x0.dtype == np.float64 and options in _RECORDED:
+            return recorded(_hybr, _equations(f, args), (start,), name, x0.shape, options["polish"])[0]
+    check_replayable(name)
     plain_args = tuple(map(stripped, args))
     at_numbers = numbers(f)
 
@@ -290,6 +297,36 @@ def _solution(word, f, residual, x0, args, solve, default, on_failure, has_info,
     if not has_info:
         return made
     return made, info or information(residual, x, args, name, options["jac"], options["linsolve"])
+
+
+#: options of what a program takes
+_RECORDED = [
+    {"jac": "auto", "linsolve": "auto", "on_singular": "raise", "polish": polish} for polish in ("auto", True, False)
+]
+
+
+def _equations(f, args):
+    """The equations with what they read, while it is recorded."""
+
+    def equations(x):
+        return np.reshape(_as_array(rebound(f)(x, *args)), np.shape(x))
+
+    return equations
+
+
+def _hybr(value, slopes, x0):
+    """SciPy's hybrid method as a program runs it: see `wengert.implicit.recorded.Solved`."""
+    from scipy import optimize
+
+    shape = np.shape(x0)
+    n = int(np.prod(shape, dtype=int))
+    found = optimize.root(
+        lambda u: np.ravel(value(u)), np.ravel(x0), jac=lambda u: np.reshape(slopes(u), (n, n)), tol=_TOLERANCE
+    )
+    x = np.reshape(found.x, shape)[()]
+    if not (found.success or Recorded(value, slopes, shape, "root").correction(x)[0] <= _ROUNDING):
+        raise GuardError(f"no root was found: {found.message}")
+    return x, (True,)
 
 
 class _NotFound(Exception):

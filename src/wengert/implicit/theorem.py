@@ -49,6 +49,9 @@ _CHANGE = 0.15
 #: Newton steps of the point of the derivative, at most
 _STEPS = 8
 
+#: corrections smaller than this, relative to x, leave J as it is, but for derivatives
+_NEAR = 1e-9
+
 #: unknowns beyond which J is not made
 _LARGE = 4096
 
@@ -167,6 +170,7 @@ def implicit(
     polish: Any = "auto",
     symmetric: bool = False,
     elementwise: bool = False,
+    plain: Callable | None = None,
 ) -> tuple[Any, Info | None]:
     """`x`, which solves ``residual(x, *args) = 0``, as a function of every traced value that `residual` reads.
 
@@ -186,6 +190,8 @@ def implicit(
         The Jacobian is the Hessian of a function that has a minimum at `x`.
     elementwise : bool
         Equation i has the unknown i alone.
+    plain : callable, optional
+        `residual` without the traced values that it holds, if that is known.
 
     Returns
     -------
@@ -197,10 +203,10 @@ def implicit(
         return x, None
     check_replayable(name)
     at = _as_floats(x, name)
-    equations = Equations(residual, args, np.shape(at), name, jac, linsolve, symmetric, elementwise)
+    equations = Equations(residual, args, np.shape(at), name, jac, linsolve, symmetric, elementwise, plain)
     if not np.size(at) or not (equations.holds_traced or dispatch.holds_traced(equations(at))):
         return x, None
-    point = _settle(equations, at, on_failure, on_singular, polish)
+    point = settle(equations, at, on_failure, on_singular, polish)
     r = equations(point.at)
     if not dispatch.holds_traced(r):
         return x, None
@@ -264,12 +270,16 @@ def _solve_rows(factor, transposed, rows):
 class Equations:
     """``residual(x, *args) = 0`` for x of one shape, at traced values and at numbers."""
 
-    def __init__(self, residual, args, shape, name, jac, linsolve, symmetric, elementwise):
+    #: is the inverse of the Jacobian needed to judge a solution alone?
+    keeps_factor = False
+
+    def __init__(self, residual, args, shape, name, jac, linsolve, symmetric, elementwise, plain=None):
         self.residual = residual
         self.args = args
         self.plain_args = tuple(map(stripped, args))
-        self.plain_residual = stripped(residual)
-        self.holds_traced = any(a is not b for a, b in zip((residual, *args), (self.plain_residual, *self.plain_args)))
+        self.plain_residual = plain or stripped(residual)
+        given, stripped_of = (residual, *args), (self.plain_residual, *self.plain_args)
+        self.holds_traced = any(a is not b for a, b in zip(given, stripped_of))
         self._value = _at_numbers(self.plain_residual)
         self.shape = shape
         self.n = int(np.prod(shape, dtype=int))
@@ -304,7 +314,7 @@ class Equations:
     def correction(self, x) -> tuple[float, Any]:
         """Newton's correction of x, relative to it, and the inverse of the Jacobian."""
         y, factor = self.linearised(x)
-        return (_relative(self.solved(factor, y), x, factor) if factor.rcond != 0 else np.inf), factor
+        return (_relative(self.solved(factor, y), _scale(x, factor)) if factor.rcond != 0 else np.inf), factor
 
     def jacobian(self, x):
         """The residual and its Jacobian: an array, a sparse one, or an operator."""
@@ -355,21 +365,26 @@ class _Point:
     correction: float
 
 
-def _settle(equations: Equations, x, on_failure: str, on_singular: str, polish) -> _Point:
+def settle(equations: Equations, x, on_failure: str, on_singular: str, polish) -> _Point:
     """The point of the derivative near the solution `x`, or an error if the equations do not determine it.
 
     Newton's steps lead to it, if wanted, where `x` is less accurate than it could be.
     """
-    z, first, last = x, None, np.inf
+    z, first, last, size = x, None, np.inf, np.inf
     for count in range(_STEPS):
-        y, factor = equations.linearised(z)
+        if equations.keeps_factor and size < _NEAR:
+            y = equations.value(z)
+        else:
+            y, factor = equations.linearised(z)
+            scale = _scale(z, factor)
         eps = np.finfo(y.dtype).eps
         if factor.rcond <= equations.n * eps:
             if not (equations.elementwise and on_singular == "lstsq"):
                 return _singular(equations, _Point(x, factor, first or np.nan), y, np.True_, on_singular)
             factor = factor.least_norm(np.True_)  # the others are looked at as ever
+            scale = _scale(z, factor)
         step = equations.solved(factor, y)
-        size = _relative(step, z, factor)
+        size = _relative(step, scale)
         if first is None:
             first = size
             if not np.max(np.abs(step) / np.maximum(1.0, np.abs(x))) <= _FAR:
@@ -378,48 +393,80 @@ def _settle(equations: Equations, x, on_failure: str, on_singular: str, polish) 
         if not wanted or not size < 0.5 * last or count == _STEPS - 1:
             break
         z, last = z - step, size
-    determined = _determined(equations, z, y, factor, step)
+    determined = _determined(equations, z, y, factor, step, scale)
     if not determined.all():
         return _singular(equations, _Point(z, factor, first), y, determined, on_singular)
     return _Point(z, factor, first)
+
+
+def settled_at_once(equations: Equations, x, polish):
+    """The point to which `settle` would lead, where one step and few looks tell; None: they do not.
+
+    Whatever this accepts, `settle` would.
+    """
+    y, factor = equations.linearised(x)
+    eps = np.finfo(y.dtype).eps
+    if not factor.rcond > equations.n * eps:
+        return None
+    scale = _scale(x, factor)
+    step = equations.solved(factor, y)
+    size = first = _relative(step, scale)
+    if not (size < _NEAR and np.max(scale) < 1 / _NEAR):
+        return None
+    if polish and (size > _POLISH * eps or polish is True):
+        x = x - step
+        y = equations.value(x)
+        step = equations.solved(factor, y)
+        size = _relative(step, scale)
+        if not size <= _POLISH * eps:
+            return None
+    move = 64 * eps * scale * _weights(equations.shape)
+    moves = [move] if size <= 64 * eps else [move, -step]
+    for move in moves:
+        with np.errstate(all="ignore"):
+            found = equations.solved(factor, equations.value(x + move) - y)
+        if not _relative(found - move, scale) <= _CHANGE * _relative(move, scale):
+            return None
+    return _Point(x, factor, first)
 
 
 def _scale(x, factor):
     """What changes of each component of x are relative to: its size, if that is not small in the units of J."""
     magnitude = np.abs(x)
     units = np.reshape(factor.columns, np.shape(x)) if np.size(factor.columns) == np.size(x) else 1.0
-    largest = 0.0 if isinstance(factor, Diagonal) else units * np.max(magnitude / units)
+    largest = 0.0 if isinstance(factor, Diagonal) else units * (magnitude / units).max()
     scale = np.maximum(magnitude, _SMALL * largest)
     return np.where(scale == 0, 1e-30, scale)
 
 
-def _relative(step, x, factor) -> float:
+def _relative(step, scale) -> float:
     """Largest component of a step, relative to that of x."""
     with np.errstate(over="ignore"):
-        return float(np.max(np.abs(step) / _scale(x, factor)))
+        return float((np.abs(step) / scale).max())
 
 
-def _determined(equations, x, y, factor, step):
+def _determined(equations, x, y, factor, step, scale):
     """Do the equations determine x, as far as the values of the residual tell? An answer for each that stands alone.
 
     There must be a step, larger than what rounding errors hide, over which the residual follows its Jacobian, and
     it must follow it over Newton's step, if that is larger.
     At a double root it does not, though the Jacobian at a point nearby is not exactly singular.
     """
-    scale = _scale(x, factor)
+    if equations.n == 1 or not equations.elementwise:
+        return _determined_at_once(equations, x, y, factor, step, scale)
 
     def size(v):
-        relative = np.abs(v) / scale
-        return relative if equations.elementwise else relative.max()
+        return np.abs(v) / scale
 
     def follows(move):
         with np.errstate(all="ignore"):  # f may not be defined there
             found = equations.solved(factor, equations.value(x + move) - y)
         return size(found - move) <= _CHANGE * size(move)
 
-    weights = np.cos(np.arange(1.0, equations.n + 1)).reshape(equations.shape)  # no direction is left out
+    weights = _weights(equations.shape)
     length = 4 * np.finfo(y.dtype).eps
-    seen = np.zeros(np.shape(size(step)), dtype=bool)
+    last = size(step)
+    seen = np.zeros(np.shape(last), dtype=bool)
     hidden = np.full(seen.shape, np.inf)
     while not seen.all() and (length < 1 or np.min(length * scale) < _FAR):
         move = (np.minimum(length * scale, np.maximum(1.0, np.abs(x))) * weights).astype(x.dtype)
@@ -427,9 +474,35 @@ def _determined(equations, x, y, factor, step):
         hidden = np.where(new, 16 * length, hidden)  # one of many elements follows earlier, by luck
         seen = seen | new
         length *= 16 if length < 1 else 1e6
-    if (seen & (size(step) > hidden)).any():
-        seen = seen & (follows(-step) | (size(step) <= hidden))
+    if (seen & (last > hidden)).any():
+        seen = seen & (follows(-step) | (last <= hidden))
     return seen
+
+
+def _determined_at_once(equations, x, y, factor, step, scale):
+    """The same of equations that all go together, with numbers in the place of arrays of them."""
+
+    def size(v):
+        return float((np.abs(v) / scale).max())
+
+    def follows(move):
+        with np.errstate(all="ignore"):
+            found = equations.solved(factor, equations.value(x + move) - y)
+            return size(found - move) <= _CHANGE * size(move)
+
+    most = np.maximum(1.0, np.abs(x))
+    length = 4 * np.finfo(y.dtype).eps
+    while not follows((np.minimum(length * scale, most) * _weights(equations.shape)).astype(x.dtype, copy=False)):
+        length *= 16 if length < 1 else 1e6
+        if not (length < 1 or np.min(length * scale) < _FAR):
+            return np.False_
+    return np.bool(size(step) <= 16 * length or follows(-step))
+
+
+@functools.lru_cache
+def _weights(shape):
+    """A direction of which no component is 0."""
+    return np.cos(np.arange(1.0, int(np.prod(shape, dtype=int)) + 1)).reshape(shape)
 
 
 def _failed(equations, x, factor, size, y, on_failure):

@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from wengert.program.opcodes import Op
+
 #: functions that multiply rows of the first argument by columns of another, and those that sum over any axes
 _PRODUCTS = {f"numpy.{name}" for name in ("matmul", "dot", "inner", "vecdot", "vdot")}
 _CONTRACTIONS = {"numpy.einsum", "numpy.tensordot"}
@@ -114,6 +116,39 @@ def nanoseconds(call: Call, shapes: list, shape: tuple) -> float:
         if hasattr(x, "nnz"):
             total += _SPARSE + _STORED * x.nnz * max(1, size // max(1, shape[0]))
     return total
+
+
+def is_solution(call) -> bool:
+    """Is what is called defined by equations, so that it gives the lists of its derivatives itself?
+
+    ``compute.tangent(call, moved, known)`` is the list of the tangent of the result, of the tangents of the operands
+    `moved`, the result, the operands, and `known` values of the list around, see `known_solutions`;
+    ``compute.adjoints(call, wanted, known)`` that of the adjoints of the operands `wanted`, of the adjoint of the
+    result and the same.
+    """
+    return hasattr(call.compute, "adjoints")
+
+
+def known_solutions(code) -> dict[int, list]:
+    """What a list has of derivatives of its solutions, by identity: for those that it calls once, what they look for.
+
+    ``compute.parts`` are other functions, of which it is the values.
+    """
+    called = [(v, code.calls[a].compute) for v, a in zip(*_calls_of(code))]
+    values: dict[int, list] = {}
+    for v, compute in called:
+        values.setdefault(id(compute), []).append(v)
+    found = {}
+    for _, compute in called:
+        parts = [values.get(id(part), []) for part in getattr(compute, "parts", ())]
+        if len(values[id(compute)]) == 1 and parts and all(len(part) == 1 for part in parts):
+            found[id(compute)] = [part[0] for part in parts]
+    return found
+
+
+def _calls_of(code):
+    places = np.flatnonzero(code.op == Op.CALL)
+    return places.tolist(), code.a[places].tolist()
 
 
 def static(x):

@@ -45,7 +45,7 @@ from wengert.program.leaves import (
 )
 from wengert.transforms.dense import Operator
 
-__all__ = ["Captures", "NotReplayable", "Reading", "capture"]
+__all__ = ["Captures", "NotHere", "NotReplayable", "Reading", "capture"]
 
 _MAKING = {"__init__", "__new__", "__post_init__"}
 _REACH = 100  # objects looked into
@@ -60,6 +60,10 @@ class NotReplayable(BaseException):
 
     No `Exception`, for a function must not catch it.
     """
+
+
+class NotHere(NotReplayable):
+    """f cannot be recorded at these arguments; at others it may."""
 
 
 def _effect(what):

@@ -37,7 +37,7 @@ from wengert.errors import (
 from wengert.program import record, within
 from wengert.program.agreement import difference
 from wengert.program.callpath import Caller, Path, Route, vectored
-from wengert.program.capture import NotReplayable, capture
+from wengert.program.capture import NotHere, NotReplayable, capture
 from wengert.program.leaves import Same, UnsupportedValue, fill, key_of, lowered, operands_of
 from wengert.program.program import as_floats, checked_tier
 from wengert.transforms.dense import JVP, VJP, Derivative, Operator
@@ -351,6 +351,8 @@ class Compiled(Caller):
                 try:
                     program = record.trace(self.f, args, kwargs, reading, self.exact)
                     return program if self.tier == "auto" else program.tiered(self.tier)
+                except NotHere:
+                    return None
                 except NotReplayable as reason:
                     self._refusals += 1
                     if self._refusals == _CHANCES:
@@ -364,6 +366,9 @@ class Compiled(Caller):
                     return None  # a rule goes another way here, as where values are NaN
                 except (TracedValueError, UnsupportedFunctionError) as error:
                     errors.append(error)
+        if getattr(errors[0], "runs_as_it_is", False):
+            self._give_up(str(errors[0]))
+            return None
         raise errors[0]
 
     def _choices(self, args, leaves, n):

@@ -886,19 +886,27 @@ cdef class Definitions:
     # ------------------------------------------------------------------------------------------ ends
 
     def take_input(self, x, number):
-        """Make the list's first values: the inputs, in order."""
-        self.make_room()
-        cdef Buffer buffer
-        cdef int32_t value
+        """Make a value of the list of an operand that no entry made: one more input."""
         if type(x) is ScalarVar:
-            value = self.of_slot[(<ScalarVar>x).slot] = emit(self.code, INPUT, number, -1, -1, SCALAR)
-            self.code.inputs.append(value)
-            return
-        buffer = (<ArrayVar>x).buffer
-        shape, strides = layout((<ArrayVar>x).v)
-        value = emit(self.code, INPUT, number, -1, -1, self.code.type_of(((<ArrayVar>x).v.dtype, shape, strides)))
-        self.define(buffer, (<ArrayVar>x).v, value)
+            value = emit(self.code, INPUT, number, -1, -1, SCALAR)
+        else:
+            shape, strides = layout((<ArrayVar>x).v)
+            value = emit(self.code, INPUT, number, -1, -1, self.code.type_of(((<ArrayVar>x).v.dtype, shape, strides)))
         self.code.inputs.append(value)
+        self.name(x, value)
+
+    def name(self, x, int32_t value):
+        """Let an operand that no entry made be a value of the list."""
+        self.make_room()
+        if type(x) is ScalarVar:
+            self.of_slot[(<ScalarVar>x).slot] = value
+        else:
+            self.define((<ArrayVar>x).buffer, (<ArrayVar>x).v, value)
+
+    @property
+    def is_paused(self):
+        """Is what runs here not followed?"""
+        return self.tape.paused > 0
 
     def output(self, y):
         """The value of an output."""

@@ -27,6 +27,7 @@ from wengert import registry
 from wengert.core.tape import kernel_rows
 from wengert.errors import NonSmoothError
 from wengert.program import rows
+from wengert.program.calls import is_solution, known_solutions
 from wengert.program.evaluate import evaluated, example_of, of_type
 from wengert.program.listing import operands
 from wengert.program.loops import Loop, call_of, is_loop, type_of_result
@@ -51,6 +52,7 @@ cdef class Sweep:
     cdef unsigned char *active          # does a value depend on what is differentiated in?
     cdef list values                    # of the list at an example, made when a row is first run
     cdef object example
+    cdef dict solutions                 # what it has of derivatives of solutions, made when one is met
     cdef bint exact                     # add up in the order in which the eager sweep does, by its partials
 
     def __cinit__(self, Listing code, example, exact=False):
@@ -264,6 +266,12 @@ cdef class Sweep:
         if v >= len(self.values):
             evaluated(self.code, self.example, max(self.size, v + 1), self.values)
         return self.values[v]
+
+    cdef list known_of(self, call):
+        """What the list has already of the derivative of a solution."""
+        if self.solutions is None:
+            self.solutions = known_solutions(self.code)
+        return self.solutions.get(id(call.compute), [])
 
     cdef list inline(self, Listing traced, list values):
         """Append another list, with values of this one for its inputs; its outputs, as values of this one."""
@@ -522,10 +530,14 @@ cdef class Reverse(Sweep):
         if is_loop(call):
             return self.pull_loop(i, call, g)
         wanted = [j for j, v in enumerate(call.operands) if self.active[v]]
-        try:
-            found = self.run_pullback(call, wanted, g, i, self.like(g))
-        except NonSmoothError:          # for a cotangent of ones; f may have one for which there is a derivative
-            found = self.run_pullback(call, wanted, g, i, self.value(g))
+        if is_solution(call):
+            known = self.known_of(call)
+            found = self.inline(call.compute.adjoints(call, wanted, known), [g, i, *call.operands, *known])
+        else:
+            try:
+                found = self.run_pullback(call, wanted, g, i, self.like(g))
+            except NonSmoothError:      # for a cotangent of ones; f may have one for which there is a derivative
+                found = self.run_pullback(call, wanted, g, i, self.value(g))
         for j, part in zip(wanted, found):
             self.accumulate(call.operands[j], part)
         return 0
@@ -676,6 +688,10 @@ cdef class Forward(Sweep):
             return self.push_loop(call, moved)
         directions = [self.laid_out(self.found[<int32_t>call.operands[j]], call.operands[j]) for j in moved]
         count = len(moved)
+        if is_solution(call):
+            known = self.known_of(call)
+            t, = self.inline(call.compute.tangent(call, moved, known), [*directions, i, *call.operands, *known])
+            return t
         t, = self.run(lambda *x: [rows.pushforward(call, moved, x[:count], x[count], x[count + 1:])],
                       [*directions, i, *call.operands],
                       [*[self.like(v) for v in directions], self.value(i), *[self.value(v) for v in call.operands]])

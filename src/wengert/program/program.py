@@ -799,8 +799,9 @@ class Swept(Program):
         self._entries = self._dtype if by_rows else np.result_type(of_result, self._dtype)
         self._one = program.vjp(argnums) if by_rows else program.jvp(argnums)
         self._number = program._form.direction
-        super().__init__(name, self._one._listing, program._form, _ONE, program._exact, program._example,
-                         program._floats)
+        super().__init__(
+            name, self._one._listing, program._form, _ONE, program._exact, program._example, program._floats
+        )
         self._count = math.prod(self._lines) if count is None else count
         self._chunks = max(1, -(-self._count // self._most_at_once()))
         self._width = -(-self._count // self._chunks)
@@ -917,6 +918,15 @@ class Stacked(Swept):
     def __init__(self, program, argnums, is_symmetric, name, by_rows):
         super().__init__(program, argnums, by_rows, name)
         self._is_symmetric = is_symmetric
+
+    @property
+    def by_rows(self) -> bool:
+        """Is it swept by rows, else by columns?"""
+        return self._by_rows
+
+    def whole(self) -> Listing:
+        """The list of all rows, or columns, where there is one; the input after the argument is a single direction."""
+        return self.kept("wide", self._wide)
 
     def _directions(self, first, stop):
         found = np.zeros((stop - first, self._count), self._dtype)

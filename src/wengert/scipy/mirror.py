@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import types
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,6 +23,7 @@ from wengert.core.levels import outside, passive
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced
 from wengert.errors import ConvergenceError, LevelError, TracedValueError, UnsupportedFunctionError
+from wengert.implicit.recorded import is_recorded, recorded
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import Info, check_replayable, implicit, in_derivative, information
 from wengert.transforms.custom import LinearMap
@@ -107,7 +109,6 @@ class Call:
         self.arguments = arguments
         self.options = options
         self.traced = in_derivative()
-        check_replayable(self.name)
         self._defaults = defaults
         self._errors: list[Exception] = []
         self.info: Info | None = None  # of the derivative of the solution
@@ -115,14 +116,32 @@ class Call:
         for key, allowed in OPTIONS.items():
             if not any(options[key] is value or options[key] == value for value in allowed):
                 raise ValueError(f"{self.name}: {key} is one of {', '.join(map(repr, allowed))}, not {options[key]!r}")
-        args = self["args"]
-        if original.__name__ in ("newton", "fixed_point", "least_squares"):
-            args = tuple(args)
-        elif not isinstance(args, tuple):
-            args = (args,)
+        args = _as_tuple(original, self["args"])
+        self._plain: dict | None = None
         f = next(iter(arguments.values()))
-        self.value = _value(f, args, arguments.get("kwargs") or {}, self.returns_derivatives)
-        self.residual = _residual(self.value, self.name)
+        given = (f, args, arguments.get("kwargs") or {}, self.returns_derivatives, self.name)
+        self.value, self.residual = _Value(*given), _Residual(*given)
+
+    def recorded(self, solve: Callable, starts: tuple, shape: tuple, plain: dict) -> tuple:
+        """The solution as an instruction of the program that is being recorded, and what SciPy says of it.
+
+        Both are None where no program is recorded.  `plain` is what else `solve` holds, of numbers alone.
+        """
+        if not self.is_recorded:
+            return None, None
+        for value in (*plain.values(), *(plain.get("options") or {}).values()):
+            if holds_traced((value,)):
+                raise TracedValueError(
+                    f"{self.name}: a tolerance or an option is computed from the arguments, and solvers take numbers: "
+                    "write it as a constant"
+                )
+        return recorded(solve, self.residual, starts, self.name, shape, self.options["polish"])
+
+    @property
+    def is_recorded(self) -> bool:
+        """Does a program that is being recorded take this call, with the options that it has?"""
+        options = [self.options[name] for name in ("on_failure", "on_singular", "derivs")]
+        return is_recorded() and options == ["raise", "raise", "auto"] and not self.returns_derivatives
 
     def __getitem__(self, name):
         """An argument, or its default."""
@@ -138,13 +157,14 @@ class Call:
 
     def run(self, supply: Callable[[dict], None] | None = None, **forced: Any) -> Any:
         """What SciPy returns, from plain numbers; `supply` puts derivatives among the arguments."""
+        check_replayable(self.name)
         arguments = {**self.arguments, **forced}
         if not self.traced:
             return self._scipy(arguments, supply)
         with passive():
             try:
                 with outside():
-                    found = self._scipy(stripped(arguments), supply)
+                    found = self._scipy({**self._stripped(), **forced}, supply)
             except Exception:
                 if not self._met_hidden():
                     raise
@@ -153,6 +173,21 @@ class Call:
                     return found
             self._errors.clear()
             return self._scipy({name: plain_copy(value) for name, value in arguments.items()}, supply)
+
+    def _stripped(self):
+        """The arguments without traced values; those that hold functions are not changed by SciPy."""
+        if self._plain is None:
+            self._plain = stripped(self.arguments)
+        return self._plain
+
+    def _plain_residual(self):
+        """`residual` without the traced values that it holds; None where that is to be found out."""
+        plain = self._stripped()
+        f, name = next(iter(plain.values())), next(iter(plain))
+        if all(plain.get(key) is self.arguments.get(key) for key in (name, "args", "kwargs")):
+            return None
+        args = _as_tuple(self.original, plain.get("args", ()))
+        return _Residual(f, args, plain.get("kwargs") or {}, self.returns_derivatives, self.name)
 
     def _met_hidden(self):
         """Did a function read a traced value that stands where `stripped` does not look?"""
@@ -211,7 +246,8 @@ class Call:
             if not np.all(converged):  # and it was said
                 block.enter_context(warnings.catch_warnings())
                 warnings.filterwarnings("ignore", f"{self.name}: no solution", RuntimeWarning)
-            found, self.info = implicit(residual, x, name=self.name, **options, **how)
+            plain = self._plain_residual() if residual is self.residual else None
+            found, self.info = implicit(residual, x, name=self.name, plain=plain, **options, **how)
         return found
 
     def _is_close(self, residual, x, converged):
@@ -236,6 +272,13 @@ class Call:
             warnings.warn(f"{text}; the derivative is taken there", RuntimeWarning, stacklevel=5)
 
 
+def _as_tuple(original, args):
+    """Further arguments as SciPy's function takes them."""
+    if original.__name__ in ("newton", "fixed_point", "least_squares"):
+        return tuple(args)
+    return args if isinstance(args, tuple) else (args,)
+
+
 def _unknown(x, y, by_elements):
     """`x` with a derivative that is NaN where `y` has one that is not 0: of one element, or of any."""
 
@@ -247,32 +290,46 @@ def _unknown(x, y, by_elements):
     return x - np.reshape(LinearMap(spoil, spoil, "unknown")(nothing), np.shape(x))
 
 
-def _value(f, args, kwargs, has_derivatives):
+class _Own:
+    """A method that code which looks into functions leaves alone: what it calls, it rebinds itself."""
+
+    def __init__(self, method: Callable):
+        self.method = method
+
+    def __get__(self, owner, cls=None):
+        return self if owner is None else types.MethodType(self.method, owner)
+
+
+class _Value:
     """The user's function of the unknowns alone, traced if it reads traced values; an array or a number."""
 
-    def value(x):
-        y = rebound(f)(x, *args, **kwargs)
-        y = y[0] if has_derivatives else y
+    def __init__(self, f: Callable, args: tuple, kwargs: dict, has_derivatives: bool, name: str):
+        self.f, self.args, self.kwargs, self.has_derivatives, self.name = f, args, kwargs, has_derivatives, name
+        self.__qualname__ = getattr(f, "__qualname__", repr(f))
+
+    def _run(self, x):
+        y = rebound(self.f)(x, *self.args, **self.kwargs)
+        y = y[0] if self.has_derivatives else y
         return stacked(y) if isinstance(y, (list, tuple)) else y
 
-    return value
+    __call__ = _Own(_run)
 
 
-def _residual(value, name):
+class _Residual(_Value):
     """The same in the shape of the unknowns."""
 
-    def residual(x):
-        y = value(x)
+    def _run_in_shape(self, x):
+        y = self._run(x)
         if np.shape(y) == np.shape(x):
             return y
         if np.size(y) != np.size(x):
             raise ValueError(
-                f"{name}: {np.size(y)} equations for {np.size(x)} unknowns determine no derivative: "
+                f"{self.name}: {np.size(y)} equations for {np.size(x)} unknowns determine no derivative: "
                 "use wengert.scipy.optimize.least_squares"
             )
         return np.reshape(y, np.shape(x))
 
-    return residual
+    __call__ = _Own(_run_in_shape)
 
 
 class _Guarded:

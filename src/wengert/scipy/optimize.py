@@ -30,13 +30,16 @@ from scipy.sparse import csr_array
 
 from wengert import api
 from wengert.containers import plain_copy
+from wengert.core.dispatch import stacked
+from wengert.core.levels import running
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import numbers
+from wengert.scipy import recorded
 from wengert.scipy.mirror import mirrors
-from wengert.scipy.results import followed, with_bits
+from wengert.scipy.results import followed, recorded_result, with_bits
 from wengert.transforms.second import Products
 
 __all__ = [
@@ -68,6 +71,10 @@ def _share(arguments, function, slot, derivative):
 def root(call):
     """Methods ``'hybr'`` and ``'lm'`` get the exact Jacobian."""
     takes_jacobian = call["method"].lower() in ("hybr", "lm")
+    x, outcome = _recorded_root(call, takes_jacobian)
+    if x is not None:
+        success, status, message = outcome
+        return recorded_result(x=x, success=success, status=status, message=message)
 
     def supply(arguments):
         if takes_jacobian and arguments.get("jac") is None:
@@ -80,6 +87,23 @@ def root(call):
     return followed(found, ("fun",), x=x, info=call.info) if holds_traced(x) else found
 
 
+def _recorded_root(call, takes_jacobian):
+    """The root as an instruction of a program, and how SciPy's solver ended."""
+    options = {name: call[name] for name in ("method", "tol", "options")}
+    if not (takes_jacobian and call["jac"] is None and call["callback"] is None):
+        return None, None
+    x0 = _line(call["x0"])
+    by_columns = (options["options"] or {}).get("col_deriv")
+    return call.recorded(recorded.Root(options, by_columns), (x0,), (np.size(x0),), options)
+
+
+def _line(x0):
+    """A start as an array."""
+    x0 = stacked(x0) if isinstance(x0, (list, tuple)) and holds_traced(x0) else x0
+    x0 = x0 if holds_traced(x0) else np.asarray(x0)
+    return np.reshape(x0, (-1,))
+
+
 @mirrors(scipy.optimize.fsolve)
 def fsolve(call):
     """Gets the exact Jacobian."""
@@ -88,6 +112,12 @@ def fsolve(call):
         if arguments.get("fprime") is None:
             _share_matrix(arguments, "func", "fprime", arguments.get("col_deriv"))
 
+    if call["fprime"] is None and not call["full_output"]:
+        names = ("col_deriv", "xtol", "maxfev", "band", "epsfcn", "factor", "diag")
+        options, x0 = {name: call[name] for name in names}, _line(call["x0"])
+        x, _ = call.recorded(recorded.Fsolve(options), (x0,), (np.size(x0),), options)
+        if x is not None:
+            return x
     if not call.traced:
         return call.run(supply)
     found, infodict, status, message = call.run(supply, full_output=True)
@@ -99,14 +129,45 @@ def fsolve(call):
 
 def _share_matrix(arguments, function, slot, by_columns):
     """The same of a Jacobian as MINPACK takes it: a matrix also where the function returns a number."""
-    J = api.jacobian(arguments[function])
+    f = arguments[function]
+    J = api.jacobian(f)
+    value, derivative = J.fun, J
+    if not (running.get() or hasattr(type(f), "__wengert__")):
+        both = _Both(f)
+        value, derivative = both.value, both.derivative
 
     def jacobian(x, *args):
-        matrix = np.reshape(J(x, *args), (-1, np.size(x)))
+        matrix = np.reshape(derivative(x, *args), (-1, np.size(x)))
         return matrix.T if by_columns else matrix
 
-    arguments[function] = J.fun
+    arguments[function] = value
     arguments[slot] = jacobian
+
+
+class _Both:
+    """A function and its Jacobian for MINPACK, which asks for both where it starts, and then for few Jacobians.
+
+    So it is recorded at the start, and where a Jacobian is asked for; elsewhere it runs as it is.
+    """
+
+    def __init__(self, f):
+        self.f = f
+        self.run = api.jacobian(f, value=True)
+        self.point = self.found = None
+
+    def value(self, x, *args):
+        if self.point is not None and self.point != x.tobytes():
+            return self.f(x, *args)
+        return plain_copy(self._at(x, args)[0])
+
+    def derivative(self, x, *args):
+        return self._at(x, args)[1]
+
+    def _at(self, x, args):
+        if self.point != x.tobytes():
+            self.found = self.run(x, *args)
+            self.point = x.tobytes()
+        return self.found
 
 
 @mirrors(scipy.optimize.fixed_point)
@@ -127,10 +188,19 @@ def fixed_point(call):
 # ---- roots of functions of one number
 
 
+#: parameters of these that are numbers
+_TOLERANCES = ("xtol", "rtol", "k", "maxiter", "tol")
+
+
 def _bracketing(name):
     @mirrors(getattr(scipy.optimize, name))
     def solver(call):
         """The ends of the bracket have derivative zero."""
+        if not (call["full_output"] or not call["disp"]):
+            options = {key: value for key, value in call.arguments.items() if key in _TOLERANCES}
+            x, _ = call.recorded(recorded.Bracketing(name, options), (call["a"], call["b"]), (), options)
+            if x is not None:
+                return x
         if not call.traced:
             return call.run()
         _, found = call.run(full_output=True, disp=False)
@@ -168,6 +238,13 @@ def newton(call):
         if arguments.get("x1") is None and arguments.get("fprime") is None:
             _share_slopes(arguments, "func")
 
+    if np.ndim(call["x0"]) == 0 and call["fprime"] is call["fprime2"] is None and call["disp"]:
+        if not call["full_output"]:
+            options = {key: value for key, value in call.arguments.items() if key in _TOLERANCES}
+            starts = (call["x0"],) if call["x1"] is None else (call["x0"], call["x1"])
+            x, _ = call.recorded(recorded.Newton(options), starts, (), options)
+            if x is not None:
+                return x
     if not call.traced:
         return call.run(supply)
     is_array = np.size(call["x0"]) > 1
@@ -205,12 +282,27 @@ def root_scalar(call):
         if method in ("newton", "halley") and arguments.get("x0") is not None and not call.returns_derivatives:
             _share_slopes(arguments, "f", method == "halley")
 
+    x, outcome = _recorded_scalar(call, method)
+    if x is not None:
+        return recorded_result(root=x, converged=outcome[0], flag=outcome[1], method=outcome[2])
     found = call.run(supply)
     if call.traced:
         found.root = call.solution(call.residual, found.root, found.converged, found.flag)
         if holds_traced(found.root):
             found.info = call.info
     return found
+
+
+def _recorded_scalar(call, method):
+    """The root as an instruction of a program, and how SciPy's solver ended; not by Halley's method."""
+    if any(call[name] is not None for name in ("fprime", "fprime2")) or method == "halley":
+        return None, None
+    names = ("x0", "x1") if call["bracket"] is None else ("bracket", "x0", "x1")
+    given = {name: call[name] for name in names if call[name] is not None}
+    starts = [x for name, x in given.items() for x in (x if name == "bracket" else (x,))]
+    options = {key: call[key] for key in ("xtol", "rtol", "maxiter", "options")}
+    solve = recorded.RootScalar({**options, "method": method or None}, tuple(given))
+    return call.recorded(solve, tuple(starts), (), options)
 
 
 # ---- minima

@@ -13,6 +13,7 @@ from scipy.optimize import OptimizeResult
 
 from wengert.containers import plain_copy
 from wengert.errors import TracedValueError
+from wengert.program.capture import NotReplayable
 
 #: fields whose derivative is zero
 _CONSTANT = ("success", "status", "message", "method", "nfev", "njev", "nhev", "nit", "optimality", "active_mask")
@@ -36,6 +37,31 @@ class TracedResult(_Followed, OptimizeResult):
 
 class TracedDict(_Followed):
     """A dictionary of results in a derivative, without the entries that are not followed."""
+
+
+class RecordedResult(OptimizeResult):
+    """An `OptimizeResult` in a program: what else it tells changes from one replay to the next."""
+
+    def __missing__(self, name):
+        raise NotReplayable(f"it reads {name!r} of the result of a solver, which each run gives anew")
+
+    def __getattr__(self, name):
+        return self[name]
+
+    def _refuse(self, *args, **kwargs):
+        self["its items"]
+
+    __iter__ = __len__ = __repr__ = __str__ = __eq__ = __contains__ = __reduce_ex__ = _refuse
+    get = keys = values = items = copy = pop = popitem = update = setdefault = __dir__ = __or__ = __ror__ = _refuse
+    __hash__ = None
+
+
+def recorded_result(**fields: Any) -> RecordedResult:
+    """The solution with what a program is sure of."""
+    result = RecordedResult()
+    for name, value in fields.items():
+        dict.__setitem__(result, name, value)
+    return result
 
 
 def followed(found: dict, constant: tuple = (), **fields: Any) -> dict:

@@ -1,0 +1,337 @@
+"""Solvers inside of a program: a recording of the equations, and one instruction that runs the solver on it.
+
+While a function is recorded, the equations that it hands to a solver are run on an unknown, an operand of the same
+recording; what depends on that is cut out of the list and becomes a program of its own.  The solver runs on the
+programs of the equations and of their Jacobian, then and in each replay.  Where it goes another way than it did, by a
+branch of the equations or because it does not converge, the replay fails as it does at a guard, and the function is
+recorded again or runs as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from wengert.core import var
+from wengert.core.levels import outside, running, within
+from wengert.errors import (
+    ConvergenceError,
+    GuardError,
+    SingularJacobianError,
+    TracedValueError,
+    UnsupportedFunctionError,
+)
+from wengert.implicit.factors import Diagonal, Matrix
+from wengert.implicit.theorem import Equations, settle, settled_at_once
+from wengert.program import passes
+from wengert.program.calls import Call, Operand
+from wengert.program.capture import NotHere, NotReplayable
+from wengert.program.listing import Listing, kind_of, operands
+from wengert.program.opcodes import Op
+from wengert.program.program import Form, NotDerivable, Program, Result, Slot
+from wengert.program.solutions import Paths, Settled, Solution, shaped, solution_row
+from wengert.program.tracing import dependent, recording
+
+__all__ = ["is_recorded", "recorded"]
+
+#: change by a Newton step, relative to the solution, below which a solver that reports a failure has found it
+_CLOSE = 1e-6
+
+#: unknowns beyond which programs have no solvers: the Jacobian is a matrix, and is inverted
+_MOST = 500
+
+_FLOAT = np.dtype(float)
+_TAKEN_ALONG = {Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW}
+
+
+def is_recorded() -> bool:
+    """Is what runs here recorded, and followed, and not differentiated meanwhile?"""
+    around, made = running.get(), recording.get()
+    return made is not None and len(around) == 1 and around[0] is made.tape and not made.code.is_paused
+
+
+class Solved(Solution):
+    """The call of a solver.
+
+    Parameters
+    ----------
+    solve : callable
+        ``solve(value, slopes, *starts)`` gives the solution and what is to be the same in each replay; to be pickled.
+    """
+
+    def __init__(self, solve: Callable, paths: Paths, shape: tuple, first: int, name: str):
+        super().__init__(paths, shape, first, name)
+        self.solve = solve
+        self.outcome: Any = None
+
+    def __call__(self, *arguments):
+        failed: list = []
+        value, slopes = (_kept(f, failed) for f in self.functions(arguments[self.first :]))
+        with outside() if running.get() else nullcontext():
+            try:
+                x, outcome = self.solve(value, slopes, *arguments[: self.first])
+            except Exception:
+                if not failed:
+                    raise
+        if failed:
+            raise failed[0]
+        if self.outcome is None:
+            self.outcome = outcome
+        elif outcome != self.outcome:
+            raise GuardError(f"{self.name} ends otherwise: {outcome}, not {self.outcome}")
+        return shaped(x, self.shape)
+
+
+def _kept(f, failed):
+    """A function that remembers what it raised: compiled code may put an error of its own in the place of that."""
+
+    def kept(x):
+        try:
+            return f(x)
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    return kept
+
+
+class SettledAndChecked(Settled):
+    """Newton's steps lead to the point, where the solution is less accurate than it could be.
+
+    All that is checked in a derivative is checked here.
+    """
+
+    def __init__(self, solution: Solved, polish: Any):
+        self.solution, self.shape, self.polish = solution, solution.shape, polish
+        self.__name__ = self.__qualname__ = f"settled({solution.name})"
+
+    def __call__(self, x, *leaves):
+        equations = Recorded(*self.solution.functions(leaves), self.shape, self.solution.name)
+        with outside() if running.get() else nullcontext():
+            x = np.asarray(x, dtype=float)[()]
+            try:
+                point = settled_at_once(equations, x, self.polish) or settle(
+                    equations, x, "raise", "raise", self.polish
+                )
+            except (ConvergenceError, SingularJacobianError) as error:
+                raise GuardError(str(error)) from None
+        if not (self.solution.outcome[0] or point.correction <= _CLOSE):
+            raise GuardError(f"{self.solution.name}: the solver has not converged")
+        return np.array(point.at)[()]
+
+
+class Recorded(Equations):
+    """Equations and their Jacobian as functions of numbers."""
+
+    keeps_factor = True
+
+    def __init__(self, value: Callable, slopes: Callable, shape: tuple, name: str):
+        self.residual, self.slopes, self.shape, self.name = value, slopes, shape, name
+        self.n = int(np.prod(shape, dtype=int))
+        self.symmetric, self.elementwise = False, shape == ()
+
+    def value(self, x):
+        y = self.residual(x)
+        return y if self.shape else np.float64(y)
+
+    def linearised(self, x):
+        slopes = self.slopes(x)
+        factor = Diagonal(slopes) if self.elementwise else Matrix(np.reshape(slopes, (self.n, self.n)))
+        return self.value(x), factor
+
+
+def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, shape: tuple, polish: Any) -> tuple:
+    """The solution of ``equations(x) = 0`` as an instruction of what is recorded here.
+
+    Parameters
+    ----------
+    solve : callable
+        See `Solved`.
+    equations : callable
+        Maps an array of that shape, or a number, to the same; may read operands.
+    starts : tuple
+        Numbers and arrays of that shape, operands among them, where the solver starts.
+    name : str
+        What messages call the function.
+    shape : tuple
+        Of the solution.
+    polish : {"auto", True, False}
+        As in `wengert.implicit.root`.
+
+    Returns
+    -------
+    x : operand, or ndarray or number where nothing that is recorded is read
+    outcome
+        What `solve` gave beside the solution.
+    """
+    if not 0 < np.prod(shape, dtype=int) <= _MOST:
+        raise NotReplayable(f"{name} has no unknowns, or more than {_MOST}: a replay does not run such a solver")
+    if any(np.iscomplexobj(var.plain(x)) or (np.ndim(x) and not shape) for x in starts):
+        raise NotReplayable(f"{name} starts at what is no real number, or at an array: a replay does not run that")
+    around = recording.get()
+    begin = [_number(var.plain(x)) for x in starts]
+    slices = _Slices(around, equations, shape, name)
+    paths = Paths(slices.program)
+    slices.paths = paths
+    paths.more([shaped(begin[0], shape)])
+    solution = Solved(solve, paths, shape, len(starts), name)
+    try:
+        x = slices.numbers_of(solution, begin)
+    except GuardError as error:
+        raise NotHere(f"{name}: {error}") from None
+    except (NotDerivable, UnsupportedFunctionError) as error:
+        raise _NotFollowed(str(error)) from error
+    is_found = solution.outcome[0]
+    settled = SettledAndChecked(solution, polish)
+    try:
+        z = slices.numbers_of(settled, [x])
+    except Exception as error:  # what it is, the derivative of f tells
+        if not is_found:
+            raise NotHere(f"{name} does not converge here") from None
+        solution.refusal = str(error)
+    else:
+        solution.path = paths.number([z, *slices.numbers()])
+        solution.settled = settled
+    paths.record = None
+    return slices.operand(solution, starts, begin, x), solution.outcome
+
+
+class _Slices:
+    """The equations as parts of the list that is recorded: what depends on an unknown, and what that needs.
+
+    They are run once for each way through their branches.  A part reads values from before it, the leaves.
+    """
+
+    def __init__(self, around, equations, shape, name):
+        self.around, self.equations, self.shape, self.name = around, equations, shape, name
+        self.recorders = running.get()
+        self.leaves: list[int] = []
+        self.parts: list[tuple] = []
+        self.paths: Any = None
+
+    def numbers(self):
+        """What the leaves are here."""
+        return [_number(self.around.value(v)) for v in self.leaves]
+
+    def numbers_of(self, call, first):
+        """A call at numbers, which begins anew where another way has more leaves."""
+        while True:
+            try:
+                return np.array(call(*first, *self.numbers()))[()]
+            except _Anew:
+                pass
+
+    def program(self, inputs):
+        """The program of the way that is taken where the unknowns are the first of the inputs."""
+        x = inputs[0]
+        code = self.around.code
+        with within(self.recorders):
+            code.run()
+            start = len(code.listing)
+            try:
+                r = self.equations(self.around.unknown(x.copy() if self.shape else np.float64(x)))
+            except (TracedValueError, UnsupportedFunctionError) as error:
+                raise _NotFollowed(str(error)) from error
+            code.run()
+            if not var.is_traced(r) or np.shape(r) != self.shape or r.dtype != np.float64:
+                raise NotReplayable(f"{self.name}: the equations are not as many numbers of dtype float64 as unknowns")
+            out = code.output(r)
+        part = _Part(code.listing, start, out, self.around.unknowns)
+        self.parts.append((x, part))
+        known, self.leaves = self.leaves, sorted({*self.leaves, *part.leaves})
+        if self.leaves == known or len(self.parts) == 1:
+            return self.made(x, part)
+        self.paths.programs[:] = [self.made(*each) for each in self.parts]
+        raise _Anew
+
+    def made(self, x, part):
+        leaves = self.numbers()
+        for k, leaf in enumerate(leaves):
+            if not isinstance(leaf, np.ndarray):
+                leaves[k] = np.float64(leaf)
+        listing = part.listing(self.around.code.listing, self.leaves)
+        listing = listing if self.around.exact else passes.simplified(listing)
+        form = Form((x, *leaves), {})
+        return Program(self.name, listing, form, Result(Slot(0)), self.around.exact, [x, *leaves])
+
+    def operand(self, solution, starts, begin, x):
+        """The call as an instruction, and what it gives."""
+        code = self.around.code
+        values, args = [], []
+        code.run()
+        for start, number in zip(starts, begin):
+            args.append(Operand(len(values)) if var.is_traced(start) else number)
+            values += [code.output(start)] if var.is_traced(start) else []
+        args += [Operand(len(values) + k) for k in range(len(self.leaves))]
+        values += self.leaves
+        if not values:
+            return x
+        call = Call(solution, tuple(args), {}, values, solution_row)
+        return self.around.called(call, (_FLOAT, self.shape, None), np.float64(x) if not self.shape else x)
+
+
+class _Anew(BaseException):
+    """There are more leaves than the call that is running was given. No `Exception`, for solvers must not catch it."""
+
+
+class _Part:
+    """Instructions of a list that give one value, from one unknown and from values before that.
+
+    Constants, parts of arrays and what is no number are taken along, so that all leaves are arrays of floats.
+    """
+
+    def __init__(self, code, start, out, unknowns):
+        depends = dependent(code, [start], start)
+        others = [v for v in unknowns if v > start]  # of equations that are solved inside of these
+        if others:
+            depends &= ~dependent(code, others, start)
+        op = code.op
+        guards = [i for i in range(start, len(code)) if op[i] == Op.GUARD and depends[i]]
+        self.start, self.out = start, out
+        needed: set = set()
+        leaves: set = set()
+        todo = [out, *guards]
+        while todo:
+            v = todo.pop()
+            if v in needed or v in leaves:
+                continue
+            if v < start and op[v] not in _TAKEN_ALONG and kind_of(code, v)[0] == _FLOAT:
+                leaves.add(v)
+            elif op[v] == Op.INPUT and v != start:
+                raise NotReplayable("equations read what is no float64, or unknowns of others")
+            else:
+                needed.add(v)
+                todo += operands(code, v)
+        self.which, self.leaves = sorted(needed - {start}), sorted(leaves)
+
+    def listing(self, code, leaves):
+        """The list, of the unknowns and all leaves."""
+        found, of = Listing(), np.full(len(code), -1, dtype=np.int32)
+        types = [kind_of(code, v) for v in (self.start, *leaves)]
+        of_inputs = [found.add(Op.INPUT, (type[0], type[1], None), k) for k, type in enumerate(types)]
+        for v, made, (dtype, shape, strides) in zip((self.start, *leaves), of_inputs, types):
+            if strides is not None and shape:
+                made = found.place(-1, _whole(shape, strides), made, (dtype, shape, strides))
+            of[v] = made
+        found.take(code, np.array(self.which, dtype=np.int32), of)
+        found.inputs, found.outputs = of_inputs, [int(of[self.out])]
+        return found
+
+
+def _whole(shape, strides):
+    """All of an array with these strides, as a view of its memory."""
+    return sum(-(n - 1) * s for n, s in zip(shape, strides) if s < 0), shape, strides
+
+
+class _NotFollowed(TracedValueError):
+    """The equations take numbers alone: f is to run as it is where no freezing of what it reads helps."""
+
+    runs_as_it_is = True
+
+
+def _number(x):
+    """A number, or an array in C order of its own."""
+    return np.array(x, dtype=float, order="C")[()]

@@ -1,0 +1,84 @@
+"""SciPy's solvers as programs run them: see `wengert.implicit.recorded.Solved`.
+
+Each is called as ``solve(value, slopes, *starts)`` with the equations and their Jacobian at numbers, and gives the
+solution and how the solver ended, whether it has found it first.  They hold plain options, and can be pickled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.optimize
+
+from wengert.errors import GuardError
+
+
+class Root:
+    """`scipy.optimize.root`, by a method that takes the Jacobian."""
+
+    def __init__(self, options: dict, by_columns: bool = False):
+        self.options, self.by_columns = options, by_columns
+
+    def __call__(self, value, slopes, x0):
+        jac = (lambda x: slopes(x).T) if self.by_columns else slopes
+        found = scipy.optimize.root(value, x0, jac=jac, **self.options)
+        return found.x, (bool(found.success), int(found.status), found.message)
+
+
+class Fsolve:
+    """`scipy.optimize.fsolve`."""
+
+    def __init__(self, options: dict):
+        self.options = options
+
+    def __call__(self, value, slopes, x0):
+        fprime = (lambda x: slopes(x).T) if self.options["col_deriv"] else slopes
+        x, _, status, message = scipy.optimize.fsolve(value, x0, fprime=fprime, full_output=True, **self.options)
+        return _found(x, status == 1, message)
+
+
+class Bracketing:
+    """`scipy.optimize.brentq` and the like."""
+
+    def __init__(self, name: str, options: dict):
+        self.name, self.options = name, options
+
+    def __call__(self, value, slopes, a, b):
+        solver = getattr(scipy.optimize, self.name)
+        x, found = solver(value, float(a), float(b), full_output=True, disp=False, **self.options)
+        return _found(x, found.converged, found.flag)
+
+
+class Newton:
+    """`scipy.optimize.newton` of one number: with a second start the secant method."""
+
+    def __init__(self, options: dict):
+        self.options = options
+
+    def __call__(self, value, slopes, x0, x1=None):
+        given = {"fprime": slopes} if x1 is None else {"x1": float(x1)}
+        x, found = scipy.optimize.newton(value, float(x0), full_output=True, disp=False, **given, **self.options)
+        return _found(x, found.converged, found.flag)
+
+
+class RootScalar:
+    """`scipy.optimize.root_scalar`, by a method that takes no derivatives but the first."""
+
+    def __init__(self, options: dict, starts: tuple):
+        self.options, self.starts = options, starts
+
+    def __call__(self, value, slopes, *starts):
+        numbers = [*map(float, starts)]
+        given: dict = {"bracket": (numbers.pop(0), numbers.pop(0))} if "bracket" in self.starts else {}
+        given.update(zip((name for name in self.starts if name != "bracket"), numbers))
+        if self.options["method"] == "newton":
+            given["fprime"] = slopes
+        found = scipy.optimize.root_scalar(value, **given, **self.options)
+        x, _ = _found(found.root, found.converged, found.flag)
+        return x, (True, found.flag, found.method)
+
+
+def _found(x, has_converged, message):
+    """A solution; where there is none, what else the function does belongs to no program."""
+    if not has_converged or not np.isfinite(x).all():
+        raise GuardError(f"the solver has not converged: {message}")
+    return x, (True,)
