@@ -7,6 +7,7 @@ For each path there is one pattern, and one plan.
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 from collections.abc import Callable
