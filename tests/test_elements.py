@@ -192,7 +192,7 @@ def test_where_elements_are_equal_they_share_the_derivative_of_the_largest(value
 @pytest.mark.parametrize("f", [forward, folds], ids=lambda f: f.__name__)
 def test_what_is_run_calls_no_function_of_small_arrays(f):
     made = wg.record(f, X)
-    for program_of_f in (made, made.grad()):
+    for program_of_f in (made, made.grad(), made.hvp()):
         assert not program_of_f.lowered().calls
 
 

@@ -238,6 +238,8 @@ cdef class Sweep:
         cdef int32_t a = self.code.as_[i], b = self.code.bs[i], y = i
         cdef int wanted
         if op >= PARTIAL:
+            if flat_slopes[op]:
+                return self.code.constant(0.0)
             return self.strong(i, self.slope_of_slope(i), self.code.kinds[i])
         wanted = read_by(op, side)
         if (op == WG_POW or op == WG_POWER) and side == 0 and self.code.ops[b] == CONST and not self.exact:
@@ -366,7 +368,8 @@ cdef class Reverse(Sweep):
             if op >= WG_ADD and kind <= FLAG:
                 self.pull_operand(i, op, 1, b, g)
         elif op < INPUT:
-            self.give(a, i, self.strong(self.strong(g, i, kind), self.slope_of_slope(i), kind))
+            if not flat_slopes[op]:
+                self.give(a, i, self.strong(self.strong(g, i, kind), self.slope_of_slope(i), kind))
         elif op == STRONG:
             self.give(a, i, self.strong(g, b, kind))
             self.give(b, i, self.strong(g, a, kind))
@@ -616,7 +619,7 @@ cdef class Forward(Sweep):
             t = self.share(i, op, 0, a)
             return t if op < WG_ADD else self.plus(t, self.share(i, op, 1, b), kind)
         if op < INPUT:
-            return t if t < 0 else self.strong(self.strong(t, i, kind), self.slope_of_slope(i), kind)
+            return -1 if t < 0 or flat_slopes[op] else self.strong(self.strong(t, i, kind), self.slope_of_slope(i), kind)
         if op == STRONG:
             t = -1 if t < 0 else self.strong(t, b, kind)
             s = self.found[b]
@@ -1067,12 +1070,17 @@ cdef tuple template_of(int op, int side):
 cdef frozenset own_slopes = frozenset([
     PARTIAL + 2 * <int>_opcode for _name, _opcode, *_ in kernel_rows()
     if _name in ("tanh", "scipy.special.erf", "scipy.special.erfc")])
+cdef bint flat_slopes[INPUT]            # those that have one of 0
+for _name, _opcode, *_ in kernel_rows():
+    flat_slopes[PARTIAL + 2 * <int>_opcode] = _name in ("maximum", "minimum", "fmax", "fmin")
+    flat_slopes[PARTIAL + 2 * <int>_opcode + 1] = flat_slopes[PARTIAL + 2 * <int>_opcode]
 
 
 def expanded(Listing code, bint exact=False):
     """The list with the rule of each partial in its place, so that it can be differentiated again.
 
-    Slopes that their own derivative is a multiple of are left, see `Sweep.slope_of_slope`; not in an exact list.
+    Slopes that their own derivative is a multiple of are left, see `Sweep.slope_of_slope`, and those without any; not
+    in an exact list.
     """
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
@@ -1086,7 +1094,7 @@ def expanded(Listing code, bint exact=False):
         op = code.ops[i]
         if (op == PARTIAL + 2 * WG_POW or op == PARTIAL + 2 * WG_POWER) and code.ops[code.bs[i]] == CONST:
             of[i] = of_constant_power(found, of[code.as_[i]], of[code.bs[i]], code.kinds[i])
-        elif PARTIAL <= op < INPUT and (exact or op not in own_slopes):
+        elif PARTIAL <= op < INPUT and (exact or not flat_slopes[op] and op not in own_slopes):
             of[i] = instantiated(template_of((op - PARTIAL) // 2, (op - PARTIAL) % 2)[0], found, code.kinds[i],
                                  [of[v] if v >= 0 else -1 for v in (code.as_[i], code.bs[i], code.cs[i])])
         else:
