@@ -46,3 +46,28 @@ class Root:
         return measure.alternate(lambda: self.value(1.0), lambda: self.hessian(1.0)).ratio
 
     track_hessian.unit = "Hessian / root"
+
+
+class Compiled:
+    """The same by `wengert.compile`, which runs the solver on programs of the equations."""
+
+    params = [[1, 20, 200]]
+    param_names = ["unknowns"]
+
+    def setup(self, n):
+        start = -np.ones(n)
+        f = wg.compile(lambda p: np.sum(wg.implicit.root(lambda x: broyden(x, p), start) ** 2))
+        self.value, self.gradient, self.hessian = f, wg.grad(f), wg.hessian(f)
+        difference = (f(1 + 1e-5) - f(1 - 1e-5)) / 2e-5
+        workloads.check(self.gradient(1.0), difference, rtol=1e-7)
+        second = (self.gradient(1 + 1e-5) - self.gradient(1 - 1e-5)) / 2e-5
+        workloads.check(self.hessian(1.0), second, rtol=1e-7)
+
+    def time_root(self, n):
+        self.value(1.0)
+
+    def time_gradient(self, n):
+        self.gradient(1.0)
+
+    def time_hessian(self, n):
+        self.hessian(1.0)

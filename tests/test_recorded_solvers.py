@@ -1,6 +1,8 @@
 """Solvers inside of programs: what a replay gives, its derivatives of all orders, and when a function runs as it is."""
 
+import math
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -382,6 +384,30 @@ def test_the_result_in_a_program_has_what_each_run_has():
     f, check = compiled(checked)
     np.testing.assert_allclose(f(POINT), third_root(POINT), rtol=1e-9)
     np.testing.assert_allclose(f(2 * POINT), third_root(2 * POINT), rtol=1e-9)
+    check()
+
+
+def test_equations_that_take_numbers_alone_run_as_they_are():
+    def logarithm(p):
+        return optimize.brentq(lambda x: math.exp(x) - p, -5.0, 5.0)
+
+    f = wg.compile(logarithm)
+    with pytest.warns(UserWarning, match=r"wengert\.scipy\.optimize\.brentq: a traced value cannot become"):
+        assert f(2.0) == logarithm(2.0)
+    assert f(3.0) == logarithm(3.0)
+    g, check = compiled(lambda p: optimize.brentq(lambda x: x * math.exp(FACTOR) - p, -5.0, 5.0))
+    np.testing.assert_allclose([g(2.0), wg.grad(g)(2.0)], [2 * math.exp(-FACTOR), math.exp(-FACTOR)], rtol=1e-9)
+    check()
+
+
+def test_threads_run_one_program():
+    f, check = compiled(CASES["root"][0])
+    points = [POINT * (1 + 0.1 * i) for i in range(20)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(wg.jacobian(f), 3 * points))
+    expected = [wg.jacobian(third_root)(p) for p in 3 * points]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-13)
+    f(POINT)
     check()
 
 

@@ -183,7 +183,7 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
     except GuardError as error:
         raise NotHere(f"{name}: {error}") from None
     except (NotDerivable, UnsupportedFunctionError) as error:
-        raise _NotFollowed(str(error)) from error
+        raise _NotFollowed(f"{name}: {error}") from error
     is_found = solution.outcome[0]
     settled = SettledAndChecked(solution, polish)
     try:
@@ -234,7 +234,7 @@ class _Slices:
             try:
                 r = self.equations(self.around.unknown(x.copy() if self.shape else np.float64(x)))
             except (TracedValueError, UnsupportedFunctionError) as error:
-                raise _NotFollowed(str(error)) from error
+                raise _NotFollowed(f"{self.name}: {error}") from error
             code.run()
             if not var.is_traced(r) or np.shape(r) != self.shape or r.dtype != np.float64:
                 raise NotReplayable(f"{self.name}: the equations are not as many numbers of dtype float64 as unknowns")
