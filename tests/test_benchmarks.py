@@ -79,7 +79,7 @@ PICKS = {
     "two blocks by matmul, 600": "forward",
     "dense by matmul, 300": "dense",
     "chain, Hessian, 50": "dense",
-    "blocks by matmul and a chain, Hessian, 600": "direct",
+    "blocks by matmul and a chain, Hessian, 600": "mixed",
 }
 
 

@@ -346,18 +346,13 @@ class Sparse(dense.Derivative):
         return Recovered(parts, self.name, colours, order), Plan(mode, pattern, colours, why)
 
     def _by_colours_if_faster(self, program, code, made, plan):
-        """Entries, or products where these are estimated to be faster; no colours are looked for where none could be.
-
-        Of a Hessian all products are with columns, of a Jacobian with columns or rows, whichever have fewer nonzeros.
-        """
+        """Entries, or products where these are estimated to be faster; no colours are sought where none could be."""
         if self.mode == "direct":
             return made, plan
         pattern = plan.pattern if self.given is None else self.given.whole
-        widths = [np.diff(pattern.indptr).max(initial=0)]
-        if self.order == 1:
-            widths.append(np.bincount(pattern.indices, minlength=1).max())
-        least = least_by_colours(nanoseconds(code), int(min(widths)), pattern.nnz)
-        if not is_coloured(nanoseconds(made._listing), least):
+        f, of_entries = nanoseconds(code), nanoseconds(made._listing)
+        width = pattern.nnz // max(1, *pattern.shape)  # on average, and the widest have no fewer
+        if not is_coloured(of_entries, least_by_colours(f, width, pattern.nnz)):
             return made, plan
         by_products = self._by_products(
             program, *self._coloured(pattern, program.operations), pattern, "by the estimate faster than entries"

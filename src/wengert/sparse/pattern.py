@@ -47,7 +47,7 @@ FLAG = 1
 _MOST_LINES = 8
 
 #: points nearby at which rounding errors are told from entries, and how much of itself what is no such changes there
-_NEARBY, _STEADY = 24, 0.03
+_NEARBY, _STEADY = 16, 0.03
 
 _MULTIPLY = next(opcode for name, opcode, *_ in kernel_rows() if name == "multiply")
 
