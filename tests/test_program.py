@@ -590,3 +590,17 @@ def test_zeros_are_not_added_and_numbers_with_axes_are_no_calls():
     assert " add(" not in str(pairs)
     expected = np.stack([x[1::2], x[::2]], axis=1) * np.cos(x[::2] * x[1::2])[:, None]
     np.testing.assert_allclose(pairs(x), expected.ravel(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("places", [1, 3, 90, 512, 513])
+@pytest.mark.parametrize("many", [7, 8, 9, 41])
+def test_what_many_elements_add_to_a_place_is_their_sum(places, many):
+    rng = np.random.default_rng(places)
+    where = rng.integers(0, places, many * places + 1)
+    weights = rng.normal(size=where.size)
+    x = rng.normal(size=places)
+    gradient = wg.record(lambda x: np.sum(weights * x[where] ** 2), x).grad()
+    expected = np.bincount(where, 2 * weights * x[where], places)
+    terms = np.bincount(where, np.abs(2 * weights * x[where]), places)
+    assert np.all(np.abs(gradient(x) - expected) <= 2 * where.size * np.finfo(float).eps * terms)
+    assert_same_bits(gradient(x), gradient(x))
