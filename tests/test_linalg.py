@@ -450,12 +450,25 @@ def test_a_triangle_is_not_factorised_again(monkeypatch, lower):
     np.testing.assert_allclose(found, -np.outer(solve(a.T, b), y), rtol=1e-12, atol=1e-15)
 
 
-def test_a_cholesky_cotangent_by_blocks_is_that_of_the_closed_form():
-    factor, g = np.linalg.cholesky(positive_definite(250)), random(250, 250)
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 129, 250])
+def test_a_cholesky_cotangent_by_halves_is_that_of_the_closed_form(n):
+    factor, g = np.linalg.cholesky(positive_definite(n)), random(n, n)
     inner = np.tril(factor.T @ np.tril(g))
     inverse = np.linalg.inv(factor)
     z = inverse.T @ (inner - np.diag(np.diag(inner)) / 2) @ inverse
     np.testing.assert_allclose(cholesky_adjoint(factor, g), (z + z.T) / 2, rtol=1e-10, atol=1e-13)
+    full = factor + np.triu(random(n, n), 1)
+    np.testing.assert_allclose(cholesky_adjoint(full, g), cholesky_adjoint(factor, np.tril(g)), rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("n", [1, 64, 65, 128, 129, 300])
+def test_a_triangle_is_known_by_every_element_above_the_diagonal(n):
+    a = np.tril(random(n, n)) + 2 * np.eye(n)
+    assert linalg.is_lower(a) and linalg.is_lower(a.copy(order="F")) and linalg.is_lower(np.stack([a, a]))
+    for i, j in {(0, n - 1), (n // 2, n - 1), (n - 2, n - 1), (0, 1)} if n > 1 else ():
+        b = a.copy()
+        b[i, j] = 1e-300
+        assert not linalg.is_lower(b) and not linalg.is_lower(np.stack([a, b]))
 
 
 # ---- eigenvalues of matrices that are not symmetric; complex ones in test_complex

@@ -8,6 +8,7 @@ import types
 
 import numpy as np
 import pytest
+from scipy import special
 
 import wengert as wg
 from helpers import assert_same_bits, in_threads
@@ -534,3 +535,72 @@ def test_partials_at_constants_are_constants():
     program = wg.record(lambda x: np.sum(np.log(x) / np.sqrt(2.0) + np.arctan2(x, 3.0)), x).grad()
     assert "ddivide" not in str(program)
     np.testing.assert_allclose(program(x), 1.0 / (x * np.sqrt(2.0)) + 3.0 / (x * x + 9.0), rtol=1e-14)
+
+
+ROOT_PI = np.sqrt(np.longdouble(np.pi))
+# of f at x, in extended precision: its second and third derivatives
+SLOPES = {
+    "tanh": (
+        np.tanh,
+        lambda x: -2 * np.tanh(x) / np.cosh(x) ** 2,
+        lambda x: (4 * np.tanh(x) ** 2 - 2 / np.cosh(x) ** 2) / np.cosh(x) ** 2,
+    ),
+    "erf": (
+        special.erf,
+        lambda x: -4 * x * np.exp(-x * x) / ROOT_PI,
+        lambda x: (8 * x * x - 4) * np.exp(-x * x) / ROOT_PI,
+    ),
+    "erfc": (
+        special.erfc,
+        lambda x: 4 * x * np.exp(-x * x) / ROOT_PI,
+        lambda x: (4 - 8 * x * x) * np.exp(-x * x) / ROOT_PI,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_derivatives_of_slopes_are_accurate_and_take_no_other_function(name):
+    f, second, third = SLOPES[name]
+    x = np.array([-8.0, -3.0, -0.7, -1e-9, 0.0, 1e-9, 0.3, 1.0, 2.5, 8.0, 15.0])
+    v, extended = np.ones_like(x), x.astype(np.longdouble)
+    program = wg.record(lambda x: np.sum(f(x)), x)
+    hvp = program.hvp()
+    np.testing.assert_allclose(hvp(x, v), second(extended).astype(float), rtol=2e-14)
+    np.testing.assert_allclose(program.hessian()(x), np.diag(second(extended).astype(float)), rtol=2e-14)
+    again = wg.record(lambda x: hvp_of(f, x, v), x).grad()
+    np.testing.assert_allclose(again(x), third(extended).astype(float), rtol=1e-13, atol=1e-15)
+    found = program.grad().with_list(program.grad().differentiable()).jvp().lowered()
+    text = str(program.with_list(found))
+    assert text.count(f"{name}/da(") == 1 and " exp(" not in text and text.count(" tanh(") == (name == "tanh")
+
+
+def hvp_of(f, x, v):
+    return np.sum(wg.hvp(lambda x: np.sum(f(x)))(x, v))
+
+
+def test_zeros_are_not_added_and_numbers_with_axes_are_no_calls():
+    def f(x):
+        return np.sum((x[::3] + x[1::3] * x[2::3]) ** 2) + np.max(np.sum(x) * x, axis=0)
+
+    x = np.linspace(0.5, 2.0, 30)
+    gradient = wg.record(f, x).grad()
+    assert "expand_dims" not in str(gradient)
+    np.testing.assert_allclose(gradient(x), wg.grad(f)(x), rtol=1e-14)
+    pairs = wg.record(lambda x: np.sum(np.sin(x[::2] * x[1::2])), x).grad()
+    assert " add(" not in str(pairs)
+    expected = np.stack([x[1::2], x[::2]], axis=1) * np.cos(x[::2] * x[1::2])[:, None]
+    np.testing.assert_allclose(pairs(x), expected.ravel(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("places", [1, 3, 90, 512, 513])
+@pytest.mark.parametrize("many", [7, 8, 9, 41])
+def test_what_many_elements_add_to_a_place_is_their_sum(places, many):
+    rng = np.random.default_rng(places)
+    where = rng.integers(0, places, many * places + 1)
+    weights = rng.normal(size=where.size)
+    x = rng.normal(size=places)
+    gradient = wg.record(lambda x: np.sum(weights * x[where] ** 2), x).grad()
+    expected = np.bincount(where, 2 * weights * x[where], places)
+    terms = np.bincount(where, np.abs(2 * weights * x[where]), places)
+    assert np.all(np.abs(gradient(x) - expected) <= 2 * where.size * np.finfo(float).eps * terms)
+    assert_same_bits(gradient(x), gradient(x))

@@ -33,6 +33,7 @@ cdef frozenset WITH_OUT = frozenset([
 cdef dict FOLDS = {np.sum: 0, np.add.reduce: 0, np.max: 1, np.amax: 1, np.min: 2, np.amin: 2}
 cdef list FIRST = [0.0, -math.inf, math.inf]        # what each begins with
 cdef int PARTS = 64                 # of an array that are set one after the other, and looked at
+cdef int CROWDED = 8                # elements that are added to each place where two of them are added at a time
 cdef int SHORT = 64                 # elements along the inner axis, of which several rows are a chunk
 
 #: instructions that one element of a chunk may be computed by, with the bits that all have
@@ -947,10 +948,12 @@ cdef class Lowering:
         cdef int array = self.array_at(self.root_of[i], 0)
         places = self.listing.arrays[self.a[self.b[i]]].ravel()
         if self.op[i] == Op.PUT:
-            self.emitted.append((WG_PUT, array, self.array(self.c[i]), places))
+            self.emitted.append((WG_PUT, array, self.array(self.c[i]), places, 0))
         else:
             self.emitted.append((WG_COPY, array, -1, self.layout(i).span))
-            self.emitted.append((WG_SCATTER, array, self.array(self.a[i]), places))
+            size = self.layout(i).span // sizeof(double)
+            are_few = not self.exact and size <= WG_CHUNK and len(places) >= CROWDED * size
+            self.emitted.append((WG_SCATTER, array, self.array(self.a[i]), places, size if are_few else 0))
         return 0
 
     cdef int emit_python(self, Py_ssize_t i) except -1:

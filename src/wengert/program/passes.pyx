@@ -18,7 +18,7 @@ from wengert.core.kernel cimport Kernel, by_opcode
 from wengert.core.tape cimport (
     WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_NEGATIVE, WG_OPCODES, WG_POSITIVE, WG_POW,
 )
-from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, names
+from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, names, whole_view
 from wengert.program.opcodes cimport *
 
 from wengert.core.tape import kernel_partials
@@ -279,6 +279,8 @@ def folded(Listing code, bint exact=True):
             of[i] = reduced(found, v, exact)
         elif found.ops[v] == WG_ADD and not exact:
             of[i] = added(found, v)
+        elif found.ops[v] == CALL:
+            of[i] = filled(found, v)
     end(code, of, found)
     return found
 
@@ -434,6 +436,19 @@ cdef int32_t added(Listing code, int32_t i) except -1:
         code.n = i
         return b
     return i
+
+
+cdef int32_t filled(Listing code, int32_t i) except -1:
+    """A number that a call gives axes, as an array filled with it."""
+    cdef tuple type = code.types[code.kinds[i]]
+    call = code.calls[code.as_[i]]
+    if call.compute is not np.expand_dims or len(call.operands) != 1 or type[0] != np.float64 or type[2] is not None:
+        return i
+    if code.kinds[<int32_t>call.operands[0]] != SCALAR:
+        return i
+    code.calls.pop()
+    code.n = i
+    return code.place(-1, whole_view(type), call.operands[0], type)
 
 
 cdef bint is_of_zeros(Listing code, int32_t v) except -1:

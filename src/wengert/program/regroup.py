@@ -28,6 +28,8 @@ _OPCODES = {name: opcode for name, opcode, *_ in kernel_rows()}
 _NEGATIVE, _MULTIPLY = _OPCODES["negative"], _OPCODES["multiply"]
 _FLOAT = np.dtype(float)
 _BOTH = (Operand(0), Operand(1))
+#: numbers by which a factor is scaled in the place of another: no product that matters becomes too large or too small
+_SCALE = 2.0**20
 
 
 def regrouped(code: Listing) -> Listing:
@@ -196,7 +198,7 @@ class _Regrouping:
         for matrix, number in ((self.a[scaled], self.b[scaled]), (self.b[scaled], self.a[scaled])):
             if self.op[number] == Op.CONST and self.code.type[matrix] == self.code.type[scaled]:
                 factor = self.code.constants[self.a[number]]
-                if factor == 0.0 or not math.isfinite(factor):
+                if not 1 / _SCALE < abs(factor) < _SCALE:
                     return None
                 found = int(self.of[matrix])
                 if v != scaled:

@@ -147,7 +147,7 @@ typedef struct {
     const int32_t *fill;      /* (slot, number): a number as a chunk */
     const int32_t *sum;       /* numbers */
     /* COPY: `size` bytes from `source`, or zeros where that is negative; PACK: `size` numbers into elements;
-     * PUT, SCATTER: `size` elements of `source` into elements, or added to them */
+     * PUT, SCATTER: `size` elements of `source` into elements, or added to them; `count` places, or 0 for many */
     int32_t array, source;
     ptrdiff_t size;
     const int32_t *offsets, *slots;
@@ -620,6 +620,21 @@ static void wg_in_blocks(const wg_step *s, const wg_space *w) {
     }
 }
 
+/* Add elements to where they belong; of many to few places both halves at once, since additions to one place wait for
+ * each other. */
+static void wg_scatter(double *to, const double *from, const wg_step *s, double *other) {
+    const int32_t *const offsets = s->offsets;
+    const ptrdiff_t half = s->count ? s->size / 2 : 0;
+    ptrdiff_t j;
+    memset(other, 0, s->count * sizeof(double));
+    for (j = 0; j < half; j++) {
+        to[offsets[j]] += from[j];
+        other[offsets[half + j]] += from[half + j];
+    }
+    for (j = 2 * half; j < s->size; j++) to[offsets[j]] += from[j];
+    for (j = 0; j < s->count; j++) to[j] += other[j];
+}
+
 /* Run steps from `i` on until one that needs Python, whose number is returned (`count` if none);
  * `failed` is the number of a guard that failed, or -1. */
 static ptrdiff_t wg_run(const wg_step *steps, ptrdiff_t i, ptrdiff_t count, const wg_space *w, int32_t *failed) {
@@ -665,9 +680,7 @@ static ptrdiff_t wg_run(const wg_step *steps, ptrdiff_t i, ptrdiff_t count, cons
             break;
         }
         case WG_SCATTER: {
-            double *to = (double *)w->where[s->array];
-            const double *from = (const double *)w->where[s->source];
-            for (j = 0; j < s->size; j++) to[s->offsets[j]] += from[j];
+            wg_scatter((double *)w->where[s->array], (const double *)w->where[s->source], s, w->scratch);
             break;
         }
         default: return i;

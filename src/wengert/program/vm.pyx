@@ -452,7 +452,7 @@ cdef class Machine(Run):
             step.size = len(given[2])
             step.work = step.size
         elif step.kind == WG_PUT or step.kind == WG_SCATTER:
-            _, step.array, step.source, offsets = given
+            _, step.array, step.source, offsets, step.count = given
             step.offsets = <const int32_t *>self.keep(offsets, np.int32)
             step.size = len(offsets)
             step.work = step.size
