@@ -619,7 +619,9 @@ cdef class Forward(Sweep):
             t = self.share(i, op, 0, a)
             return t if op < WG_ADD else self.plus(t, self.share(i, op, 1, b), kind)
         if op < INPUT:
-            return -1 if t < 0 or flat_slopes[op] else self.strong(self.strong(t, i, kind), self.slope_of_slope(i), kind)
+            if t < 0 or flat_slopes[op]:
+                return -1
+            return self.strong(self.strong(t, i, kind), self.slope_of_slope(i), kind)
         if op == STRONG:
             t = -1 if t < 0 else self.strong(t, b, kind)
             s = self.found[b]
