@@ -494,7 +494,7 @@ def with_history(u):
 def test_time_loops_have_the_pattern_of_their_steps(f, monkeypatch):
     for name in ("_LARGE", "_LARGE_STEP", "_FUSED"):
         monkeypatch.setattr(loops, name, 0)
-    x = RNG.uniform(0.5, 1.5, 15)
+    x = RNG.uniform(0.5, 1.5, 18)  # more than are written out as numbers
     program = record(f, (x,), {}, False)
     code = program._one_array("sparsity")
     looped = loops.looped(code)
