@@ -13,6 +13,7 @@ itself computes stays in its order.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 
@@ -21,11 +22,12 @@ import numpy as np
 from wengert.core.tape import kernel_rows
 from wengert.program import passes
 from wengert.program.calls import Call, Operand
-from wengert.program.listing import Listing, c_strides, kind_of, operands
+from wengert.program.listing import Listing, c_strides, columns_named, kind_of, operands
 from wengert.program.opcodes import Op
 
 _OPCODES = {name: opcode for name, opcode, *_ in kernel_rows()}
 _NEGATIVE, _MULTIPLY = _OPCODES["negative"], _OPCODES["multiply"]
+_CONST, _VIEW = int(Op.CONST), int(Op.VIEW)
 _FLOAT = np.dtype(float)
 _BOTH = (Operand(0), Operand(1))
 #: numbers by which a factor is scaled in the place of another: no product that matters becomes too large or too small
@@ -34,9 +36,34 @@ _SCALE = 2.0**20
 
 def regrouped(code: Listing) -> Listing:
     """The list with its products regrouped; the same one where there is nothing to do."""
-    calls = {i: code.calls[code.a[i]] for i in np.flatnonzero(code.op == Op.CALL).tolist()}
-    products = {i for i, call in calls.items() if _is_product(code, i, call)}
-    return _Regrouping(code, calls, products).found() if products else code
+    op, a, b, c = code.op, code.a, code.b, code.c
+    guarded = set(c[(op == Op.GUARD) & (c >= 0)].tolist())
+    if not guarded:
+        return code
+    places = np.flatnonzero(op == Op.CALL)
+    calls = {i: code.calls[number] for i, number in zip(places.tolist(), a[places].tolist())}
+    products = {i for i in guarded if i in calls and _is_product(code, i, calls[i])}
+    if not any(_may_change((op, a, b), i, call, products) for i, call in calls.items()):
+        return code
+    return _Regrouping(code, calls, products).found()
+
+
+def _may_change(columns, i, call, products):
+    """Is this a sum of a product, or a product with something times a constant, whoever else reads that?"""
+    op, a, b = columns
+    if i not in products:
+        v = call.operands[0] if call.row is not None and call.row.fun is np.sum else -1
+        while v >= 0 and op[v] == _NEGATIVE:
+            v = a[v]
+        return v in products
+    factors = [a[v] if op[v] == _VIEW else v for v in call.operands]
+    return any(op[v] == _MULTIPLY and (op[a[v]] == _CONST or op[b[v]] == _CONST) for v in factors)
+
+
+@functools.cache
+def _columns():
+    """Which columns of each instruction name values."""
+    return np.array([columns_named(op) for op in range(2048)])
 
 
 def _is_product(code, i, call):
@@ -56,27 +83,41 @@ class _Regrouping:
         self.op, self.a, self.b, self.c = (column.tolist() for column in (code.op, code.a, code.b, code.c))
         self.new = Listing()
         self.of = np.full(len(code), -1, dtype=np.int32)
-        self.readers: dict = {}
-        for i in range(len(code)):
+        is_array = (code.op == _NEGATIVE) | (code.op == _MULTIPLY) | (code.op == Op.VIEW)
+        self.readers = self.readers_of((code.op == Op.ISNAN) | (code.op == Op.CALL) | (is_array & (code.type > 1)))
+
+    def readers_of(self, is_wanted):
+        """The instructions that read each of some values; -1: it is an output."""
+        code, found = self.code, {}
+        reads = np.zeros(len(code), bool)
+        named = _columns()[code.op]
+        for bit, column in ((1, code.a), (2, code.b), (4, code.c)):
+            reads |= ((named & bit) > 0) & (column >= 0) & is_wanted[np.maximum(column, 0)]
+        for i in np.flatnonzero(reads | (code.op == Op.CALL) | (code.op == Op.PACK)).tolist():
             for v in set(operands(code, i)):
-                self.readers.setdefault(v, []).append(i)
+                found.setdefault(v, []).append(i)
         for v in code.outputs:
-            self.readers.setdefault(v, []).append(-1)
+            found.setdefault(v, []).append(-1)
+        return found
 
     def found(self):
-        is_changed = False
-        for i in range(len(self.code)):
-            made = self.scaled(i) if i in self.products else self.summed(i) if i in self.calls else None
-            if made is None:
-                self.new.take(self.code, np.array([i], dtype=np.int32), self.of)
-            else:
-                self.of[i] = made
-                is_changed = True
+        start, is_changed = 0, False
+        for i in sorted(self.calls):
+            self.take(start, i)
+            made = self.scaled(i) if i in self.products else self.summed(i)
+            start = i
+            if made is not None:
+                self.of[i], start, is_changed = made, i + 1, True
         if not is_changed:
             return self.code
+        self.take(start, len(self.code))
         self.new.inputs = self.of[self.code.inputs].tolist()
         self.new.outputs = self.of[self.code.outputs].tolist()
         return passes.live(self.new)
+
+    def take(self, start, stop):
+        if start < stop:
+            self.new.take(self.code, np.arange(start, stop, dtype=np.int32), self.of)
 
     # ------------------------------------------------------------------------------------------ what is there
 
