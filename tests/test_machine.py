@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wengert.core.tape import kernel_partials, kernel_rows
 from wengert.program.opcodes import Op
-from wengert.program.vm import Machine, row_values
+from wengert.program.vm import Machine, row_values, schedule
 
 import wengert as wg
 from helpers import assert_same_bits, in_threads
@@ -731,3 +731,21 @@ def test_random_programs_are_close_to_numpy(steps, n):
     found = dict(zip(values, at + listing.run(values[2:], *at)))
     for value, (name, operands) in zip(values[2:], made):
         check(found[value], resolved(name)(*(found[u] for u in operands)), False)
+
+
+def test_what_a_later_step_alone_reads_is_done_there():
+    def work(x):
+        y = np.cumsum(x)
+        z, square = np.sin(y) * 2.0, y * y  # there is a use of the square behind the next call alone
+        return np.cumsum(z) * square
+
+    x = np.random.default_rng(0).standard_normal(3000)
+    program = wg.record(work, x)
+    expected = work(x)
+    np.testing.assert_allclose(program(x), expected, atol=1e-12 * np.max(np.abs(expected)))
+    code = program.lowered()
+    square = next(i for i in range(len(code)) if code.op[i] == ROW["multiply"] and code.a[i] == code.b[i])
+    first, second = [members for kind, _, members in schedule(code)[0] if kind == "vector"]
+    assert square in second
+    assert square not in first
+    assert code.outputs[0] in second

@@ -564,6 +564,8 @@ cdef class Lowering:
                 else:
                     s = self.new_step(self.kind_of_step(i), None)
             self.step[i] = member[i] = <int32_t>s
+        if not self.exact:
+            self.delay(member)
         order, end = np.empty(self.n, np.int32), np.zeros(len(self.steps) + 1, np.int32)
         for i in range(self.n):
             if member[i] >= 0:
@@ -576,6 +578,40 @@ cdef class Lowering:
                 order[end[member[i]]] = <int32_t>i
                 end[member[i]] += 1
         return 0
+
+    cdef int delay(self, int32_t[::1] member) except -1:
+        """Move what one later step alone reads there, if it is made of one array in memory: it need not be stored."""
+        cdef int32_t[::1] reader = np.full(self.n, -1, np.int32)    # step that reads a value; -2: other things do
+        cdef Py_ssize_t i, j, u
+        cdef int op
+        for u in self.listing.outputs:
+            reader[u] = -2
+        for i in range(self.n - 1, -1, -1):
+            op = self.op[i]
+            if reader[i] > member[i] >= 0 and self.may_wait(i, member[i], reader[i]):
+                self.step[i] = member[i] = reader[i]
+            for j in range(self.first[i], self.first[i + 1]):
+                u = self.read[j]
+                if op == Op.VIEW or (op == Op.PLACE or op == Op.GATHER) and u == self.a[i]:
+                    reader[u] = -2
+                elif reader[u] != member[i]:
+                    reader[u] = member[i] if reader[u] == -1 else -2
+        return 0
+
+    cdef bint may_wait(self, Py_ssize_t i, Py_ssize_t s, Py_ssize_t t) except -1:
+        """May an instruction of one vector step be done in another, without more to read there?"""
+        cdef Step here = self.steps[s], there = self.steps[t]
+        cdef Py_ssize_t j, u, base = -1
+        if here.kind != VECTOR or there.kind != VECTOR or machine_op[self.op[i]] < 0 or here.shape != there.shape:
+            return False
+        for j in range(self.first[i], self.first[i + 1]):
+            u = self.read[j]
+            if self.is_number(u):
+                continue
+            if self.step[u] >= s or base >= 0 and base != self.under[u]:
+                return False
+            base = self.under[u]
+        return base >= 0
 
     cdef int kind_of_step(self, Py_ssize_t i) except -1:
         """Of an instruction that has a step of its own."""
@@ -910,6 +946,8 @@ cdef class Lowering:
                 continue
             position += 1
             members = step.listed()
+            if not members:
+                continue
             for i in members:
                 if self.op[i] == Op.PLACE or self.op[i] == Op.PACK or self.op[i] == Op.PUT:
                     self.take_over(i, s)

@@ -1132,7 +1132,8 @@ def schedule(listing, bint exact=False):
         Bytes of a workspace: slots, chunks, and arrays that are neither inputs nor outputs.
     """
     cdef Lowering low = Lowering(listing, exact)
-    steps = [((<Step>step).kind, (<Step>step).shape, np.asarray((<Step>step).members)) for step in low.steps]
+    steps = [((<Step>step).kind, (<Step>step).shape, np.asarray((<Step>step).members)) for step in low.steps
+             if (<Step>step).members.shape[0]]
     memory = low.memory + sizeof(double) * (low.slots + WG_CHUNK * (low.chunks + 1))
     return [(KINDS[kind], shape, members.tolist()) for kind, shape, members in steps], low.slots, memory
 
