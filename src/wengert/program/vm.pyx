@@ -280,8 +280,11 @@ cdef cnp.ndarray new_array(Layout layout):
 
 
 cdef cnp.ndarray copied(x, Layout layout):
-    array = new_array(layout)
-    array[...] = x
+    cdef cnp.ndarray array = new_array(layout)
+    if layout.is_c and cnp.PyArray_CheckExact(x) and fits(<cnp.ndarray>x, layout):
+        memcpy(bytes_of(array), bytes_of(x), layout.span)
+    else:
+        array[...] = x
     return array
 
 
@@ -661,6 +664,9 @@ cdef class Machine(Run):
         cdef PyObject *out = <PyObject *>given
         cdef int32_t failed
         if self.read is not None:
+            if given is None and self.is_kept(self.read, inputs, count):
+                value = self.outputs[0]
+                return self.kept_run[1][0] if value.is_number else copied(self.kept_run[1][0], value.layout)
             found = self.completed([<object>inputs[j] for j in range(count)], None if given is None else [given])
             return found if type(found) is int else found[0]
         if self.faster is not None:
@@ -737,21 +743,31 @@ cdef class Machine(Run):
     @cython.wraparound(False)
     cdef object kept_outputs(self, tuple read, inputs):
         """The outputs of the last run, if all that is read has the bits that it had then; else None."""
-        cdef tuple kept = self.kept_run
         cdef list found = []
         cdef Py_ssize_t j
         cdef Value value
-        if kept is None or len(inputs) != len(self.inputs):
+        inputs = list(inputs)
+        if not self.is_kept(read, PySequence_Fast_ITEMS(inputs), len(inputs)):
             return None
-        for j in range(len(read)):
-            value = self.inputs[read[j]]
-            if not has_bits(inputs[read[j]], kept[0][j], value):
-                return None
-        self.changes = 0
         for j in range(len(self.outputs)):
             value = self.outputs[j]
-            found.append(kept[1][j] if value.is_number else copied(kept[1][j], value.layout))
+            found.append(self.kept_run[1][j] if value.is_number else copied(self.kept_run[1][j], value.layout))
         return found
+
+    @cython.wraparound(False)
+    cdef bint is_kept(self, tuple read, PyObject **inputs, Py_ssize_t count) except -1:
+        """Are outputs kept, and has all that is read the bits that it had then?"""
+        cdef list known
+        cdef Py_ssize_t j, k
+        if self.kept_run is None or count != len(self.inputs):
+            return False
+        known = self.kept_run[0]
+        for j in range(len(read)):
+            k = read[j]
+            if not has_bits(<object>inputs[k], known[j], <Value>self.inputs[k]):
+                return False
+        self.changes = 0
+        return True
 
     cdef int keep_outputs(self, tuple read, inputs, list outputs) except -1:
         """For the next run; where that never helps, not any more."""
