@@ -36,7 +36,8 @@ class Listing:
         self.inputs, self.outputs = [], []
 
     op, a, b, c, type = (
-        property(lambda self, k=k: np.array([row[k] for row in self.rows], np.int32)) for k in range(5)
+        property(lambda self, k=k, kind=kind: np.array([row[k] for row in self.rows], kind))
+        for k, kind in enumerate([np.int16] + 4 * [np.int32])
     )
 
     def kind(self, *shape, dtype=float, strides=None):

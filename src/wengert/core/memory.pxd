@@ -15,7 +15,9 @@ cdef enum:
 
 cdef int empty_pool() except -1
 cdef Block take(size_t size)            # a block of at least `size` bytes
-cdef cnp.ndarray empty_array(int ndim, cnp.npy_intp *shape)     # float64, C order, large ones from the pool
+# arrays in C order, large ones from the pool: float64 unless told, and int32 all of whose bytes are one
+cdef cnp.ndarray empty_array(int ndim, cnp.npy_intp *shape, int type_num=*, size_t itemsize=*)
+cdef cnp.ndarray int32s(cnp.npy_intp n, int byte=*)
 
 
 cdef enum:

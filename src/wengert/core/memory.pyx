@@ -25,6 +25,7 @@ cdef extern from "numpy/arrayobject.h":
 
 cdef enum:
     CLASSES = 512               # size classes: eight to a power of two
+    LARGER = 8                  # of so many, from its own on, a block may come: it is at most twice as large
 
 cdef size_t POOL_LIMIT = 64 << 20
 cdef size_t pool_size = 0
@@ -40,6 +41,11 @@ cdef inline int size_class(size_t size, size_t *rounded) noexcept:
         c += 8
     rounded[0] = (size + step - 1) // step * step
     return c + <int>(rounded[0] // step)
+
+
+cdef inline size_t size_of_class(int c) noexcept:
+    cdef int doubled = max(0, (c - 9) // 8)
+    return (<size_t>(c - 8 * doubled) << doubled) * (POOLED // 8)
 
 
 @cython.final
@@ -67,32 +73,41 @@ cdef Block take(size_t size):
     global pool_size
     cdef Block block = Block.__new__(Block)
     cdef size_t rounded
-    cdef int c = size_class(size, &rounded)
+    cdef int c = size_class(size if size else 1, &rounded), larger
+    for larger in range(c, min(c + LARGER, CLASSES)):
+        if pool[larger] != NULL:
+            block.data = pool[larger]
+            block.size = size_of_class(larger)
+            pool[larger] = (<char **>block.data)[0]
+            pool_size -= block.size
+            return block
     block.size = rounded
-    if c < CLASSES and pool[c] != NULL:
-        block.data = pool[c]
-        pool[c] = (<char **>block.data)[0]
-        pool_size -= rounded
-    else:
-        block.data = <char *>PyMem_RawMalloc(rounded)
-        if block.data == NULL:
-            raise MemoryError(f"no memory for an array of {size} bytes")
+    block.data = <char *>PyMem_RawMalloc(rounded)
+    if block.data == NULL:
+        raise MemoryError(f"no memory for an array of {size} bytes")
     return block
 
 
-cdef cnp.ndarray empty_array(int ndim, cnp.npy_intp *shape):
-    cdef Py_ssize_t size = sizeof(double)
+cdef cnp.ndarray empty_array(
+        int ndim, cnp.npy_intp *shape, int type_num=cnp.NPY_DOUBLE, size_t itemsize=sizeof(double)):
+    cdef Py_ssize_t size = itemsize
     cdef int d
     cdef Block block
     cdef cnp.ndarray array
     for d in range(ndim):
         size *= shape[d]
     if size < POOLED:
-        return <cnp.ndarray>cnp.PyArray_EMPTY(ndim, shape, cnp.NPY_DOUBLE, 0)
+        return <cnp.ndarray>cnp.PyArray_EMPTY(ndim, shape, type_num, 0)
     block = take(size)
-    array = <cnp.ndarray>cnp.PyArray_SimpleNewFromData(ndim, shape, cnp.NPY_DOUBLE, block.data)
+    array = <cnp.ndarray>cnp.PyArray_SimpleNewFromData(ndim, shape, type_num, block.data)
     Py_INCREF(block)
     PyArray_SetBaseObject(array, block)     # steals the reference
+    return array
+
+
+cdef cnp.ndarray int32s(cnp.npy_intp n, int byte=0):
+    cdef cnp.ndarray array = empty_array(1, &n, cnp.NPY_INT32, sizeof(int32_t))
+    memset(cnp.PyArray_DATA(array), byte, n * sizeof(int32_t))
     return array
 
 

@@ -8,7 +8,6 @@ An adjoint that is one number everywhere is kept as that number.
 """
 
 cimport cython
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
@@ -18,9 +17,10 @@ import math
 
 import numpy as np
 
-from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_POW, WG_SUBTRACT
 from wengert.core.kernel cimport Kernel, kernels
-from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, names, overlaps, parted, whole_view
+from wengert.core.memory cimport Block, take
+from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_POW, WG_SUBTRACT
+from wengert.program.listing cimport FLAG, SCALAR, Listing, copied, emit, names, overlaps, parted, whole_view
 from wengert.program.opcodes cimport *
 
 from wengert import registry
@@ -50,6 +50,7 @@ cdef class Sweep:
     cdef readonly Py_ssize_t size       # of the list that is differentiated: its values keep their names
     cdef int32_t *found                 # adjoints or tangents of its values; -1: zero
     cdef unsigned char *active          # does a value depend on what is differentiated in?
+    cdef tuple rooms                    # their memory
     cdef list values                    # of the list at an example, made when a row is first run
     cdef object example
     cdef dict solutions                 # what it has of derivatives of solutions, made when one is met
@@ -61,16 +62,11 @@ cdef class Sweep:
         self.exact = exact
         self.example = example
         self.values = []
-        self.found = <int32_t *>PyMem_Malloc(max(1, code.n) * sizeof(int32_t))
-        self.active = <unsigned char *>PyMem_Malloc(max(1, code.n))
-        if self.found == NULL or self.active == NULL:
-            raise MemoryError()
+        self.rooms = take(code.n * sizeof(int32_t)), take(code.n)
+        self.found = <int32_t *>(<Block>self.rooms[0]).data
+        self.active = <unsigned char *>(<Block>self.rooms[1]).data
         self.clear()
         memset(self.active, 0, code.n)
-
-    def __dealloc__(self):
-        PyMem_Free(self.found)
-        PyMem_Free(self.active)
 
     cdef int32_t insert_input(self, Py_ssize_t number, int32_t kind) except -1:
         """One more input, before that which had its number."""
@@ -96,12 +92,13 @@ cdef class Sweep:
         cdef int32_t v
         cdef int32_t[::1] packed
         cdef int op, columns
+        cdef set empty = {kind for kind, type in enumerate(self.code.types) if 0 in type[1]}
         for v in inputs:
             self.active[v] = 1
         for i in range(self.size):
             op = self.code.ops[i]
             columns = names(op)
-            if op == GUARD or op == STOP or LESS <= op <= ISNAN or 0 in self.code.types[self.code.kinds[i]][1]:
+            if op == GUARD or op == STOP or LESS <= op <= ISNAN or (empty and self.code.kinds[i] in empty):
                 continue
             if ((columns & 1 and self.code.as_[i] >= 0 and self.active[self.code.as_[i]])
                     or (columns & 2 and self.code.bs[i] >= 0 and self.active[self.code.bs[i]])
@@ -277,7 +274,7 @@ cdef class Sweep:
 
     cdef list inline(self, Listing traced, list values):
         """Append another list, with values of this one for its inputs; its outputs, as values of this one."""
-        cdef Room room = Room(traced.n * sizeof(int32_t))
+        cdef Block room = take(traced.n * sizeof(int32_t))
         cdef int32_t *of = <int32_t *>room.data
         cdef Py_ssize_t i
         for i in range(traced.n):
@@ -1088,7 +1085,7 @@ def expanded(Listing code, bint exact=False):
     cdef Py_ssize_t i
     cdef int op
     cdef int32_t v
-    cdef Room room = Room(code.n * sizeof(int32_t))
+    cdef Block room = take(code.n * sizeof(int32_t))
     cdef int32_t *of = <int32_t *>room.data
     if not ((PARTIAL <= code.op) & (code.op < INPUT)).any():
         return code
@@ -1123,7 +1120,7 @@ cdef int32_t instantiated(Listing template, Listing target, int32_t kind, list v
     """Append a rule for operands that may be arrays: what depends on an array is one."""
     cdef Py_ssize_t i
     cdef int32_t v
-    cdef Room room = Room(template.n * sizeof(int32_t))
+    cdef Block room = take(template.n * sizeof(int32_t))
     cdef int32_t *of = <int32_t *>room.data
     _, shape, _ = target.types[kind]
     flags = target.type_of((np.dtype(bool), shape, None)) if shape else FLAG

@@ -10,7 +10,6 @@ An elementwise instruction becomes one on each, views and elements of it are tak
 array is made of its elements where a call or an output asks for it.
 """
 
-from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from libc.stdint cimport int32_t
 
 import functools
@@ -18,6 +17,7 @@ import math
 
 import numpy as np
 
+from wengert.core.memory cimport Block, take
 from wengert.core.tape cimport WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_SUBTRACT, is_cheap
 from wengert.program.listing cimport FLAG, SCALAR, Listing, copied, emit, names, whole_view
 from wengert.program.opcodes cimport *
@@ -128,6 +128,7 @@ cdef double placed(Listing code, Py_ssize_t i, int op, list sizes) except -1.0:
 cdef class Elements:
     cdef Listing code, found
     cdef int32_t *of            # the value in the new list, -1: there are its elements alone
+    cdef Block room             # its memory
     cdef list cells             # of an array: its elements in the new list, by places in its memory; None: not yet
     cdef list orders            # of a type: places of its elements in order; None: it is not small
     cdef dict placed            # of a view of a type, written into: places
@@ -135,15 +136,11 @@ cdef class Elements:
 
     def __cinit__(self, Listing code, bint to_run):
         self.to_run = to_run
-        self.of = <int32_t *>PyMem_RawMalloc((code.n + 1) * sizeof(int32_t))
-        if self.of == NULL:
-            raise MemoryError(f"no memory for {code.n} instructions")
+        self.room = take(code.n * sizeof(int32_t))
+        self.of = <int32_t *>self.room.data
         self.code, self.found = code, code.successor()
         self.cells, self.placed = [None] * code.n, {}
         self.orders = [self.order_of(type) if kind > FLAG else None for kind, type in enumerate(code.types)]
-
-    def __dealloc__(self):
-        PyMem_RawFree(self.of)
 
     cdef list order_of(self, tuple type):
         dtype, shape, strides = type

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int16_t, int32_t
 
+from wengert.core.memory cimport Block
 from wengert.core.tape cimport WG_ADD
 from wengert.program.opcodes cimport *
 
@@ -9,6 +10,7 @@ from wengert.program.opcodes cimport *
 cdef class Listing:
     cdef readonly Py_ssize_t n          # instructions; instruction i defines value i
     cdef Py_ssize_t capacity
+    cdef Block room                     # the memory of the columns
     cdef int16_t *ops                   # see opcodes.pxd
     cdef int32_t *as_                   # operands: earlier values, or an index into one of the tables
     cdef int32_t *bs
@@ -33,11 +35,8 @@ cdef class Listing:
     cdef int32_t type_of(self, tuple type) except -1
     cdef int32_t entry(self, list table, str name, object key) except -1
     cdef Listing copy(self)
+    cdef Listing successor(self, Py_ssize_t capacity=*)
     cdef int32_t adopt(self, Listing other, Py_ssize_t i, const int32_t *of) except -1
-
-
-cdef class Room:                        # memory that goes with its last reference
-    cdef void *data
 
 
 cdef inline int32_t emit(Listing code, int op, int32_t a, int32_t b, int32_t c, int32_t kind) except -1:

@@ -12,28 +12,15 @@ What does not fit into three columns lies in tables.
 
 cimport cython
 cimport numpy as cnp
-from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
 from libc.stdint cimport int16_t, int32_t
 from libc.string cimport memcpy
 
 import numpy as np
 
+from wengert.core.memory cimport Block, empty_array, take
 from wengert.program.opcodes cimport *
 
 cnp.import_array()
-
-
-@cython.final
-cdef class Room:
-    """Memory for a while."""
-
-    def __cinit__(self, size_t size):
-        self.data = PyMem_RawRealloc(NULL, size if size else 1)
-        if self.data == NULL:
-            raise MemoryError(f"no memory for {size} bytes")
-
-    def __dealloc__(self):
-        PyMem_RawFree(self.data)
 
 
 @cython.final
@@ -54,13 +41,6 @@ cdef class Listing:
         self.type_of((np.dtype(float), (), None))
         self.type_of((np.dtype(bool), (), "flag"))
 
-    def __dealloc__(self):
-        PyMem_RawFree(self.ops)
-        PyMem_RawFree(self.as_)
-        PyMem_RawFree(self.bs)
-        PyMem_RawFree(self.cs)
-        PyMem_RawFree(self.kinds)
-
     cdef int grow(self) except -1:
         return self.reserve(max(64, 2 * self.capacity))
 
@@ -68,17 +48,20 @@ cdef class Listing:
         """Make room for so many instructions."""
         if capacity > 0x7fffffff:
             raise MemoryError("a program of more than 2**30 instructions: write loops with arrays, or record a part")
-        self.ops = <int16_t *>PyMem_RawRealloc(self.ops, capacity * sizeof(int16_t))
-        self.as_ = <int32_t *>PyMem_RawRealloc(self.as_, capacity * sizeof(int32_t))
-        self.bs = <int32_t *>PyMem_RawRealloc(self.bs, capacity * sizeof(int32_t))
-        self.cs = <int32_t *>PyMem_RawRealloc(self.cs, capacity * sizeof(int32_t))
-        self.kinds = <int32_t *>PyMem_RawRealloc(self.kinds, capacity * sizeof(int32_t))
-        if not (self.ops and self.as_ and self.bs and self.cs and self.kinds):
-            raise MemoryError(f"no memory for a program of {capacity} instructions")
+        cdef Block room = take(max(1, capacity) * (4 * sizeof(int32_t) + sizeof(int16_t)))
+        cdef int32_t *column = <int32_t *>room.data
+        self.as_ = moved(column, self.as_, self.n)
+        self.bs = moved(column + capacity, self.bs, self.n)
+        self.cs = moved(column + 2 * capacity, self.cs, self.n)
+        self.kinds = moved(column + 3 * capacity, self.kinds, self.n)
+        if self.n:
+            memcpy(column + 4 * capacity, self.ops, self.n * sizeof(int16_t))
+        self.ops = <int16_t *>(column + 4 * capacity)
+        self.room = room
         self.capacity = capacity
         return 0
 
-    def successor(self):
+    cdef Listing successor(self, Py_ssize_t capacity=-1):
         """An empty list that shares the tables in which no values are named."""
         cdef Listing code = Listing.__new__(Listing)
         code.types = self.types
@@ -87,13 +70,12 @@ cdef class Listing:
         code.views = self.views
         code.guards = self.guards
         code.numbers = self.numbers
-        code.reserve(self.n + 64)
+        code.reserve(self.n + 64 if capacity < 0 else capacity)
         return code
 
     cdef Listing copy(self):
         """The same list, to be made longer."""
-        cdef Listing code = self.successor()
-        code.reserve(3 * self.n + 64)
+        cdef Listing code = self.successor(3 * self.n + 64)
         code.calls = list(self.calls)
         code.packs = list(self.packs)
         code.inputs = list(self.inputs)
@@ -211,7 +193,11 @@ cdef class Listing:
 
     @property
     def op(self):
-        return np.array(<int16_t[:self.n]>self.ops) if self.n else np.zeros(0, np.int16)
+        cdef cnp.npy_intp n = self.n
+        cdef cnp.ndarray array = empty_array(1, &n, cnp.NPY_INT16, sizeof(int16_t))
+        if self.n:
+            memcpy(cnp.PyArray_DATA(array), self.ops, self.n * sizeof(int16_t))
+        return array
 
     @property
     def a(self):
@@ -264,8 +250,11 @@ cdef bytes bits_of(double x):
     return (<char *>&x)[:sizeof(double)]
 
 
-cdef int_array(int32_t *column, Py_ssize_t n):
-    return np.array(<int32_t[:n]>column) if n else np.zeros(0, np.int32)
+cdef cnp.ndarray int_array(const int32_t *column, cnp.npy_intp n):
+    cdef cnp.ndarray array = empty_array(1, &n, cnp.NPY_INT32, sizeof(int32_t))
+    if n:
+        memcpy(cnp.PyArray_DATA(array), column, n * sizeof(int32_t))
+    return array
 
 
 cdef tuple contiguous_or(strides, shape, dtype):
@@ -366,6 +355,13 @@ def stacked(Listing code, list items, tuple shape):
         values = [emit(found, PACK, -1, len(found.packs) - 1, -1, found.type_of((np.dtype(float), shape, None)))]
     found.outputs = values
     return found
+
+
+cdef inline int32_t *moved(int32_t *column, const int32_t *before, Py_ssize_t n) noexcept:
+    """A column with its first n entries."""
+    if n:
+        memcpy(column, before, n * sizeof(int32_t))
+    return column
 
 
 cdef int32_t copied(Listing code, Py_ssize_t i, const int32_t *of, Listing target) except -1:

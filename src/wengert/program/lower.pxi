@@ -244,7 +244,8 @@ cdef class Lowering:
 
     cdef object listing
     cdef bint exact
-    cdef int32_t[::1] op, a, b, c, type
+    cdef int16_t[::1] op
+    cdef int32_t[::1] a, b, c, type
     cdef Py_ssize_t n
     cdef int32_t[::1] read          # operands of all instructions
     cdef int32_t[::1] first         # those of instruction i are from first[i] to first[i + 1]
@@ -279,21 +280,20 @@ cdef class Lowering:
     def __init__(self, listing, bint exact):
         self.listing = listing
         self.exact = exact
-        self.op, self.a, self.b, self.c, self.type = [
-            np.array(getattr(listing, name), np.int32) for name in ("op", "a", "b", "c", "type")]
+        self.op, self.a, self.b, self.c, self.type = listing.op, listing.a, listing.b, listing.c, listing.type
         self.n = self.op.shape[0]
         self.layouts = [None, None] + [Layout(*kind) for kind in listing.types[2:]]
         self.roots, self.root_of, self.arrays = [], {}, {}
         self.loops, self.emitted = [], []
-        self.free_slots = np.empty(self.n, np.int32)
+        self.free_slots = int32s(self.n)
         self.slots = 1                              # the first one is for what is not read
         self.constants = {}
         self.chunks = self.sums = self.pointers = 1
         self.axes = 1
         self.under = np.arange(self.n, dtype=np.int32)
         self.low = np.zeros(self.n, np.int64)
-        self.step = np.full(self.n, -1, np.int32)
-        self.slot = np.zeros(self.n, np.int32)
+        self.step = int32s(self.n, -1)
+        self.slot = int32s(self.n)
         self.folds = {}
         self.fills = set()
         if not exact:
@@ -331,8 +331,8 @@ cdef class Lowering:
                 lists[i] = np.array(self.listing.calls[self.a[i]].operands, np.int32)
             elif self.op[i] == Op.PACK:
                 lists[i] = np.asarray(self.listing.packs[self.b[i]][1], np.int32)
-        self.first = np.empty(self.n + 1, np.int32)
-        self.read = read = np.empty(3 * self.n + sum(map(len, lists.values())), np.int32)
+        self.first = int32s(self.n + 1)
+        self.read = read = int32s(3 * self.n + sum(map(len, lists.values())))
         for i in range(self.n):
             self.first[i] = <int32_t>n
             mask = reads[self.op[i]]
@@ -351,7 +351,7 @@ cdef class Lowering:
                 read[n] = self.c[i]
                 n += 1
         self.first[self.n] = <int32_t>n
-        self.count = np.zeros(self.n, np.int32)
+        self.count = int32s(self.n)
         for j in range(n):
             self.count[read[j]] += 1
         for i in self.listing.outputs:
@@ -370,7 +370,7 @@ cdef class Lowering:
         if not found:
             return False
         found = False
-        reader = np.full(self.n, -1, np.int32)
+        reader = int32s(self.n, -1)
         for i in range(self.n):
             if self.op[i] == Op.PLACE and self.a[i] >= 0:
                 reader[self.a[i]] = <int32_t>i
@@ -537,7 +537,7 @@ cdef class Lowering:
         cdef int op, need
         cdef list operands
         cdef Layout layout
-        cdef int32_t[::1] member = np.full(self.n, -1, np.int32), order, end
+        cdef int32_t[::1] member = int32s(self.n, -1), order, end
         self.steps = []
         self.latest = {}
         for i in range(self.n):
@@ -564,9 +564,9 @@ cdef class Lowering:
                 else:
                     s = self.new_step(self.kind_of_step(i), None)
             self.step[i] = member[i] = <int32_t>s
-        if not self.exact:
+        if not self.exact and len(self.steps) > 1:
             self.delay(member)
-        order, end = np.empty(self.n, np.int32), np.zeros(len(self.steps) + 1, np.int32)
+        order, end = int32s(self.n), np.zeros(len(self.steps) + 1, np.int32)
         for i in range(self.n):
             if member[i] >= 0:
                 end[member[i] + 1] += 1
@@ -581,7 +581,7 @@ cdef class Lowering:
 
     cdef int delay(self, int32_t[::1] member) except -1:
         """Move what one later step alone reads there, if it is made of one array in memory: it need not be stored."""
-        cdef int32_t[::1] reader = np.full(self.n, -1, np.int32)    # step that reads a value; -2: other things do
+        cdef int32_t[::1] reader = int32s(self.n, -1)    # step that reads a value; -2: other things do
         cdef Py_ssize_t i, j, u
         cdef int op
         for u in self.listing.outputs:
@@ -666,7 +666,7 @@ cdef class Lowering:
     cdef int find_last_uses(self) except -1:
         cdef Py_ssize_t s, i, j, m, u, position = 0
         cdef Step step
-        self.last = np.full(self.n, -1, np.int32)
+        self.last = int32s(self.n, -1)
         self.needed = np.zeros(self.n, np.int8)
         for s in range(len(self.steps)):
             step = self.steps[s]

@@ -3,7 +3,7 @@
 """Passes: each makes a new list of another, in one loop.
 
 `folded` computes what is constant and leaves out what does nothing; `shared` computes equal things once; `live` drops
-what no output and no guard needs.
+what no output and no guard needs; `simplified` does all of these.
 """
 
 cimport numpy as cnp
@@ -15,10 +15,11 @@ import math
 import numpy as np
 
 from wengert.core.kernel cimport Kernel, by_opcode
+from wengert.core.memory cimport Block, take
 from wengert.core.tape cimport (
     WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_NEGATIVE, WG_OPCODES, WG_POSITIVE, WG_POW,
 )
-from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, names, whole_view
+from wengert.program.listing cimport FLAG, SCALAR, Listing, copied, emit, names, whole_view
 from wengert.program.opcodes cimport *
 
 from wengert.core.tape import kernel_partials
@@ -28,14 +29,45 @@ cnp.import_array()
 
 def simplified(Listing code, bint exact=True):
     """The list after all passes; `exact`: zeros keep their sign."""
-    return live(shared(folded(code, exact)))
+    return live(passed(code, True, True, exact))
+
+
+def folded(Listing code, bint exact=True):
+    """The list in which numbers computed from constants are constants, and elements that are known are not loaded."""
+    return passed(code, True, False, exact)
+
+
+def shared(Listing code):
+    """The list in which equal instructions on equal operands are one."""
+    return passed(code, False, True, True)
+
+
+cdef Listing passed(Listing code, bint to_fold, bint to_share, bint exact):
+    """Both in one loop: what takes the place of an instruction is one that is there, or one new one."""
+    cdef Listing found = code.successor()
+    cdef dict places = {}
+    cdef Py_ssize_t i
+    cdef int32_t v, n
+    cdef Block room = take(code.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>room.data
+    cdef Shared known = Shared(found, code.n if to_share else 0)
+    for i in range(code.n):
+        n = <int32_t>found.n
+        v = copied(code, i, of, found)
+        if to_fold:
+            v = folded_one(found, v, exact, places)
+        if to_share and v == n:
+            v = shared_one(found, v, known)
+        of[i] = v
+    end(code, of, found)
+    return found
 
 
 def lowered(Listing code):
     """The list as it is run: what is differentiated no more needs no mark where its derivative is zero."""
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
-    cdef Room room = Room(code.n * sizeof(int32_t))
+    cdef Block room = take(code.n * sizeof(int32_t))
     cdef int32_t *of = <int32_t *>room.data
     if not ((code.op == STOP) | (code.op == ISNAN)).any():
         return code
@@ -70,7 +102,7 @@ def live(Listing code, bint and_guards=True):
     cdef Py_ssize_t i
     cdef bytearray needed = needed_for(code, code.inputs + code.outputs, and_guards)
     cdef unsigned char *marks = needed
-    cdef Room room = Room(code.n * sizeof(int32_t))
+    cdef Block room = take(code.n * sizeof(int32_t))
     cdef int32_t *of = <int32_t *>room.data
     for i in range(code.n):
         if marks[i]:
@@ -154,12 +186,12 @@ cdef class Shared:
     """Instructions met so far: few of those that share their last operand are searched in turn, others by a hash."""
 
     cdef Listing code
-    cdef Room users, entries
+    cdef Block users, entries
     cdef Py_ssize_t size
 
     def __cinit__(self, Listing code, Py_ssize_t n):
         self.code = code
-        self.users = Room(n * sizeof(User))
+        self.users = take(n * sizeof(User))
         self.size = 1024
         while self.size < 2 * n:
             self.size *= 2
@@ -192,7 +224,7 @@ cdef class Shared:
         cdef Entry *table
         cdef uint32_t hash = hashed(self.code, i), h = hash & <uint32_t>(self.size - 1)
         if self.entries is None:
-            self.entries = Room(self.size * sizeof(Entry))
+            self.entries = take(self.size * sizeof(Entry))
             memset(self.entries.data, 0xff, self.size * sizeof(Entry))
         table = <Entry *>self.entries.data
         while table[h].value >= 0 and not (table[h].hash == hash and is_equal(self.code, table[h].value, i)):
@@ -202,25 +234,17 @@ cdef class Shared:
         return table[h].value
 
 
-def shared(Listing code):
-    """The list in which equal instructions on equal operands are one."""
-    cdef Listing found = code.successor()
-    cdef Py_ssize_t i
-    cdef Room room = Room(code.n * sizeof(int32_t))
-    cdef int32_t *of = <int32_t *>room.data
-    cdef Shared known = Shared(found, code.n)
-    cdef int32_t v
-    for i in range(code.n):
-        v = of[i] = copied(code, i, of, found)
-        if not is_shareable(code.ops[i]):
-            known.enter(v)
-            continue
-        sort_operands(found, v)
-        of[i] = known.entered(v)
-        if of[i] != v:
-            found.n = v         # it is there already
-    end(code, of, found)
-    return found
+cdef int32_t shared_one(Listing code, int32_t v, Shared known) except -1:
+    """The value that is computed as the last one is, which may be itself."""
+    cdef int32_t first
+    if not is_shareable(code.ops[v]):
+        known.enter(v)
+        return v
+    sort_operands(code, v)
+    first = known.entered(v)
+    if first != v:
+        code.n = v              # it is there already
+    return first
 
 
 cdef inline int32_t last_operand(Listing code, Py_ssize_t i) noexcept:
@@ -261,28 +285,19 @@ cdef inline bint is_equal(Listing code, int32_t i, int32_t j) noexcept:
 
 # ---------------------------------------------------------------------------------------------- what is constant
 
-def folded(Listing code, bint exact=True):
-    """The list in which numbers computed from constants are constants, and elements that are known are not loaded."""
-    cdef Listing found = code.successor()
-    cdef dict places = {}           # of a PACK in the new list: values by offset
-    cdef Py_ssize_t i
-    cdef int32_t v
-    cdef Room room = Room(code.n * sizeof(int32_t))
-    cdef int32_t *of = <int32_t *>room.data
-    for i in range(code.n):
-        v = of[i] = copied(code, i, of, found)
-        if found.ops[v] == LOAD:
-            of[i] = loaded(found, v, places)
-        elif found.ops[v] == VIEW:
-            of[i] = viewed(found, v)
-        elif found.kinds[v] <= FLAG or found.ops[v] == SELECT or found.ops[v] == STRONG:
-            of[i] = reduced(found, v, exact)
-        elif found.ops[v] == WG_ADD and not exact:
-            of[i] = added(found, v)
-        elif found.ops[v] == CALL:
-            of[i] = filled(found, v)
-    end(code, of, found)
-    return found
+cdef int32_t folded_one(Listing code, int32_t v, bint exact, dict places) except -1:
+    """The value that stands for the last one, which may be itself; `places`: of a PACK, values by offset."""
+    if code.ops[v] == LOAD:
+        return loaded(code, v, places)
+    if code.ops[v] == VIEW:
+        return viewed(code, v)
+    if code.kinds[v] <= FLAG or code.ops[v] == SELECT or code.ops[v] == STRONG:
+        return reduced(code, v, exact)
+    if code.ops[v] == WG_ADD and not exact:
+        return added(code, v)
+    if code.ops[v] == CALL:
+        return filled(code, v)
+    return v
 
 
 cdef int32_t loaded(Listing code, int32_t i, dict places) except -1:

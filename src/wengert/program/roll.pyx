@@ -19,8 +19,9 @@ import math
 
 import numpy as np
 
+from wengert.core.memory cimport Block, int32s, take
 from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_SUBTRACT, is_cheap
-from wengert.program.listing cimport FLAG, SCALAR, Listing, Room, copied, emit, names, whole_view
+from wengert.program.listing cimport FLAG, SCALAR, Listing, copied, emit, names, whole_view
 from wengert.program.opcodes cimport *
 
 from wengert.program.passes import live, needed_for
@@ -50,11 +51,13 @@ def rolled(Listing code, double gain=GAIN):
     cdef Roll roll
     if code.n < SHORTEST:
         return code
+    total = cost(code)
+    most = gain * total
     roll = Roll(code)
-    if not roll.has_arrays():
+    if total - roll.greatest_gain() > 1.001 * most:
         return code
-    most = gain * cost(code)
-    if roll.least_cost() > 1.001 * most:
+    roll.find_classes()
+    if not roll.has_arrays() or roll.least_cost() > 1.001 * most:
         return code
     found = live(roll.run())
     return found if cost(found) < most else code
@@ -107,7 +110,9 @@ def classes(Listing code):
     """
     cdef Roll roll = Roll(code)
     cdef Py_ssize_t i, s
-    cdef Listing made = roll.run()
+    cdef Listing made
+    roll.find_classes()
+    made = roll.run()
     kept = np.frombuffer(needed_for(made, made.inputs + made.outputs, True), np.uint8)
     numbers = np.where(kept, np.cumsum(kept) - 1, -1)
     in_sums = np.array([roll.inner[i] != 0 for i in range(code.n)])
@@ -142,7 +147,7 @@ cdef class Roll:
     cdef int32_t[::1] terms     # of all sums, those of each from the last to the first
     cdef signed char[::1] signs
     cdef Shape *known           # while shapes are numbered: all of them,
-    cdef Room table             # and those that are found by a hash
+    cdef Block table             # and those that are found by a hash
     cdef dict maps              # constant arrays of places in the new list
     cdef Py_ssize_t shapes
     cdef int32_t *first         # of each shape: a member, -1 for constants
@@ -153,17 +158,17 @@ cdef class Roll:
 
     def __cinit__(self, Listing code):
         self.code = code
-        self.rooms = [Room((code.n + 2) * sizeof(int32_t)) for _ in range(6)]
-        self.shape = <int32_t *>(<Room>self.rooms[0]).data
-        self.place = <int32_t *>(<Room>self.rooms[1]).data
-        self.uses = <int32_t *>(<Room>self.rooms[2]).data
-        self.of = <int32_t *>(<Room>self.rooms[3]).data
-        self.first = <int32_t *>(<Room>self.rooms[4]).data
-        self.begin = <int32_t *>(<Room>self.rooms[5]).data
-        self.rooms += [Room(code.n + 2) for _ in range(3)]
-        self.inner = <char *>(<Room>self.rooms[6]).data
-        self.wide = <char *>(<Room>self.rooms[7]).data
-        self.is_sum = <char *>(<Room>self.rooms[8]).data
+        self.rooms = [take((code.n + 2) * sizeof(int32_t)) for _ in range(6)]
+        self.shape = <int32_t *>(<Block>self.rooms[0]).data
+        self.place = <int32_t *>(<Block>self.rooms[1]).data
+        self.uses = <int32_t *>(<Block>self.rooms[2]).data
+        self.of = <int32_t *>(<Block>self.rooms[3]).data
+        self.first = <int32_t *>(<Block>self.rooms[4]).data
+        self.begin = <int32_t *>(<Block>self.rooms[5]).data
+        self.rooms += [take(code.n + 2) for _ in range(3)]
+        self.inner = <char *>(<Block>self.rooms[6]).data
+        self.wide = <char *>(<Block>self.rooms[7]).data
+        self.is_sum = <char *>(<Block>self.rooms[8]).data
         memset(self.inner, 0, code.n)
         memset(self.is_sum, 0, code.n)
         memset(self.uses, 0, code.n * sizeof(int32_t))
@@ -172,11 +177,13 @@ cdef class Roll:
         self.made = {}
         self.maps = {}
         self.count_uses()
+
+    cdef int find_classes(self) except -1:
         self.number()
         self.find_sums()
         if self.sums:
             self.number()
-        self.group()
+        return self.group()
 
     # ------------------------------------------------------------------------------------------ shapes
 
@@ -230,8 +237,8 @@ cdef class Roll:
         cdef int32_t a, b, c
         cdef int op
         cdef dict of_sums = {}
-        cdef Room entries = Room((self.code.n + 1) * sizeof(Shape))
-        cdef Room stamps = Room((self.code.n + 2 if self.sums else 0) * sizeof(int32_t))
+        cdef Block entries = take((self.code.n + 1) * sizeof(Shape))
+        cdef Block stamps = take((self.code.n + 2 if self.sums else 0) * sizeof(int32_t))
         memset(stamps.data, 0xff, (self.code.n + 2 if self.sums else 0) * sizeof(int32_t))
         self.known = <Shape *>entries.data
         self.table = None
@@ -298,9 +305,9 @@ cdef class Roll:
         while size < 2 * self.code.n:
             size *= 2
         if self.table is None:
-            self.table = Room(size * sizeof(int32_t))
-            memset((<Room>self.table).data, 0, size * sizeof(int32_t))
-        table = <int32_t *>(<Room>self.table).data
+            self.table = take(size * sizeof(int32_t))
+            memset(self.table.data, 0, size * sizeof(int32_t))
+        table = <int32_t *>self.table.data
         h = (h ^ <uint32_t>a) * 0x9E3779B1u
         h = (h ^ (h >> 15) ^ <uint32_t>b) * 0x85EBCA77u
         h = (h ^ (h >> 13) ^ <uint32_t>c) * 0xC2B2AE3Du
@@ -315,7 +322,7 @@ cdef class Roll:
 
     cdef int find_sums(self) except -1:
         """Sums of many terms, each of which is used for the next one only."""
-        cdef Room room = Room(self.code.n * sizeof(int32_t))
+        cdef Block room = take(self.code.n * sizeof(int32_t))
         cdef int32_t *length = <int32_t *>room.data
         cdef Py_ssize_t i, start, m = 0
         cdef int32_t v, before
@@ -328,7 +335,7 @@ cdef class Roll:
             is_any |= length[i] >= LEAST - 1
         if not is_any:
             return 0
-        self.terms = np.empty(2 * self.code.n, np.int32)
+        self.terms = int32s(2 * self.code.n)
         self.signs = np.empty(2 * self.code.n, np.int8)
         terms, signs = self.terms, self.signs
         for i in range(self.code.n - 1, -1, -1):
@@ -343,7 +350,7 @@ cdef class Roll:
                     m += 2
                     break
                 is_first = length[before] == 1 and m > start and self.shape[before] == self.shape[terms[start]]
-                terms[m] = self.code.bs[v] if before == self.code.as_[v] else self.code.as_[v]
+                terms[m] = self.other_term(v, before)
                 m += 1
                 if is_first:                                    # the first term is a sum of two itself
                     terms[m], signs[m] = before, 1
@@ -418,7 +425,7 @@ cdef class Roll:
         cdef Py_ssize_t i, s
         cdef int32_t[::1] order
         cdef int32_t total = 0
-        self.order = np.empty(self.code.n, np.int32)
+        self.order = int32s(self.code.n)
         order = self.order
         memset(self.begin, 0, (self.shapes + 1) * sizeof(int32_t))
         for i in range(self.code.n):
@@ -452,6 +459,43 @@ cdef class Roll:
                 return True
         return False
 
+    cdef double greatest_gain(self) noexcept:
+        """What arrays save at most, told before there are shapes: numbers of one shape lie at one depth.
+
+        A sum lies right above its terms, and takes no time where these are many.
+        """
+        cdef Py_ssize_t i
+        cdef int32_t *depth = self.shape
+        cdef int32_t *length = self.begin
+        cdef int32_t *count = self.place        # of numbers at a depth, and of terms
+        cdef int32_t before, term
+        cdef double total = 0.0
+        memset(count, 0, (self.code.n + 2) * sizeof(int32_t))
+        for i in range(self.code.n):
+            length[i] = depth[i] = 0
+            if not self.is_computed(i):
+                continue
+            before = self.before(i, length)
+            length[i] = 0 if before == -2 else 1 if before < 0 else length[before] + 1
+            if length[i] < LEAST:
+                depth[i] = 1 + max(self.depth_of(self.code.as_[i]), self.depth_of(self.code.bs[i]),
+                                   self.depth_of(self.code.cs[i]))
+                count[depth[i]] += 1
+            else:
+                depth[i] = max(depth[before], 1 + depth[self.other_term(i, before)])
+        count[0] = LEAST                        # of what is not computed: elements of arrays
+        for i in range(self.code.n):
+            term = <int32_t>i if length[i] < LEAST else self.other_term(i, self.before(i, length))
+            if depth[i] and count[depth[term]] >= LEAST:
+                total += NUMBER if self.code.ops[i] >= PARTIAL or is_cheap(self.code.ops[i], 1 << 20) else FUNCTION
+        return total
+
+    cdef inline int32_t other_term(self, Py_ssize_t i, int32_t before) noexcept:
+        return self.code.bs[i] if before == self.code.as_[i] else self.code.as_[i]
+
+    cdef inline int32_t depth_of(self, int32_t v) noexcept:
+        return 0 if v < 0 else self.shape[v]
+
     cdef double least_cost(self) except -1.0:
         """What the new list takes at least: its classes, the numbers that stay and their loads; not how classes are
         read."""
@@ -464,7 +508,7 @@ cdef class Roll:
         cdef unsigned char *marks = needed
         cdef unsigned char *alone = read_alone
         cdef bint cheap
-        cdef Room counts = Room(self.shapes * sizeof(int32_t))
+        cdef Block counts = take(self.shapes * sizeof(int32_t))
         memset(counts.data, 0, self.shapes * sizeof(int32_t))
         for i in range(self.code.n):
             s = self.shape[i]
@@ -530,7 +574,7 @@ cdef class Roll:
             elif self.code.ops[i] == PACK:
                 self.of[i] = self.pack(i)
             elif self.code.ops[i] != LOAD:          # made where they are read
-                self.take(i)
+                self.carry(i)
         self.found.inputs = [self.of[<int32_t>v] for v in self.code.inputs]
         self.found.outputs = [self.value(v) for v in self.code.outputs]
         return self.found
@@ -542,13 +586,13 @@ cdef class Roll:
             if self.is_array(s):
                 self.of[v] = self.element(s, self.place[v], self.code.kinds[v])
             else:
-                self.take(v)
+                self.carry(v)
         return self.of[v]
 
     cdef int32_t element(self, int32_t s, int32_t place, int32_t kind) except -1:
         return emit(self.found, LOAD, self.made[s][0], place, -1, kind)
 
-    cdef int take(self, Py_ssize_t i) except -1:
+    cdef int carry(self, Py_ssize_t i) except -1:
         """Copy an instruction."""
         cdef int columns = names(self.code.ops[i])
         cdef int32_t v

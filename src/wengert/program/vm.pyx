@@ -14,7 +14,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF, Py_REFCNT
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int16_t, int32_t, int64_t
 from libc.string cimport memcmp, memcpy, memset
 
 import importlib
@@ -25,10 +25,10 @@ import os
 import numpy as np
 
 from wengert.core.kernel cimport Kernel, by_opcode, loop_function
-from wengert.core.memory cimport empty_array, owns_memory
+from wengert.core.memory cimport Block, empty_array, int32s, owns_memory, take
 from wengert.core.tape cimport WG_POSITIVE, WG_POW, WG_SQUARE, times_partial
 from wengert.program.callpath cimport Run
-from wengert.program.listing cimport Room, overlaps
+from wengert.program.listing cimport overlaps
 from wengert.program.opcodes cimport Op
 
 from wengert.core.tape import kernel_rows
@@ -413,8 +413,8 @@ cdef class Machine(Run):
             is_nested, width = True, len(values[0])
         size = (n * width * itemsize + 7) // 8 * 8
         if size > self.left:
-            self.kept.append(Room(size + PIECE))
-            self.free = <char *>(<Room>self.kept[-1]).data
+            self.kept.append(take(size + PIECE))
+            self.free = <char *>(<Block>self.kept[-1]).data
             self.left = size + PIECE
         at = self.free
         self.free, self.left = self.free + size, self.left - size
