@@ -197,6 +197,39 @@ def test_views_as_operands_change_neither_the_bits_nor_the_derivative(case, layo
         np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)
 
 
+INSIDE_OF_ARRAYS = {
+    "overlapping": lambda a, b, x: a * b + a / (2.0 + b),
+    "numbers": lambda a, b, x: (2.0 * a - b / 3.0) + (1.0 / (a + 4.0)) ** 2,
+    "traced numbers": lambda a, b, x: x[0, 0, 0] * a + b / x[-1, -1, -1],
+    "one operand": lambda a, b, x: np.sqrt(a + 4.0) + np.exp(b) + abs(a) + np.tanh(b),
+    "a whole array": lambda a, b, x: np.ones(a.shape) * a + a * np.arange(float(b.size)).reshape(b.shape),
+    "spread": lambda a, b, x: np.broadcast_to(a[:, :1], a.shape) * b + a[0] * b,
+    "columns": lambda a, b, x: np.transpose(a) * np.transpose(b) + a[..., ::-1].T * b.T,
+    "infinite partials": lambda a, b, x: np.where(a > 0.0, np.sqrt(np.where(a > 0.0, a, 0.0)), 0.0) * b,
+}
+
+
+@pytest.mark.parametrize("f", INSIDE_OF_ARRAYS.values(), ids=INSIDE_OF_ARRAYS)
+@pytest.mark.parametrize(
+    "parts", [np.s_[:, 1:, 2:], np.s_[1:, :, :-2], np.s_[::2, 1:, 1:-1], np.s_[1, 1:, 2:], np.s_[:, :, 3:3]]
+)
+def test_parts_of_arrays_have_the_derivatives_of_copies(f, parts):
+    """Rows without gaps are differentiated in place, one by one."""
+
+    def of_parts(x):
+        return f(x[parts], (x * x)[parts], x)
+
+    def of_copies(x):
+        return f(np.ascontiguousarray(x[parts]) * 1.0, (x * x)[parts] * 1.0, x)
+
+    x = np.random.default_rng(8).uniform(-1.0, 1.0, (4, 3, 6))
+    x[1, 1, 3] = 0.0
+    weights = np.random.default_rng(9).uniform(-1.0, 1.0, (3, *of_parts(x).shape))
+    got, wanted = (wg.vjp(g, x)[1] for g in (of_parts, of_copies))
+    for w in (weights[0], weights):
+        np.testing.assert_allclose(got(w), wanted(w), rtol=1e-14, atol=1e-15)
+
+
 @every_case
 def test_the_bits_are_those_of_the_plain_call_on_views_made_inside(case):
     """A view of a traced array, an intermediate array and an element of one are operands like any other."""

@@ -67,6 +67,14 @@ cdef class Node:                        # an array entry: one primitive, its ope
     #                                     of a loop, on any tape: what sweeps its steps
 
 
+cdef enum:
+    COTANGENT, ADJOINT, OF_A, OF_B, OF_Y
+
+cdef struct Rows:                       # one row of each of these
+    char *at[5]                         # where it begins
+    const cnp.npy_intp *steps[5]        # to those behind it, along each axis; NULL: it is a number
+    cnp.npy_intp index[64]
+
 cdef struct Recent:                     # an element that was loaded: of which buffer, into which slot
     int32_t version, buffer, offset, slot
 
@@ -129,6 +137,8 @@ cdef class Tape:
     cdef int pull(self, Node node, Py_ssize_t i) except -1
     cdef int pull_elementwise(self, Node node, Py_ssize_t i) except -1
     cdef int pull_operand(self, Node node, int side, char *g, Py_ssize_t gspan, bint last) except -1
+    cdef bint pull_rows(self, Node node, int side, char *g, Py_ssize_t gspan) except -1
+    cdef bint find_rows(self, Node node, int side, int reads, Rows *rows, double *numbers)
     cdef int pull_call(self, Node node, Py_ssize_t i) except -1
     cdef int pull_complex(self, Node node, object ybar, object y) except -1
     cdef bint is_spare(self, Buffer buffer) except -1

@@ -670,8 +670,55 @@ cdef class Tape:
                 times_partial(form, node.opcode, side, add, n, <double *>(g + j * gspan), a, b, yv,
                               <double *>(adjoint + j * buffer.span))
             return 0
-        self.accumulate(buffer, view, slot, product(self.adjoint_view(node.out, y), self.partial(node, side)), True)
+        if not self.pull_rows(node, side, g, gspan):
+            self.accumulate(buffer, view, slot, product(self.adjoint_view(node.out, y), self.partial(node, side)), True)
         return 0
+
+    cdef bint pull_rows(self, Node node, int side, char *g, Py_ssize_t gspan) except -1:
+        """The same row by row, as parts of an array have rows without gaps; False where they have not."""
+        cdef Buffer buffer = node.bbuf if side else node.abuf
+        cdef cnp.ndarray view = node.b if side else node.a, y = node.y
+        cdef int reads = opcode_reads[node.opcode][side] & ~node.outlines, form = VECTORS
+        cdef Py_ssize_t j, n = cnp.PyArray_SIZE(y)
+        cdef double numbers[2]
+        cdef Rows rows
+        if (buffer is None or n == 0 or cnp.PyArray_NDIM(y) < 2 or not is_cheap(node.opcode, n)
+                or not has_rows(y, y) or not has_rows(view, y) or overlaps_itself(view)):
+            return False
+        for j in range(5):                  # what is not read may be anything as long
+            rows.at[j], rows.steps[j] = g, cnp.PyArray_STRIDES(y)
+        if not self.find_rows(node, 0, reads, &rows, numbers) or not self.find_rows(node, 1, reads, &rows, numbers):
+            return False
+        if node.opcode < WG_ADD:
+            rows.at[OF_B], rows.steps[OF_B] = rows.at[OF_A], rows.steps[OF_A]
+        if reads & WG_Y:
+            rows.at[OF_Y] = cnp.PyArray_BYTES(y)
+        rows.at[ADJOINT] = self.shadow_of(buffer) + (cnp.PyArray_BYTES(view) - buffer.low)
+        rows.steps[ADJOINT] = cnp.PyArray_STRIDES(view)
+        if rows.steps[OF_A] == NULL or rows.steps[OF_B] == NULL:
+            form = NUMBER_LEFT if rows.steps[OF_A] == NULL else NUMBER_RIGHT
+        n = cnp.PyArray_DIM(y, cnp.PyArray_NDIM(y) - 1)
+        memset(rows.index, 0, sizeof(rows.index))
+        while True:
+            for j in range(self.k):
+                times_partial(form, node.opcode, side, True, n, <double *>(rows.at[COTANGENT] + j * gspan),
+                              <double *>rows.at[OF_A], <double *>rows.at[OF_B], <double *>rows.at[OF_Y],
+                              <double *>(rows.at[ADJOINT] + j * buffer.span))
+            if not next_row(&rows, y):
+                return True
+
+    cdef bint find_rows(self, Node node, int side, int reads, Rows *rows, double *numbers):
+        """Where those of an operand that a partial reads begin, or the number that it is; False: it has none."""
+        cdef cnp.ndarray array = node.b if side else node.a
+        cdef int32_t slot = node.bslot if side else node.aslot
+        if not reads & (WG_B if side else WG_A):
+            return True
+        if array is None:
+            numbers[side] = self.entries.v[slot] if slot >= 0 else node.bc if side else node.ac
+            rows.at[OF_A + side], rows.steps[OF_A + side] = <char *>&numbers[side], NULL
+            return True
+        rows.at[OF_A + side], rows.steps[OF_A + side] = cnp.PyArray_BYTES(array), cnp.PyArray_STRIDES(array)
+        return has_rows(array, node.y)
 
     cdef bint target(self, Buffer buffer, cnp.ndarray view, Block given, char **adjoint) except -1:
         """Where the adjoint of a contiguous view lies; False if nothing was accumulated there yet: write, do not add.
@@ -1172,6 +1219,29 @@ cdef int swap(Node node) except -1:
     place[key] = node.saved
     node.saved = other
     return 0
+
+
+cdef inline bint has_rows(cnp.ndarray x, cnp.ndarray y):
+    """Are these doubles of the shape of y, those of the last axis one after the other?"""
+    return (is_double(x) and same_shape(x, y)
+            and cnp.PyArray_STRIDE(x, cnp.PyArray_NDIM(x) - 1) == sizeof(double))
+
+
+cdef bint next_row(Rows *rows, cnp.ndarray y) noexcept:
+    """Go on to the next row of arrays of the shape of y; False: there is none."""
+    cdef int d, m
+    for d in range(cnp.PyArray_NDIM(y) - 2, -1, -1):
+        rows.index[d] += 1
+        for m in range(5):
+            if rows.steps[m] != NULL:
+                rows.at[m] += rows.steps[m][d]
+        if rows.index[d] < cnp.PyArray_DIM(y, d):
+            return True
+        for m in range(5):
+            if rows.steps[m] != NULL:
+                rows.at[m] -= rows.steps[m][d] * rows.index[d]
+        rows.index[d] = 0
+    return False
 
 
 cdef bint overlaps_itself(cnp.ndarray x):
