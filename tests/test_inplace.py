@@ -1445,3 +1445,39 @@ def test_results_without_axes_are_arrays_where_numpy_gives_arrays(call):
 
     for x in (0.5, np.array(0.5)):
         assert f(np.float64(x)) == 0.75 and wg.grad(f)(x) == wg.derivative(f)(x) == wg.taylor(f, x, 1.0, 1)[1] == 2.0
+
+
+PLACES = [(1, 2), (-1, -3), (np.int64(1), 0), (np.uint8(0), np.int32(-2)), (True + 0, 2)]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=repr)
+@pytest.mark.parametrize("layout", [np.array, np.asfortranarray, lambda x: x[::-1, ::-1]], ids=["C", "F", "reversed"])
+def test_elements_of_arrays_of_several_axes(place, layout):
+    def f(x):
+        y = layout(np.zeros((2, 3)))
+        y[place] = x[place] * x[0, 0]
+        y[place] += x[place] ** 2
+        return y[place] * y[0, 1] + np.sum(y) * x[1, 1]
+
+    x = layout(np.arange(1.0, 7.0).reshape(2, 3))
+    step = 1e-30
+    expected = np.empty(x.shape)
+    for i in np.ndindex(x.shape):
+        moved = x.astype(complex)
+        moved[i] += 1j * step
+        y = np.zeros((2, 3), complex)
+        y[place] = moved[place] * moved[0, 0] + moved[place] ** 2
+        expected[i] = np.imag(y[place] * y[0, 1] + np.sum(y) * moved[1, 1]) / step
+    for gradient in (wg.grad(f), wg.grad(wg.compile(f)), lambda x: wg.jacobian(f, mode="forward")(x)):
+        np.testing.assert_allclose(gradient(x), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("place", [(2, 0), (0, 3), (0, -4), (np.int64(-3), 1)], ids=repr)
+def test_elements_outside_of_arrays_of_several_axes_have_numpys_message(place):
+    x = np.ones((2, 3))
+    with pytest.raises(IndexError) as expected:
+        x[place]
+    for f in (lambda x: x[place] * 2.0, lambda x: x.__setitem__(place, x[0, 0])):
+        with pytest.raises(IndexError) as found:
+            wg.grad(f)(x)
+        assert str(found.value) == str(expected.value)

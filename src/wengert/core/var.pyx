@@ -15,8 +15,9 @@ A scalar of a derivative inside another one is an `ArrayVar` without axes.
 cimport cython
 cimport numpy as cnp
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
-from cpython.long cimport PyLong_AsSsize_t, PyLong_Check, PyLong_CheckExact
-from cpython.object cimport Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, PyObject, PyTypeObject
+from cpython.long cimport PyLong_Check, PyLong_CheckExact
+from cpython.number cimport PyNumber_AsSsize_t
+from cpython.object cimport Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, PyObject, PyObject_TypeCheck, PyTypeObject
 from libc.math cimport fabs, pow
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
@@ -60,6 +61,7 @@ cdef extern from "Python.h":
     PyObject *PyEval_GetGlobals()
     PyObject *PyDict_GetItem(object mapping, object key)
 
+cdef type np_integer = np.integer
 cdef object float64 = np.float64, ndarray = np.ndarray, true = np.True_, false = np.False_
 cdef object np_sum = np.sum, add_reduce = np.add.reduce
 cdef Kernel u_power = kernels[np.power]
@@ -1009,37 +1011,31 @@ cdef class ArrayVar:
         return plain(item) in self.v
 
     def __getitem__(self, key):
-        cdef Py_ssize_t i
+        cdef char *place = place_of(self.v, key)
         cdef double value
         cdef Tape tape
         cdef int32_t slot
         cdef Buffer buffer = self.buffer
-        if PyLong_CheckExact(key) and cnp.PyArray_NDIM(self.v) == 1 and is_double(self.v):
-            i = element(self.v, PyLong_AsSsize_t(key))
-            value = (<double *>(<char *>cnp.PyArray_DATA(self.v) + i * cnp.PyArray_STRIDE(self.v, 0)))[0]
-            tape = tape_of(buffer)
-            if tape is None:
-                if buffer.level is None:
-                    return float64(value)
-                if is_forward(buffer):
-                    return dual_element(buffer, <char *>cnp.PyArray_DATA(self.v) + i * cnp.PyArray_STRIDE(self.v, 0))
-                return get_item(self, key)
-            i = <char *>cnp.PyArray_DATA(self.v) + i * cnp.PyArray_STRIDE(self.v, 0) - buffer.low
-            slot = load(tape, buffer.id if buffer.id >= 0 else tape.number(buffer, self.v),
-                        i // <Py_ssize_t>sizeof(double), value)
-            return scalar(tape, slot, value)
-        return get_item(self, key)
+        if place == NULL:
+            return get_item(self, key)
+        value = (<double *>place)[0]
+        tape = tape_of(buffer)
+        if tape is None:
+            if buffer.level is None:
+                return float64(value)
+            if is_forward(buffer):
+                return dual_element(buffer, place)
+            return get_item(self, key)
+        slot = load(tape, buffer.id if buffer.id >= 0 else tape.number(buffer, self.v),
+                    (place - buffer.low) // <Py_ssize_t>sizeof(double), value)
+        return scalar(tape, slot, value)
 
     def __setitem__(self, key, value):
-        cdef Py_ssize_t i
         cdef double c
         cdef ScalarVar s
         cdef Tape tape
-        cdef char *place
-        if (PyLong_CheckExact(key) and cnp.PyArray_NDIM(self.v) == 1 and is_double(self.v)
-                and cnp.PyArray_ISWRITEABLE(self.v)):
-            i = element(self.v, PyLong_AsSsize_t(key))
-            place = <char *>cnp.PyArray_DATA(self.v) + i * cnp.PyArray_STRIDE(self.v, 0)
+        cdef char *place = place_of(self.v, key)
+        if place != NULL and cnp.PyArray_ISWRITEABLE(self.v):
             if type(value) is ScalarVar:
                 s = <ScalarVar>value
                 if self.buffer.level is s.tape.level:
@@ -1245,12 +1241,35 @@ def matmul(a, b):
     return a @ b
 
 
-cdef inline Py_ssize_t element(cnp.ndarray v, Py_ssize_t i) except -1:
-    cdef Py_ssize_t n = cnp.PyArray_DIM(v, 0)
+cdef char *place_of(cnp.ndarray v, object key) except? NULL:
+    """Where the double lies that integers select; NULL: they select none, or something else does."""
+    cdef char *place = cnp.PyArray_BYTES(v)
+    cdef int d, ndim = cnp.PyArray_NDIM(v)
+    if ndim == 0 or not is_double(v):
+        return NULL
+    if type(key) is not tuple:
+        return place + offset(v, 0, key) if ndim == 1 and is_integer(key) else NULL
+    if len(<tuple>key) != ndim:
+        return NULL
+    for d in range(ndim):
+        k = (<tuple>key)[d]
+        if not is_integer(k):
+            return NULL
+        place += offset(v, d, k)
+    return place
+
+
+cdef inline bint is_integer(object k):
+    return PyLong_CheckExact(k) or PyObject_TypeCheck(k, <PyTypeObject *>np_integer)
+
+
+cdef inline Py_ssize_t offset(cnp.ndarray v, int d, object k) except? -1:
+    """Bytes from the first to the k-th place along an axis."""
+    cdef Py_ssize_t n = cnp.PyArray_DIM(v, d), i = PyNumber_AsSsize_t(k, IndexError)
     cdef Py_ssize_t j = i + n if i < 0 else i
     if j < 0 or j >= n:
-        raise IndexError(f"index {i} is out of bounds for axis 0 with size {n}")
-    return j
+        raise IndexError(f"index {i} is out of bounds for axis {d} with size {n}")
+    return j * cnp.PyArray_STRIDE(v, d)
 
 
 cdef object array_operator(int op, object left, object right):
