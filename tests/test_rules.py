@@ -586,3 +586,33 @@ def test_rows_that_claim_no_curvature_have_none():
 def test_leading_axes_are_those_that_the_value_lacks():
     assert leading(np.ones((5, 2, 3)), np.ones((2, 3))) == 1
     assert leading(np.float64(1.0), np.float64(2.0)) == 0
+
+
+FACTORS = np.array([0.0, -0.0, 1.5, -2.0, np.inf, -np.inf, np.nan, 1e-320, 1e308])
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda a, b: (a, b),
+        lambda a, b: (a.reshape(9, 9), b.reshape(9, 9)),
+        lambda a, b: (a.reshape(9, 9).T, b.reshape(9, 9)),
+        lambda a, b: (a[40], b),
+        lambda a, b: (a, b[40:41]),
+        lambda a, b: (a[4], float(b[3])),
+        lambda a, b: (a[::2], b[::2]),
+        lambda a, b: (a[:9, None], b[:9]),
+        lambda a, b: (a.astype(np.float32), b),
+    ],
+    ids=["vectors", "matrices", "transposed", "a number", "one element", "numbers", "strided", "spread", "float32"],
+)
+def test_a_strong_product_is_numpys_but_for_zeros(form):
+    pairs = np.array(np.meshgrid(FACTORS, FACTORS)).reshape(2, -1)
+    a, b = form(*pairs)
+    with np.errstate(all="ignore"):
+        plain = np.multiply(a, b)
+    spoiled = np.isnan(plain) & (np.equal(a, 0) | np.equal(b, 0))
+    found = strong(a, b)
+    assert type(found) is type(plain) and found.dtype == plain.dtype
+    np.testing.assert_array_equal(found, np.where(spoiled, 0.0, plain))
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(np.where(spoiled, 0.0, plain)))

@@ -361,15 +361,22 @@ def strong(cotangent, partial):
     So a branch that ``np.where`` did not take contributes nothing, even where its partial is infinite.
     All other elements stay the product, whose derivatives are not zero where a factor is.
     """
-    recorded = record_strong(cotangent, partial)
-    if recorded is not None:
-        return recorded
+    product = strong_product(cotangent, partial)
+    if product is None:
+        product = record_strong(cotangent, partial)
+    if product is not None:
+        return product
     with np.errstate(invalid="ignore", over="ignore"):
         product = np.multiply(cotangent, partial)
         spoiled = np.isnan(product)
         if spoiled.any():  # only those are replaced: a product that is 0 may have a derivative that is not
             product = np.where(spoiled & (np.equal(cotangent, 0) | np.equal(partial, 0)), 0, product)
     return product
+
+
+def strong_product(cotangent, partial):
+    """The product of vectors or numbers in one loop; None of other operands (set by the core)."""
+    return None
 
 
 def record_strong(cotangent, partial):

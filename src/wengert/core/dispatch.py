@@ -17,7 +17,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.core import levels, var
-from wengert.core.tape import holds_complex
+from wengert.core.tape import holds_complex, strong_product
 from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunctionError
 
 #: functions that make arrays, by the NumPy function they replace (filled by `wengert.numpy`)
@@ -1206,6 +1206,7 @@ _strong_row = registry.Primitive(
     home=f"{__name__}._strong_row",
 )
 registry.record_strong = _record_strong
+registry.strong_product = strong_product
 var.set_dispatch(sys.modules[__name__])
 
 from wengert.core import flat, instead, matrices, options, tangents, watch  # noqa: E402, F401  (found by var.pyx)

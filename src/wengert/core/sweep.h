@@ -161,6 +161,25 @@ WG_CLONES static void wg_multiply_add(int add, ptrdiff_t n, const double *g, con
     }
 }
 
+/* y = g * p, but 0 where that is NaN and a factor is 0 */
+#define WG_STRONG(g, p) \
+    const double found = (g) * (p); \
+    y[i] = found != found && ((g) == 0.0 || (p) == 0.0) ? 0.0 : found;
+
+WG_CLONES static void wg_strong(ptrdiff_t n, const double *g, const double *p, double *y) {
+    ptrdiff_t i;
+    for (i = 0; i < n; i++) {
+        WG_STRONG(g[i], p[i])
+    }
+}
+
+WG_CLONES static void wg_strong_number(ptrdiff_t n, const double *g, double p, double *y) {
+    ptrdiff_t i;
+    for (i = 0; i < n; i++) {
+        WG_STRONG(g[i], p)
+    }
+}
+
 /* adjoint (+)= g, one number for every element: the pullback of a sum */
 WG_CLONES static void wg_add_number(int add, ptrdiff_t n, double g, double *adjoint) {
     ptrdiff_t i;

@@ -33,7 +33,8 @@ from collections import Counter
 import numpy as np
 
 from wengert.core.memory cimport (
-    POOLED, Block, Buffer, Level, empty_pool, is_double, is_vector, kept, owns_memory, same_shape, take, view_at,
+    POOLED, Block, Buffer, Level, empty_array, empty_pool, is_double, is_vector, kept, owns_memory, same_shape, take,
+    view_at,
 )
 
 from wengert.core import levels
@@ -82,6 +83,8 @@ cdef extern from "sweep.h" nogil:
     void wg_pull_sv(int op, int side, int add, Py_ssize_t n, const double *g, const double *a, const double *b,
                     const double *y, double *adjoint)
     void wg_multiply_add(int add, Py_ssize_t n, const double *g, const double *p, double *adjoint)
+    void wg_strong(Py_ssize_t n, const double *g, const double *p, double *y)
+    void wg_strong_number(Py_ssize_t n, const double *g, double p, double *y)
     void wg_add_number(int add, Py_ssize_t n, double g, double *adjoint)
     void wg_partials(int op, double a, double b, double y, double *pa, double *pb)
 
@@ -1195,6 +1198,45 @@ def holds_complex(x):
         return any(map(holds_complex, x))
     dtype = getattr(x, "dtype", None)
     return isinstance(x, complex) if dtype is None else getattr(dtype, "kind", "") == "c"
+
+
+def strong_product(a, b):
+    """The product of ``registry.strong`` where the operands are vectors of one shape, or numbers; None elsewhere."""
+    cdef double x = 0.0, y = 0.0
+    if type(a) is np.ndarray and type(b) is np.ndarray and is_vector(a) and is_vector(b) and same_shape(a, b):
+        return strong_of_vectors(a, b) if cnp.PyArray_NDIM(a) else None
+    if type(a) is np.ndarray and cnp.PyArray_NDIM(a) and is_vector(a) and is_one_number(b, cnp.PyArray_NDIM(a), &y):
+        return strong_by_number(a, y)
+    if type(b) is np.ndarray and cnp.PyArray_NDIM(b) and is_vector(b) and is_one_number(a, cnp.PyArray_NDIM(b), &x):
+        return strong_by_number(b, x)
+    if is_one_number(a, -1, &x) and is_one_number(b, -1, &y):
+        wg_strong_number(1, &x, y, &x)
+        return np.float64(x)
+    return None
+
+
+cdef cnp.ndarray strong_of_vectors(cnp.ndarray a, cnp.ndarray b):
+    cdef cnp.ndarray found = empty_array(cnp.PyArray_NDIM(a), cnp.PyArray_DIMS(a))
+    wg_strong(cnp.PyArray_SIZE(a), <double *>cnp.PyArray_DATA(a), <double *>cnp.PyArray_DATA(b),
+              <double *>cnp.PyArray_DATA(found))
+    return found
+
+
+cdef cnp.ndarray strong_by_number(cnp.ndarray a, double x):
+    cdef cnp.ndarray found = empty_array(cnp.PyArray_NDIM(a), cnp.PyArray_DIMS(a))
+    wg_strong_number(cnp.PyArray_SIZE(a), <double *>cnp.PyArray_DATA(a), x, <double *>cnp.PyArray_DATA(found))
+    return found
+
+
+cdef bint is_one_number(object x, int most_axes, double *value):
+    """A number, or an array of one element that has so many axes at most."""
+    if type(x) is float or type(x) is np.float64:
+        value[0] = x
+        return True
+    if type(x) is not np.ndarray or not is_double(x) or cnp.PyArray_SIZE(x) != 1 or cnp.PyArray_NDIM(x) > most_axes:
+        return False
+    value[0] = (<double *>cnp.PyArray_DATA(<cnp.ndarray>x))[0]
+    return True
 
 
 cdef object product(object cotangent, object partial):
