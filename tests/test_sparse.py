@@ -723,6 +723,19 @@ def test_colours_are_taken_where_entries_are_estimated_to_be_slower(sparse):
     assert told.ways["mixed"].plan.colours.count == 13 and told.ways["direct"].plan.mode == "direct"
 
 
+def test_zeros_of_a_constant_kernel_are_no_entries():
+    J = wg.jacobian(lambda x: np.convolve(x**2, [0.0, 1.0, 0.0, 2.0]), sparse=True)
+    assert (J(X).nnz, J.mode) == (24, "direct")
+    np.testing.assert_array_equal(J.values(X), J(X).toarray()[J.pattern.nonzero()])
+
+
+def test_products_of_one_side_are_not_computed_with_those_of_the_other():
+    """One product with a row is the least of both kinds, and of these alone."""
+    J = wg.jacobian(lambda x: np.add.reduceat(x**2, [0, 3, 8]), sparse=True)
+    np.testing.assert_array_equal(J(X).toarray(), 2.0 * X * np.repeat(np.eye(3), [3, 5, 4], axis=1))
+    assert (J.mode, J.colours.kind, J.colours.count) == ("reverse", "row", 1)
+
+
 def test_explain_and_drawings_of_given_patterns():
     H = wg.hessian(lagrangian, sparse=shuffled(np.tril(BAND)))
     told = wg.explain(H, X, args=(np.ones(11),), measure=True)

@@ -280,6 +280,11 @@ def masks_that_are_constant(x):
     return y * np.array([1.0, 0.0, 2.0, 0.0, 1.0, 1.0])
 
 
+@exact(6)
+def pieces(x):
+    return np.piecewise(x, [x < 1.0, x > 1.3], [np.square, lambda part: part * x[0], 1.0])
+
+
 @exact(4)
 def nothing_of_some(x):
     return np.array([np.floor(x[0]), 2.0, x[1] * np.sign(x[0]), wg.stop_gradient(x[2]) * x[3]])

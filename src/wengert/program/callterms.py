@@ -32,7 +32,7 @@ from wengert.program.tracing import listed
 
 _FLOAT = np.dtype(float)
 #: partials of a call in an operand that are computed, and those that are views
-_FEW, _SOME = 9, 32
+_FEW, _SOME = 9, 96
 #: elements of a constant matrix without zeros, whose terms are as many
 _MOST = 10_000
 

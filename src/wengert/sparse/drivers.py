@@ -396,6 +396,9 @@ class Sparse(dense.Derivative):
         for cost, mode, kind in sorted(ways):
             if found is None or cost + SPARSE_COSTS.call < best:
                 colours = colouring(pattern, kind=kind)
+                if mode == "mixed" != self.mode and not (colours.row_count and colours.column_count):
+                    mode = "reverse" if colours.row_count else "forward"  # no products of the other side are needed
+                    colours = colouring(pattern, kind=least[mode][0])
                 cost = _cost(colours, f)
                 if cost < best:
                     best, found = cost, (mode, colours)
