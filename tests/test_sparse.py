@@ -723,10 +723,20 @@ def test_colours_are_taken_where_entries_are_estimated_to_be_slower(sparse):
     assert told.ways["mixed"].plan.colours.count == 13 and told.ways["direct"].plan.mode == "direct"
 
 
-def test_zeros_of_a_constant_kernel_are_no_entries():
-    J = wg.jacobian(lambda x: np.convolve(x**2, [0.0, 1.0, 0.0, 2.0]), sparse=True)
-    assert (J(X).nnz, J.mode) == (24, "direct")
-    np.testing.assert_array_equal(J.values(X), J(X).toarray()[J.pattern.nonzero()])
+TIGHT = {
+    "a kernel with zeros": (wg.jacobian, lambda x: np.convolve(x**2, [0.0, 1.0, 0.0, 2.0]), 24),
+    "largest of each row": (wg.hessian, lambda x: np.sum(np.max(x.reshape(-1, 3) ** 2, axis=1)), 12),
+    "smallest, curved": (wg.hessian, lambda x: np.sum(np.min(x.reshape(-1, 3), axis=1) ** 3), 36),
+    "pieces": (wg.jacobian, lambda x: np.piecewise(x, [x < 0.0, x >= 0.0], [np.sin, np.square]), 12),
+}
+
+
+@pytest.mark.parametrize("name", TIGHT)
+def test_there_are_no_more_entries_than_needed(name):
+    op, f, nnz = TIGHT[name]
+    J = op(f, sparse=True)
+    np.testing.assert_allclose(J(X).toarray(), op(f, X), rtol=1e-13)
+    assert (J.pattern.nnz, J.mode) == (nnz, "direct")
 
 
 def test_products_of_one_side_are_not_computed_with_those_of_the_other():
