@@ -1,6 +1,7 @@
 """Sparse Jacobians and Hessians against dense ones, whatever plan computes them."""
 
 import copy
+import functools
 import pickle
 import warnings
 
@@ -469,6 +470,39 @@ def test_values_have_the_order_that_was_given(order, table):
         if order == 2:
             found = sp.coo_array((values, pattern.coords), pattern.shape).tocsr()
             assert (found != found.T).nnz == 0, name
+
+
+class Squares:
+    def __call__(self, x):
+        return x[::-1] ** 2
+
+
+def reversed_squares(x, power):
+    return x[::-1] ** power
+
+
+@wg.primitive(jvp=lambda t, y, x: np.cumsum(t), sparsity="elementwise")
+def not_elementwise(x):
+    return np.cumsum(x)
+
+
+@pytest.mark.parametrize(
+    ("f", "sparse"),
+    [
+        (lambda x: x[::-1] ** 2, sp.eye_array(12)),
+        (Squares(), sp.eye_array(12)),
+        (functools.partial(reversed_squares, power=2), sp.eye_array(12)),
+        (wg.compile(Squares().__call__), sp.eye_array(12)),
+        (lambda x: 2.0 * not_elementwise(x), True),
+    ],
+)
+@pytest.mark.parametrize("mode", ["auto", "forward"])
+def test_entries_that_are_left_out_are_told_with_line_and_row(f, sparse, mode):
+    line = getattr(f, "f", getattr(f, "func", f))
+    line = getattr(line, "__code__", None) or type(line).__call__.__code__
+    said = rf"^jacobian\(.*\) \(.*test_sparse\.py:{line.co_firstlineno}\): row \d+ of .* leaves out entries"
+    with pytest.raises(wg.PatternError, match=said):
+        wg.jacobian(f, sparse=sparse, mode=mode)(X)
 
 
 def test_a_diagonal_may_be_given_and_must_be_all():
