@@ -207,8 +207,8 @@ def check(
         wrong, row = len(rows), int(rows[0]) if len(rows) else -1
     if wrong:
         raise PatternError(
-            f"{name}{place_of(f)}: row {row} of the derivative by its sparsity pattern is not that of the function in a "
-            f"random direction, {(csr @ v)[row]:.6g} in the place of {exact[row]:.6g} ({wrong} of {len(exact)} rows): "
+            f"{name}{place_of(f)}: row {row} of the derivative by its sparsity pattern is not that of the function in "
+            f"a random direction, {(csr @ v)[row]:.6g} in the place of {exact[row]:.6g} ({wrong} of {len(exact)} rows): "
             f"{LEFT_OUT}"
         )
 
@@ -247,7 +247,7 @@ def place_of(f: Any) -> str:
     inner = next((part for part in (getattr(f, word, None) for word in _AROUND) if callable(part)), f)
     if inner is not f:
         return place_of(inner)
-    code = getattr(f, "__code__", None) or getattr(getattr(type(f), "__call__", None), "__code__", None)
+    code = getattr(f, "__code__", None) or getattr(type(f).__call__, "__code__", None)
     return "" if code is None else f" ({code.co_filename}:{code.co_firstlineno})"
 
 
