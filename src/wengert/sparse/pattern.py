@@ -208,8 +208,8 @@ def check(
     if wrong:
         raise PatternError(
             f"{name}{place_of(f)}: row {row} of the derivative by its sparsity pattern is not that of the function in "
-            f"a random direction, {(csr @ v)[row]:.6g} in the place of {exact[row]:.6g} ({wrong} of {len(exact)} rows): "
-            f"{LEFT_OUT}"
+            f"a random direction, {(csr @ v)[row]:.6g} in the place of {exact[row]:.6g} "
+            f"({wrong} of {len(exact)} rows): {LEFT_OUT}"
         )
 
 
