@@ -324,6 +324,9 @@ def test_functions_that_are_not_replayed_run_as_they_are():
         (lambda: wg.jacobian(np.sin, sparse=True, argnums=(0, 1)), TypeError, "argnums"),
         (lambda: wg.jacobian(by_elements, sparse=True)(X, out=np.zeros(3)), TypeError, "values"),
         (lambda: wg.jacobian(wg.jacobian(by_elements, sparse=True), X), TypeError, "not differentiated itself"),
+        (lambda: wg.jacobian(lambda x: {"a": x}, X, sparse=True), TypeError, "numpy.concatenate"),
+        (lambda: wg.jacobian(lambda x: (x**2, x), X, sparse=True), TypeError, "in a container"),
+        (lambda: wg.jacobian(lambda x: x["a"] ** 2, {"a": X}, sparse=True), TypeError, "in a container"),
     ],
 )
 def test_errors_name_what_is_wrong(make, error, words):

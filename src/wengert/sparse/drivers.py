@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from wengert.containers import children_of
 from wengert.core.levels import running
 from wengert.errors import PatternError, StaleProgramError
 from wengert.program import passes
@@ -271,6 +272,11 @@ class Sparse(dense.Derivative):
         of = second.Hessian if self.order == 2 else dense.Jacobian
         found = of(self.f, self.argnums, self.with_value)(*args, **kwargs)
         y, matrix = found if self.with_value else (None, found)
+        if children_of(matrix) is not None:
+            raise TypeError(
+                f"{self.name}: a sparse derivative is of one array in one array, not of or in a container: join its "
+                "parts by numpy.concatenate, or take the dense derivative"
+            )
         n = math.prod(np.shape(args[self.argnums]))
         matrix = np.reshape(matrix, (-1, n))
         given, why = self.given, "the function runs as it is, and is not replayed"
@@ -440,7 +446,7 @@ class Replayed(Compiled):
         if out is not None:
             values = result.values(found)
             if np.shape(out) != values.shape:
-                raise ValueError(f"{self._name}: out= has shape {np.shape(out)}, there are {values.size} nonzeros")
+                raise ValueError(f"{self.f.name}: out= has shape {np.shape(out)}, there are {values.size} nonzeros")
             out[...] = values
         return result, found
 
