@@ -132,6 +132,7 @@ JACOBIANS = {
     "distances": lambda x: np.linalg.norm(bonds(x), axis=1),
     "sum": lambda x: (points(x) ** 2).sum(1),
     "sum of many": lambda x: np.sum(x.reshape(3, -1) ** 2, axis=1),
+    "sums of segments": lambda x: np.add.reduceat(x**2, [1, 4, 5, 12]) * x[:4],
     "add.reduce": lambda x: np.add.reduce(points(x) ** 2),
     "mean": lambda x: points(x) - points(x).mean(axis=1, keepdims=True),
     "average": lambda x: np.average(points(x), axis=1, weights=[1.0, 2.0, 3.0]),

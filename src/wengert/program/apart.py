@@ -267,6 +267,18 @@ def _cumulated(ufunc):
     return rule
 
 
+def _sums_of_segments(a, indices, axis=0, **options):
+    """Each element is added to the sum of its own segment, where one comes after the other."""
+    starts = np.asarray(indices)
+    if options or np.ndim(a) != 1 or starts.dtype.kind not in "iu":  # operands stand here as numbers
+        return None
+    lengths = np.diff(starts, append=np.size(a))
+    if np.any(lengths <= 0):
+        return None
+    which = np.repeat(np.arange(starts.size), lengths)
+    return lambda a, *_: np.bincount(which, a[starts[0] :], starts.size)
+
+
 def _trace(a, offset=0, axis1=0, axis2=1, **options):
     return None if options else lambda a, *_: np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1)
 
@@ -335,6 +347,7 @@ _MADE_OF: dict[str, Any] = {
     "numpy.prod": _prod,
     "numpy.cumprod": _cumulated(np.multiply),
     "numpy.cumsum": _cumulated(np.add),
+    "wengert.rules.ufuncs.sums_of_segments": _sums_of_segments,
     "numpy.trace": _trace,
     "numpy.linalg.trace": _linalg_trace,
     "numpy.linalg.multi_dot": _multi_dot,
