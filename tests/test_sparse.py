@@ -1,6 +1,7 @@
 """Sparse Jacobians and Hessians against dense ones, whatever plan computes them."""
 
 import copy
+import functools
 import pickle
 import warnings
 
@@ -323,6 +324,9 @@ def test_functions_that_are_not_replayed_run_as_they_are():
         (lambda: wg.jacobian(np.sin, sparse=True, argnums=(0, 1)), TypeError, "argnums"),
         (lambda: wg.jacobian(by_elements, sparse=True)(X, out=np.zeros(3)), TypeError, "values"),
         (lambda: wg.jacobian(wg.jacobian(by_elements, sparse=True), X), TypeError, "not differentiated itself"),
+        (lambda: wg.jacobian(lambda x: {"a": x}, X, sparse=True), TypeError, "numpy.concatenate"),
+        (lambda: wg.jacobian(lambda x: (x**2, x), X, sparse=True), TypeError, "in a container"),
+        (lambda: wg.jacobian(lambda x: x["a"] ** 2, {"a": X}, sparse=True), TypeError, "in a container"),
     ],
 )
 def test_errors_name_what_is_wrong(make, error, words):
@@ -469,6 +473,39 @@ def test_values_have_the_order_that_was_given(order, table):
         if order == 2:
             found = sp.coo_array((values, pattern.coords), pattern.shape).tocsr()
             assert (found != found.T).nnz == 0, name
+
+
+class Squares:
+    def __call__(self, x):
+        return x[::-1] ** 2
+
+
+def reversed_squares(x, power):
+    return x[::-1] ** power
+
+
+@wg.primitive(jvp=lambda t, y, x: np.cumsum(t), sparsity="elementwise")
+def not_elementwise(x):
+    return np.cumsum(x)
+
+
+@pytest.mark.parametrize(
+    ("f", "sparse"),
+    [
+        (lambda x: x[::-1] ** 2, sp.eye_array(12)),
+        (Squares(), sp.eye_array(12)),
+        (functools.partial(reversed_squares, power=2), sp.eye_array(12)),
+        (wg.compile(Squares().__call__), sp.eye_array(12)),
+        (lambda x: 2.0 * not_elementwise(x), True),
+    ],
+)
+@pytest.mark.parametrize("mode", ["auto", "forward"])
+def test_entries_that_are_left_out_are_told_with_line_and_row(f, sparse, mode):
+    line = getattr(f, "f", getattr(f, "func", f))
+    line = getattr(line, "__code__", None) or type(line).__call__.__code__
+    said = rf"^jacobian\(.*\) \(.*test_sparse\.py:{line.co_firstlineno}\): row \d+ of .* leaves out entries"
+    with pytest.raises(wg.PatternError, match=said):
+        wg.jacobian(f, sparse=sparse, mode=mode)(X)
 
 
 def test_a_diagonal_may_be_given_and_must_be_all():
@@ -721,6 +758,30 @@ def test_colours_are_taken_where_entries_are_estimated_to_be_slower(sparse):
     assert {*told.ways} == {"direct", "mixed", "dense"}
     assert told.ways["mixed"].estimate < 0.8 * told.ways["direct"].estimate
     assert told.ways["mixed"].plan.colours.count == 13 and told.ways["direct"].plan.mode == "direct"
+
+
+TIGHT = {
+    "a kernel with zeros": (wg.jacobian, lambda x: np.convolve(x**2, [0.0, 1.0, 0.0, 2.0]), 24),
+    "largest of each row": (wg.hessian, lambda x: np.sum(np.max(x.reshape(-1, 3) ** 2, axis=1)), 12),
+    "smallest, curved": (wg.hessian, lambda x: np.sum(np.min(x.reshape(-1, 3), axis=1) ** 3), 36),
+    "pieces": (wg.jacobian, lambda x: np.piecewise(x, [x < 0.0, x >= 0.0], [np.sin, np.square]), 12),
+}
+
+
+@pytest.mark.parametrize("name", TIGHT)
+def test_there_are_no_more_entries_than_needed(name):
+    op, f, nnz = TIGHT[name]
+    J = op(f, sparse=True)
+    np.testing.assert_allclose(J(X).toarray(), op(f, X), rtol=1e-13)
+    assert (J.pattern.nnz, J.mode) == (nnz, "direct")
+
+
+def test_products_of_one_side_are_not_computed_with_those_of_the_other():
+    """One product with a row is the least of both kinds, and of these alone."""
+    J = wg.jacobian(lambda x: np.sort(x.reshape(3, 4))[:, 0], sparse=True)
+    is_least = X.reshape(3, 4) == X.reshape(3, 4).min(axis=1, keepdims=True)
+    np.testing.assert_array_equal(J(X).toarray(), np.repeat(np.eye(3), 4, axis=1) * is_least.ravel())
+    assert (J.mode, J.colours.kind, J.colours.count) == ("reverse", "row", 1)
 
 
 def test_explain_and_drawings_of_given_patterns():

@@ -280,6 +280,12 @@ def masks_that_are_constant(x):
     return y * np.array([1.0, 0.0, 2.0, 0.0, 1.0, 1.0])
 
 
+@exact(2, 4)
+def differences_between_elements(x):
+    lines = np.diff(x[0], prepend=x[0, -1:], append=x[1, 0]), np.diff(x**2, 2, axis=0, append=x[1:, ::-1])
+    return np.concatenate([line.ravel() for line in lines])
+
+
 @exact(4)
 def nothing_of_some(x):
     return np.array([np.floor(x[0]), 2.0, x[1] * np.sign(x[0]), wg.stop_gradient(x[2]) * x[3]])
@@ -304,6 +310,14 @@ def test_second_patterns_contain_the_hessian(f, x):
 
 ROWS = sp.csr_array(np.array([[2.0, -1, 0, 0, 0], [-1, 2, -1, 0, 0], [0, 0, 1, 0, 3], [0, 0, 0, 4, 0]]))
 
+
+def added_at_a_mask(x):
+    mask = np.array([True, False, True, False, True])
+    y = x * 1.0
+    y[mask] += x[::-1][mask] ** 3
+    return np.sum(y)
+
+
 SECOND = {
     "chained": lambda x: np.sum((x[1:] - x[:-1] ** 2) ** 2 + np.exp(-x[1:] * x[:-1])),
     "arrow head": lambda x: np.sum(x[1:] * x[0] ** 2) + np.sum(x[1:] ** 4),
@@ -319,6 +333,7 @@ SECOND = {
     "vector valued": lambda x: np.stack([x[0] * x[1], x[2] ** 2, x[4] * x[3] * x[2]]),
     "choices": lambda x: np.maximum(x[0], x[1]) + np.abs(x[2]) * x[3] + np.where(x[4] > 0, x[4], x[0]),
     "broadcast": lambda x: np.sum(x[:2, None] * x[None, 2:]),
+    "added where a mask is": added_at_a_mask,
     "in a loop": lambda x: sum((x[i + 1] - x[i] ** 2) ** 2 for i in range(4)),
     "products in einsum": lambda x: np.einsum("i,i->", x, x) + np.einsum("i,j->", x[:1], x[1:3]),
 }
@@ -768,7 +783,7 @@ def test_a_right_jacobian_passes_the_check():
 def test_a_missing_entry_fails_the_check_whatever_its_scale(entry):
     J = J_SCALED.copy()
     J[entry] = 0.0
-    with pytest.raises(wg.PatternError, match=f"row {entry[0]} of its derivative"):
+    with pytest.raises(wg.PatternError, match=f"row {entry[0]} of the derivative"):
         check(sp.csr_array(J), product)
 
 

@@ -220,11 +220,17 @@ def _cross(a, b, *more, **options):
     return cross
 
 
-def _diff(a, n=1, axis=-1, **options):
-    if options:
-        return None
+def _diff(a, n=1, axis=-1, prepend=None, append=None):
+    def joined(a, prepend, append):
+        ends = [None if end is None or end is np._NoValue else end for end in (prepend, append)]
+        one = list(np.shape(a))
+        one[axis] = 1
+        ends = [np.broadcast_to(end, one) if end is not None and np.ndim(end) == 0 else end for end in ends]
+        parts = [part for part in (ends[0], a, ends[1]) if part is not None]
+        return np.concatenate(parts, axis=axis) if len(parts) > 1 else a
 
-    def diff(a, *_):
+    def diff(a, n=n, axis=axis, prepend=prepend, append=append):
+        a = joined(a, prepend, append)
         for _ in range(n):
             count = np.shape(a)[axis]
             low, high = [[slice(None)] * np.ndim(a) for _ in range(2)]
@@ -259,6 +265,18 @@ def _cumulated(ufunc):
         return cumulated if slices else None
 
     return rule
+
+
+def _sums_of_segments(a, indices, axis=0, **options):
+    """Each element is added to the sum of its own segment, where one comes after the other."""
+    starts = np.asarray(indices)
+    if options or np.ndim(a) != 1 or starts.dtype.kind not in "iu":  # operands stand here as numbers
+        return None
+    lengths = np.diff(starts, append=np.size(a))
+    if np.any(lengths <= 0):
+        return None
+    which = np.repeat(np.arange(starts.size), lengths)
+    return lambda a, *_: np.bincount(which, a[starts[0] :], starts.size)
 
 
 def _trace(a, offset=0, axis1=0, axis2=1, **options):
@@ -310,7 +328,8 @@ def _convolve(a, v, mode="full"):
         a, v = (a, v) if np.size(v) == short else (v, a)
         a = np.pad(a, (before, after)) if before or after else a
         n = count + before + after - short + 1
-        parts = [v[short - 1 - k] * a[k : k + n] for k in range(short)]
+        is_there = [True] + [type(v) is not np.ndarray or v[short - 1 - k] != 0 for k in range(1, short)]
+        parts = [v[short - 1 - k] * a[k : k + n] for k in range(short) if is_there[k]]
         return functools.reduce(np.add, parts)
 
     return convolve if short <= _MOST else None
@@ -328,6 +347,7 @@ _MADE_OF: dict[str, Any] = {
     "numpy.prod": _prod,
     "numpy.cumprod": _cumulated(np.multiply),
     "numpy.cumsum": _cumulated(np.add),
+    "wengert.rules.ufuncs.sums_of_segments": _sums_of_segments,
     "numpy.trace": _trace,
     "numpy.linalg.trace": _linalg_trace,
     "numpy.linalg.multi_dot": _multi_dot,

@@ -31,8 +31,8 @@ from wengert.program.terms import Refused, Term
 from wengert.program.tracing import listed
 
 _FLOAT = np.dtype(float)
-#: partials of a call in an operand that are computed, and those that are views
-_FEW, _SOME = 9, 32
+#: partials of a call in an operand that are computed, those that are views, and those where the operand has few terms
+_FEW, _SOME, _MANY = 9, 32, 96
 #: elements of a constant matrix without zeros, whose terms are as many
 _MOST = 10_000
 
@@ -362,7 +362,8 @@ def _of_product(p, i, axes, factor, others, out):
         for index in _indices(shape, rest):
             yield index, _product_of(p, others, names, {out[r]: k for r, k in zip(rest, index)}, v)
 
-    is_seen = math.prod(own[d] for d in free) <= _SOME
+    count = math.prod(own[d] for d in free)
+    is_seen = count <= _SOME or count * len(p.terms[v]) <= _MANY
     is_sent = math.prod(shape[r] for r in rest) <= _FEW
     return _Partials(axes, ahead if is_seen else None, back if is_sent else None) if is_seen or is_sent else None
 

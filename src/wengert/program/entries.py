@@ -541,13 +541,13 @@ class _Partials:
         """The same of a term of lines: elements that stood at `places` come to stand at `targets`."""
         flat = places.ravel()
         order = np.argsort(flat, kind="stable")
-        low, high = [np.searchsorted(flat[order], t.rows, side) for side in ("left", "right")]
-        counts = high - low
+        ends = np.cumsum(np.bincount(flat + 1, minlength=int(t.rows.max(initial=-1)) + 2))  # of each place, from -1 on
+        low, counts = ends[t.rows], ends[t.rows + 1] - ends[t.rows]
         if counts.sum() > self.left:
             raise Refused("too many terms")
         which = np.repeat(np.arange(t.cols.size), counts)
-        steps = np.arange(which.size) - np.repeat(np.cumsum(counts) - counts, counts)
-        rows = targets[order[np.repeat(low, counts) + steps]]
+        first = np.cumsum(counts) - counts
+        rows = targets[order[np.arange(which.size) + np.repeat(low - first, counts)]]
         return Term(self.picked(t.coef, which), t.cols[which], rows)
 
     def constant_line(self, elements, i):

@@ -67,7 +67,11 @@ def _placed_value(ybar, y, base, key, value):
 
 
 placed_row = registry.Primitive(
-    placed, "structural", vjps={0: _placed_base, 2: _placed_value}, home=f"{__name__}.placed_row"
+    placed,
+    "structural",
+    vjps={0: _placed_base, 2: _placed_value},
+    home=f"{__name__}.placed_row",
+    curvature="none",
 )
 
 
@@ -76,7 +80,9 @@ def _taken(ybar, y, x, key):
     return np.reshape(scattered(ybar, where, np.size(x)), np.shape(x))
 
 
-getitem_row = registry.Primitive(operator.getitem, "structural", vjps={0: _taken}, home=f"{__name__}.getitem_row")
+getitem_row = registry.Primitive(
+    operator.getitem, "structural", vjps={0: _taken}, home=f"{__name__}.getitem_row", curvature="none"
+)
 
 
 def pullback(call, wanted, ybar, y, *operands):

@@ -143,8 +143,11 @@ def _piecewise(x, condlist, funclist, *args, **kw):
         if callable(function):
             if not np.any(condition):
                 continue
-            places = np.reshape(np.cumsum(condition) - 1, shape)  # not written into y, which may be plain
             found = np.broadcast_to(function(x[condition], *args, **kw), np.sum(condition))
+            if type(x) is not np.ndarray:  # a program knows from the mask where each element goes
+                y[condition] = of_dtype(found, x.dtype)
+                continue
+            places = np.reshape(np.cumsum(condition) - 1, shape)  # not written into y, which may be plain
             function = elements(found, np.maximum(places, 0))
         y = of_dtype(np.where(condition, function, y), x.dtype)
     return np.reshape(y, of_x)

@@ -207,10 +207,9 @@ def check(
         wrong, row = len(rows), int(rows[0]) if len(rows) else -1
     if wrong:
         raise PatternError(
-            f"{name}{_place(f)}: row {row} of its derivative has an entry outside of its sparsity pattern "
-            f"({wrong} of {len(exact)} rows): along a random direction it is {exact[row]:.6g}, by the "
-            f"pattern {(csr @ v)[row]:.6g}. The pattern that was given, or a primitive's sparsity=, leaves it out, or "
-            "the function has taken another branch: call wengert.sparsity at this point"
+            f"{name}{place_of(f)}: row {row} of the derivative by its sparsity pattern is not that of the function in "
+            f"a random direction, {(csr @ v)[row]:.6g} in the place of {exact[row]:.6g} "
+            f"({wrong} of {len(exact)} rows): {LEFT_OUT}"
         )
 
 
@@ -239,10 +238,21 @@ def _steady_rows(csr, jvp, v, exact, rtol, nearby):
     return np.flatnonzero(is_wrong)
 
 
-def _place(f):
+#: what is wrong where a pattern has not all entries
+LEFT_OUT = "the pattern that was given, or a primitive's sparsity=, leaves out entries; see wengert.sparsity"
+
+
+def place_of(f: Any) -> str:
     """Where a function stands, for a message."""
-    code = getattr(getattr(f, "py_func", None) or getattr(f, "f", None) or f, "__code__", None)
+    inner = next((part for part in (getattr(f, word, None) for word in _AROUND) if callable(part)), f)
+    if inner is not f:
+        return place_of(inner)
+    code = getattr(f, "__code__", None) or getattr(type(f).__call__, "__code__", None)
     return "" if code is None else f" ({code.co_filename}:{code.co_firstlineno})"
+
+
+#: names of the function in what is made around one
+_AROUND = ("py_func", "f", "func", "__wrapped__")
 
 
 # ---------------------------------------------------------------------------------------------- choices

@@ -342,18 +342,18 @@ def running(site):
 
 
 def _diff(site):
-    if any(map(site.depends, site.call.args[1:])):
-        return None
     ids = site.ids(site.call.args[0])
     n, axis = site.argument(1, "n", 1), site.argument(2, "axis", -1)
-    ends = [site.argument(3, "prepend", np._NoValue), site.argument(4, "append", np._NoValue)]
-    if any(map(site.depends, ends)):
-        return None
     lines = np.moveaxis(ids, axis, 0)
-    before, after = [
-        np.zeros((0 if x is np._NoValue else 1 if np.ndim(x) == 0 else np.shape(x)[axis], *lines.shape[1:]), np.int32)
-        for x in ends
-    ]
+
+    def end(x):
+        if x is np._NoValue:
+            return lines[:0]
+        own = site.ids(x)
+        own = np.moveaxis(own, axis, 0) if own.ndim else own
+        return np.broadcast_to(own, (len(own) if own.ndim else 1, *lines.shape[1:]))
+
+    before, after = [end(site.argument(*where, np._NoValue)) for where in ((3, "prepend"), (4, "append"))]
     lines = np.concatenate([before, lines, after])
     for _ in range(n):
         pair = [np.ascontiguousarray(part).reshape(-1) for part in (lines[1:], lines[:-1])]
