@@ -370,7 +370,7 @@ def strong(cotangent, partial):
         product = np.multiply(cotangent, partial)
         spoiled = np.isnan(product)
         if spoiled.any():  # only those are replaced: a product that is 0 may have a derivative that is not
-            product = np.where(spoiled & (np.equal(cotangent, 0) | np.equal(partial, 0)), 0, product)
+            product = np.where(spoiled & (np.equal(cotangent, 0) | np.equal(partial, 0)), 0, product)[()]
     return product
 
 
