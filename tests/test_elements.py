@@ -107,13 +107,30 @@ def folds(x):
     return np.sum(y * y) + np.min(y) * np.max(A, keepdims=True)[0, 0] + np.prod(x[:2]) + np.min(A[:, 0]) + np.max(x)
 
 
+def put_into_large(x):
+    """Elements of a large array are written at constant indices: repeated ones, negative ones, a number for all."""
+    y = np.zeros(40)
+    B = np.ones((6, 7))
+    for nodes in ([3, 7, 1], [7, -1, 7], [0, 1, 39], [-40, 2, 3]):
+        u = x[np.abs(nodes) % 6]
+        y[nodes] += u * u[0] + x[0]
+        B[[0, -1, 2], np.array(nodes) % 7] *= u
+        y[np.array(nodes)[1:]] = x[2] ** 2
+    y[[4, 5]] = np.sin(x[:2])
+    B[1, [2, 3]] = 2.0
+    return np.sum(y**2) + np.sum(B * B) + y[7] * B[0, 3]
+
+
 def moved(x):
     A = np.tile(x[:2], (2, 1)) * np.flip(x[2:]).reshape(2, 2)
     y = np.repeat(A[0], 2) + np.roll(x[:4], 1) + np.ravel(A.T) + np.pad(A[1], 1, mode="edge")
     return np.sum(y * y[::-1]) + np.sum(np.swapaxes(A, 0, 1) * np.expand_dims(y[:2], 1)) + np.trace(A @ np.diag(y[:2]))
 
 
-CASES = (runge_kutta, pairs, rotations, assembled, views, choices, joined, handed_over, products, forward, folds, moved)
+CASES = (
+    runge_kutta, pairs, rotations, assembled, views, choices, joined, handed_over, products, forward, folds, moved,
+    put_into_large,
+)
 
 
 @pytest.fixture
@@ -189,7 +206,7 @@ def test_where_elements_are_equal_they_share_the_derivative_of_the_largest(value
             np.testing.assert_allclose(made.grad()(X), wg.grad(f)(X), rtol=1e-13)
 
 
-@pytest.mark.parametrize("f", [forward, folds], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [forward, folds, put_into_large], ids=lambda f: f.__name__)
 def test_what_is_run_calls_no_function_of_small_arrays(f):
     made = wg.record(f, X)
     for program_of_f in (made, made.grad(), made.hvp()):

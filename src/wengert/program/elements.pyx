@@ -27,7 +27,7 @@ from wengert.program import calls, locality
 from wengert.program.calls import Operand
 from wengert.program.listing import operands
 from wengert.program.passes import simplified
-from wengert.program.rows import filled
+from wengert.program.rows import filled, placed
 
 cdef enum:
     LARGEST = 16        # elements of a small array
@@ -96,7 +96,7 @@ cpdef double nanoseconds(Listing code) except -1.0:
             here = -1
             total += len(code.packs[code.bs[i]][0]) + (0.0 if code.as_[i] >= 0 else ZERO * <double>sizes[here])
         elif op == PLACE or op == PUT or op == GATHER or op == SCATTER:
-            total += VECTOR + placed(code, i, op, sizes)
+            total += VECTOR + moved_time(code, i, op, sizes)
         else:
             total += VECTOR + (ELEMENT if cheap else FUNCTION_ELEMENT) * <double>sizes[here]
         if here != before or here < 0:
@@ -114,7 +114,7 @@ cdef double called(Listing code, call, Py_ssize_t i) except -1.0:
     return calls.nanoseconds(call, shapes, code.types[code.kinds[i]][1])
 
 
-cdef double placed(Listing code, Py_ssize_t i, int op, list sizes) except -1.0:
+cdef double moved_time(Listing code, Py_ssize_t i, int op, list sizes) except -1.0:
     """What it takes to put elements into an array, or to take them out."""
     cdef bint is_new = op == SCATTER or op == PLACE and code.as_[i] < 0
     cdef double set_first = ZERO * <double>sizes[code.kinds[i]] if is_new else 0.0
@@ -229,10 +229,8 @@ cdef class Elements:
                 self.of[i] = self.total(self.line(a))
                 return True
             return op == CALL and self.called(i)
-        if op == PLACE and self.order(i) is None:
-            return self.written(i)
         if self.order(i) is None:
-            return False
+            return self.written(i) if op == PLACE else op == CALL and self.written_at(i)
         if op < INPUT or LESS <= op <= STRONG or op == SELECT or op == STOP:
             return self.elementwise(i)
         if op == VIEW:
@@ -326,6 +324,9 @@ cdef class Elements:
     cdef bint written(self, Py_ssize_t i) except -1:
         """Elements of which there is no array are put into a large one one by one."""
         cdef int32_t a = self.code.as_[i], c = self.code.cs[i]
+        if a < 0 and self.code.kinds[c] == self.code.kinds[i] and self.of[c] >= 0 and self.is_all_of(i):
+            self.of[i] = self.of[c]
+            return True
         if a < 0 or self.cells[c] is None or self.of[c] >= 0 or self.dtype(i) != FLOAT:
             return False
         if self.code.kinds[a] != self.code.kinds[i]:
@@ -336,6 +337,32 @@ cdef class Elements:
         at, values = found
         self.found.packs.append((np.array(at, np.int32), np.array(values, np.int32)))
         self.of[i] = emit(self.found, PACK, self.whole(a), len(self.found.packs) - 1, -1, self.code.kinds[i])
+        return True
+
+    cdef bint is_all_of(self, Py_ssize_t i) except -1:
+        """Is what an instruction writes into all of its value?"""
+        return self.code.views[self.code.bs[i]] == whole_view(self.code.types[self.code.kinds[i]])
+
+    cdef bint written_at(self, Py_ssize_t i) except -1:
+        """The same at integers that are constant, one place after the other: what is written last stays."""
+        call = self.code.calls[self.code.as_[i]]
+        if call.row is None or call.row.fun is not placed or call.kwargs or self.dtype(i) != FLOAT:
+            return False
+        base, key, value = call.args
+        shape = self.code.types[self.code.kinds[i]][1]
+        if type(base) is not Operand or self.code.kinds[call.operands[base.position]] != self.code.kinds[i]:
+            return False
+        places = places_at(key, shape)
+        found = None if places is None else self.factor(call, value)
+        if found is None:
+            return False
+        given, line = found
+        given = given[max(0, len(given) - places.ndim):]
+        values = np.broadcast_to(np.array(line(), np.int32).reshape(given), places.shape)
+        cells = dict(zip(places.ravel().tolist(), values.ravel().tolist()))
+        self.found.packs.append((np.array(list(cells), np.int32), np.array(list(cells.values()), np.int32)))
+        v = self.whole(call.operands[base.position])
+        self.of[i] = emit(self.found, PACK, v, len(self.found.packs) - 1, -1, self.code.kinds[i])
         return True
 
     cdef object to_place(self, Py_ssize_t i):
@@ -405,6 +432,17 @@ cdef class Elements:
 
     cdef object dtype(self, Py_ssize_t v):
         return self.code.types[self.code.kinds[v]][0]
+
+
+cdef object places_at(key, tuple shape):
+    """The places of elements of an array in C order, a few, that arrays of integers select; None of other keys."""
+    keys = key if type(key) is tuple else (key,)
+    if len(keys) != len(shape) or not all([isinstance(k, (np.ndarray, np.integer, int)) for k in keys]):
+        return None
+    arrays = np.broadcast_arrays(*[np.asarray(k) for k in keys])
+    if not 0 < arrays[0].size <= LARGEST or any([k.dtype.kind not in "iu" for k in arrays]):
+        return None
+    return np.ravel_multi_index([k.astype(np.intp) + n * (k < 0) for k, n in zip(arrays, shape)], shape)
 
 
 cdef Py_ssize_t lowest(tuple view) except -1:

@@ -62,7 +62,8 @@ def _placed_value(ybar, y, base, key, value):
     count = np.zeros(np.shape(base), dtype=np.intp)
     order = np.arange(np.size(count[key])).reshape(np.shape(count[key]))
     count[key] = order
-    taken = np.where(count[key] == order, ybar[key], 0.0)
+    is_last = count[key] == order
+    taken = ybar[key] if np.all(is_last) else np.where(is_last, ybar[key], 0.0)
     return summed_to(taken, np.shape(value))
 
 
