@@ -84,6 +84,17 @@ def sweep(x):
     return np.sum(A**2)
 
 
+def drifting(x):
+    """Turns of many steps in no order, of which each reads another element in the end."""
+    x, read = x.copy(), []
+    functions = np.random.default_rng(0).choice([np.sin, np.cos, np.tanh], 60)
+    for i in range(x.size):
+        for k, function in enumerate(functions):
+            x[k % x.size] = function(0.9 * x[k % x.size] + 0.1 * x[k % x.size - 1])
+        read.append(np.exp(x[i]))
+    return np.sum(np.array(read) * np.arange(x.size))
+
+
 def branching(x):
     """A branch for each element, in a recurrence."""
     s = x[0]
@@ -174,6 +185,12 @@ def test_loops_of_a_recurrence_are_found_again():
         for made in (program, program.grad()):
             found.append((len(made), assert_same(made, (x,)).written))
     assert [count > 8 * written for count, written in found] == [True] * 4, found
+
+
+def test_each_turn_of_a_loop_may_read_what_another_instruction_wrote_in_it():
+    program = wg.record(drifting, RNG.random(8))
+    assert assert_same(program, (RNG.random(8),)).written < len(program) / 2
+    assert_same(program.grad(), (RNG.random(8),))
 
 
 def test_random_lists_with_loops_in_them():

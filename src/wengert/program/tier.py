@@ -719,7 +719,7 @@ class _Numbers:
         self.groups: list = []
         self.place: dict = {}  # of the value that a slot holds now
         self.count = self.written = 0
-        self.uses: list = []  # pairs of the places of an instruction and of a value that it reads
+        self.uses: list = []  # places of an instruction and of a value that it reads, and as which operand
         later = [{*given.results}]  # slots that are read behind each group, by what is no list
         for i in range(len(groups) - 1, 0, -1):
             is_list = groups[i][0][0] == "numbers" and i not in refused
@@ -768,8 +768,14 @@ class _Numbers:
         if not self.uses:
             return set()
         number, of_turn = np.concatenate(written), np.concatenate(turns)
-        user, used = np.array(self.uses).T
-        return {*number[used[of_turn[user] != of_turn[used]]].tolist()}
+        user, used, operand = np.array(self.uses).T
+        # an operand may be what other instructions wrote in other turns, though each in the turn that reads it
+        _, reading = np.unique(number[user] * (operand.max() + 1) + operand, return_inverse=True)
+        source = np.zeros(len(user), np.int64)
+        source[reading] = number[used]
+        varies = np.zeros(len(user), bool)
+        varies[reading[number[used] != source[reading]]] = True
+        return {*number[used[(of_turn[user] != of_turn[used]) | varies[reading]]].tolist()}
 
     # ------------------------------------------------------------------------------------------ instructions
 
@@ -780,7 +786,7 @@ class _Numbers:
             if slot in self.place:
                 kinds.append("value")
                 base.append(self.place[slot])
-                self.uses.append((self.count, self.place[slot]))
+                self.uses.append((self.count, self.place[slot], len(kinds)))
             elif slot in self.given.constants:
                 kinds.append("constant")
                 base.append(len(self.constants))
