@@ -200,7 +200,12 @@ def test_powers_that_are_products_are_not_computed_beside_others():
 
     _, made = assert_same(energy, np.linspace(0.1, 1.0, 40))
     code = made._listing
-    powers = [code.b[i] for i in np.flatnonzero(np.isin(code.op, [opcode for name, opcode, *_ in kernel_rows() if name in ("", "power")]))]
+    powers = [
+        code.b[i]
+        for i in np.flatnonzero(
+            np.isin(code.op, [opcode for name, opcode, *_ in kernel_rows() if name in ("", "power")])
+        )
+    ]
     exponents = [code.constants[code.a[b]] for b in powers if code.op[b] == Op.CONST]
     assert {-1.0, 0.5, 2.0, 3.0, 4.0} <= {*exponents}
 

@@ -242,6 +242,16 @@ def test_guards_in_loops_flip():
     assert_same_bits(llvm(x), vm(x))
 
 
+@pytest.mark.parametrize(("length", "is_refused"), [(2, True), (3, True), (4, False), (12, False)])
+def test_functions_on_rows_of_a_few_elements_are_left_to_the_machine(length, is_refused):
+    factors = np.linspace(0.5, 1.5, length)
+    program = wg.record(lambda x: np.sum(np.exp(x[:, None] * factors) ** 1.7), RNG.random(40))
+    assert_same(program, (RNG.random(40),))
+    report = assert_same(program.grad(), (RNG.random(40),))
+    assert ["rows of two or three" in reason for reason in report.refused] == [True] * is_refused
+    assert not assert_same(wg.record(lambda x: x[:, None] * factors, RNG.random(40)), (RNG.random(40),)).refused
+
+
 def test_lists_that_are_too_long_are_left_to_the_machine(monkeypatch):
     monkeypatch.setattr(tier, "MOST_STATEMENTS", 20)
     program = wg.record(sweep, RNG.random((7, 7))).tiered("llvm")
