@@ -263,6 +263,15 @@ def test_constant_zeros_are_no_entries(name):
     assert len(entries(code, code.inputs[0], y, example).indices) == count
 
 
+def chained(x, n):
+    """Numbers stored one by one, of which each reads three before it."""
+    for k in range(n):
+        x = x.copy()
+        i = k % x.size
+        x[i] = np.sin(x[i - 1] * x[i - 2]) + x[i - 5]
+    return x
+
+
 #: where there would be as many entries as in a dense matrix, or it cannot be told which elements are read
 REFUSED = {
     "a sort": np.sort,
@@ -270,6 +279,7 @@ REFUSED = {
     "a long convolution": lambda x: np.convolve(x, np.arange(20.0)),
     "complex numbers": lambda x: np.abs(x + 1j * x[::-1]),
     "a large dense matrix": lambda x: np.tanh(rng.normal(size=(200, 200))) @ np.tile(x, 10)[:200],
+    "numbers that all depend on one another": lambda x: chained(x, 2000),
     "a large inverse": lambda x: np.linalg.inv(x[:, None] * x + np.eye(3 * K)),
 }
 

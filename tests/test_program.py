@@ -12,6 +12,7 @@ from scipy import special
 
 import wengert as wg
 from helpers import assert_same_bits, in_threads
+from wengert.core import dispatch
 from wengert.errors import GuardError
 from wengert.program import spec
 
@@ -276,6 +277,24 @@ def guarded_loop(u, k):
     for i in range(u.size - 1):
         s += (u[i + 1] - k * u[i] ** 2) ** 2 * float(weights[i])
     return s + np.sum(u * weights) if u[0] > 0 else s
+
+
+def test_the_line_of_guards_is_looked_up_once(monkeypatch):
+    """To find it takes as long as the function has instructions, and a loop may have very many guards."""
+    found = []
+    monkeypatch.setattr(
+        dispatch, "where", lambda position, where=dispatch.where: found.append(position) or where(position)
+    )
+
+    def f(x):
+        s = x[0]
+        for v in x:
+            s = max(s, v)
+        return s if s > 0 else -s
+
+    with pytest.raises(GuardError, match=rf"test_program.py:{f.__code__.co_firstlineno + 3}.*"):
+        wg.record(f, np.arange(1.0, 9.0))(np.arange(9.0, 1.0, -1.0))
+    assert len(found) == 2
 
 
 def test_loops_guards_and_arrays_are_saved(tmp_path):

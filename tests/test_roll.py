@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+from wengert.core.tape import kernel_rows
 from wengert.program.opcodes import Op
 
 import wengert as wg
@@ -185,6 +186,28 @@ def test_borders_of_chunks(n):
 
     x = np.random.default_rng(n).uniform(-1, 1, n)
     assert_same(f, x, x[::-1].copy())
+
+
+def test_powers_that_are_products_are_not_computed_beside_others():
+    """Of an array of exponents each power is a call of pow."""
+
+    def energy(x):
+        s = 0.0
+        for i in range(1, x.size):
+            r = x[i] ** 2 + 0.5 * x[i - 1] ** 4 + 1.0
+            s += r**-1 - r**3 + np.sqrt(r) ** 0.5 + 0.1 * np.power(r, 7.0) - 0.1 * r**9
+        return s
+
+    _, made = assert_same(energy, np.linspace(0.1, 1.0, 40))
+    code = made._listing
+    powers = [
+        code.b[i]
+        for i in np.flatnonzero(
+            np.isin(code.op, [opcode for name, opcode, *_ in kernel_rows() if name in ("", "power")])
+        )
+    ]
+    exponents = [code.constants[code.a[b]] for b in powers if code.op[b] == Op.CONST]
+    assert {-1.0, 0.5, 2.0, 3.0, 4.0} <= {*exponents}
 
 
 def test_elements_in_any_order_and_branches():

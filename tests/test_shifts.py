@@ -19,6 +19,7 @@ def always(monkeypatch):
     costs = shifts._Costs(1e9, 0.0, 0.1, 1.0, 1.0, 1.0)
     monkeypatch.setattr(shifts, "_READ", costs)
     monkeypatch.setattr(shifts, "_COMPILED", costs)
+    monkeypatch.setattr(shifts, "_LEAST_OF_PART", 0.0)
 
 
 def rosenbrock(x):
@@ -211,6 +212,14 @@ def test_each_element_is_one_sum_and_nothing_is_filled_with_zeros_first():
     assert [step.elements for step in steps] == [x.size - 2, 1]
     assert (steps[0].read, steps[0].written) == (24, 8)  # three shifts of x
     assert "new with" in str(program)  # the list that is differentiated further is as it was
+
+
+def test_short_arrays_are_searched_where_the_list_is_run_often_in_a_call(monkeypatch):
+    x = point((600,))
+    code = passes.lowered(wg.record(lambda x: burgers(burgers(x) * x), x).grad()._rolled())
+    assert shifts.gathered(code, runs=100) is not code
+    monkeypatch.setattr(shifts, "_Gathering", None)  # no look at all, many as the parts are
+    assert shifts.gathered(code) is code
 
 
 def test_what_takes_long_is_computed_once_and_kept():

@@ -84,6 +84,17 @@ def sweep(x):
     return np.sum(A**2)
 
 
+def drifting(x):
+    """Turns of many steps in no order, of which each reads another element in the end."""
+    x, read = x.copy(), []
+    functions = np.random.default_rng(0).choice([np.sin, np.cos, np.tanh], 60)
+    for i in range(x.size):
+        for k, function in enumerate(functions):
+            x[k % x.size] = function(0.9 * x[k % x.size] + 0.1 * x[k % x.size - 1])
+        read.append(np.exp(x[i]))
+    return np.sum(np.array(read) * np.arange(x.size))
+
+
 def branching(x):
     """A branch for each element, in a recurrence."""
     s = x[0]
@@ -176,6 +187,12 @@ def test_loops_of_a_recurrence_are_found_again():
     assert [count > 8 * written for count, written in found] == [True] * 4, found
 
 
+def test_each_turn_of_a_loop_may_read_what_another_instruction_wrote_in_it():
+    program = wg.record(drifting, RNG.random(8))
+    assert assert_same(program, (RNG.random(8),)).written < len(program) / 2
+    assert_same(program.grad(), (RNG.random(8),))
+
+
 def test_random_lists_with_loops_in_them():
     """Periods with borders, constants and strides at random; what is left is short, and nothing is lost."""
     rng = np.random.default_rng(1)
@@ -223,6 +240,16 @@ def test_guards_in_loops_flip():
         with pytest.raises(GuardError):
             llvm(z)
     assert_same_bits(llvm(x), vm(x))
+
+
+@pytest.mark.parametrize(("length", "is_refused"), [(2, True), (3, True), (4, False), (12, False)])
+def test_functions_on_rows_of_a_few_elements_are_left_to_the_machine(length, is_refused):
+    factors = np.linspace(0.5, 1.5, length)
+    program = wg.record(lambda x: np.sum(np.exp(x[:, None] * factors) ** 1.7), RNG.random(40))
+    assert_same(program, (RNG.random(40),))
+    report = assert_same(program.grad(), (RNG.random(40),))
+    assert ["rows of two or three" in reason for reason in report.refused] == [True] * is_refused
+    assert not assert_same(wg.record(lambda x: x[:, None] * factors, RNG.random(40)), (RNG.random(40),)).refused
 
 
 def test_lists_that_are_too_long_are_left_to_the_machine(monkeypatch):

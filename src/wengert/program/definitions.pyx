@@ -114,6 +114,7 @@ cdef class Definitions:
     cdef bint silent                # in a passive block: results carry no derivative
     cdef dict kinds                 # types of arrays of doubles in C order, by shape
     cdef dict moves                 # where elements come from that calls only move, by all that is known of the call
+    cdef dict lines                 # file and line of guards, by the instruction at work: (its code, text)
     cdef bint exact                 # each entry an instruction, so that derivatives add up as in the eager sweep
 
     def __cinit__(self, Tape tape, bint exact=False):
@@ -123,6 +124,7 @@ cdef class Definitions:
         self.memories = {}
         self.kinds = {}
         self.moves = {}
+        self.lines = {}
         self.numbered = []
 
     def __dealloc__(self):
@@ -880,8 +882,17 @@ cdef class Definitions:
     cdef int guard(self, Node node) except -1:
         _, _, buffer, view, slot = node.sources[0]
         value = self.of_slot[<int32_t>slot] if buffer is None else self.read(buffer, view)
-        self.code.guard(value, node.saved, dispatch.where(node.key))
+        self.code.guard(value, node.saved, self.line(node.key))
         return 0
+
+    cdef str line(self, position):
+        """File and line of a guard; to find the line takes as long as the function has instructions."""
+        if position is None:
+            return dispatch.where(position)
+        place = id(position[0]), position[1]
+        if place not in self.lines:
+            self.lines[place] = position[0], dispatch.where(position)
+        return self.lines[place][1]
 
     # ------------------------------------------------------------------------------------------ ends
 

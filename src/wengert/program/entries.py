@@ -46,6 +46,8 @@ FLAG = 1
 _MOST_TERMS = 96
 #: terms of one value that are lines of entries
 _MOST_LOOSE = 12
+#: terms of all values, at least: each takes some ten microseconds
+_MOST_IN_ALL = 50_000
 #: coefficients for each element of x and y, in all terms of all values
 _MOST_EACH = 400
 _MOST_AT_LEAST = 1_000_000
@@ -122,6 +124,7 @@ class _Partials:
         self.finals = self.ends()
         n = math.prod(kind_of(code, self.x)[1]) + math.prod(kind_of(code, self.y)[1])
         elements = sum(math.prod(kind_of(code, v)[1]) for v in range(len(code)))
+        self.terms_left = max(_MOST_IN_ALL, len(code))
         self.left = max(_MOST_AT_LEAST, _MOST_EACH * n, min(_MOST_COLUMNS * elements, _MOST_AT_ALL))
 
     def run(self):
@@ -172,7 +175,8 @@ class _Partials:
         if not found:
             return
         self.left -= sum(t.cols.size for t in found)
-        if len(found) > _MOST_TERMS or self.left < 0:
+        self.terms_left -= len(found)
+        if len(found) > _MOST_TERMS or min(self.left, self.terms_left) < 0:
             raise Refused("too many terms")
         self.terms[i] = found
 

@@ -20,10 +20,11 @@ import math
 import numpy as np
 
 from wengert.core.memory cimport Block, int32s, take
-from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_SUBTRACT, is_cheap
+from wengert.core.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POW, WG_SUBTRACT, is_cheap
 from wengert.program.listing cimport FLAG, SCALAR, Listing, copied, emit, names, whole_view
 from wengert.program.opcodes cimport *
 
+from wengert.core.tape import kernel_rows
 from wengert.program.passes import live, needed_for
 
 cdef enum:
@@ -41,6 +42,10 @@ cdef double NUMBER = 1.8, FUNCTION = 12.0, VECTOR = 20.0, ELEMENT = 0.25, FUNCTI
 cdef double GAIN = 0.9
 
 cdef object FLOAT = np.dtype(float), BOOL = np.dtype(bool)
+cdef int POWER = {name: opcode for name, opcode, *_ in kernel_rows()}["power"]
+
+#: exponents with which a power is a multiplication or two, or a root, in the machine
+cdef dict EXPONENTS = {power: i for i, power in enumerate((-1.0, 0.5, 1.0, 2.0, 3.0, 4.0))}
 
 
 def rolled(Listing code, double gain=GAIN):
@@ -226,6 +231,13 @@ cdef class Roll:
         return ((op == WG_ADD or op == WG_MULTIPLY or op == STRONG)
                 and self.shape[self.code.as_[i]] > self.shape[self.code.bs[i]])
 
+    cdef int32_t exponent(self, Py_ssize_t i) except 0:
+        """A negative number for each exponent that makes a power cheap: beside others it would be an array."""
+        cdef int32_t b = self.code.bs[i]
+        if (self.code.ops[i] != WG_POW and self.code.ops[i] != POWER) or self.code.ops[b] != CONST:
+            return -1
+        return -2 - <int32_t>EXPONENTS.get(self.code.constants[self.code.as_[b]], -1)
+
     cdef int32_t operand(self, Py_ssize_t i, int side) noexcept:
         if side < 2 and self.is_turned(i):
             side = 1 - side
@@ -259,7 +271,7 @@ cdef class Roll:
                 a, b, c = self.operand(i, 0), self.operand(i, 1), self.operand(i, 2)
                 a = -1 if a < 0 else self.shape[a]
                 b = -1 if b < 0 else self.shape[b]
-                c = -1 if c < 0 else self.shape[c]
+                c = self.exponent(i) if c < 0 else self.shape[c]
                 self.shape[i] = self.entered(i, op, a, b, c, max(CONSTANTS, a, b, c))
             else:
                 self.shape[i] = self.new_shape(i)

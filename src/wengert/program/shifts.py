@@ -43,6 +43,8 @@ _DEEPEST = 24
 _LARGEST = 0.3
 #: nanoseconds that may be saved in a call, for which a list is searched
 _LEAST = 1500.0
+#: nanoseconds that may be saved for each part of an array: looking for its boxes takes some 100 microseconds a part
+_LEAST_OF_PART = 300.0
 #: an addition reads and writes the array, and what is added lies in memory as often as not
 _ADDED = 1.5
 #: elements of a short row
@@ -97,10 +99,13 @@ def gathered(code: Listing, is_compiled: bool = False, runs: int = 1) -> Listing
     placed = placed[op[c[placed]] == _ADD]
     added = added[is_part[a[added]] | is_part[b[added]]]
     costs = _COMPILED if is_compiled else _READ
-    elements = sum(math.prod(code.views[k][1]) for k in b[placed].tolist())
-    elements += sum(math.prod(kind_of(code, i)[1]) for i in added.tolist())
-    saved = runs * (_ADDED * costs.near * elements + costs.step * len(placed))
-    return code if not elements or (saved < _LEAST and not is_compiled) else _Gathering(code, costs).found()
+    sizes = [math.prod(code.views[k][1]) for k in b[placed].tolist()]
+    sizes += [math.prod(kind_of(code, i)[1]) for i in added.tolist()]
+    saved = runs * (_ADDED * costs.near * sum(sizes) + costs.step * len(placed))
+    least = 0.0 if is_compiled else _LEAST_OF_PART / (_ADDED * costs.near * runs)
+    if not sum(sizes) or max(sizes) < least or (saved < _LEAST and not is_compiled):
+        return code
+    return _Gathering(code, costs, least).found()
 
 
 @functools.cache
@@ -133,8 +138,10 @@ class _Box:
 
 
 class _Gathering:
-    def __init__(self, code, costs):
-        self.code, self.costs = code, costs
+    """Sums in a list, of arrays to which each part adds at least so many elements in the mean."""
+
+    def __init__(self, code, costs, least=0.0):
+        self.code, self.costs, self.least = code, costs, least
         self.op, self.a, self.b, self.c = (getattr(code, name).tolist() for name in ("op", "a", "b", "c"))
         self.kind = code.type.tolist()
         self.uses = self._uses()
@@ -178,12 +185,12 @@ class _Gathering:
         return self.kind[v] > 1 and dtype == _FLOAT and strides is None and len(shape) > 0
 
     def _is_large(self, v, node):
-        """Does what is added cover most of the array?"""
+        """Does what is added cover most of the array, and may that be worth looking for its boxes?"""
         size = math.prod(kind_of(self.code, v)[1])
         sizes = [
             size if part.word == "sum" else math.prod(part.box[1]) for part in node.nodes() if part.word in _ADDING
         ]
-        return sum(sizes) >= _LARGEST * len(sizes) * size
+        return sum(sizes) >= max(_LARGEST * size, self.least) * len(sizes)
 
     def _node(self, v, seen, depth):
         """How a value is made, as far as nothing else reads what it is made of; `seen` gets the instructions."""

@@ -349,10 +349,11 @@ class _Statements(Statements):
 class _Block:
     """Statements of numbers, or of vectors of them, that are appended to a function as they are made."""
 
-    def __init__(self, function: _Function, real):
+    def __init__(self, function: _Function, real, call: Callable = native.call):
         self.of = _Statements()
         self.function = function
         self.real = real
+        self.call = call
         self.found: dict = {}
         self.done = 0
 
@@ -368,7 +369,7 @@ class _Block:
     def flush(self):
         new = [(v, self.of._statements[v]) for v in range(self.done, self.of.count)]
         self.done = self.of.count
-        appended(self.function.builder, new, self.found, self.real, native.call)
+        appended(self.function.builder, new, self.found, self.real, self.call)
 
     def flag(self, number):
         """A flag as a value of LLVM."""
@@ -413,6 +414,7 @@ class _Vector:
         self.table = [*[array for _, array in walk], *[slot for _, slot in [*number, *fill]], *sums]
         self.parts = self._parts()
         self.blocks = dims, sums, block
+        self.has_few = rows > 1 and dims[-1] < PARTS // 2
         if block:  # from where to where the first axis is done
             self.table += [0, 0]
         self.key = repr((self.code, dims, strides, self.walks, self.numbers, self.sums, self.parts, block))
@@ -556,7 +558,7 @@ class _Vector:
     def some(self, part, place, count, width, parts):
         """The instructions of a range on so many elements from a place on, in vectors of a width."""
         f = self.function
-        block = _Block(f, f.ir.VectorType(f.double, width))
+        block = _Block(f, f.ir.VectorType(f.double, width), self.called)
         now: dict = {slot: block.given(("number", slot), lambda x=x: x) for slot, x in self.splats[width].items()}
         parts = list(parts)
 
@@ -612,6 +614,12 @@ class _Vector:
             if y in self.rows or y in self.buffers:
                 self.stored(block.double(x), y, place, count, 8)
         return parts
+
+    def called(self, builder, name, operands):
+        """A function of the C library: of a vector it takes as long where few of its elements count."""
+        if self.has_few and name not in native.INTRINSICS:
+            raise Refused("functions on rows of two or three elements, of which the machine does many at a time")
+        return native.call(builder, name, operands)
 
     def folded(self, function, part, x, count):
         """A sum, or what else is folded, with some more terms: those beyond the end are no terms."""
@@ -719,7 +727,7 @@ class _Numbers:
         self.groups: list = []
         self.place: dict = {}  # of the value that a slot holds now
         self.count = self.written = 0
-        self.uses: list = []  # pairs of the places of an instruction and of a value that it reads
+        self.uses: list = []  # places of an instruction and of a value that it reads, and as which operand
         later = [{*given.results}]  # slots that are read behind each group, by what is no list
         for i in range(len(groups) - 1, 0, -1):
             is_list = groups[i][0][0] == "numbers" and i not in refused
@@ -768,8 +776,14 @@ class _Numbers:
         if not self.uses:
             return set()
         number, of_turn = np.concatenate(written), np.concatenate(turns)
-        user, used = np.array(self.uses).T
-        return {*number[used[of_turn[user] != of_turn[used]]].tolist()}
+        user, used, operand = np.array(self.uses).T
+        # an operand may be what other instructions wrote in other turns, though each in the turn that reads it
+        _, reading = np.unique(number[user] * (operand.max() + 1) + operand, return_inverse=True)
+        source = np.zeros(len(user), np.int64)
+        source[reading] = number[used]
+        varies = np.zeros(len(user), bool)
+        varies[reading[number[used] != source[reading]]] = True
+        return {*number[used[(of_turn[user] != of_turn[used]) | varies[reading]]].tolist()}
 
     # ------------------------------------------------------------------------------------------ instructions
 
@@ -780,7 +794,7 @@ class _Numbers:
             if slot in self.place:
                 kinds.append("value")
                 base.append(self.place[slot])
-                self.uses.append((self.count, self.place[slot]))
+                self.uses.append((self.count, self.place[slot], len(kinds)))
             elif slot in self.given.constants:
                 kinds.append("constant")
                 base.append(len(self.constants))
