@@ -161,8 +161,10 @@ def static(x):
         return "slice", static(x.start), static(x.stop), static(x.step)
     if isinstance(x, np.ndarray):
         return x.dtype.str, x.shape, x.tobytes() if x.size < 64 and x.dtype != object else id(x)
-    if isinstance(x, float):
-        return "float", float(x).hex()
+    if isinstance(x, (float, np.floating)):
+        return type(x).__name__, float(x).hex()
+    if isinstance(x, (complex, np.complexfloating)):
+        return type(x).__name__, float(x.real).hex(), float(x.imag).hex()
     try:
         hash(x)
     except TypeError:

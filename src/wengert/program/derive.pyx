@@ -27,7 +27,7 @@ from wengert import registry
 from wengert.core.tape import kernel_rows
 from wengert.errors import NonSmoothError
 from wengert.program import rows
-from wengert.program.calls import is_solution, known_solutions
+from wengert.program.calls import is_solution, known_solutions, static
 from wengert.program.evaluate import evaluated, example_of, of_type
 from wengert.program.listing import operands
 from wengert.program.loops import Loop, call_of, is_loop, type_of_result
@@ -53,6 +53,7 @@ cdef class Sweep:
     cdef tuple rooms                    # their memory
     cdef list values                    # of the list at an example, made when a row is first run
     cdef object example
+    cdef dict rules                     # of calls, as lists: by what they depend on
     cdef dict solutions                 # what it has of derivatives of solutions, made when one is met
     cdef bint exact                     # add up in the order in which the eager sweep does, by its partials
 
@@ -61,7 +62,7 @@ cdef class Sweep:
         self.size = code.n
         self.exact = exact
         self.example = example
-        self.values = []
+        self.values, self.rules = [], {}
         self.rooms = take(code.n * sizeof(int32_t)), take(code.n)
         self.found = <int32_t *>(<Block>self.rooms[0]).data
         self.active = <unsigned char *>(<Block>self.rooms[1]).data
@@ -169,10 +170,30 @@ cdef class Sweep:
 
     cdef list run(self, function, list values, list examples):
         """The results of a function of some values, run on traced operands once; -1 for one that is zero."""
+        return self.inline(self.traced(function, values, examples), values)
+
+    cdef Listing traced(self, function, list values, list examples):
+        cdef Listing found
         examples = [of_type(x, self.code.types[self.code.kinds[<int32_t>v]]) for x, v in zip(examples, values)]
         with np.errstate(all="ignore"):     # as of any derivative
             found = listed(function, examples, "a derivative")
         name_guarded(found)
+        return found
+
+    cdef list run_rule(self, call, what, function, list values, examples):
+        """The same for the rule of a call, run once for all calls that are alike.
+
+        `examples` is called where they are needed.
+        A rule that has looked at values has left guards, and is run anew each time.
+        """
+        cdef Listing found
+        key = (what, tuple([self.code.kinds[<int32_t>v] for v in values]), id(call.row), id(call.compute),
+               static(call.args), static(call.kwargs))
+        found = self.rules.get(key)
+        if found is None:
+            found = self.traced(function, values, examples())
+            if not (found.op == GUARD).any() and not any([is_loop(c) or is_solution(c) for c in found.calls]):
+                self.rules[key] = found
         return self.inline(found, values)
 
     cdef object like(self, int32_t g):
@@ -535,9 +556,9 @@ cdef class Reverse(Sweep):
             found = self.inline(call.compute.adjoints(call, wanted, known), [g, i, *call.operands, *known])
         else:
             try:
-                found = self.run_pullback(call, wanted, g, i, self.like(g))
+                found = self.run_pullback(call, wanted, g, i, False)
             except NonSmoothError:      # for a cotangent of ones; f may have one for which there is a derivative
-                found = self.run_pullback(call, wanted, g, i, self.value(g))
+                found = self.run_pullback(call, wanted, g, i, True)
         for j, part in zip(wanted, found):
             self.accumulate(call.operands[j], part)
         return 0
@@ -570,9 +591,12 @@ cdef class Reverse(Sweep):
             self.accumulate(call.operands[number], code.part(r, back.loop.view(word, k), FLOAT))
         return 0
 
-    cdef list run_pullback(self, call, list wanted, int32_t g, int32_t i, cotangent):
-        return self.run(lambda *operands: rows.pullback(call, wanted, *operands), [g, i, *call.operands],
-                        [cotangent, self.value(i), *[self.value(v) for v in call.operands]])
+    cdef list run_pullback(self, call, list wanted, int32_t g, int32_t i, bint by_value):
+        """`by_value`: at the cotangent that f has, not at one of ones."""
+        return self.run_rule(
+            call, tuple(wanted), lambda *operands: rows.pullback(call, wanted, *operands), [g, i, *call.operands],
+            lambda: [self.value(g) if by_value else self.like(g), self.value(i),
+                     *[self.value(v) for v in call.operands]])
 
 
 @cython.final
@@ -694,9 +718,10 @@ cdef class Forward(Sweep):
             known = self.known_of(call)
             t, = self.inline(call.compute.tangent(call, moved, known), [*directions, i, *call.operands, *known])
             return t
-        t, = self.run(lambda *x: [rows.pushforward(call, moved, x[:count], x[count], x[count + 1:])],
-                      [*directions, i, *call.operands],
-                      [*[self.like(v) for v in directions], self.value(i), *[self.value(v) for v in call.operands]])
+        t, = self.run_rule(
+            call, tuple(moved), lambda *x: [rows.pushforward(call, moved, x[:count], x[count], x[count + 1:])],
+            [*directions, i, *call.operands],
+            lambda: [*[self.like(v) for v in directions], self.value(i), *[self.value(v) for v in call.operands]])
         return t
 
     cdef int32_t push_loop(self, call, list moved) except -2:
