@@ -126,7 +126,7 @@ def test_imports_point_one_way(path):
         ("api.py", "import numpy as np\nfrom numpy import exp", set()),
         ("api.py", "from . import errors, grad", {"errors", "__init__"}),
         ("api.py", "def f():\n    from .transforms.dense import jacobian", {"transforms"}),
-        ("core/dispatch.py", "from ..registry import rows\nfrom .tape import Tape",
+        ("core/dispatch.pyx", "from ..registry import rows\nfrom .tape import Tape",
          {"registry", "core"}),
         ("core/__init__.py", "from . import tape", {"core"}),
         ("scipy/linalg.py", "import scipy.linalg, wengert.numpy as np", {"numpy"}),

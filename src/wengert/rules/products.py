@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import string
-from functools import reduce
+from functools import lru_cache, reduce
 
 import numpy as np
 
@@ -434,28 +434,33 @@ def einsum_form(args):
 
 
 def einsum_letters(args, lead):
-    """Subscripts without ellipses, and letters for the leading axes of the cotangent.
+    """Subscripts without ellipses, and letters for the leading axes of the cotangent."""
+    inputs, output, operands = einsum_form(args)
+    inputs, output, first = spelt_out(tuple(inputs), output, tuple(map(np.ndim, operands)), lead)
+    return list(inputs), output, first, operands
+
+
+@lru_cache(maxsize=1024)
+def spelt_out(inputs, output, ndims, lead):
+    """Subscripts of operands of so many axes without ellipses, and letters for leading axes.
 
     Without an arrow the result has the ellipsis first, then the letters that occur once, in order.
     """
-    inputs, output, operands = einsum_form(args)
     if output is None:
         seen = "".join(inputs).replace(".", "")
         output = "..." * any("..." in s for s in inputs) + "".join(
             sorted(c for c in set(seen) if seen.count(c) == 1)
         )
     fresh = [c for c in string.ascii_letters if c not in "".join(inputs) + output]
-    dots = [
-        np.ndim(x) - len(s.replace("...", "")) for s, x in zip(inputs, operands, strict=True) if "..." in s
-    ]
+    dots = [ndim - len(s.replace("...", "")) for s, ndim in zip(inputs, ndims, strict=True) if "..." in s]
     ellipsis = "".join(fresh[lead : lead + max(dots, default=0)])
 
     def spell(s, ndim):
         count = ndim - len(s.replace("...", ""))
         return s.replace("...", ellipsis[len(ellipsis) - count :])
 
-    inputs = [spell(s, np.ndim(x)) for s, x in zip(inputs, operands, strict=True)]
-    return inputs, output.replace("...", ellipsis), "".join(fresh[:lead]), operands
+    inputs = tuple(spell(s, ndim) for s, ndim in zip(inputs, ndims, strict=True))
+    return inputs, output.replace("...", ellipsis), "".join(fresh[:lead])
 
 
 FEW = 4096
@@ -499,7 +504,8 @@ def einsum_wrt(i, ybar, y, *args, optimize=False, dtype=None):
         [first + output] + [inputs[k] for k in others], first + kept, [ybar] + [operands[k] for k in others]
     )
     alone = tuple(len(first) + j for j, c in enumerate(unique) if c not in known)
-    z = np.expand_dims(z, alone)
+    if alone:
+        z = np.expand_dims(z, alone)
     if unique == own:
         return unbroadcast(z, x, len(first))
     return on_diagonals(z, own, x, len(first))

@@ -114,11 +114,12 @@ def reduced_last(a, axis):
     """`a` with the reduced axes flattened into a last one, and the function that undoes it."""
     axes = from_end(axis, np.ndim(a))
     ends = tuple(range(-len(axes), 0))
-    moved = np.moveaxis(a, axes, ends)
+    moved = a if axes == ends else np.moveaxis(a, axes, ends)
     kept = moved.shape[: moved.ndim - len(axes)]
 
     def undo(z):
-        return np.moveaxis(np.reshape(z, moved.shape), ends, axes)
+        z = np.reshape(z, moved.shape)
+        return z if axes == ends else np.moveaxis(z, ends, axes)
 
     return np.reshape(moved, (*kept, length(a, axis))), undo
 

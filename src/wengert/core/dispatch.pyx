@@ -1,3 +1,4 @@
+# cython: language_level=3
 """NumPy's protocols to the registry: what happens when a traced value reaches a NumPy function.
 
 The operators and the ufuncs with a kernel are recorded in ``var.pyx``; everything else comes by here.
@@ -15,9 +16,12 @@ import sys
 
 import numpy as np
 
+from wengert.core cimport var
+
 from wengert import registry
 from wengert.core import levels, var
 from wengert.core.tape import holds_complex, strong_product
+from wengert.core.var import holds_traced, holds_var, observed, plain
 from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunctionError
 
 #: functions that make arrays, by the NumPy function they replace (filled by `wengert.numpy`)
@@ -33,15 +37,18 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # ------------------------------------------------------------------------------------------ plain and traced values
 
 
-plain = var.plain
-observed = var.observed
-holds_var = var.holds_var
-holds_traced = var.holds_traced
+cdef bint is_a(x, types):
+    """Is it of a type, or an operand that stands for such a value?
+
+    What stands for more than one array (`Lifted`) is not, though it says so to functions: it is told who asks by frames
+    of Python, and this module has none.
+    """
+    return isinstance(x, types) and (type(x) is np.ndarray or not hasattr(type(x), "_call"))
 
 
 def kept(x):
     """A copy of a plain argument that a pullback may need: f may write into the original afterwards."""
-    if isinstance(x, np.ndarray):
+    if is_a(x, np.ndarray):
         return x.copy(order="K") if type(x) is np.ndarray else np.copy(x)
     if type(x) in (list, tuple):
         return type(x)([kept(item) for item in x])
@@ -63,7 +70,7 @@ def stacked(items):
         return var.stack_scalars(items)
     if not holds_var(items):
         return np.asarray(items)
-    if all(var.is_scalar(item) or isinstance(item, (int, float, complex, np.number, np.bool)) for item in items):
+    if all(var.is_scalar(item) or is_a(item, (int, float, complex, np.number, np.bool)) for item in items):
         out = var.clean(np.empty(len(items), dtype=np.result_type(*map(_dtype, items))))
         for i, item in enumerate(items):
             out[i] = item
@@ -82,7 +89,7 @@ def _dtype(x):
 def operate(fun, compute, left, right):
     """An operator without a kernel, such as ``%`` or ``@``."""
     for x in (left, right):
-        if not (var.is_var(x) or isinstance(x, (np.ndarray, np.generic, list, tuple, int, float, complex))):
+        if not (var.is_var(x) or is_a(x, (np.ndarray, np.generic, list, tuple, int, float, complex))):
             return matrices.operate(fun, left, right)
     return ufunc(fun, "__call__", (left, right), {}, compute)
 
@@ -220,7 +227,7 @@ def apply(row, fun, args, kwargs, compute=None):
         watch.check_value(row, values, y)
     if row.kind in ("view", "rearrangement") and any(i not in row.choices for i, _, _ in operands):
         return _rearranged(level, row, args, values, kwargs, operands, y)
-    if not isinstance(y, (np.ndarray, np.generic)):
+    if not is_a(y, (np.ndarray, np.generic)):
         found = [a for a in args if hasattr(a, "_call")]
         if found:  # a value that stands for several, to which the operands are constants
             return found[0]._call(fun, args, kwargs)
@@ -259,11 +266,11 @@ def _number(row, i, a, y):
     Python's numbers have no dtype, and functions in Python may compute with them before others join.
     """
     differentiable = row.partials[i] is not None if row.kind == "elementwise" else i in row.vjps
-    if not differentiable or not isinstance(a, (np.ndarray, np.generic, bool, int, float)):
+    if not differentiable or not is_a(a, (np.ndarray, np.generic, bool, int, float)):
         return a
-    if row.kind != "elementwise" and y.dtype.kind in "fc" and not isinstance(a, (np.ndarray, np.generic)):
+    if row.kind != "elementwise" and y.dtype.kind in "fc" and not is_a(a, (np.ndarray, np.generic)):
         return float(a)
-    if (isinstance(a, (np.ndarray, np.generic)) and a.dtype.kind not in "biu") or _has_integer_loop(row.fun, i):
+    if (is_a(a, (np.ndarray, np.generic)) and a.dtype.kind not in "biu") or _has_integer_loop(row.fun, i):
         return a
     return a.astype(y.dtype) if var.is_var(a) else np.asarray(a).astype(y.dtype)[()]
 
@@ -311,7 +318,7 @@ _STORES = frozenset((np.copyto, np.put, np.putmask, np.place, np.put_along_axis,
 
 
 def _check_target(name, args):
-    if isinstance(args[0], np.ndarray) and not var.is_var(args[0]) and not _all_passive(args[1:]):
+    if is_a(args[0], np.ndarray) and not var.is_var(args[0]) and not _all_passive(args[1:]):
         raise TracedValueError(assignment_message(f"the first argument of {name}"))
 
 
@@ -320,7 +327,7 @@ def _into(out, fun, args, kwargs, compute):
     outs = out if isinstance(out, tuple) else (out,)
     if isinstance(fun, np.ufunc):
         outs += (None,) * (fun.nout - len(outs))
-    if not any(map(var.is_var, outs)) and not holds_traced(args) and not holds_traced(tuple(kwargs.values())):
+    if not any(var.is_var(y) for y in outs) and not holds_traced(args) and not holds_traced(tuple(kwargs.values())):
         return (compute or fun)(*plain(args), **_plain_keywords(kwargs), out=out)
     where = kwargs.pop("where", True) if isinstance(fun, np.ufunc) else True
     if not isinstance(fun, np.ufunc):
@@ -620,7 +627,7 @@ def record_constant(row, args, kwargs, compute):
     values = plain(tuple(args))
     kwargs = _plain_keywords(kwargs)
     y = compute(*values, **kwargs)
-    if not isinstance(y, (np.ndarray, np.generic, bool, int, float)):
+    if not is_a(y, (np.ndarray, np.generic, bool, int, float)):
         observed(args)
         return y
     level = var.innermost([x for _, _, x in operands])
@@ -630,7 +637,7 @@ def record_constant(row, args, kwargs, compute):
 
 
 def _is_python(y):
-    return not isinstance(y, (np.ndarray, np.generic))
+    return not is_a(y, (np.ndarray, np.generic))
 
 
 def _flat_list(a):
@@ -679,7 +686,7 @@ def stopped(x):
 
 def unchanged(x):
     """The same value, in memory of its own."""
-    return x.copy(order="K") if isinstance(x, np.ndarray) else x
+    return x.copy(order="K") if is_a(x, np.ndarray) else x
 
 
 # ------------------------------------------------------------------------------------------ attributes and methods
@@ -941,7 +948,7 @@ def is_tracing() -> bool:
 
 def is_asserted() -> bool:
     """Is a value asked for by an assertion of `numpy.testing`, which computes nothing with it?"""
-    frame = sys._getframe(1)
+    frame = sys._getframe()
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if not module.startswith(("numpy.", "wengert.core.")):
@@ -960,7 +967,7 @@ def caller():
 
 def user_frame():
     """The innermost frame that is neither ours nor NumPy's."""
-    frame = sys._getframe(1)
+    frame = sys._getframe()
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         inside = frame.f_code.co_filename.startswith(_PACKAGE) or name.partition(".")[0] in ("numpy", "scipy")
@@ -1062,7 +1069,7 @@ _ASKED_BY_SOLVERS = frozenset((np.isclose, np.isnan, np.atleast_1d))
 
 def _solver() -> str | None:
     """The function of scipy.optimize whose own code is at work, if it has a mirror."""
-    frame = sys._getframe(1)
+    frame = sys._getframe()
     found = None
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
@@ -1097,7 +1104,7 @@ def float_message() -> str:
 
 def _sparse_solver() -> str | None:
     """The function of scipy.sparse.linalg that is at work."""
-    frame = sys._getframe(1)
+    frame = sys._getframe()
     found = None
     while frame is not None and frame.f_globals.get("__name__", "").startswith(("numpy.", "scipy.", "wengert.core.")):
         if frame.f_globals["__name__"].startswith("scipy.sparse.linalg."):
@@ -1209,4 +1216,5 @@ registry.record_strong = _record_strong
 registry.strong_product = strong_product
 var.set_dispatch(sys.modules[__name__])
 
-from wengert.core import flat, instead, matrices, options, tangents, watch  # noqa: E402, F401  (found by var.pyx)
+# they import this module; `tangents` is found here by var.pyx
+from wengert.core import flat, instead, matrices, options, tangents, watch  # no-cython-lint
