@@ -1455,3 +1455,48 @@ def test_a_class_of_ones_own_is_called_in_its_own_way():
     own = Twice(*[getattr(program, f"_{name}") for name in ("name", "listing", "form", "result", "exact", "example")])
     for _ in range(3):
         assert own(0.5) == 2 * program(0.5)
+
+
+#: how an array of integers or flags among the arguments may differ from the last, and whether it is another array
+INDICES = {
+    "the same": (lambda a: a, 1),
+    "a copy": (lambda a: a.copy(), 1),
+    "in place": (lambda a: a.__setitem__(0, 3) or a, 2),
+    "replaced": (lambda a: a[::-1].copy(), 2),
+    "backwards": (lambda a: a[::-1], 2),
+    "of other strides": (lambda a: np.repeat(a, 2)[::2], 2),
+    "longer": (lambda a: np.append(a, 1), 2),
+    "of another type": (lambda a: a.astype(np.int32), 2),
+    "of another byte order": (lambda a: a.astype(">i8"), 2),
+    "flags": (lambda a: np.arange(4) > 1, 2),
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+@pytest.mark.parametrize("way", ["argument", "keyword", "in a tuple", "read from outside", "argument of a gradient"])
+def test_what_integers_select_counts_at_once(name, way):
+    """Also by the short way, which calls take that are like those before."""
+    change, recordings = INDICES[name]
+    held = {"at": np.array([2, 0, 0])}
+
+    def read(u):
+        return np.sum(u[held["at"]] ** 3)
+
+    at = lambda u, at: np.sum(u[at] ** 3)
+    inside = lambda u, pair: np.sum(u[pair[0]] ** 3) * pair[1]
+    f, call = {
+        "argument": (at, lambda g, u, a: g(u, a)),
+        "keyword": (at, lambda g, u, a: g(u, at=a)),
+        "in a tuple": (inside, lambda g, u, a: g(u, (a, 1.0))),
+        "read from outside": (read, lambda g, u, a: held.update(at=a) or g(u)),
+        "argument of a gradient": (wg.grad(at), lambda g, u, a: g(u, a)),
+    }[way]
+    g, a = compiled(f), held["at"]
+    for step in range(12):
+        u = np.array([1.0, 2.0, 3.0, 4.0]) + step
+        np.testing.assert_allclose(call(g, u, a), call(f, u, a), rtol=1e-15)
+    a = change(a)
+    for step in range(12):
+        u = np.array([1.0, 2.0, 3.0, 4.0]) - step
+        np.testing.assert_allclose(call(g, u, a), call(f, u, a), rtol=1e-15)
+    assert g.paths == recordings
