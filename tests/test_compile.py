@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import dataclasses
 import functools
 import gc
 import inspect
@@ -1499,4 +1500,57 @@ def test_what_integers_select_counts_at_once(name, way):
     for step in range(12):
         u = np.array([1.0, 2.0, 3.0, 4.0]) - step
         np.testing.assert_allclose(call(g, u, a), call(f, u, a), rtol=1e-15)
+    assert g.paths == recordings
+
+
+@dataclasses.dataclass
+class Spring:
+    stiffness: float
+    ends: tuple
+    order: int = 2
+    rest: np.ndarray = dataclasses.field(default_factory=lambda: np.array([0.5, 1.0]))
+
+
+@dataclasses.dataclass(slots=True)
+class Frame:
+    springs: list
+
+
+def attribute(name, value):
+    return lambda frame: setattr(frame.springs[1], name, value)
+
+
+#: how objects among the arguments, or read, may change, and how many recordings there are then
+OBJECTS = {
+    "number": (attribute("stiffness", 3.0), 1),
+    "array": (attribute("rest", np.array([2.0, 3.0])), 1),
+    "number becomes an array": (attribute("stiffness", np.array([3.0, 4.0])), 2),
+    "integer": (attribute("order", 3), 2),
+    "integer of another type": (attribute("order", 2.0), 2),
+    "tuple": (attribute("ends", (0, 2)), 2),
+    "one more attribute": (attribute("label", "new"), 2),
+    "one more object": (lambda frame: frame.springs.append(Spring(1.5, (0, 2))), 2),
+    "another class": (
+        lambda frame: frame.springs.__setitem__(
+            1, types.SimpleNamespace(stiffness=1.0, ends=(1, 2), order=4, rest=np.ones(2))), 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.parametrize("is_argument", [True, False])
+def test_what_objects_hold_counts_at_once(name, is_argument):
+    """Also by the short way, which calls take that are like those before."""
+    change, recordings = OBJECTS[name]
+    frame = Frame([Spring(1.0, (0, 1)), Spring(2.0, (1, 2))])
+
+    def energy(u, frame):
+        return sum(np.sum(s.stiffness * (u[s.ends[1]] - u[s.ends[0]] - s.rest) ** s.order) for s in frame.springs)
+
+    f = energy if is_argument else lambda u: energy(u, frame)
+    g, more = compiled(f), (frame,) if is_argument else ()
+    for step in range(24):
+        if step == 12:
+            change(frame)
+        u = np.array([1.0, 4.0, 9.0]) + step
+        np.testing.assert_allclose(g(u, *more), f(u, *more), rtol=1e-14)
     assert g.paths == recordings

@@ -25,6 +25,7 @@ import types
 
 import numpy as np
 
+from wengert.containers import fields_of, is_registered
 from wengert.core.levels import running
 from wengert.core.var import plain
 from wengert.errors import GuardError
@@ -137,7 +138,10 @@ cdef inline object held(PyObject *found):
 
 
 cdef enum Form:
-    NUMBER, SCALAR, ARRAY, FIXED, CONSTANT, IDENTITY, SEQUENCE, MAPPING     # FIXED: an array that is part of the key
+    NUMBER, SCALAR, ARRAY
+    FIXED           # an array that is part of the key
+    CONSTANT, IDENTITY, SEQUENCE, MAPPING
+    OBJECT          # a dataclass or a namespace
 
 cdef enum:
     MOST_AXES = 8
@@ -152,6 +156,7 @@ cdef class Template:
 
     cdef Form form
     cdef object value  # a constant, a type, keys, or a copy of a fixed array
+    cdef list names, attributes     # of an object: its items, and what is in its ``__dict__``
     cdef int typenum, ndim
     cdef cnp.npy_intp[MOST_AXES] shape, strides
     cdef list parts
@@ -184,7 +189,13 @@ cdef class Template:
             if kind is not dict or list(x) != self.value:
                 return False
             x = list(x.values())
-        elif kind is not self.value or len(x) != len(self.parts):
+        elif kind is not self.value:
+            return False
+        elif self.form == OBJECT:
+            if list(getattr(x, "__dict__", ())) != self.attributes:
+                return False
+            x = [getattr(x, name) for name in self.names]
+        elif len(x) != len(self.parts):
             return False
         for i, item in enumerate(x):
             if not (<Template>self.parts[i]).take(item, leaves, operands):
@@ -249,8 +260,17 @@ cdef Template template_of(x):
         elif len(leaves) == 1 and leaves[0] is x:
             t.form, t.value = SCALAR, kind
         else:
-            return None
+            return template_of_object(x, t)
     return t
+
+
+cdef Template template_of_object(x, Template t):
+    names = None if isinstance(x, (dict, list, tuple)) or is_registered(x) else fields_of(x)
+    if names is None:
+        return None
+    t.form, t.value, t.names, t.attributes = OBJECT, type(x), names, list(getattr(x, "__dict__", ()))
+    t.parts = [template_of(getattr(x, name)) for name in names]
+    return None if None in t.parts else t
 
 
 @cython.final
