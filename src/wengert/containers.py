@@ -244,7 +244,8 @@ def input_leaf(x: Any, name: str, takes_complex: bool = False) -> Any:
     if not isinstance(x, (np.ndarray, np.generic, list, tuple, bool, int, float, complex)):
         raise TypeError(
             f"{name}: cannot differentiate with respect to a {kind.__module__}.{kind.__name__}: "
-            "pass a number, an array, or a dict, list or dataclass of arrays"
+            "pass a number, an array, or a dict, list or dataclass of arrays; what else a class of yours holds is left "
+            "out by wengert.register_container"
         )
     try:
         array = np.asarray(x)
