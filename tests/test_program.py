@@ -635,6 +635,7 @@ CALLED_TWICE = {
     "of other arguments": (lambda x: np.partition(x, 1) * np.partition(x, 2), "partition", 2),
     "of other constants": (lambda x: x @ np.full((3, 3), 2.0) * (x @ np.full((3, 3), 3.0)), "matmul", 2),
     "in a loop": (lambda x: sum(np.linalg.norm(np.sort(x)) * x for _ in range(5)), "norm", 1),
+    "of an index": (lambda x: x[np.argsort(x)] * 2.0 + x[np.argsort(x)], "getitem", 1),
     "discrete": (lambda x: x[int(np.floor(x[0]))] * x[int(np.floor(x[0]))], "floor", 1),
     "of the user": (lambda x: cubed(x) + cubed(x), "evaluate", 2),
 }

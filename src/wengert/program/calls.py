@@ -14,7 +14,7 @@ _CONTRACTIONS = {"numpy.einsum", "numpy.tensordot"}
 #: modules whose functions factor matrices
 _FACTORING = ("numpy.linalg.", "wengert.rules.linalg.")
 #: where functions are that do nothing but to compute
-_FUNCTIONS = ("numpy.", "scipy.", "wengert.rules.")
+_FUNCTIONS = ("_operator.", "numpy.", "scipy.", "wengert.program.rows.", "wengert.rules.")
 #: nanoseconds: of a multiplication and addition in a product, of an element that is read or written, of a matrix that
 #: is factored, of each of its elements, of a multiplication and addition there, of a sparse matrix, and of each of its
 #: nonzeros
