@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import dataclasses
 import functools
 import gc
 import inspect
@@ -1455,3 +1456,101 @@ def test_a_class_of_ones_own_is_called_in_its_own_way():
     own = Twice(*[getattr(program, f"_{name}") for name in ("name", "listing", "form", "result", "exact", "example")])
     for _ in range(3):
         assert own(0.5) == 2 * program(0.5)
+
+
+#: how an array of integers or flags among the arguments may differ from the last, and whether it is another array
+INDICES = {
+    "the same": (lambda a: a, 1),
+    "a copy": (lambda a: a.copy(), 1),
+    "in place": (lambda a: a.__setitem__(0, 3) or a, 2),
+    "replaced": (lambda a: a[::-1].copy(), 2),
+    "backwards": (lambda a: a[::-1], 2),
+    "of other strides": (lambda a: np.repeat(a, 2)[::2], 2),
+    "longer": (lambda a: np.append(a, 1), 2),
+    "of another type": (lambda a: a.astype(np.int32), 2),
+    "of another byte order": (lambda a: a.astype(">i8"), 2),
+    "flags": (lambda a: np.arange(4) > 1, 2),
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+@pytest.mark.parametrize("way", ["argument", "keyword", "in a tuple", "read from outside", "argument of a gradient"])
+def test_what_integers_select_counts_at_once(name, way):
+    """Also by the short way, which calls take that are like those before."""
+    change, recordings = INDICES[name]
+    held = {"at": np.array([2, 0, 0])}
+
+    def read(u):
+        return np.sum(u[held["at"]] ** 3)
+
+    at = lambda u, at: np.sum(u[at] ** 3)
+    inside = lambda u, pair: np.sum(u[pair[0]] ** 3) * pair[1]
+    f, call = {
+        "argument": (at, lambda g, u, a: g(u, a)),
+        "keyword": (at, lambda g, u, a: g(u, at=a)),
+        "in a tuple": (inside, lambda g, u, a: g(u, (a, 1.0))),
+        "read from outside": (read, lambda g, u, a: held.update(at=a) or g(u)),
+        "argument of a gradient": (wg.grad(at), lambda g, u, a: g(u, a)),
+    }[way]
+    g, a = compiled(f), held["at"]
+    for step in range(12):
+        u = np.array([1.0, 2.0, 3.0, 4.0]) + step
+        np.testing.assert_allclose(call(g, u, a), call(f, u, a), rtol=1e-15)
+    a = change(a)
+    for step in range(12):
+        u = np.array([1.0, 2.0, 3.0, 4.0]) - step
+        np.testing.assert_allclose(call(g, u, a), call(f, u, a), rtol=1e-15)
+    assert g.paths == recordings
+
+
+@dataclasses.dataclass
+class Spring:
+    stiffness: float
+    ends: tuple
+    order: int = 2
+    rest: np.ndarray = dataclasses.field(default_factory=lambda: np.array([0.5, 1.0]))
+
+
+@dataclasses.dataclass(slots=True)
+class Frame:
+    springs: list
+
+
+def attribute(name, value):
+    return lambda frame: setattr(frame.springs[1], name, value)
+
+
+#: how objects among the arguments, or read, may change, and how many recordings there are then
+OBJECTS = {
+    "number": (attribute("stiffness", 3.0), 1),
+    "array": (attribute("rest", np.array([2.0, 3.0])), 1),
+    "number becomes an array": (attribute("stiffness", np.array([3.0, 4.0])), 2),
+    "integer": (attribute("order", 3), 2),
+    "integer of another type": (attribute("order", 2.0), 2),
+    "tuple": (attribute("ends", (0, 2)), 2),
+    "one more attribute": (attribute("label", "new"), 2),
+    "one more object": (lambda frame: frame.springs.append(Spring(1.5, (0, 2))), 2),
+    "another class": (
+        lambda frame: frame.springs.__setitem__(
+            1, types.SimpleNamespace(stiffness=1.0, ends=(1, 2), order=4, rest=np.ones(2))), 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.parametrize("is_argument", [True, False])
+def test_what_objects_hold_counts_at_once(name, is_argument):
+    """Also by the short way, which calls take that are like those before."""
+    change, recordings = OBJECTS[name]
+    frame = Frame([Spring(1.0, (0, 1)), Spring(2.0, (1, 2))])
+
+    def energy(u, frame):
+        return sum(np.sum(s.stiffness * (u[s.ends[1]] - u[s.ends[0]] - s.rest) ** s.order) for s in frame.springs)
+
+    f = energy if is_argument else lambda u: energy(u, frame)
+    g, more = compiled(f), (frame,) if is_argument else ()
+    for step in range(24):
+        if step == 12:
+            change(frame)
+        u = np.array([1.0, 4.0, 9.0]) + step
+        np.testing.assert_allclose(g(u, *more), f(u, *more), rtol=1e-14)
+    assert g.paths == recordings

@@ -494,3 +494,28 @@ def test_lines_of_many_entries_are_joined():
     found, exact = wg.hessian(f, sparse=True)(X), wg.hessian(f)(X)
     np.testing.assert_allclose(found.toarray(), exact, rtol=1e-11, atol=1e-11)
     assert found.has_canonical_format
+
+
+SHEET = rng.uniform(0.5, 1.5, size=(4, 5))
+#: arguments whose elements do not lie one behind the other
+SPREAD = {
+    "a column": SHEET[:, 2],
+    "every third": SHEET.ravel()[::3],
+    "backwards by twos": SHEET[3, ::-2],
+    "a block": SHEET[1:3, 1:4],
+    "columns": SHEET[:, ::2].T,
+    "a diagonal": np.diagonal(SHEET),
+}
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_arguments_may_be_parts_of_other_arrays(name):
+    x = SPREAD[name]
+    f = lambda x: np.sin(x) * np.sum(x, axis=0)
+    energy = lambda x: np.sum(f(x) ** 2)
+    for operator, g in ((wg.jacobian, f), (wg.hessian, energy)):
+        expected = operator(g)(x.copy())
+        D = operator(g, sparse=True)
+        np.testing.assert_allclose(D(x).toarray(), expected.reshape(-1, x.size), rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(operator(wg.compile(g))(x), expected, rtol=1e-11, atol=1e-11)
+        assert D.mode == "direct"

@@ -1,13 +1,16 @@
 # ruff: noqa: UP031
 """Messages word for word: what happened, at which line of the user, what to write instead; no state left."""
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
+from scipy import fft, integrate, linalg, signal
 
 import wengert as wg
 from helpers import assert_rounding
+from wengert.testing import check_derivatives
 
 X = np.array([0.3, 1.2, -0.7])
 
@@ -105,9 +108,7 @@ def test_an_option_that_the_rule_does_not_know_is_named():
 def test_an_argument_without_derivative_is_counted():
     def f(x):
         return (
-            np.ldexp(1.0, 2) * np.heaviside(0.0, x).sum()
-            + np.interp(0.5, X, X)
-            + np.bincount([0, 1, 1], weights=x)[0]
+            np.ldexp(1.0, 2) * np.heaviside(0.0, x).sum() + np.interp(0.5, X, X) + np.bincount([0, 1, 1], weights=x)[0]
         )
 
     assert_rounding(wg.grad(f, X), [5, 4, 4])
@@ -149,8 +150,7 @@ def test_an_element_of_a_plain_array_cannot_hold_a_traced_value():
 
     check(
         wg.TracedValueError,
-        f"a traced value cannot be stored in a plain NumPy array: element assignment ({line_of(f)}). "
-        f"{NO_PLACE}",
+        f"a traced value cannot be stored in a plain NumPy array: element assignment ({line_of(f)}). {NO_PLACE}",
         lambda: wg.jacobian(f, X),
     )
 
@@ -174,8 +174,7 @@ def test_a_slice_of_a_plain_array_cannot_hold_traced_values():
 
     check(
         wg.TracedValueError,
-        f"a traced value cannot be stored in a plain NumPy array: slice assignment ({line_of(f)}). "
-        f"{NO_PLACE}",
+        f"a traced value cannot be stored in a plain NumPy array: slice assignment ({line_of(f)}). {NO_PLACE}",
         lambda: wg.jacobian(f, X),
     )
 
@@ -187,8 +186,7 @@ def test_a_plain_array_cannot_be_out():
 
     check(
         wg.TracedValueError,
-        f"a traced value cannot be stored in a plain NumPy array: out= of numpy.sin ({line_of(f)}). "
-        f"{NO_PLACE}",
+        f"a traced value cannot be stored in a plain NumPy array: out= of numpy.sin ({line_of(f)}). {NO_PLACE}",
         lambda: wg.jacobian(f, X),
     )
 
@@ -200,8 +198,7 @@ def test_an_augmented_assignment_to_a_plain_array_is_an_out():
 
     check(
         wg.TracedValueError,
-        f"a traced value cannot be stored in a plain NumPy array: out= of numpy.multiply ({line_of(f)}). "
-        f"{NO_PLACE}",
+        f"a traced value cannot be stored in a plain NumPy array: out= of numpy.multiply ({line_of(f)}). {NO_PLACE}",
         lambda: wg.jacobian(f, X),
     )
     assert (OUTSIDE == 0).all()
@@ -256,9 +253,7 @@ NO_ARRAY = (
 )
 
 
-@pytest.mark.parametrize(
-    "convert", [float, math.sin, math.sqrt, lambda v: math.pow(v, 2), complex, lambda v: "%f" % v]
-)
+@pytest.mark.parametrize("convert", [float, math.sin, math.sqrt, lambda v: math.pow(v, 2), complex, lambda v: "%f" % v])
 def test_a_traced_number_cannot_become_a_float(convert):
     def f(x):
         return convert(x[1]) * x[0]
@@ -302,6 +297,52 @@ def test_what_to_write_for_the_method_dot_of_an_item_is_said():
             wg.jacobian(f, X)
 
 
+#: calls of SciPy, and what is said of them
+OF_SCIPY = [
+    (lambda x: linalg.solve(np.diag(x), x), "linalg.solve takes plain arrays alone: write numpy.linalg.solve. "),
+    (
+        lambda x: linalg.cho_factor(np.diag(x))[0],
+        "cho_factor takes plain arrays alone: write numpy.linalg.solve(a, b). ",
+    ),
+    (
+        lambda x: linalg.cholesky(np.diag(x)),
+        "linalg.cholesky takes plain arrays alone: write numpy.linalg.cholesky(a).T. ",
+    ),
+    (lambda x: linalg.expm(np.diag(x)), "write wengert.primitive(expm, jvp=lambda t, y, a: expm_frechet(a, t, "),
+    (
+        lambda x: integrate.simpson(x),
+        "integrate.simpson takes plain arrays alone: write simpson(numpy.eye(y.size)) @ y. ",
+    ),
+    (
+        lambda x: integrate.odeint(lambda y, t: -y, x, [0, 1]),
+        "write the steps of a method as a loop, see wengert.loop. ",
+    ),
+    (lambda x: fft.rfft(x).real, "fft.rfft takes plain arrays alone: write numpy.fft.rfft. "),
+    (lambda x: fft.dct(x), ": its derivative would be lost. fft.dct takes plain arrays alone. Use np.stack"),
+    (lambda x: signal.lfilter([1.0], [1.0, -0.5], x), "signal.lfilter takes plain arrays alone. Use np.stack"),
+]
+
+
+@pytest.mark.parametrize(("f", "said"), OF_SCIPY)
+def test_what_to_write_for_functions_of_scipy_is_said(f, said):
+    with pytest.raises(wg.TracedValueError) as raised:
+        wg.jacobian(f, X)
+    assert said in str(raised.value) and line_of(f, 0) in str(raised.value)
+
+
+def test_what_is_to_be_written_for_functions_of_scipy_is_the_same():
+    a = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, 0.2], [0.1, 0.2, 3.0]])
+    y, s = a[2], np.array([[0.3, -1.0, 0.2], [0.1, 0.4, 0.5], [1.0, 0.0, 2.0]])
+    expm = wg.primitive(
+        linalg.expm,
+        jvp=lambda t, y, a: linalg.expm_frechet(a, t, compute_expm=False),
+        vjp=lambda ybar, y, a: linalg.expm_frechet(a.T, ybar, compute_expm=False),
+    )
+    check_derivatives(expm, s, order=1)
+    np.testing.assert_allclose(np.linalg.cholesky(a).T, linalg.cholesky(a), rtol=1e-15)
+    np.testing.assert_allclose(integrate.simpson(np.eye(y.size)) @ y, integrate.simpson(y), rtol=1e-15)
+
+
 def test_item_hash_and_pickle_say_what_to_do():
     import pickle
 
@@ -330,9 +371,7 @@ def test_item_hash_and_pickle_say_what_to_do():
     def by_pickle(x):
         return pickle.loads(pickle.dumps(x))[0]
 
-    with pytest.raises(
-        wg.TracedValueError, match=r"traced array cannot be pickled: pass wengert\.stop_gradient"
-    ):
+    with pytest.raises(wg.TracedValueError, match=r"traced array cannot be pickled: pass wengert\.stop_gradient"):
         wg.grad(by_pickle, X)
 
 
@@ -376,9 +415,7 @@ def test_a_seed_of_another_shape_is_named_with_the_shape_expected():
         (np.ones((2, 2)), r"\(2, 2\)"),
         (np.ones((1, 2, 3)), r"\(1, 2, 3\)"),
     ):
-        with pytest.raises(
-            ValueError, match=rf"^vjp\(vector\): the cotangent has shape {shape}, expected .*\(3,\)"
-        ):
+        with pytest.raises(ValueError, match=rf"^vjp\(vector\): the cotangent has shape {shape}, expected .*\(3,\)"):
             pullback(seed)
     with pytest.raises(ValueError, match="the cotangent has dtype complex128"):
         pullback(np.ones(3) * 1j)
@@ -393,6 +430,9 @@ class Frame:
     """Stands for a pandas object, which need not be installed."""
 
     __module__ = "pandas.core.frame"
+
+
+LEFT_OUT = "; what else a class of yours holds is left out by wengert.register_container"
 
 
 @pytest.mark.parametrize(
@@ -411,17 +451,17 @@ class Frame:
         (
             "text",
             "cannot differentiate with respect to a builtins.str: pass a number, an array, or a dict, list "
-            "or dataclass of arrays",
+            "or dataclass of arrays" + LEFT_OUT,
         ),
         (
             None,
             "cannot differentiate with respect to a builtins.NoneType: pass a number, an array, or a dict, "
-            "list or dataclass of arrays",
+            "list or dataclass of arrays" + LEFT_OUT,
         ),
         (
             {1.0, 2.0},
             "cannot differentiate with respect to a builtins.set: pass a number, an array, or a dict, list "
-            "or dataclass of arrays",
+            "or dataclass of arrays" + LEFT_OUT,
         ),
         (
             np.longdouble(1),
@@ -442,6 +482,24 @@ def test_input_that_cannot_be_differentiated_is_refused_by_type(x, text):
         with pytest.raises(TypeError) as raised:
             driver(vector, x)
         assert str(raised.value) == f"{name}(vector): {text}"
+
+
+@dataclasses.dataclass
+class Labelled:
+    values: np.ndarray
+    label: str
+    order: int
+
+
+def test_what_a_class_holds_beside_its_numbers_is_left_out_by_its_registration():
+    f, x = (lambda x: np.sum(x.values**x.order) * len(x.label)), Labelled(X, "ab", 3)
+    with pytest.raises(TypeError, match=r"left out by wengert\.register_container"):
+        wg.grad(f, x)
+    wg.register_container(
+        Labelled, lambda x: ([x.values], (x.label, x.order)), lambda parts, rest: Labelled(*parts, *rest)
+    )
+    for g in (f, wg.compile(f)):
+        np.testing.assert_allclose(wg.grad(g)(x).values, 6 * X**2, rtol=1e-14)
 
 
 def test_a_matrix_is_refused_by_name():

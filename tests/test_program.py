@@ -623,3 +623,31 @@ def test_what_many_elements_add_to_a_place_is_their_sum(places, many):
     terms = np.bincount(where, np.abs(2 * weights * x[where]), places)
     assert np.all(np.abs(gradient(x) - expected) <= 2 * where.size * np.finfo(float).eps * terms)
     assert_same_bits(gradient(x), gradient(x))
+
+
+cubed = wg.primitive(lambda x: x**3, vjp=lambda ybar, y, x: 3 * x**2 * ybar)
+#: functions that call others twice, and how many calls are left of the first
+CALLED_TWICE = {
+    "equal": (lambda x: np.sort(x) * x + np.sort(x), "sort", 1),
+    "of equal operands": (lambda x: np.sort(x * x) - x[0] * np.sort(x * x), "sort", 1),
+    "of equal arguments": (lambda x: np.roll(x, (1,)) * np.partition(x, 1) * np.partition(x, 1), "partition", 1),
+    "of other operands": (lambda x: np.sort(x) + np.sort(x * x), "sort", 2),
+    "of other arguments": (lambda x: np.partition(x, 1) * np.partition(x, 2), "partition", 2),
+    "of other constants": (lambda x: x @ np.full((3, 3), 2.0) * (x @ np.full((3, 3), 3.0)), "matmul", 2),
+    "in a loop": (lambda x: sum(np.linalg.norm(np.sort(x)) * x for _ in range(5)), "norm", 1),
+    "of an index": (lambda x: x[np.argsort(x)] * 2.0 + x[np.argsort(x)], "getitem", 1),
+    "discrete": (lambda x: x[int(np.floor(x[0]))] * x[int(np.floor(x[0]))], "floor", 1),
+    "of the user": (lambda x: cubed(x) + cubed(x), "evaluate", 2),
+}
+
+
+@pytest.mark.parametrize("name", CALLED_TWICE)
+def test_equal_calls_are_one(name):
+    f, called, count = CALLED_TWICE[name]
+    x, v = np.array([1.5, 0.5, 2.5]), np.array([1.0, -2.0, 0.5])
+    program = wg.record(f, x)
+    assert str(program).count(f"{called}(") == count
+    for point in (x, x + 0.25):
+        np.testing.assert_allclose(program(point), f(point), rtol=1e-15)
+        np.testing.assert_allclose(program.jacobian()(point), wg.jacobian(f)(point), rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(program.jvp()(point, v)[1], wg.jvp(f, point, v)[1], rtol=1e-13, atol=1e-13)

@@ -258,3 +258,38 @@ def test_what_does_not_fit_is_named(name):
     call, error, message = WRONG[name]
     with pytest.raises(error, match=message):
         call()
+
+
+#: functions along an axis of an array, which at a wrong one raise
+ALONG = {
+    "sum": lambda x, axis: np.sum(x, axis=axis),
+    "sums": lambda x, axis: np.sum(x, axis=(axis,)),
+    "max": lambda x, axis: x.max(axis),
+    "var": lambda x, axis: np.var(x, axis=axis),
+    "reduce": lambda x, axis: np.add.reduce(x, axis=axis),
+    "cumsum": lambda x, axis: np.cumsum(x, axis=axis),
+    "sort": lambda x, axis: np.sort(x, axis=axis),
+    "swapaxes": lambda x, axis: np.swapaxes(x, 0, axis),
+    "transpose": lambda x, axis: np.transpose(x, (axis,)),
+    "expand_dims": lambda x, axis: np.expand_dims(x, axis - 1 if axis < 0 else axis + 1),
+    "concatenate": lambda x, axis: np.concatenate([x, x], axis=axis),
+    "stack": lambda x, axis: np.stack([x, x], axis=axis - 1 if axis < 0 else axis + 1),
+    "rfft": lambda x, axis: np.fft.rfft(x, axis=axis).real,
+    "gradient": lambda x, axis: np.gradient(x, axis=axis),
+    "apply_along_axis": lambda x, axis: np.apply_along_axis(np.sum, axis, x),
+}
+
+
+@pytest.mark.parametrize("name", ALONG)
+def test_the_axis_of_the_batch_is_not_seen(name):
+    f = ALONG[name]
+    for axis in (0, -1):
+        expected = np.stack([f(x, axis) for x in P])
+        assert_rounding(wg.vmap(lambda x: f(x, axis))(P), expected)
+        assert_rounding(wg.jvp(wg.vmap(lambda x: f(x, axis)), P, P)[0], expected)
+    for axis in (1, -2):
+        for call in (wg.vmap(lambda x: f(x, axis)), wg.compile(wg.vmap(lambda x: f(x, axis))),
+                     lambda P: wg.grad(lambda P: np.sum(wg.vmap(lambda x: f(x, axis))(P)), P),
+                     lambda P: wg.grad(lambda x: np.sum(f(x, axis)), P[0])):  # fmt: skip
+            with pytest.raises(IndexError):
+                call(P)

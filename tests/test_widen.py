@@ -199,3 +199,16 @@ def test_rows_at_once_change_nothing(most, monkeypatch):
 def test_jacobians_without_rows_or_columns():
     for f, x in ((lambda x: np.linalg.inv(np.diag(x))[:0], X), (lambda x: np.cumsum(np.outer(x, x)), X[:0])):
         assert wg.record(f, x).jacobian()(x).shape == (*f(x).shape, *x.shape)
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_transforms_of_all_points_are_one_call(axis):
+    def f(x):
+        z = np.fft.rfft(x, axis=axis)
+        return np.fft.irfft(z * np.fft.fft(np.sin(x), axis=axis)[:1, :1], n=5, axis=axis, norm="ortho")
+
+    program = wg.record(f, MATRIX)
+    code = program._rolled()
+    wide = passes.simplified(widened(code, {0}, COUNT, program._example))
+    assert [call.name for call in wide.calls if "fft" in call.name] == ["rfft", "fft", "irfft"]
+    check(program, {0}, [spread(MATRIX)], code)

@@ -104,6 +104,11 @@ def register_container(cls: type, flatten: Callable, restore: Callable) -> type:
     return cls
 
 
+def is_registered(x: Any) -> bool:
+    """Is this an object of a class that `register_container` has made a container?"""
+    return _row_of(x) is not None
+
+
 def _row_of(x):
     """The row of a registered class; objects made inside of a derivative are of a twin of it, and say whose."""
     return _registered.get(x.__class__) if _registered else None
@@ -138,19 +143,27 @@ def children_of(x: Any) -> tuple[list, Callable[[list], Any]] | None:
         return list(x), lambda items: type(x)(*items)
     if isinstance(x, (list, tuple)):
         return (list(x), type(x)) if _holds_arrays(x) else None
+    names = fields_of(x)
+    if names is None:
+        return None
+
+    def restore_object(items):
+        if isinstance(x, types.SimpleNamespace):
+            return types.SimpleNamespace(**dict(zip(names, items)))
+        new = copy.copy(x)
+        for name, item in zip(names, items):
+            object.__setattr__(new, name, item)
+        return new
+
+    return [getattr(x, name) for name in names], restore_object
+
+
+def fields_of(x: Any) -> list[str] | None:
+    """Names of the attributes that are the items of a namespace or a dataclass; None of anything else."""
     if isinstance(x, types.SimpleNamespace):
-        names = list(vars(x))
-        return [getattr(x, n) for n in names], lambda items: types.SimpleNamespace(**dict(zip(names, items)))
+        return list(vars(x))
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        names = [field.name for field in dataclasses.fields(x)]
-
-        def restore_dataclass(items):
-            new = copy.copy(x)
-            for name, item in zip(names, items):
-                object.__setattr__(new, name, item)
-            return new
-
-        return [getattr(x, name) for name in names], restore_dataclass
+        return [field.name for field in dataclasses.fields(x)]
     return None
 
 
@@ -231,7 +244,8 @@ def input_leaf(x: Any, name: str, takes_complex: bool = False) -> Any:
     if not isinstance(x, (np.ndarray, np.generic, list, tuple, bool, int, float, complex)):
         raise TypeError(
             f"{name}: cannot differentiate with respect to a {kind.__module__}.{kind.__name__}: "
-            "pass a number, an array, or a dict, list or dataclass of arrays"
+            "pass a number, an array, or a dict, list or dataclass of arrays; what else a class of yours holds is left "
+            "out by wengert.register_container"
         )
     try:
         array = np.asarray(x)

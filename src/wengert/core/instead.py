@@ -33,6 +33,25 @@ OF_PLACES = {"choice": "x[rng.integers(len(x), size=size)]"}
 for name in ("permutation", "permuted", "shuffle"):
     OF_PLACES[name] = "x[rng.permutation(len(x))]"
 
+_SOLVE = "numpy.linalg.solve(a, b)"
+_STEPS = "the steps of a method as a loop, see wengert.loop"
+_NODES = "a sum over nodes, as those of numpy.polynomial.legendre.leggauss(n)"
+
+#: functions of SciPy in the words of NumPy, where these are others
+OF_SCIPY = {
+    "scipy.linalg.cholesky": "numpy.linalg.cholesky(a).T",
+    "scipy.linalg.expm": "wengert.primitive(expm, jvp=lambda t, y, a: expm_frechet(a, t, compute_expm=False), "
+    "vjp=lambda ybar, y, a: expm_frechet(a.T, ybar, compute_expm=False))",
+    "scipy.integrate.odeint": _STEPS,
+    "scipy.integrate.quad": _NODES,
+    "scipy.integrate.simpson": "simpson(numpy.eye(y.size)) @ y",
+    "scipy.integrate.solve_ivp": _STEPS,
+    "scipy.integrate.trapezoid": "numpy.trapezoid",
+    "scipy.signal.convolve": "numpy.convolve",
+}
+for name in ("cho_factor", "cho_solve", "lu_factor", "lu_solve", "solve_banded", "solve_triangular", "solveh_banded"):
+    OF_SCIPY[f"scipy.linalg.{name}"] = _SOLVE
+
 
 def of(frame) -> str:
     """A sentence for the call that a frame is at, or nothing."""
@@ -43,8 +62,8 @@ def of(frame) -> str:
         return f"Write x.astype(numpy.{name}) for numpy.{name}(x). "
     if isinstance(getattr(call, "func", None), ast.Attribute) and call.func.attr == "dot" and fun is not np.dot:
         return "A plain array's own method sees plain arrays alone: write a @ x, or numpy.dot(a, x), for a.dot(x). "
-    if (getattr(fun, "__module__", None) or "").startswith("scipy.fft") and hasattr(np.fft, name):
-        return f"Use numpy.fft.{name}. "
+    if (place := place_in_scipy(fun)) is not None:
+        return of_scipy(place, name, ast.unparse(call.func))
     random = sys.modules.get("numpy.random")
     owner = getattr(fun, "__self__", None)
     if random is None or not isinstance(owner, (random.Generator, random.RandomState)):
@@ -54,6 +73,19 @@ def of(frame) -> str:
     if name in OF_PLACES:
         return f"A draw of elements is one of places: write {OF_PLACES[name]} for {name}(...). "
     return f"Draws of {name} have no derivative: pass wengert.stop_gradient(...). "
+
+
+def place_in_scipy(fun) -> str | None:
+    """The package of SciPy, such as scipy.linalg, that a function is of."""
+    parts = str(getattr(fun, "__module__", "")).split(".")
+    return ".".join(itertools.takewhile(lambda part: not part.startswith("_"), parts)) if parts[0] == "scipy" else None
+
+
+def of_scipy(place: str, name: str, written: str) -> str:
+    """A sentence for a function of a package of SciPy, which the user's line calls as it is written there."""
+    of_numpy = getattr(np, place.removeprefix("scipy."), None) if place in ("scipy.fft", "scipy.linalg") else None
+    instead = OF_SCIPY.get(f"{place}.{name}") or (f"numpy.{place[6:]}.{name}" if hasattr(of_numpy, name) else None)
+    return f"{written} takes plain arrays alone" + (f": write {instead}. " if instead else ". ")
 
 
 def is_fill(frame) -> bool:

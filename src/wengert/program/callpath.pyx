@@ -25,6 +25,7 @@ import types
 
 import numpy as np
 
+from wengert.containers import fields_of, is_registered
 from wengert.core.levels import running
 from wengert.core.var import plain
 from wengert.errors import GuardError
@@ -137,7 +138,10 @@ cdef inline object held(PyObject *found):
 
 
 cdef enum Form:
-    NUMBER, SCALAR, ARRAY, CONSTANT, IDENTITY, SEQUENCE, MAPPING
+    NUMBER, SCALAR, ARRAY
+    FIXED           # an array that is part of the key
+    CONSTANT, IDENTITY, SEQUENCE, MAPPING
+    OBJECT          # a dataclass or a namespace
 
 cdef enum:
     MOST_AXES = 8
@@ -151,7 +155,8 @@ cdef class Template:
     """What a value must be like to take the same program again; see `wengert.program.leaves.key_of`."""
 
     cdef Form form
-    cdef object value  # a constant, a type, or keys
+    cdef object value  # a constant, a type, keys, or a copy of a fixed array
+    cdef list names, attributes     # of an object: its items, and what is in its ``__dict__``
     cdef int typenum, ndim
     cdef cnp.npy_intp[MOST_AXES] shape, strides
     cdef list parts
@@ -163,15 +168,10 @@ cdef class Template:
         if operands is not None and self.form <= ARRAY:
             x = plain(x)
         if self.form == ARRAY:
-            if not cnp.PyArray_CheckExact(x) or cnp.PyArray_TYPE(x) != self.typenum or cnp.PyArray_NDIM(x) != self.ndim:
-                return False
-            if self.ndim and memcmp(cnp.PyArray_DIMS(x), self.shape, self.ndim * sizeof(cnp.npy_intp)) != 0:
-                return False
-            if self.ndim and memcmp(cnp.PyArray_STRIDES(x), self.strides, self.ndim * sizeof(cnp.npy_intp)) != 0:
-                return False
-            if cnp.PyArray_ISBYTESWAPPED(x):
-                return False
-            return append(leaves, operands, x, given)
+            return self.is_like(x) and append(leaves, operands, x, given)
+        if self.form == FIXED:
+            return self.is_like(x) and memcmp(cnp.PyArray_DATA(x), cnp.PyArray_DATA(self.value),
+                                              cnp.PyArray_NBYTES(x)) == 0
         kind = type(x)
         if self.form == NUMBER:
             if kind is not float and kind is not float64:
@@ -189,12 +189,35 @@ cdef class Template:
             if kind is not dict or list(x) != self.value:
                 return False
             x = list(x.values())
-        elif kind is not self.value or len(x) != len(self.parts):
+        elif kind is not self.value:
+            return False
+        elif self.form == OBJECT:
+            if list(getattr(x, "__dict__", ())) != self.attributes:
+                return False
+            x = [getattr(x, name) for name in self.names]
+        elif len(x) != len(self.parts):
             return False
         for i, item in enumerate(x):
             if not (<Template>self.parts[i]).take(item, leaves, operands):
                 return False
         return True
+
+    cdef bint is_like(self, x) except -1:
+        """Is a value an array of this type, shape and strides?"""
+        if not cnp.PyArray_CheckExact(x) or cnp.PyArray_TYPE(x) != self.typenum or cnp.PyArray_NDIM(x) != self.ndim:
+            return False
+        if self.ndim and memcmp(cnp.PyArray_DIMS(x), self.shape, self.ndim * sizeof(cnp.npy_intp)) != 0:
+            return False
+        if self.ndim and memcmp(cnp.PyArray_STRIDES(x), self.strides, self.ndim * sizeof(cnp.npy_intp)) != 0:
+            return False
+        return not cnp.PyArray_ISBYTESWAPPED(x)
+
+    cdef void be_like(self, x) noexcept:
+        """Take the type, shape and strides of an array."""
+        cdef int i
+        self.typenum, self.ndim = cnp.PyArray_TYPE(x), cnp.PyArray_NDIM(x)
+        for i in range(self.ndim):
+            self.shape[i], self.strides[i] = cnp.PyArray_DIMS(x)[i], cnp.PyArray_STRIDES(x)[i]
 
 
 cdef bint append(list leaves, list operands, x, given) except -1:
@@ -209,7 +232,6 @@ cdef Template template_of(x):
     """The template of a value; None for values that are left to the table."""
     cdef Template t = Template.__new__(Template)
     cdef list leaves = [], others = []
-    cdef int i
     kind = type(x)
     if kind is float or kind is float64:
         t.form = NUMBER
@@ -226,17 +248,29 @@ cdef Template template_of(x):
         key_of(x, leaves, others)
         if len(others) == 1 and others[0] is x:
             t.form, t.value = IDENTITY, x
-        elif len(leaves) != 1 or leaves[0] is not x:
-            return None
-        elif kind is not np.ndarray:
+        elif kind is np.ndarray:
+            if cnp.PyArray_NDIM(x) > MOST_AXES:
+                return None
+            t.form = ARRAY
+            t.be_like(x)
+            if not leaves:
+                if x.dtype.kind not in "biu" or not x.dtype.isnative or not cnp.PyArray_IS_C_CONTIGUOUS(x):
+                    return None
+                t.form, t.value = FIXED, x.copy()
+        elif len(leaves) == 1 and leaves[0] is x:
             t.form, t.value = SCALAR, kind
-        elif cnp.PyArray_NDIM(x) > MOST_AXES:
-            return None
         else:
-            t.form, t.typenum, t.ndim = ARRAY, cnp.PyArray_TYPE(x), cnp.PyArray_NDIM(x)
-            for i in range(t.ndim):
-                t.shape[i], t.strides[i] = cnp.PyArray_DIMS(x)[i], cnp.PyArray_STRIDES(x)[i]
+            return template_of_object(x, t)
     return t
+
+
+cdef Template template_of_object(x, Template t):
+    names = None if isinstance(x, (dict, list, tuple)) or is_registered(x) else fields_of(x)
+    if names is None:
+        return None
+    t.form, t.value, t.names, t.attributes = OBJECT, type(x), names, list(getattr(x, "__dict__", ()))
+    t.parts = [template_of(getattr(x, name)) for name in names]
+    return None if None in t.parts else t
 
 
 @cython.final

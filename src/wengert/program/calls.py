@@ -13,6 +13,8 @@ _PRODUCTS = {f"numpy.{name}" for name in ("matmul", "dot", "inner", "vecdot", "v
 _CONTRACTIONS = {"numpy.einsum", "numpy.tensordot"}
 #: modules whose functions factor matrices
 _FACTORING = ("numpy.linalg.", "wengert.rules.linalg.")
+#: where functions are that do nothing but to compute
+_FUNCTIONS = ("_operator.", "numpy.", "scipy.", "wengert.program.rows.", "wengert.rules.")
 #: nanoseconds: of a multiplication and addition in a product, of an element that is read or written, of a matrix that
 #: is factored, of each of its elements, of a multiplication and addition there, of a sparse matrix, and of each of its
 #: nonzeros
@@ -116,6 +118,11 @@ def nanoseconds(call: Call, shapes: list, shape: tuple) -> float:
         if hasattr(x, "nnz"):
             total += _SPARSE + _STORED * x.nnz * max(1, size // max(1, shape[0]))
     return total
+
+
+def is_function(call) -> bool:
+    """Is a call one of NumPy, SciPy or the rules: has it the same result whenever its operands are the same?"""
+    return call.row is not None and call.row.name.startswith(_FUNCTIONS)
 
 
 def is_solution(call) -> bool:

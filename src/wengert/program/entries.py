@@ -131,7 +131,7 @@ class _Partials:
         if kind_of(self.new, self.x)[0] != _FLOAT or kind_of(self.new, self.y)[0] != _FLOAT:
             raise Refused("float64 alone")
         needed = passes.needed_for(self.new, [self.y])
-        n = self.span(self.x)
+        n = math.prod(self.type(self.x)[1])
         self.terms[self.x] = [Term(1.0, self.as_line(self.x, self.counted(n)))] if n else []
         for i in range(self.size):
             if needed[i] and i != self.x:

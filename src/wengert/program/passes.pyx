@@ -23,6 +23,7 @@ from wengert.program.listing cimport FLAG, SCALAR, Listing, copied, emit, names,
 from wengert.program.opcodes cimport *
 
 from wengert.core.tape import kernel_partials
+from wengert.program.calls import is_function, static
 
 cnp.import_array()
 
@@ -188,9 +189,10 @@ cdef class Shared:
     cdef Listing code
     cdef Block users, entries
     cdef Py_ssize_t size
+    cdef dict calls     # by function and operands
 
     def __cinit__(self, Listing code, Py_ssize_t n):
-        self.code = code
+        self.code, self.calls = code, {}
         self.users = take(n * sizeof(User))
         self.size = 1024
         while self.size < 2 * n:
@@ -233,15 +235,32 @@ cdef class Shared:
             table[h].value, table[h].hash = i, hash
         return table[h].value
 
+    cdef int32_t called(self, int32_t i) except -1:
+        """The first call that is equal to this one, with which the list of calls ends."""
+        cdef list known
+        call = self.code.calls[len(self.code.calls) - 1]
+        self.enter(i)
+        if not is_function(call):
+            return i
+        known = self.calls.setdefault((id(call.compute), self.code.kinds[i], *call.operands), [])
+        for v, other in known:
+            if other.row is call.row and static((other.args, other.kwargs)) == static((call.args, call.kwargs)):
+                self.code.calls.pop()
+                return v
+        known.append((i, call))
+        return i
+
 
 cdef int32_t shared_one(Listing code, int32_t v, Shared known) except -1:
     """The value that is computed as the last one is, which may be itself."""
-    cdef int32_t first
-    if not is_shareable(code.ops[v]):
+    cdef int32_t first = v
+    if code.ops[v] == CALL:
+        first = known.called(v)
+    elif is_shareable(code.ops[v]):
+        sort_operands(code, v)
+        first = known.entered(v)
+    else:
         known.enter(v)
-        return v
-    sort_operands(code, v)
-    first = known.entered(v)
     if first != v:
         code.n = v              # it is there already
     return first
@@ -259,7 +278,7 @@ cdef inline int32_t last_operand(Listing code, Py_ssize_t i) noexcept:
 
 
 cdef inline bint is_shareable(int op) noexcept:
-    return op != CALL and op != PACK and op != INPUT and op != GUARD
+    return op != PACK and op != INPUT and op != GUARD
 
 
 cdef inline int sort_operands(Listing code, int32_t i) noexcept:

@@ -3,6 +3,7 @@
 import functools
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from wengert.registry import analytic, composed, constant
 from wengert.rules.broadcasting import elements
@@ -79,7 +80,7 @@ def _place(arr, mask, vals):
 def _put_along_axis(arr, indices, values, axis):
     if axis is None:
         return store(arr, elements(np.arange(np.size(arr)), indices), values)
-    axis %= np.ndim(arr)
+    axis = normalize_axis_index(axis, np.ndim(arr))
     index = list(np.ogrid[tuple(slice(n) for n in np.shape(indices))])
     index[axis] = indices
     arr[tuple(index)] = values
@@ -171,7 +172,7 @@ def _choose(a, choices, out=None, mode="raise"):
 
 def _apply_along_axis(func1d, axis, arr, *args, **kwargs):
     arr = as_array(arr)
-    axis %= np.ndim(arr)
+    axis = normalize_axis_index(axis, np.ndim(arr))
     moved = np.moveaxis(arr, axis, -1)
     lines = [as_array(func1d(moved[i], *args, **kwargs)) for i in np.ndindex(*np.shape(moved)[:-1])]
     if not lines:
@@ -185,7 +186,7 @@ def _apply_over_axes(func, a, axes):
     y = as_array(a)
     n = np.ndim(y)
     for axis in np.atleast_1d(axes):
-        axis = int(axis) % n
+        axis = normalize_axis_index(axis, n)
         z = func(y, axis)
         y = z if np.ndim(z) == n else np.expand_dims(z, axis)
         if np.ndim(y) != n:

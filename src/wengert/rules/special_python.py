@@ -76,14 +76,17 @@ structural(
 
 def _logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
     a = as_array(a)
+    is_positive = b is None and not np.iscomplexobj(a)
     a, b = np.broadcast_arrays(a, np.ones_like(a) if b is None else as_array(b))
     axes = from_end(axis, np.ndim(a))
-    y, sign = log_sum(a, b, axes), sign_of_sum(a, b, axes)
-    if not return_sign:
-        y = np.where(np.less(sign, 0), np.nan, y)
+    parts = [log_sum(a, b, axes)]
+    if return_sign:
+        parts.append(sign_of_sum(a, b, axes))
+    elif not is_positive:
+        parts = [np.where(np.less(sign_of_sum(a, b, axes), 0), np.nan, *parts)]
     if keepdims:
-        y, sign = np.expand_dims(y, axes), np.expand_dims(sign, axes)
-    return (y, sign) if return_sign else y[()]
+        parts = [np.expand_dims(part, axes) for part in parts]
+    return tuple(parts) if return_sign else parts[0][()]
 
 
 composed("scipy.special.logsumexp", _logsumexp)

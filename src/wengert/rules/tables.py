@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong, strong_matmul, structural
@@ -223,8 +224,7 @@ def _gradient(f, *varargs, axis=None, edge_order=1):
     """Central differences, and one-sided ones at both ends: NumPy's formulas, joined instead of stored."""
     f = as_array(f)
     f = f if f.dtype.kind in "fc" else f.astype(float)
-    axes = tuple(range(np.ndim(f))) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    axes = tuple(i % np.ndim(f) for i in axes)
+    axes = normalize_axis_tuple(tuple(range(np.ndim(f))) if axis is None else axis, np.ndim(f))
     spacings = (
         varargs * len(axes)
         if len(varargs) == 1 and np.ndim(varargs[0]) == 0

@@ -119,6 +119,15 @@ def _aligned(x, ndim):
     return np.reshape(x.v, np.shape(x.v)[:1] + (1,) * (ndim - x.ndim) + x.shape)
 
 
+def _behind(axis, ndim):
+    """Axes of elements of so many axes as those of the batch; of wrong ones each element has its own error."""
+    if isinstance(axis, tuple):
+        return tuple([_behind(a, ndim) for a in axis])
+    if not -ndim <= axis < ndim:
+        raise Apart
+    return axis % ndim + 1
+
+
 # ---- functions
 
 
@@ -189,13 +198,9 @@ def _reduction(fun, axis=None):
             v, axis = np.reshape(v, (size, -1)), 1
             found = fun(v, axis=axis, **kwargs)
             return np.reshape(found, (size,) + (1,) * x.ndim) if keepdims and keepdims is not np._NoValue else found
-        if not x.ndim:
-            raise Apart
-        axes = axis if isinstance(axis, tuple) else (axis,)
-        axes = tuple(a if a < 0 else a + 1 for a in axes)
         if keepdims and keepdims is not np._NoValue:
             kwargs["keepdims"] = True
-        return fun(v, axis=axes if isinstance(axis, tuple) else axes[0], **kwargs)
+        return fun(v, axis=_behind(axis, x.ndim), **kwargs)
 
     RULES[fun] = reduced
 
@@ -276,6 +281,19 @@ for _fun in (np.linalg.inv, np.linalg.det, np.linalg.cholesky, np.linalg.eigvals
     RULES[_fun] = lambda size, a, fun=_fun: fun(a.v)
 
 
+def _transform(fun):
+    def transformed(size, a, n=None, axis=-1, norm=None, out=None):
+        if out is not None:
+            raise Apart
+        return fun(a.v, n, _behind(axis, a.ndim), norm)
+
+    RULES[fun] = transformed
+
+
+for _fun in (np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft):
+    _transform(_fun)
+
+
 # ---- shapes: views of an element are views of the batch
 
 
@@ -298,20 +316,20 @@ def _ravel(size, x, order="C"):
 
 @rule(np.transpose)
 def _transpose(size, x, axes=None):
-    axes = tuple(range(x.ndim))[::-1] if axes is None else tuple(a % x.ndim for a in axes)
-    return np.transpose(x.v, (0, *[a + 1 for a in axes]))
+    axes = tuple(range(x.ndim))[::-1] if axes is None else tuple(axes)
+    return np.transpose(x.v, (0, *_behind(axes, x.ndim)))
 
 
 @rule(np.swapaxes)
 def _swapaxes(size, x, axis1, axis2):
-    return np.swapaxes(x.v, axis1 % x.ndim + 1, axis2 % x.ndim + 1)
+    return np.swapaxes(x.v, _behind(axis1, x.ndim), _behind(axis2, x.ndim))
 
 
 @rule(np.expand_dims)
 def _expand_dims(size, x, axis):
     if isinstance(axis, tuple):
         raise Apart
-    return np.expand_dims(x.v, axis if axis < 0 else axis + 1)
+    return np.expand_dims(x.v, _behind(axis, x.ndim + 1))
 
 
 @rule(np.copy)
@@ -325,15 +343,17 @@ def _broadcast_to(size, x, shape):
     return np.broadcast_to(_aligned(x, len(shape)), (size, *shape))
 
 
-def _of_sequence(fun):
+def _of_sequence(fun, new):
+    """A function that joins arrays along an axis; `new` is 1 where that is an axis they do not have."""
+
     def joined(size, arrays, axis=0):
         if axis is None:
             raise Apart
         parts = [x.v if isinstance(x, Batch) else np.broadcast_to(x, (size, *np.shape(x))) for x in arrays]
-        return fun(parts, axis=axis if axis < 0 else axis + 1)
+        return fun(parts, axis=_behind(axis, max(1, np.ndim(parts[0]) - 1 + new)))
 
     RULES[fun] = joined
 
 
-_of_sequence(np.concatenate)
-_of_sequence(np.stack)
+_of_sequence(np.concatenate, 0)
+_of_sequence(np.stack, 1)
