@@ -206,6 +206,51 @@ def test_where_elements_are_equal_they_share_the_derivative_of_the_largest(value
             np.testing.assert_allclose(made.grad()(X), wg.grad(f)(X), rtol=1e-13)
 
 
+LOG_SUMS = {
+    "logsumexp": lambda x: special.logsumexp(x.reshape(2, 3), axis=1),
+    "of all": lambda x: special.logsumexp(x),
+    "of pairs": lambda x: special.logsumexp(x.reshape(2, 3), axis=0, keepdims=True)[0],
+    "along two axes": lambda x: special.logsumexp(x.reshape(1, 2, 3), axis=(0, 2)),
+    "logaddexp": lambda x: np.logaddexp(x.reshape(2, 3), x[:3]),
+    "reduce": lambda x: np.logaddexp.reduce(x.reshape(2, 3), axis=1),
+    "softmax": lambda x: special.softmax(x.reshape(2, 3), axis=0),
+    "log_softmax": lambda x: special.log_softmax(x.reshape(2, 3), axis=1),
+}
+SPECIAL_POINTS = {
+    "ordinary": X,
+    "large": 300.0 * X,
+    "equal": np.full(6, 0.3),
+    "one that counts": np.array([0.0, -40.0, -50.0, 1e-20, -80.0, -3.0]),
+    "zeros": np.array([1.0, 2.0, -np.inf, 3.0, -np.inf, 4.0]),
+    "infinite": np.array([1.0, 2.0, np.inf, 3.0, 5.0, 4.0]),
+    "nan": np.array([1.0, 2.0, np.nan, 3.0, 5.0, 4.0]),
+    "zeros alone": np.full(6, -np.inf),
+}
+
+
+@pytest.mark.parametrize("point", SPECIAL_POINTS)
+@pytest.mark.parametrize("name", LOG_SUMS)
+def test_sums_of_exponentials_of_small_arrays_are_written_out(name, point):
+    log_sum = LOG_SUMS[name]
+
+    def f(x):
+        y = 0.0
+        for k in range(4):
+            y = y + log_sum(x * 0.75**k)
+        return y
+
+    x, made = SPECIAL_POINTS[point], wg.record(f, X)
+    assert not any(call.row and call.row.fun in elements.WRITTEN_OUT_TO_RUN for call in made.lowered().calls)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(made(x), f(x), rtol=4e-15)
+        np.testing.assert_allclose(made.jacobian()(x), wg.jacobian(f)(x), rtol=1e-12, atol=1e-13)
+        if np.isfinite(x).all():
+            total = wg.record(lambda x: np.sum(np.sin(f(x))), X)
+            np.testing.assert_allclose(
+                total.hessian()(x), wg.hessian(lambda x: np.sum(np.sin(f(x))))(x), rtol=1e-12, atol=1e-12
+            )
+
+
 @pytest.mark.parametrize("f", [forward, folds, put_into_large], ids=lambda f: f.__name__)
 def test_what_is_run_calls_no_function_of_small_arrays(f):
     made = wg.record(f, X)

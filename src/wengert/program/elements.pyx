@@ -28,6 +28,8 @@ from wengert.program.calls import Operand
 from wengert.program.listing import operands
 from wengert.program.passes import simplified
 from wengert.program.rows import filled, placed
+from wengert.rules.special_python import log_shares, log_sum, peak, shares
+from wengert.rules.ufuncs import logaddexp_reduce
 
 cdef enum:
     LARGEST = 16        # elements of a small array
@@ -502,8 +504,8 @@ def length(Elements self, i, call):
     return [self.root(self.total([self.times(v, v) for v in found[1]()]))]
 
 
-def folded(fold, values_alone=False):
-    """Folds of all elements, or along axes, by a method of two; of more than two where `values_alone` in lists to run.
+def folded(fold, values_alone=math.inf):
+    """Folds of all elements, or along axes, by a method of two; of `values_alone` or more in lists to run alone.
 
     A function of a list of numbers of the new list.
     """
@@ -513,19 +515,27 @@ def folded(fold, values_alone=False):
         options.pop("keepdims", None)
         if len(call.args) > 2 or options.pop("dtype", FLOAT) not in (None, float, FLOAT) or options:
             return None
-        found = self.factor(call, call.args[0], True)
-        if found is None or found[0] == ():
-            return None
-        shape, line = found
-        axes = range(len(shape)) if axes is None else axes if type(axes) is tuple else (axes,)
-        axes = [axis % len(shape) for axis in axes]
-        count = math.prod([shape[axis] for axis in axes])
-        if values_alone and count > 2 and not self.to_run:
-            return None
-        ids = np.moveaxis(np.reshape(line(), shape), axes, range(-len(axes), 0)).reshape(-1, count)
-        return [fold(self, terms) for terms in ids.tolist()]
+        return along(self, call, axes, fold, values_alone)
 
     return rule
+
+
+def along(Elements self, call, axes, fold, values_alone):
+    """The folds of the first argument along axes."""
+    found = self.factor(call, call.args[0], True)
+    if found is None or found[0] == ():
+        return None
+    shape, line = found
+    axes = range(len(shape)) if axes is None else axes if type(axes) is tuple else (axes,)
+    count = math.prod([shape[axis] for axis in axes])
+    if count >= values_alone and not self.to_run:
+        return None
+    return [fold(self, terms) for terms in ends_at(np.reshape(line(), shape), axes).reshape(-1, count).tolist()]
+
+
+def ends_at(array, axes):
+    """The array with these axes as its last."""
+    return np.moveaxis(array, axes, range(-len(axes), 0))
 
 
 def total_of(Elements self, terms):
@@ -545,6 +555,79 @@ def chain_of(Elements self, terms, int op):
 
 def chain(name):
     return lambda self, terms: chain_of(self, terms, OPCODES[name])
+
+
+def common_scale_of(Elements self, terms):
+    """The greatest, or 0 where that is not finite."""
+    top = chain_of(self, terms, OPCODES["maximum"])
+    size = emit(self.found, OPCODES["absolute"], top, -1, -1, SCALAR)
+    is_finite = emit(self.found, LESS, size, self.found.constant(math.inf), -1, FLAG)
+    return emit(self.found, SELECT, is_finite, top, self.found.constant(0.0), SCALAR)
+
+
+def log_sum_of(Elements self, terms):
+    """The logarithm of the sum of exponentials, two by two as NumPy's ``logaddexp``: exact where it is near 0, too."""
+    found = terms[0]
+    for term in terms[1:]:
+        top = emit(self.found, OPCODES["maximum"], found, term, -1, SCALAR)
+        low = emit(self.found, OPCODES["minimum"], found, term, -1, SCALAR)
+        ratio = emit(self.found, OPCODES["exp"], self.less(low, top), -1, -1, SCALAR)
+        more = emit(self.found, OPCODES["log1p"], ratio, -1, -1, SCALAR)
+        is_same = emit(self.found, EQUAL, found, term, -1, FLAG)      # also where both are infinite
+        more = emit(self.found, SELECT, is_same, self.found.constant(math.log(2.0)), more, SCALAR)
+        found = emit(self.found, WG_ADD, top, more, -1, SCALAR)
+    return found
+
+
+def log_summed(Elements self, i, call):
+    """``log_sum`` without factors."""
+    _, b, axes = call.args
+    if type(b) is not np.ndarray or not (b == 1.0).all():
+        return None
+    return along(self, call, axes, log_sum_of, 1)
+
+
+def log_added(Elements self, i, call):
+    """``np.logaddexp``, element by element."""
+    factors = [self.factor(call, argument) for argument in call.args]
+    if not self.to_run or call.kwargs or len(factors) != 2 or None in factors:
+        return None
+    columns = np.broadcast_arrays(*[np.reshape(line(), shape) for shape, line in factors])
+    return [log_sum_of(self, pair) for pair in zip(*[column.ravel().tolist() for column in columns])]
+
+
+def exponentials_of(Elements self, terms, top):
+    """exp(term - top), and their sum."""
+    found = [emit(self.found, OPCODES["exp"], self.less(term, top), -1, -1, SCALAR) for term in terms]
+    return found, self.total(found)
+
+
+def shares_of(Elements self, terms):
+    found, total = exponentials_of(self, terms, chain_of(self, terms, OPCODES["maximum"]))
+    return [emit(self.found, WG_DIVIDE, e, total, -1, SCALAR) for e in found]
+
+
+def log_shares_of(Elements self, terms):
+    top = common_scale_of(self, terms)
+    _, total = exponentials_of(self, terms, top)
+    log = emit(self.found, OPCODES["log"], total, -1, -1, SCALAR)
+    return [self.less(self.less(term, top), log) for term in terms]
+
+
+def shared_out(share):
+    """As many elements as there were, by a method of those that are in one sum; in lists to run."""
+    def rule(Elements self, i, call):
+        found = self.factor(call, call.args[0])
+        if not self.to_run or found is None or found[0] == ():
+            return None
+        shape, line = found
+        made = np.empty(shape, int)
+        ids, places = [ends_at(x, call.args[1]) for x in (np.reshape(line(), shape), made)]
+        for at in np.ndindex(*ids.shape[:ids.ndim - len(call.args[1])]):
+            places[at] = np.reshape(share(self, ids[at].ravel().tolist()), ids[at].shape)
+        return made.ravel().tolist()
+
+    return rule
 
 
 def rearranged(Elements self, call):
@@ -604,6 +687,16 @@ WRITTEN_OUT = {
     np.sum: folded(total_of),
     np.mean: folded(mean_of),
     np.prod: folded(chain("multiply")),
-    np.max: folded(chain("maximum"), True),
-    np.min: folded(chain("minimum"), True),
+    np.max: folded(chain("maximum"), 3),
+    np.min: folded(chain("minimum"), 3),
+    logaddexp_reduce: folded(log_sum_of, 1),
+    peak: folded(common_scale_of, 1),
+    log_sum: log_summed,
+    np.logaddexp: log_added,
+    shares: shared_out(shares_of),
+    log_shares: shared_out(log_shares_of),
 }
+#: functions that are written out in lists to run alone
+WRITTEN_OUT_TO_RUN = frozenset(
+    (np.max, np.min, np.logaddexp, logaddexp_reduce, peak, log_sum, shares, log_shares)
+)

@@ -20,7 +20,7 @@ from wengert.errors import TracedValueError
 from wengert.program import derive, entries, loops, passes, regroup, roll, shifts, widen
 from wengert.program.callpath import Arguments, Runner, vectored
 from wengert.program.dot import to_dot
-from wengert.program.elements import by_elements, nanoseconds
+from wengert.program.elements import WRITTEN_OUT_TO_RUN, by_elements, nanoseconds
 from wengert.program.evaluate import example_of
 from wengert.program.leaves import fill, key_of, mapped
 from wengert.program.listing import Listing, kind_of, stacked
@@ -451,9 +451,9 @@ class Program(Runner):
         return self.kept("rolled", lambda: self._apart_and_rolled(self._listing))[1]
 
     def _to_run(self):
-        """The same as it is run: without the largest and smallest elements of small arrays, where that is cheaper."""
+        """The same as it is run: functions of small arrays, derived as they are, are written out if that is cheaper."""
         code = self._rolled()
-        if not self.rolls or not any(call.row and call.row.fun in _EXTREMES for call in code.calls):
+        if not self.rolls or not any(call.row and call.row.fun in WRITTEN_OUT_TO_RUN for call in code.calls):
             return code
         found = roll.rolled(by_elements(self.of_elements(), to_run=True))
         return found if nanoseconds(found) < nanoseconds(code) else code
@@ -759,9 +759,6 @@ def _unlaid(key):
     if len(key) == 3 and type(key[0]) is str and type(key[1]) is type(key[2]) is tuple:
         return key[:2]
     return tuple(map(_unlaid, key))
-
-
-_EXTREMES = (np.max, np.min)
 
 
 def _rolled(code):

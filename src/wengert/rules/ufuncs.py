@@ -249,7 +249,8 @@ def softmax_by(exp):
 
     def share(y, a, axis, initial, where):
         a = taken(a, where, -np.inf)
-        top = np.max(a, axis=axis, keepdims=True, initial=initial if given(initial) else -np.inf)
+        least = {"initial": initial if given(initial) else -np.inf} if given(initial) or not np.size(a) else {}
+        top = np.max(a, axis=axis, keepdims=True, **least)
 
         def weight(z):
             return exp(np.where(np.isinf(top) & (z == top), 0, z - top))
