@@ -17,7 +17,7 @@ from wengert.containers import children_of, input_leaf, split
 from wengert.core.tape import kernel_rows
 from wengert.core.var import holds_traced
 from wengert.errors import TracedValueError
-from wengert.program import derive, entries, loops, passes, regroup, roll, shifts, widen
+from wengert.program import derive, entries, loops, passes, regroup, roll, shifts, vectors, widen
 from wengert.program.callpath import Arguments, Runner, vectored
 from wengert.program.dot import to_dot
 from wengert.program.elements import by_elements, nanoseconds
@@ -286,7 +286,7 @@ class Program(Runner):
         return shifts.gathered(code, self._tier == "llvm") if self._gathers else code
 
     def _regrouped(self, code):
-        return regroup.regrouped(code) if self.rolls else code
+        return vectors.multiplied_out(regroup.regrouped(code), True) if self.rolls else code
 
     @property
     def exact(self) -> bool:
@@ -468,7 +468,7 @@ class Program(Runner):
     def _apart_and_rolled(self, code):
         if not self.rolls:
             return code, code
-        apart, found = _rolled(code)
+        apart, found = _rolled(_read_as_written(code))
         return apart, loops.looped(found)
 
     @property
@@ -762,6 +762,13 @@ def _unlaid(key):
 
 
 _EXTREMES = (np.max, np.min)
+
+
+def _read_as_written(code):
+    """A list with sums for products of vectors, in which parts of arrays are what was put there, however that lies."""
+    made = vectors.multiplied_out(code)
+    found = passes.simplified(made, False)
+    return code if made is code and len(found) == len(code) else found
 
 
 def _rolled(code):
