@@ -215,6 +215,9 @@ cdef Template template_of(x):
         t.form = NUMBER
     elif kind in constants:
         t.form, t.value = CONSTANT, x
+    elif kind is cnp.ndarray and x.dtype.kind in "biu":
+        t.form, t.value = CONSTANT, kept(x)
+        return None if t.value is absent else t
     elif kind is dict and not all([type(name) is str for name in x]):  # 1 and True are equal
         return None
     elif kind is list or kind is tuple or kind is dict:
@@ -428,9 +431,10 @@ cdef class Route:
         route.shape = path.program.shape if route.restore is None or route.restore.keeps_out else None
         route.arguments = Arguments.of(args, kwargs)
         route.places, route.live = live, [template_of(lowered((<Place>place).read())) for place in live]
-        route.fixed, route.static = static, [(<Place>place).read() for place in static]
+        route.fixed, route.static = static, [kept((<Place>place).read()) for place in static]
         route.pinned = pinned
-        is_plain = numbers.issuperset(map(type, [*route.static, *[leaf for _, leaf in pinned]]))
+        others = [x for x in route.static if type(x) is not cnp.ndarray]
+        is_plain = numbers.issuperset(map(type, [*others, *[leaf for _, leaf in pinned]])) and absent not in others
         return None if route.arguments is None or None in route.live or not is_plain else route
 
     cdef bint fits(self, tuple args, dict kwargs, list leaves, list operands) except -1:
@@ -482,10 +486,27 @@ cdef class Route:
         return y[0] if self.restore is None else self.restore(y)
 
 
+cdef object kept(x):
+    """A constant, of an array of integers or truth values a copy; `absent` of other arrays."""
+    if type(x) is not cnp.ndarray:
+        return x
+    is_plain = (<cnp.ndarray>x).dtype.kind in "biu" and cnp.PyArray_IS_C_CONTIGUOUS(x)
+    return x.copy() if is_plain else absent
+
+
+cdef bint is_same_array(cnp.ndarray x, cnp.ndarray known) except -1:
+    """The same content, which a caller may have changed in place since."""
+    if x.dtype != known.dtype or not cnp.PyArray_SAMESHAPE(x, known) or not cnp.PyArray_IS_C_CONTIGUOUS(x):
+        return False
+    return not memcmp(cnp.PyArray_DATA(x), cnp.PyArray_DATA(known), <size_t>cnp.PyArray_NBYTES(known))
+
+
 cdef bint is_same(x, known) except -1:
     """The same constant; zeros of either sign are not."""
     if x is known or type(x) is not type(known):
         return x is known
+    if type(known) is cnp.ndarray:
+        return is_same_array(x, known)
     return x.hex() == known.hex() if isinstance(x, float) else x == known
 
 
