@@ -298,7 +298,7 @@ cdef int32_t folded_one(Listing code, int32_t v, bint exact, dict places) except
     if code.ops[v] == WG_ADD and not exact:
         return added(code, v)
     if code.ops[v] == CALL:
-        return filled(code, v)
+        return filled(code, v) if exact else without_zeros(code, filled(code, v))
     return v
 
 
@@ -504,6 +504,23 @@ cdef int32_t filled(Listing code, int32_t i) except -1:
     code.calls.pop()
     code.n = i
     return code.place(-1, whole_view(type), call.operands[0], type)
+
+
+cdef int32_t without_zeros(Listing code, int32_t i) except -1:
+    """The array to which a call adds constant zeros: where adjoints that are no doubles begin."""
+    cdef int32_t v
+    if code.ops[i] != CALL:
+        return i
+    call = code.calls[code.as_[i]]
+    if call.row is None or call.row.fun is not np.add or len(call.operands) != 1 or len(call.args) != 2 or call.kwargs:
+        return i
+    v = call.operands[0]
+    zeros = call.args[0] if isinstance(call.args[0], np.ndarray) else call.args[1]
+    if code.kinds[v] != code.kinds[i] or not isinstance(zeros, np.ndarray) or zeros.any():
+        return i
+    code.calls.pop()
+    code.n = i
+    return v
 
 
 cdef bint is_of_zeros(Listing code, int32_t v) except -1:

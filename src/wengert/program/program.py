@@ -50,6 +50,8 @@ _ELEMENTS = 1 << 17
 _LEAST_AT_ONCE = 16
 
 _DOUBLE = {np.dtype(float)}
+#: dtypes of what may be read from outside of a function whose derivative is made of its list
+_READ = {np.dtype(float), np.dtype(complex)}
 
 
 _NO_GRADIENT = (
@@ -569,9 +571,16 @@ class Program(Runner):
 
     @property
     def is_double(self) -> bool:
-        """Are all inputs and outputs of dtype float64?"""
+        """Are all arguments and outputs of dtype float64?
+
+        What the function reads from outside has no derivative, and may be complex.
+        """
         code = self._listing
-        return {kind_of(code, v)[0] for v in [*code.inputs, *code.outputs]} == _DOUBLE
+        count = self._form.count
+        arguments, captured = code.inputs[:count], code.inputs[count:]
+        if {kind_of(code, v)[0] for v in [*arguments, *code.outputs]} != _DOUBLE:
+            return False
+        return {kind_of(code, v)[0] for v in captured} <= _READ
 
     def _inputs(self, word, argnums):
         """Numbers of the inputs that an argument gives."""
