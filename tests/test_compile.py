@@ -331,6 +331,7 @@ def test_what_is_in_containers_among_the_arguments_reads(unchanged):
 
 def test_changes_in_any_order(unchanged):
     """All ways of change, one after the other, on one function that reads all places."""
+
     def f(u):
         y = reads_globals(u) + model(u) + with_defaults(u) + slotted.rhs(u) * Config.step + counts.sum()
         return y + u * weights["a"] * space.k * sub.depth * (scale() if callable(scale) else scale) ** power
@@ -361,6 +362,7 @@ def test_long_chains_of_objects_are_looked_into_for_a_while():
 
 def test_operands_are_seen_in_every_place(unchanged):
     """The copy that is recorded takes all numbers from the operands; the originals stay."""
+
     def f(u):
         return reads_globals(u) + model.rhs(u) + with_defaults(u) + u * weights["a"] * space.k * sub.depth
 
@@ -596,8 +598,7 @@ NEEDS_PLAIN = {
     "math": (lambda u: u * math.exp(scale), set_global("scale", 3.0), (x,), 2),
     "math and an array": (lambda u: u * math.exp(scale) + table, lambda: table.__setitem__(0, 7.0), (x,), 1),
     "float of an element": (lambda u: u * float(table[0]), lambda: table.__setitem__(0, 7.0), (x,), 2),
-    "float of an element, and a number": (
-        lambda u: u * float(table[1]) * scale, set_global("scale", 3.0), (x,), 2),
+    "float of an element, and a number": (lambda u: u * float(table[1]) * scale, set_global("scale", 3.0), (x,), 2),
     "math of an argument": (lambda u, k: u * math.exp(k) * scale, set_global("scale", 3.0), (x, 2.0), 2),
 }
 
@@ -1554,3 +1555,37 @@ def test_what_objects_hold_counts_at_once(name, is_argument):
         u = np.array([1.0, 4.0, 9.0]) + step
         np.testing.assert_allclose(g(u, *more), f(u, *more), rtol=1e-14)
     assert g.paths == recordings
+
+
+def test_arrays_of_indices_take_the_short_way():
+    x, index = np.linspace(0.5, 1.5, 5), np.array([3, 1, 4])
+    for g, rest in (
+        (wg.compile(lambda u: u[index] * 2.0), ()),
+        (wg.compile(lambda u, i: u[i] * 2.0), (index,)),
+    ):
+        g(x, *rest)
+        g(x, *rest)
+        assert g._route is not None
+        index[0] = 2
+        assert np.array_equal(g(x, *rest), x[index] * 2.0)
+        index[0] = 3
+
+
+@pytest.mark.parametrize("derivative", ["grad", "jacobian", "hessian"])
+def test_captured_complex_arrays_and_indices_are_constants_of_a_derivative(derivative):
+    """The program of a derivative is made of that of its function, whose captured arrays are read anew in each call."""
+    factors = np.exp(1j * np.arange(16.0)).reshape(4, 4)
+    twiddles, where = np.exp(-1j * np.arange(4.0))[:, None], np.array([2, 0, 3, 1])
+
+    def spectrum(u):
+        z = np.transpose(np.reshape(factors @ (u[where] + 0j)[:, None] * twiddles, (2, 2)))
+        return np.abs(np.reshape(z, (4,))) ** 2 + np.real(np.reshape(z, (4,)))
+
+    f = spectrum if derivative == "jacobian" else lambda u: np.sum(spectrum(u) * u)
+    operator = getattr(wg, derivative)
+    compiled, x = operator(wg.compile(f)), np.linspace(0.5, 1.5, 4)
+    for _ in range(2):
+        for _ in range(3):
+            np.testing.assert_allclose(compiled(x), operator(f)(x), rtol=1e-11, atol=1e-11)
+        factors *= 0.5 + 0.25j
+        where[:2] = where[1::-1]

@@ -46,16 +46,19 @@ def shared(Listing code):
 cdef Listing passed(Listing code, bint to_fold, bint to_share, bint exact):
     """Both in one loop: what takes the place of an instruction is one that is there, or one new one."""
     cdef Listing found = code.successor()
-    cdef dict places = {}
+    cdef dict places = {}, are_apart = {}
     cdef Py_ssize_t i
     cdef int32_t v, n
     cdef Block room = take(code.n * sizeof(int32_t))
     cdef int32_t *of = <int32_t *>room.data
     cdef Shared known = Shared(found, code.n if to_share else 0)
+    cdef bytearray in_memory = read_in_memory(code) if to_fold and not exact else None
     for i in range(code.n):
         n = <int32_t>found.n
         v = copied(code, i, of, found)
-        if to_fold:
+        if to_fold and code.ops[i] == VIEW and found.ops[v] == VIEW:
+            v = viewed(found, v, exact or in_memory[i], are_apart)
+        elif to_fold:
             v = folded_one(found, v, exact, places)
         if to_share and v == n:
             v = shared_one(found, v, known)
@@ -170,6 +173,7 @@ cdef int end(Listing code, const int32_t *of, Listing found) except -1:
 
 cdef enum:
     FEW = 8         # instructions that are looked through one by one
+    FAR = 64        # parts of an array that were overwritten, behind which a view is looked for
 
 
 cdef struct User:
@@ -308,14 +312,12 @@ cdef int32_t folded_one(Listing code, int32_t v, bint exact, dict places) except
     """The value that stands for the last one, which may be itself; `places`: of a PACK, values by offset."""
     if code.ops[v] == LOAD:
         return loaded(code, v, places)
-    if code.ops[v] == VIEW:
-        return viewed(code, v)
     if code.kinds[v] <= FLAG or code.ops[v] == SELECT or code.ops[v] == STRONG:
         return reduced(code, v, exact)
     if code.ops[v] == WG_ADD and not exact:
         return added(code, v)
     if code.ops[v] == CALL:
-        return filled(code, v)
+        return filled(code, v) if exact else without_zeros(code, filled(code, v))
     return v
 
 
@@ -346,24 +348,62 @@ cdef int32_t loaded(Listing code, int32_t i, dict places) except -1:
     return i
 
 
-cdef int32_t viewed(Listing code, int32_t i) except -1:
-    """A view of what was placed just there, or of the array before what it does not see was overwritten."""
+cdef int32_t viewed(Listing code, int32_t i, bint as_it_lies, dict are_apart) except -1:
+    """A view of what was placed just there, or of the array before what it does not see was overwritten.
+
+    `as_it_lies`: somebody reads the view by the places of its elements in memory, or cares for their order there.
+    `are_apart`: for pairs of views whether they share no element.
+    """
     cdef int32_t a = code.as_[i], base
     cdef int _
-    cdef tuple view = code.views[code.bs[i]]
-    dtype = code.types[code.kinds[i]][0]
-    for _ in range(16):
+    cdef tuple type = code.types[code.kinds[i]], other
+    dtype = type[0]
+    for _ in range(FAR):
         base = code.as_[a]
         if code.ops[a] != PLACE or code.types[code.kinds[a]][0] != dtype:
             break
-        if code.bs[a] == code.bs[i] and code.kinds[code.cs[a]] == code.kinds[i]:
-            code.n = i
-            return code.cs[a]
-        if base < 0 or code.kinds[base] != code.kinds[a] or not apart(view, code.views[code.bs[a]], dtype.itemsize):
+        if code.bs[a] == code.bs[i]:
+            other = code.types[code.kinds[code.cs[a]]]
+            if other == type or (not as_it_lies and code.kinds[code.cs[a]] > FLAG and other[:2] == type[:2]):
+                code.n = i
+                return code.cs[a]
+        if base < 0 or code.kinds[base] != code.kinds[a]:
+            break
+        pair = code.bs[i], code.bs[a], dtype.itemsize
+        found = are_apart.get(pair)
+        if found is None:
+            found = are_apart[pair] = apart(code.views[code.bs[i]], code.views[code.bs[a]], dtype.itemsize)
+        if not found:
             break
         a = base
     code.as_[i] = a
     return i
+
+
+cdef bytearray read_in_memory(Listing code):
+    """Which arrays have to lie as they do: elements of them are read by their places, or a caller sees them."""
+    cdef bytearray found = bytearray(max(1, code.n))
+    cdef unsigned char *marks = found
+    cdef Py_ssize_t i
+    cdef int32_t v
+    for i in range(code.n):
+        if code.ops[i] == CALL:
+            if code.calls[code.as_[i]].row is None:     # a loop has its operands as they were when it was found
+                for v in code.calls[code.as_[i]].operands:
+                    marks[v] = 1
+            continue
+        if code.ops[i] == PUT:
+            marks[code.cs[i]] = 1
+        if code.ops[i] >= INPUT and names(code.ops[i]) & 1 and code.as_[i] >= 0 and not is_of_elements(code.ops[i]):
+            marks[code.as_[i]] = 1
+    for v in code.outputs:
+        marks[v] = 1
+    return found
+
+
+cdef inline bint is_of_elements(int op) noexcept:
+    """Does an instruction read arrays element by element, however they lie?"""
+    return LESS <= op <= ISNAN or op == SELECT or op == STRONG or op == SUM
 
 
 cpdef bint apart(tuple a, tuple b, Py_ssize_t itemsize) except -1:
@@ -483,6 +523,23 @@ cdef int32_t filled(Listing code, int32_t i) except -1:
     code.calls.pop()
     code.n = i
     return code.place(-1, whole_view(type), call.operands[0], type)
+
+
+cdef int32_t without_zeros(Listing code, int32_t i) except -1:
+    """The array to which a call adds constant zeros: where adjoints that are no doubles begin."""
+    cdef int32_t v
+    if code.ops[i] != CALL:
+        return i
+    call = code.calls[code.as_[i]]
+    if call.row is None or call.row.fun is not np.add or len(call.operands) != 1 or len(call.args) != 2 or call.kwargs:
+        return i
+    v = call.operands[0]
+    zeros = call.args[0] if isinstance(call.args[0], np.ndarray) else call.args[1]
+    if code.kinds[v] != code.kinds[i] or not isinstance(zeros, np.ndarray) or zeros.any():
+        return i
+    code.calls.pop()
+    code.n = i
+    return v
 
 
 cdef bint is_of_zeros(Listing code, int32_t v) except -1:

@@ -17,7 +17,7 @@ from wengert.containers import children_of, input_leaf, split
 from wengert.core.tape import kernel_rows
 from wengert.core.var import holds_traced
 from wengert.errors import TracedValueError
-from wengert.program import derive, entries, loops, passes, regroup, roll, shifts, widen
+from wengert.program import derive, entries, loops, passes, regroup, roll, shifts, vectors, widen
 from wengert.program.callpath import Arguments, Runner, vectored
 from wengert.program.dot import to_dot
 from wengert.program.elements import WRITTEN_OUT_TO_RUN, by_elements, nanoseconds
@@ -50,6 +50,8 @@ _ELEMENTS = 1 << 17
 _LEAST_AT_ONCE = 16
 
 _DOUBLE = {np.dtype(float)}
+#: dtypes of what may be read from outside of a function whose derivative is made of its list
+_READ = {np.dtype(float), np.dtype(complex)}
 
 
 _NO_GRADIENT = (
@@ -286,7 +288,7 @@ class Program(Runner):
         return shifts.gathered(code, self._tier == "llvm") if self._gathers else code
 
     def _regrouped(self, code):
-        return regroup.regrouped(code) if self.rolls else code
+        return vectors.multiplied_out(regroup.regrouped(code), True) if self.rolls else code
 
     @property
     def exact(self) -> bool:
@@ -468,7 +470,7 @@ class Program(Runner):
     def _apart_and_rolled(self, code):
         if not self.rolls:
             return code, code
-        apart, found = _rolled(code)
+        apart, found = _rolled(_read_as_written(code))
         return apart, loops.looped(found)
 
     @property
@@ -569,9 +571,16 @@ class Program(Runner):
 
     @property
     def is_double(self) -> bool:
-        """Are all inputs and outputs of dtype float64?"""
+        """Are all arguments and outputs of dtype float64?
+
+        What the function reads from outside has no derivative, and may be complex.
+        """
         code = self._listing
-        return {kind_of(code, v)[0] for v in [*code.inputs, *code.outputs]} == _DOUBLE
+        count = self._form.count
+        arguments, captured = code.inputs[:count], code.inputs[count:]
+        if {kind_of(code, v)[0] for v in [*arguments, *code.outputs]} != _DOUBLE:
+            return False
+        return {kind_of(code, v)[0] for v in captured} <= _READ
 
     def _inputs(self, word, argnums):
         """Numbers of the inputs that an argument gives."""
@@ -759,6 +768,13 @@ def _unlaid(key):
     if len(key) == 3 and type(key[0]) is str and type(key[1]) is type(key[2]) is tuple:
         return key[:2]
     return tuple(map(_unlaid, key))
+
+
+def _read_as_written(code):
+    """A list with sums for products of vectors, in which parts of arrays are what was put there, however that lies."""
+    made = vectors.multiplied_out(code)
+    found = passes.simplified(made, False)
+    return code if made is code and len(found) == len(code) else found
 
 
 def _rolled(code):

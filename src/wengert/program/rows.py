@@ -106,6 +106,10 @@ def filled(argument, operands):
 def _moved_back(call, wanted, ybar, operands):
     """Each element of the result was an element of an operand, or a constant: its cotangent goes there."""
     where, ends = _origins(call, wanted, operands)
+    if len(wanted) == 1 and not holds_var(where):
+        order = np.ravel(where)
+        if np.array_equal(order, np.arange(1, ends[-1])):  # a copy, or another shape
+            return [np.reshape(ybar, np.shape(operands[wanted[0]]))]
     total = scattered(ybar, where, ends[-1])
     return [np.reshape(total[a:b], np.shape(operands[j])) for a, b, j in zip(ends, ends[1:], wanted)]
 
