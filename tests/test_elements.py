@@ -240,6 +240,7 @@ def test_sums_of_exponentials_of_small_arrays_are_written_out(name, point):
         return y
 
     x, made = SPECIAL_POINTS[point], wg.record(f, X)
+    check(made.lowered())
     assert not any(call.row and call.row.fun in elements.WRITTEN_OUT_TO_RUN for call in made.lowered().calls)
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(made(x), f(x), rtol=4e-15)
@@ -249,6 +250,72 @@ def test_sums_of_exponentials_of_small_arrays_are_written_out(name, point):
             np.testing.assert_allclose(
                 total.hessian()(x), wg.hessian(lambda x: np.sum(np.sin(f(x))))(x), rtol=1e-12, atol=1e-12
             )
+
+
+LINEAR = {
+    "solve": lambda a, b: np.linalg.solve(a, b),
+    "columns": lambda a, b: np.linalg.solve(a, np.outer(b, b + 1.0))[:, 0],
+    "inv": lambda a, b: np.linalg.inv(a) @ b,
+    "det": lambda a, b: np.linalg.det(a) * b,
+    "slogdet": lambda a, b: np.linalg.slogdet(a)[1] * b + np.linalg.slogdet(a)[0],
+}
+MATRICES = {
+    "a number": [[-0.3]],
+    "two": [[2.0, 0.5], [0.25, -1.0]],
+    "exchanged": [[0.0, 2.0], [3.0, 1.0]],
+    "three": [[1.0, 2.0, 0.5], [0.0, -1.0, 0.3], [2.0, 0.1, 1.0]],
+    "a permutation": [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]],
+    "of all sizes": [[1e-8, 1.0, 3.0], [1.0, 1e6, 2.0], [5.0, 3.0, 1e-3]],
+}
+
+
+def of_matrix(name, n):
+    """A function of matrices and vectors that lie in one array, which goes through what it found again."""
+    linear = LINEAR[name]
+
+    def f(x):
+        a, b = x[: n * n].reshape(n, n), x[n * n :]
+        for k in range(3):
+            b = linear(a * 1.5**k, b) + b * 0.5
+        return np.sum(b * b)
+
+    return f
+
+
+@pytest.mark.parametrize("matrix", MATRICES)
+@pytest.mark.parametrize("name", LINEAR)
+def test_equations_of_small_matrices_are_written_out(name, matrix):
+    matrix = np.array(MATRICES[matrix])
+    n = len(matrix)
+    x = np.concatenate([matrix.ravel(), np.linspace(0.5, 1.0, n)])
+    f = of_matrix(name, n)
+    made = wg.record(f, np.concatenate([(np.eye(n) + 0.1).ravel(), np.ones(n)]))
+    for program_of_f in (made, made.grad(), made.hvp()):
+        check(program_of_f.lowered())
+        assert not {call.row.fun for call in program_of_f.lowered().calls} & elements.WRITTEN_OUT_TO_RUN
+    np.testing.assert_allclose(made(x), f(x), rtol=1e-13)
+    expected = wg.grad(f)(x)
+    np.testing.assert_allclose(made.grad()(x), expected, rtol=1e-12, atol=1e-13 * np.max(np.abs(expected)))
+    expected = wg.hessian(f)(x)
+    np.testing.assert_allclose(made.hessian()(x), expected, rtol=1e-11, atol=1e-12 * np.max(np.abs(expected)))
+
+
+@pytest.mark.parametrize("name", ["solve", "columns", "inv"])
+def test_singular_matrices_are_errors_of_numpy_in_compiled_functions(name):
+    f = of_matrix(name, 2)
+    g, x = wg.compile(wg.grad(f)), np.array([2.0, 1.0, 1.0, 3.0, 0.5, 0.25])
+    np.testing.assert_allclose(g(x), wg.grad(f)(x), rtol=1e-13)
+    with pytest.raises(np.linalg.LinAlgError):
+        g(np.array([1.0, 2.0, 2.0, 4.0, 0.5, 0.25]))
+    np.testing.assert_allclose(g(2 * x), wg.grad(f)(2 * x), rtol=1e-13)
+
+
+def test_determinants_of_singular_matrices_have_their_cofactors():
+    f, x = of_matrix("det", 2), np.array([1.0, 2.0, 2.0, 4.0, 0.5, 0.25])
+    np.testing.assert_allclose(wg.compile(wg.grad(f))(x), wg.grad(f)(x), atol=1e-13)
+    made = wg.compile(wg.grad(f))
+    for point in (x + np.array([1.0, 0, 0, 0, 0, 0]), x, x * 0.0):
+        np.testing.assert_allclose(made(point), wg.grad(f)(point), atol=1e-13)
 
 
 @pytest.mark.parametrize("f", [forward, folds, put_into_large], ids=lambda f: f.__name__)

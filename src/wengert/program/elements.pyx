@@ -13,6 +13,7 @@ array is made of its elements where a call or an output asks for it.
 from libc.stdint cimport int32_t
 
 import functools
+import itertools
 import math
 
 import numpy as np
@@ -28,12 +29,14 @@ from wengert.program.calls import Operand
 from wengert.program.listing import operands
 from wengert.program.passes import simplified
 from wengert.program.rows import filled, placed
+from wengert.rules.linalg import packed_slogdet, solution
 from wengert.rules.special_python import log_shares, log_sum, peak, shares
 from wengert.rules.ufuncs import logaddexp_reduce
 
 cdef enum:
     LARGEST = 16        # elements of a small array
     TERMS = 64          # products of a matrix product that is written out
+    ROWS = 3            # of a system of equations that is
     LEAST = 4           # instructions on small arrays that are worth a look
     MOST = 2000000      # numbers in their place
 
@@ -397,16 +400,16 @@ cdef class Elements:
     cdef bint called(self, Py_ssize_t i) except -1:
         """What functions of small arrays give, written out."""
         call = self.code.calls[self.code.as_[i]]
-        if call.row is None or self.dtype(i) != FLOAT:
+        if call.row is None or self.dtype(i) != (BOOL if call.row.fun in TRUTHS else FLOAT):
             return False
-        made = WRITTEN_OUT.get(call.row.fun)
+        made = TRUTHS.get(call.row.fun) or WRITTEN_OUT.get(call.row.fun)
         if made is not None:
             found = made(self, i, call)
         else:
             found = rearranged(self, call) if locality.moves(call) and not locality.heeds_memory(call) else None
         if found is None:
             return False
-        if self.code.kinds[i] <= FLAG:
+        if self.code.kinds[i] <= FLAG or call.row.fun in TRUTHS:
             (self.of[i],) = found
         else:
             self.cells[i] = dict(zip(self.order(i), found))
@@ -470,6 +473,8 @@ def product(Elements self, i, call):
     if None in factors:
         return None
     (first, left), (second, right) = factors
+    if call.row.fun is np.matmul:
+        first, second = of_one(first), of_one(second)
     if not (0 < len(first) <= 2 and 0 < len(second) <= 2):
         return None
     if len(first) + len(second) > 2 and call.row.fun not in (np.matmul, np.dot):
@@ -481,6 +486,11 @@ def product(Elements self, i, call):
     left, right = left(), right()
     return [self.total([self.times(left[r * inner + k], right[k * columns + c]) for k in range(inner)])
             for r in range(rows) for c in range(columns)]
+
+
+def of_one(tuple shape):
+    """The shape of the matrix that a stack of one is."""
+    return shape[-2:] if set(shape[:-2]) == {1} else shape
 
 
 def crossed(Elements self, i, call):
@@ -630,6 +640,123 @@ def shared_out(share):
     return rule
 
 
+def solved(Elements self, i, call):
+    """The solution of a small system by elimination with pivots, as LAPACK's; a singular matrix leaves the list."""
+    found = system(self, call)
+    if found is None or len(call.args) != 2:
+        return None
+    right = self.factor(call, call.args[1])
+    if right is None or len(right[0]) not in (1, 2):
+        return None
+    rows = np.hstack([found, np.reshape(right[1](), (len(found), -1))]).tolist()
+    return list(itertools.chain(*substituted(self, rows)))
+
+
+def inverted(Elements self, i, call):
+    """The inverse of a small matrix."""
+    found = system(self, call)
+    if found is None:
+        return None
+    unit = [[self.found.constant(j == k) for k in range(len(found))] for j in range(len(found))]
+    return list(itertools.chain(*substituted(self, np.hstack([found, unit]).tolist())))
+
+
+def determined(Elements self, i, call):
+    """The determinant of a small matrix: the product of the pivots."""
+    found = system(self, call)
+    if found is None:
+        return None
+    rows = found.tolist()
+    sign = eliminated(self, rows)
+    return [chain_of(self, [sign, *[row[k] for k, row in enumerate(rows)]], WG_MULTIPLY)]
+
+
+def packed_determinant(Elements self, i, call):
+    """Its sign and the logarithm of its size, together in one array."""
+    found = system(self, call)
+    if found is None:
+        return None
+    rows = found.tolist()
+    sign, logs = eliminated(self, rows), []
+    zero, minus = self.found.constant(0.0), self.found.constant(-1.0)
+    for k, row in enumerate(rows):
+        size = emit(self.found, OPCODES["absolute"], row[k], -1, -1, SCALAR)
+        logs.append(emit(self.found, OPCODES["log"], size, -1, -1, SCALAR))
+        is_negative = emit(self.found, LESS, row[k], zero, -1, FLAG)
+        is_zero = emit(self.found, EQUAL, row[k], zero, -1, FLAG)
+        here = emit(self.found, SELECT, is_negative, minus, self.found.constant(1.0), SCALAR)
+        sign = self.times(sign, emit(self.found, SELECT, is_zero, zero, here, SCALAR))
+    return [sign, self.total(logs)]
+
+
+def system(Elements self, call):
+    """The numbers of a small square matrix, the first argument; None: it is no such, or the list is to be derived."""
+    found = self.factor(call, call.args[0])
+    if not self.to_run or found is None or call.kwargs:
+        return None
+    shape, line = found
+    return np.reshape(line(), shape) if len(shape) == 2 and 0 < shape[0] == shape[1] <= ROWS else None
+
+
+def eliminated(Elements self, list rows):
+    """Make the rows of a matrix, and what stands beside it, those of a triangle; the sign of the exchanges.
+
+    The largest element of a column is its pivot; below one that is 0 all elements are.
+    """
+    cdef Py_ssize_t k, r, c, n = len(rows)
+    zero, minus = self.found.constant(0.0), self.found.constant(-1.0)
+    sign = self.found.constant(1.0)
+    for k in range(n - 1):
+        for r in range(k + 1, n):
+            size, other = [emit(self.found, OPCODES["absolute"], rows[j][k], -1, -1, SCALAR) for j in (k, r)]
+            is_less = emit(self.found, LESS, size, other, -1, FLAG)
+            for c in range(k, len(rows[k])):
+                above, below = rows[k][c], rows[r][c]
+                rows[k][c] = emit(self.found, SELECT, is_less, below, above, SCALAR)
+                rows[r][c] = emit(self.found, SELECT, is_less, above, below, SCALAR)
+            sign = self.times(sign, emit(self.found, SELECT, is_less, minus, self.found.constant(1.0), SCALAR))
+        is_zero = emit(self.found, EQUAL, rows[k][k], zero, -1, FLAG)
+        for r in range(k + 1, n):
+            factor = emit(self.found, WG_DIVIDE, rows[r][k], rows[k][k], -1, SCALAR)
+            factor = emit(self.found, SELECT, is_zero, zero, factor, SCALAR)
+            for c in range(k + 1, len(rows[k])):
+                rows[r][c] = self.less(rows[r][c], self.times(factor, rows[k][c]))
+    return sign
+
+
+def substituted(Elements self, list rows):
+    """Solutions of a matrix for the columns beside it; NumPy has an error where a pivot is 0, so there is a guard."""
+    cdef Py_ssize_t k, r, n = len(rows)
+    eliminated(self, rows)
+    zero, is_singular = self.found.constant(0.0), -1
+    for k in range(n):
+        is_zero = emit(self.found, EQUAL, rows[k][k], zero, -1, FLAG)
+        is_singular = is_zero if k == 0 else emit(self.found, OR, is_singular, is_zero, -1, FLAG)
+    self.found.guard(is_singular, False, "numpy.linalg, which finds no matrix singular")
+    found = [row[n:] for row in rows]
+    for k in range(n - 1, -1, -1):
+        for r in range(k + 1, n):
+            found[k] = [self.less(a, self.times(rows[k][r], b)) for a, b in zip(found[k], found[r])]
+        found[k] = [emit(self.found, WG_DIVIDE, a, rows[k][k], -1, SCALAR) for a in found[k]]
+    return found
+
+
+def truths(int op):
+    """Whether any, or all, of a few truth values are true."""
+    def rule(Elements self, i, call):
+        if not self.to_run or call.kwargs or len(call.args) != 1 or type(call.args[0]) is not Operand:
+            return None
+        v = call.operands[call.args[0].position]
+        if self.order(v) is None or self.dtype(v) != BOOL or not self.line(v):
+            return None
+        found, *rest = self.line(v)
+        for flag in rest:
+            found = emit(self.found, op, found, flag, -1, FLAG)
+        return [found]
+
+    return rule
+
+
 def rearranged(Elements self, call):
     """The elements of arrays that are moved: the function does it with their numbers, from 1 on; 0 are its own."""
     values, zeros = [], {}
@@ -695,8 +822,14 @@ WRITTEN_OUT = {
     np.logaddexp: log_added,
     shares: shared_out(shares_of),
     log_shares: shared_out(log_shares_of),
+    **dict.fromkeys((np.linalg.solve, solution), solved),
+    np.linalg.inv: inverted,
+    np.linalg.det: determined,
+    packed_slogdet: packed_determinant,
 }
+TRUTHS = {np.any: truths(OR), np.all: truths(AND)}
 #: functions that are written out in lists to run alone
 WRITTEN_OUT_TO_RUN = frozenset(
     (np.max, np.min, np.logaddexp, logaddexp_reduce, peak, log_sum, shares, log_shares)
+    + (np.linalg.solve, solution, np.linalg.inv, np.linalg.det, packed_slogdet)
 )
