@@ -38,6 +38,7 @@ from wengert.program import record, within
 from wengert.program.agreement import difference
 from wengert.program.callpath import Caller, Path, Route, vectored
 from wengert.program.capture import NotHere, NotReplayable, capture
+from wengert.program.elements import SINGULAR
 from wengert.program.leaves import Same, UnsupportedValue, fill, key_of, lowered, operands_of
 from wengert.program.program import as_floats, checked_tier
 from wengert.transforms.dense import JVP, VJP, Derivative, Operator
@@ -327,8 +328,8 @@ class Compiled(Caller):
                     return None
                 try:
                     y = self._first(found, leaves)
-                except ReplayMismatchError:
-                    if not isinstance(self.f, Operator):
+                except ReplayMismatchError as error:
+                    if not (isinstance(self.f, Operator) or SINGULAR in str(error.__cause__)):
                         raise
                     return None  # a rule goes another way here, as where values are NaN
                 if reading.frozen is not frozen:

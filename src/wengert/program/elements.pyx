@@ -47,6 +47,9 @@ cdef double STEP = 25.0, NUMBER = 1.8, FUNCTION = 12.0, VECTOR = 4.0, ELEMENT = 
 cdef double MOVED = 0.8, ZERO = 0.05
 cdef double CALLED = 700.0
 
+#: what its guard says of a matrix, which LAPACK may find regular by an ulp: f alone knows then what to do
+SINGULAR = "a matrix of numpy.linalg is singular"
+
 cdef object FLOAT = np.dtype(float), BOOL = np.dtype(bool)
 cdef dict OPCODES = {name: opcode for name, opcode, *_ in kernel_rows()}
 cdef int SQRT = OPCODES["sqrt"]
@@ -732,7 +735,7 @@ def substituted(Elements self, list rows):
     for k in range(n):
         is_zero = emit(self.found, EQUAL, rows[k][k], zero, -1, FLAG)
         is_singular = is_zero if k == 0 else emit(self.found, OR, is_singular, is_zero, -1, FLAG)
-    self.found.guard(is_singular, False, "numpy.linalg, which finds no matrix singular")
+    self.found.guard(is_singular, False, SINGULAR)
     found = [row[n:] for row in rows]
     for k in range(n - 1, -1, -1):
         for r in range(k + 1, n):
