@@ -750,6 +750,8 @@ def truths(int op):
         if not self.to_run or call.kwargs or len(call.args) != 1 or type(call.args[0]) is not Operand:
             return None
         v = call.operands[call.args[0].position]
+        if self.code.kinds[v] == FLAG:
+            return [self.of[<Py_ssize_t>v]]
         if self.order(v) is None or self.dtype(v) != BOOL or not self.line(v):
             return None
         found, *rest = self.line(v)
