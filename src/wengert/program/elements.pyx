@@ -403,16 +403,16 @@ cdef class Elements:
     cdef bint called(self, Py_ssize_t i) except -1:
         """What functions of small arrays give, written out."""
         call = self.code.calls[self.code.as_[i]]
-        if call.row is None or self.dtype(i) != (BOOL if call.row.fun in TRUTHS else FLOAT):
+        if call.row is None or self.dtype(i) != (BOOL if call.row.fun in (np.any, np.all) else FLOAT):
             return False
-        made = TRUTHS.get(call.row.fun) or WRITTEN_OUT.get(call.row.fun)
+        made = WRITTEN_OUT.get(call.row.fun) or (WRITTEN_OUT_TO_RUN.get(call.row.fun) if self.to_run else None)
         if made is not None:
             found = made(self, i, call)
         else:
             found = rearranged(self, call) if locality.moves(call) and not locality.heeds_memory(call) else None
         if found is None:
             return False
-        if self.code.kinds[i] <= FLAG or call.row.fun in TRUTHS:
+        if self.code.kinds[i] <= FLAG or self.dtype(i) == BOOL:
             (self.of[i],) = found
         else:
             self.cells[i] = dict(zip(self.order(i), found))
@@ -533,7 +533,7 @@ def folded(fold, values_alone=math.inf):
     return rule
 
 
-def along(Elements self, call, axes, fold, values_alone):
+def along(Elements self, call, axes, fold, values_alone=math.inf):
     """The folds of the first argument along axes."""
     found = self.factor(call, call.args[0], True)
     if found is None or found[0] == ():
@@ -597,13 +597,13 @@ def log_summed(Elements self, i, call):
     _, b, axes = call.args
     if type(b) is not np.ndarray or not (b == 1.0).all():
         return None
-    return along(self, call, axes, log_sum_of, 1)
+    return along(self, call, axes, log_sum_of)
 
 
 def log_added(Elements self, i, call):
     """``np.logaddexp``, element by element."""
     factors = [self.factor(call, argument) for argument in call.args]
-    if not self.to_run or call.kwargs or len(factors) != 2 or None in factors:
+    if call.kwargs or len(factors) != 2 or None in factors:
         return None
     columns = np.broadcast_arrays(*[np.reshape(line(), shape) for shape, line in factors])
     return [log_sum_of(self, pair) for pair in zip(*[column.ravel().tolist() for column in columns])]
@@ -628,10 +628,10 @@ def log_shares_of(Elements self, terms):
 
 
 def shared_out(share):
-    """As many elements as there were, by a method of those that are in one sum; in lists to run."""
+    """As many elements as there were, by a method of those that are in one sum."""
     def rule(Elements self, i, call):
         found = self.factor(call, call.args[0])
-        if not self.to_run or found is None or found[0] == ():
+        if found is None or found[0] == ():
             return None
         shape, line = found
         made = np.empty(shape, int)
@@ -693,9 +693,9 @@ def packed_determinant(Elements self, i, call):
 
 
 def system(Elements self, call):
-    """The numbers of a small square matrix, the first argument; None: it is no such, or the list is to be derived."""
+    """The numbers of a small square matrix, the first argument; None: it is no such."""
     found = self.factor(call, call.args[0])
-    if not self.to_run or found is None or call.kwargs:
+    if found is None or call.kwargs:
         return None
     shape, line = found
     return np.reshape(line(), shape) if len(shape) == 2 and 0 < shape[0] == shape[1] <= ROWS else None
@@ -704,7 +704,7 @@ def system(Elements self, call):
 def eliminated(Elements self, list rows):
     """Make the rows of a matrix, and what stands beside it, those of a triangle; the sign of the exchanges.
 
-    The largest element of a column is its pivot; below one that is 0 all elements are.
+    The largest element of a column is its pivot; below one that is 0 all elements are, or NaN.
     """
     cdef Py_ssize_t k, r, c, n = len(rows)
     zero, minus = self.found.constant(0.0), self.found.constant(-1.0)
@@ -718,9 +718,9 @@ def eliminated(Elements self, list rows):
                 rows[k][c] = emit(self.found, SELECT, is_less, below, above, SCALAR)
                 rows[r][c] = emit(self.found, SELECT, is_less, above, below, SCALAR)
             sign = self.times(sign, emit(self.found, SELECT, is_less, minus, self.found.constant(1.0), SCALAR))
-        is_zero = emit(self.found, EQUAL, rows[k][k], zero, -1, FLAG)
         for r in range(k + 1, n):
             factor = emit(self.found, WG_DIVIDE, rows[r][k], rows[k][k], -1, SCALAR)
+            is_zero = emit(self.found, EQUAL, rows[r][k], zero, -1, FLAG)
             factor = emit(self.found, SELECT, is_zero, zero, factor, SCALAR)
             for c in range(k + 1, len(rows[k])):
                 rows[r][c] = self.less(rows[r][c], self.times(factor, rows[k][c]))
@@ -747,7 +747,7 @@ def substituted(Elements self, list rows):
 def truths(int op):
     """Whether any, or all, of a few truth values are true."""
     def rule(Elements self, i, call):
-        if not self.to_run or call.kwargs or len(call.args) != 1 or type(call.args[0]) is not Operand:
+        if call.kwargs or len(call.args) != 1 or type(call.args[0]) is not Operand:
             return None
         v = call.operands[call.args[0].position]
         if self.code.kinds[v] == FLAG:
@@ -821,8 +821,12 @@ WRITTEN_OUT = {
     np.prod: folded(chain("multiply")),
     np.max: folded(chain("maximum"), 3),
     np.min: folded(chain("minimum"), 3),
-    logaddexp_reduce: folded(log_sum_of, 1),
-    peak: folded(common_scale_of, 1),
+}
+#: the same in lists that are run, and derived no more: their rules know what values of derivatives are where elements
+#: are equal, infinite or singular
+WRITTEN_OUT_TO_RUN = {
+    logaddexp_reduce: folded(log_sum_of),
+    peak: folded(common_scale_of),
     log_sum: log_summed,
     np.logaddexp: log_added,
     shares: shared_out(shares_of),
@@ -831,10 +835,8 @@ WRITTEN_OUT = {
     np.linalg.inv: inverted,
     np.linalg.det: determined,
     packed_slogdet: packed_determinant,
+    np.any: truths(OR),
+    np.all: truths(AND),
 }
-TRUTHS = {np.any: truths(OR), np.all: truths(AND)}
-#: functions that are written out in lists to run alone
-WRITTEN_OUT_TO_RUN = frozenset(
-    (np.max, np.min, np.logaddexp, logaddexp_reduce, peak, log_sum, shares, log_shares)
-    + (np.linalg.solve, solution, np.linalg.inv, np.linalg.det, packed_slogdet)
-)
+#: functions for which a list is written out once more to be run
+DERIVED_AS_THEY_ARE = frozenset((np.max, np.min, *WRITTEN_OUT_TO_RUN)) - {np.any, np.all}

@@ -20,7 +20,7 @@ from wengert.errors import TracedValueError
 from wengert.program import derive, entries, loops, passes, regroup, roll, shifts, vectors, widen
 from wengert.program.callpath import Arguments, Runner, vectored
 from wengert.program.dot import to_dot
-from wengert.program.elements import WRITTEN_OUT_TO_RUN, by_elements, nanoseconds
+from wengert.program.elements import DERIVED_AS_THEY_ARE, by_elements, nanoseconds
 from wengert.program.evaluate import example_of
 from wengert.program.leaves import fill, key_of, mapped
 from wengert.program.listing import Listing, kind_of, stacked
@@ -455,7 +455,7 @@ class Program(Runner):
     def _to_run(self):
         """The same as it is run: functions of small arrays, derived as they are, are written out if that is cheaper."""
         code = self._rolled()
-        if not self.rolls or not any(call.row and call.row.fun in WRITTEN_OUT_TO_RUN for call in code.calls):
+        if not self.rolls or not any(call.row and call.row.fun in DERIVED_AS_THEY_ARE for call in code.calls):
             return code
         found = roll.rolled(by_elements(self.of_elements(), to_run=True))
         return found if nanoseconds(found) < nanoseconds(code) else code
