@@ -773,6 +773,8 @@ def _unlaid(key):
 def _read_as_written(code):
     """A list with sums for products of vectors, in which parts of arrays are what was put there, however that lies."""
     made = vectors.multiplied_out(code)
+    if made is code and not (code.op == Op.PLACE).any():
+        return code
     found = passes.simplified(made, False)
     return code if made is code and len(found) == len(code) else found
 
