@@ -248,7 +248,7 @@ class _Steps:
         return self.op[at] * (1 + self.kind.max()) + self.kind[at]
 
     def _key(self, i):
-        code, op, a, b, kind = self.code, self.op[i], int(self.a[i]), int(self.b[i]), self.kind[i]
+        code, op, a, b, kind = self.code, *[int(column[i]) for column in (self.op, self.a, self.b, self.kind)]
         if op == Op.PLACE:
             return op, kind, code.views[b][1:], a < 0
         if op == Op.PACK:

@@ -8,7 +8,7 @@ what no output and no guard needs; `simplified` does all of these.
 
 cimport numpy as cnp
 from libc.stdint cimport int32_t, uint32_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 import math
 
@@ -46,20 +46,21 @@ def shared(Listing code):
 cdef Listing passed(Listing code, bint to_fold, bint to_share, bint exact):
     """Both in one loop: what takes the place of an instruction is one that is there, or one new one."""
     cdef Listing found = code.successor()
-    cdef dict places = {}, are_apart = {}
     cdef Py_ssize_t i
     cdef int32_t v, n
     cdef Block room = take(code.n * sizeof(int32_t))
     cdef int32_t *of = <int32_t *>room.data
     cdef Shared known = Shared(found, code.n if to_share else 0)
+    cdef Contents contents = Contents(found)
+    cdef Boxes boxes = Boxes(found)
     cdef bytearray in_memory = read_in_memory(code) if to_fold and not exact else None
     for i in range(code.n):
         n = <int32_t>found.n
         v = copied(code, i, of, found)
         if to_fold and code.ops[i] == VIEW and found.ops[v] == VIEW:
-            v = viewed(found, v, exact or in_memory[i], are_apart)
+            v = viewed(found, v, exact or in_memory[i], boxes)
         elif to_fold:
-            v = folded_one(found, v, exact, places)
+            v = folded_one(found, v, exact, contents)
         if to_share and v == n:
             v = shared_one(found, v, known)
         of[i] = v
@@ -174,6 +175,7 @@ cdef int end(Listing code, const int32_t *of, Listing found) except -1:
 cdef enum:
     FEW = 8         # instructions that are looked through one by one
     FAR = 64        # parts of an array that were overwritten, behind which a view is looked for
+    AXES = 8        # of views that are told apart
 
 
 cdef struct User:
@@ -308,10 +310,10 @@ cdef inline bint is_equal(Listing code, int32_t i, int32_t j) noexcept:
 
 # ---------------------------------------------------------------------------------------------- what is constant
 
-cdef int32_t folded_one(Listing code, int32_t v, bint exact, dict places) except -1:
-    """The value that stands for the last one, which may be itself; `places`: of a PACK, values by offset."""
+cdef int32_t folded_one(Listing code, int32_t v, bint exact, Contents contents) except -1:
+    """The value that stands for the last one, which may be itself."""
     if code.ops[v] == LOAD:
-        return loaded(code, v, places)
+        return loaded(code, v, contents)
     if code.kinds[v] <= FLAG or code.ops[v] == SELECT or code.ops[v] == STRONG:
         return reduced(code, v, exact)
     if code.ops[v] == WG_ADD and not exact:
@@ -321,46 +323,91 @@ cdef int32_t folded_one(Listing code, int32_t v, bint exact, dict places) except
     return v
 
 
-cdef int32_t loaded(Listing code, int32_t i, dict places) except -1:
+cdef int32_t loaded(Listing code, int32_t i, Contents contents) except -1:
     """The element of an array whose making is known."""
-    cdef int32_t a = code.as_[i], offset = code.bs[i], base
-    while code.ops[a] == PACK or code.ops[a] == PLACE:
-        if code.ops[a] == PLACE:
-            if code.as_[a] < 0 and code.kinds[code.cs[a]] == SCALAR:     # filled with a number
-                a = code.cs[a]
-                code.n = i
-                return a
-            break
-        known = places.get(a)
-        if known is None:
-            offsets, values = code.packs[code.bs[a]]
-            known = places[a] = dict(zip(offsets.tolist(), values.tolist()))
-        value = known.get(offset)
+    cdef int32_t a = code.as_[i]
+    if code.ops[a] == PACK:
+        value = contents.element(a, code.bs[i])
         if value is not None:
             code.n = i
             return value
-        base = code.as_[a]
-        if base < 0:
-            code.n = i
-            return code.constant(0.0)
-        a = base
+        a = contents.base
+    if a < 0:
+        code.n = i
+        return code.constant(0.0)
+    if code.ops[a] == PLACE and code.as_[a] < 0 and code.kinds[code.cs[a]] == SCALAR:     # filled with a number
+        code.n = i
+        return code.cs[a]
     code.as_[i] = a
     return i
 
 
-cdef int32_t viewed(Listing code, int32_t i, bint as_it_lies, dict are_apart) except -1:
+cdef class Contents:
+    """What was put into arrays, number by number.
+
+    A loop that fills an array makes one array of the other, and reads the newest: what is in that one is kept, and
+    goes on to the next.
+    """
+
+    cdef Listing code
+    cdef dict newest        # of the newest of each line of arrays: its elements, and what the first was made of
+    cdef dict own           # of an array that is no more the newest: what was put into it
+    cdef int32_t base       # of the array that was looked at last, where elements lie that were not put; -1: zeros
+
+    def __cinit__(self, Listing code):
+        self.code, self.newest, self.own = code, {}, {}
+
+    cdef object element(self, int32_t a, int32_t offset):
+        """The value put last at an offset of an array; None: there is none."""
+        cdef dict elements
+        cdef list line = []
+        cdef int32_t v = a
+        while v >= 0 and self.code.ops[v] == PACK and v not in self.newest:
+            if v in self.own:
+                return self.older(a, offset)
+            line.append(v)
+            v = self.code.as_[v]
+        elements, self.base = self.newest.pop(v, None) or ({}, v)
+        while line:
+            v = line.pop()
+            elements.update(self.put(v))
+            self.own[v] = None
+        self.newest[a] = elements, self.base
+        return elements.get(offset)
+
+    cdef object older(self, int32_t a, int32_t offset):
+        """The same of any array, one after the other."""
+        cdef dict elements
+        while a >= 0 and self.code.ops[a] == PACK:
+            elements = self.own.get(a)
+            if elements is None:
+                elements = self.own[a] = self.put(a)
+            value = elements.get(offset)
+            if value is not None:
+                return value
+            a = self.code.as_[a]
+        self.base = a
+        return None
+
+    cdef dict put(self, int32_t a):
+        """What a PACK puts into an array, by offset."""
+        offsets, values = self.code.packs[self.code.bs[a]]
+        return dict(zip(offsets.tolist(), values.tolist()))
+
+
+cdef int32_t viewed(Listing code, int32_t i, bint as_it_lies, Boxes boxes) except -1:
     """A view of what was placed just there, or of the array before what it does not see was overwritten.
 
     `as_it_lies`: somebody reads the view by the places of its elements in memory, or cares for their order there.
-    `are_apart`: for pairs of views whether they share no element.
     """
     cdef int32_t a = code.as_[i], base
     cdef int _
     cdef tuple type = code.types[code.kinds[i]], other
     dtype = type[0]
+    cdef Py_ssize_t itemsize = dtype.itemsize
     for _ in range(FAR):
         base = code.as_[a]
-        if code.ops[a] != PLACE or code.types[code.kinds[a]][0] != dtype:
+        if code.ops[a] != PLACE or (code.kinds[a] != code.kinds[i] and code.types[code.kinds[a]][0] != dtype):
             break
         if code.bs[a] == code.bs[i]:
             other = code.types[code.kinds[code.cs[a]]]
@@ -369,11 +416,7 @@ cdef int32_t viewed(Listing code, int32_t i, bint as_it_lies, dict are_apart) ex
                 return code.cs[a]
         if base < 0 or code.kinds[base] != code.kinds[a]:
             break
-        pair = code.bs[i], code.bs[a], dtype.itemsize
-        found = are_apart.get(pair)
-        if found is None:
-            found = are_apart[pair] = apart(code.views[code.bs[i]], code.views[code.bs[a]], dtype.itemsize)
-        if not found:
+        if not are_apart(boxes.of(code.bs[i]), boxes.of(code.bs[a]), itemsize):
             break
         a = base
     code.as_[i] = a
@@ -406,45 +449,163 @@ cdef inline bint is_of_elements(int op) noexcept:
     return LESS <= op <= ISNAN or op == SELECT or op == STRONG or op == SUM
 
 
-cpdef bint apart(tuple a, tuple b, Py_ssize_t itemsize) except -1:
+cdef struct Box:
+    Py_ssize_t offset       # of a view in bytes, with its shape and strides
+    Py_ssize_t shape[AXES]
+    Py_ssize_t strides[AXES]
+    Py_ssize_t low          # offsets of the elements that lie first and last in memory
+    Py_ssize_t high
+    Py_ssize_t step         # of the lattice on which they lie, 0: there is one alone
+    int axes                # -1: not looked at yet, more than AXES: never
+    bint is_empty
+
+
+cdef class Boxes:
+    """Of the views of a list: where their elements lie."""
+
+    cdef Listing code
+    cdef Block room
+    cdef Py_ssize_t n
+
+    def __cinit__(self, Listing code):
+        self.code, self.n = code, 0
+
+    cdef const Box *of(self, int32_t view) except NULL:
+        cdef Block room
+        cdef Box *box
+        cdef Py_ssize_t i
+        if view >= self.n:
+            room = take(2 * len(self.code.views) * sizeof(Box))
+            if self.n:
+                memcpy(room.data, self.room.data, self.n * sizeof(Box))
+            for i in range(self.n, 2 * len(self.code.views)):
+                (<Box *>room.data)[i].axes = -1
+            self.room, self.n = room, 2 * len(self.code.views)
+        box = <Box *>self.room.data + view
+        if box.axes < 0:
+            fill(box, self.code.views[view])
+        return box
+
+
+def holds(Listing code, Boxes boxes, int32_t v, int32_t u, int32_t view, int most):
+    """Are the elements of a view of array v those of array u, of which it is made by setting others, few of them?"""
+    cdef int _
+    for _ in range(most):
+        if v == u:
+            return True
+        if code.ops[v] != PLACE or code.as_[v] < 0 or code.kinds[v] != code.kinds[u]:
+            return False
+        if not are_apart(boxes.of(view), boxes.of(code.bs[v]), code.types[code.kinds[v]][0].itemsize):
+            return False
+        v = code.as_[v]
+    return False
+
+
+def uses(Listing code):
+    """How often each value is read, by instructions or as an output."""
+    cdef cnp.npy_intp n = code.n
+    cdef cnp.ndarray found = cnp.PyArray_ZEROS(1, &n, cnp.NPY_INT32, 0)
+    cdef int32_t *counts = <int32_t *>cnp.PyArray_DATA(found)
+    cdef cnp.ndarray packed
+    cdef Py_ssize_t i, j
+    cdef int32_t v
+    cdef int columns
+    for i in range(code.n):
+        columns = names(code.ops[i])
+        if columns & 1 and code.as_[i] >= 0:
+            counts[code.as_[i]] += 1
+        if columns & 2 and code.bs[i] >= 0:
+            counts[code.bs[i]] += 1
+        if columns & 4 and code.cs[i] >= 0:
+            counts[code.cs[i]] += 1
+        if code.ops[i] == PACK:
+            packed = code.packs[code.bs[i]][1]
+            for j in range(cnp.PyArray_SIZE(packed)):
+                counts[(<int32_t *>cnp.PyArray_DATA(packed))[j]] += 1
+        elif code.ops[i] == CALL:
+            for v in code.calls[code.as_[i]].operands:
+                counts[v] += 1
+    for v in code.outputs:
+        counts[v] += 1
+    return found.tolist()
+
+
+cdef int fill(Box *box, tuple view) except -1:
+    cdef Py_ssize_t n, stride
+    cdef int k
+    cdef tuple shape = view[1], strides = view[2]
+    box.offset = box.low = box.high = view[0]
+    box.is_empty, box.step = 0 in shape, 0
+    box.axes = <int>min(len(shape), AXES + 1)
+    for k in range(min(box.axes, AXES)):
+        n, stride = shape[k], strides[k]
+        box.shape[k], box.strides[k] = n, stride
+        box.step = divisor(box.step, abs(stride))
+        if stride < 0:
+            box.low += (n - 1) * stride
+        else:
+            box.high += (n - 1) * stride
+    return 0
+
+
+cdef inline Py_ssize_t divisor(Py_ssize_t a, Py_ssize_t b) noexcept:
+    """The greatest common one."""
+    while b:
+        a, b = b, a % b
+    return a
+
+
+def apart(tuple a, tuple b, Py_ssize_t itemsize):
     """Do two views of one array share no element?  In doubt they do."""
-    if 0 in a[1] or 0 in b[1]:
-        return True
-    if a[2] == b[2] and boxes_apart(a, b):
-        return True
-    if ends_of(a)[1] < ends_of(b)[0] or ends_of(b)[1] < ends_of(a)[0]:
-        return True
-    step = math.gcd(*a[2], *b[2])       # both lie on lattices of this step
-    return step > 0 and itemsize <= (b[0] - a[0]) % step <= step - itemsize
+    cdef Box first, second
+    fill(&first, a)
+    fill(&second, b)
+    return are_apart(&first, &second, itemsize)
 
 
-cdef bint boxes_apart(tuple a, tuple b) except -1:
+cdef bint are_apart(const Box *a, const Box *b, Py_ssize_t itemsize) noexcept:
+    cdef Py_ssize_t step, between
+    if a.is_empty or b.is_empty:
+        return True
+    if a.axes > AXES or b.axes > AXES:
+        return False
+    if have_one_grid(a, b) and boxes_apart(a, b):
+        return True
+    if a.high < b.low or b.high < a.low:
+        return True
+    step = divisor(a.step, b.step)      # both lie on lattices of this step
+    if step == 0:
+        return False
+    between = (b.offset - a.offset) % step
+    between += step if between < 0 else 0
+    return itemsize <= between <= step - itemsize
+
+
+cdef inline bint have_one_grid(const Box *a, const Box *b) noexcept:
+    cdef int k
+    if a.axes != b.axes:
+        return False
+    for k in range(a.axes):
+        if a.strides[k] != b.strides[k]:
+            return False
+    return True
+
+
+cdef bint boxes_apart(const Box *a, const Box *b) noexcept:
     """The same for boxes of an array in C order, given by its strides; in doubt they share some."""
-    cdef Py_ssize_t i, j, k, stride, before = 0
+    cdef Py_ssize_t i = a.offset, j = b.offset, stride, before = 0
+    cdef int k
     cdef bint found = False
-    i, j = a[0], b[0]
-    for k in range(len(a[2])):
-        stride = a[2][k]
+    for k in range(a.axes):
+        stride = a.strides[k]
         if stride <= 0 or (k and before % stride):
             return False
         # a box must not go beyond the end of a row; the first axis has none
-        if k and (i // stride + <Py_ssize_t>a[1][k] > before // stride
-                  or j // stride + <Py_ssize_t>b[1][k] > before // stride):
+        if k and (i // stride + a.shape[k] > before // stride or j // stride + b.shape[k] > before // stride):
             return False
-        found |= i // stride + <Py_ssize_t>a[1][k] <= j // stride or j // stride + <Py_ssize_t>b[1][k] <= i // stride
+        found |= i // stride + a.shape[k] <= j // stride or j // stride + b.shape[k] <= i // stride
         i, j, before = i % stride, j % stride, stride
     return found and i == j
-
-
-cdef tuple ends_of(tuple view):
-    """The offsets of the elements of a view that lie first and last in memory."""
-    low = high = view[0]
-    for n, stride in zip(view[1], view[2]):
-        if stride < 0:
-            low += (n - 1) * stride
-        else:
-            high += (n - 1) * stride
-    return low, high
 
 
 cdef int32_t reduced(Listing code, int32_t i, bint exact) except -1:

@@ -108,12 +108,6 @@ def gathered(code: Listing, is_compiled: bool = False, runs: int = 1) -> Listing
     return _Gathering(code, costs, least).found()
 
 
-@functools.cache
-def _named():
-    """Which columns of each instruction name values."""
-    return np.array([columns_named(op) for op in range(Op.OPS)])
-
-
 class _Node:
     """How an array is made: a number everywhere, an array, a box of one set or added to, or the sum of two."""
 
@@ -144,40 +138,41 @@ class _Gathering:
         self.code, self.costs, self.least = code, costs, least
         self.op, self.a, self.b, self.c = (getattr(code, name).tolist() for name in ("op", "a", "b", "c"))
         self.kind = code.type.tolist()
-        self.uses = self._uses()
+        self.uses, self.boxes = passes.uses(code), passes.Boxes(code)
         self.expressions: dict = {}
         self.reading: dict = {}
         self.weights: dict = {}
-
-    def _uses(self):
-        """How often each value is read."""
-        code, n = self.code, len(self.code)
-        op = np.asarray(self.op)
-        named = _named()[op]
-        uses = np.zeros(n + 1, np.int64)
-        for bit, column in ((1, self.a), (2, self.b), (4, self.c)):
-            read = np.where(named & bit, column, -1)
-            uses += np.bincount(read[read >= 0], minlength=n + 1)
-        for i in np.flatnonzero((op == Op.CALL) | (op == Op.PACK)).tolist():
-            for v in operands(code, i):
-                uses[v] += op[i] == Op.CALL or v != self.a[i]
-        for v in code.outputs:
-            uses[v] += 1
-        return uses.tolist()
 
     # ------------------------------------------------------------------------------------------ what is added up
 
     def found(self):
         """The new list; the same one where nothing is gained."""
         sums, seen = {}, set()
-        for i in range(len(self.code) - 1, -1, -1):
-            if i not in seen and (self.op[i] == Op.PLACE or self.op[i] == _ADD) and self._is_whole(i):
+        for i in self._starts():
+            if i not in seen:
                 node = self._node(i, seen, _DEEPEST)
                 if node.adds and self._is_large(i, node):
                     found = _Sum(self, i, node)
                     if found.is_worth_it:
                         sums[i] = found
         return self._rewritten(sums) if sums else self.code
+
+    def _starts(self):
+        """What may be a sum, the last one first: of its parts one at least adds to as much as all do in the mean."""
+        has_large, op, a = set(), self.op, self.a
+        lengths = [math.prod(view[1]) for view in self.code.views]
+        sizes = [_LARGEST * math.prod(type[1]) for type in self.code.types]
+        for i in np.flatnonzero(np.isin(op, (Op.PLACE, _ADD))).tolist():
+            if self._is_whole(i):
+                if op[i] == _ADD:
+                    is_large = op[a[i]] == Op.PLACE or op[self.b[i]] == Op.PLACE
+                    is_large = is_large or a[i] in has_large or self.b[i] in has_large
+                else:
+                    least = max(sizes[self.kind[i]], self.least)
+                    is_large = a[i] in has_large or (op[self.c[i]] == _ADD and lengths[self.b[i]] >= least)
+                if is_large:
+                    has_large.add(i)
+        return sorted(has_large, reverse=True)
 
     def _is_whole(self, v):
         """Is this an array of floats in C order?"""
@@ -239,21 +234,14 @@ class _Gathering:
             if self.a[v] >= 0 and self.op[c] == _ADD and self.uses[c] == 1:
                 for old, new in ((self.a[c], self.b[c]), (self.b[c], self.a[c])):
                     is_old = self.op[old] == Op.VIEW and self.b[old] == self.b[v] and self.uses[old] == 1
-                    if is_old and new != old and self._holds(self.a[v], self.a[old], self.code.views[self.b[v]]):
+                    if is_old and new != old and self._holds(v, self.a[old]):
                         found[v] = new, old
                         break
         return found
 
-    def _holds(self, v, u, view):
-        """Are the elements of a view of one array those of another, of which it is made by setting other elements?"""
-        for _ in range(_DEEPEST):
-            if v == u:
-                return True
-            is_apart = self.op[v] == Op.PLACE and self.a[v] >= 0 and self.kind[v] == self.kind[u]
-            if not is_apart or not passes.apart(view, self.code.views[self.b[v]], 8):
-                return False
-            v = self.a[v]
-        return False
+    def _holds(self, v, u):
+        """Does what a PLACE overwrites have the elements of array u there?"""
+        return passes.holds(self.code, self.boxes, self.a[v], u, self.b[v], _DEEPEST)
 
     @functools.cached_property
     def own_reads(self):
