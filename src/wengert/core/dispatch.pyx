@@ -965,12 +965,22 @@ def caller():
     return None if frame is None else (frame.f_code, frame.f_lasti)
 
 
+#: which files of code are ours or NumPy's
+_inside: dict[str, bool] = {}
+_getframe = sys._getframe
+
+
 def user_frame():
     """The innermost frame that is neither ours nor NumPy's."""
-    frame = sys._getframe()
+    frame = _getframe()
     while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        inside = frame.f_code.co_filename.startswith(_PACKAGE) or name.partition(".")[0] in ("numpy", "scipy")
+        file = frame.f_code.co_filename
+        inside = _inside.get(file)
+        if inside is None:
+            name = frame.f_globals.get("__name__", "")
+            inside = file.startswith(_PACKAGE) or name.partition(".")[0] in ("numpy", "scipy")
+            if file.endswith(".py"):        # other names stand for code of any module
+                _inside[file] = inside
         if not inside:
             return frame
         frame = frame.f_back

@@ -1,6 +1,9 @@
 # What differs on a recording tape: values that carry no derivative stay traced, since they change from call to call,
 # and a number that Python code gets to see leaves a guard, so that a replay notices when it would be another one.
 
+cdef dict NO_KEYWORDS = {}
+
+
 cpdef bint may_record() noexcept:
     """Is a recording tape open, in whatever thread?"""
     return recordings > 0
@@ -124,7 +127,7 @@ cdef object compare_recorded(object left, object right, int op):
             node.kind = CALL
             node.row = row
             node.compute = compute
-            node.kwargs = {}
+            node.kwargs = NO_KEYWORDS
             node.aslot = node.bslot = -1
             return result(x.tape, node, compute(*node.args))
     if is_var(right) or isinstance(right, (ndarray, np.generic, int, float, complex, list, tuple)):
@@ -188,7 +191,7 @@ cdef object get_recorded(ArrayVar x, object key):
         node.kind = CALL
         node.row = dispatch.constant_row
         node.args = (x.v.copy(), node.key)
-        node.kwargs = {}
+        node.kwargs = NO_KEYWORDS
         node.compute = operator.getitem
     return result(tape, node, y)
 

@@ -58,7 +58,7 @@ cdef dict FLAGS = {
 cdef dict OF_BOOLS = {np.bitwise_and: AND, np.bitwise_or: OR, np.invert: NOT}
 #: SciPy's functions of one number that have a row
 cdef dict SPECIAL = {name: opcode for name, opcode, *_ in kernel_rows() if name and "." in name}
-cdef object DOUBLE = np.dtype(float)
+cdef object DOUBLE = np.dtype(float), BOOL = np.dtype(bool)
 #: functions that move elements and have rules of their own
 cdef tuple MOVING = (np.concatenate, np.stack, np.pad)
 #: regular parts that an array is put together of; more are gathered
@@ -452,7 +452,7 @@ cdef class Definitions:
             self.of_slot[i] = self.quiet(self.sum(self.read(node.abuf, node.a), node.a))
         elif node.kind == NodeKind.GUARD:
             self.guard(node)
-        elif self.in_parts(node, i):
+        elif self.compared(node) or self.in_parts(node, i):
             pass
         elif node.kind == NodeKind.GATHER:
             self.result(node, i, self.gathered(node))
@@ -523,6 +523,30 @@ cdef class Definitions:
                 return value
             value = self.filled((<object>view).dtype, (<object>view).shape, value)
         return emit(self.code, SUM, value, -1, -1, SCALAR)
+
+    cdef bint compared(self, Node node) except -1:
+        """Define what a comparison of two numbers gives; False: it is another call."""
+        cdef int32_t sides[2]
+        cdef int k, op
+        cdef Buffer buffer
+        if node.kind != NodeKind.CALL or node.y is None or not is_truth(node.y) or len(node.args) != 2 or node.kwargs:
+            return False
+        op = FLAGS.get(node.row.fun, 0)
+        if not LESS <= op <= NOT_EQUAL:
+            return False
+        sides[0] = sides[1] = -1
+        for position, item, buffer, _, slot in node.sources:
+            if buffer is not None or item >= 0:
+                return False
+            sides[<int>position] = self.of_slot[<int32_t>slot]
+        for k in range(2):
+            if sides[k] < 0:
+                x = node.args[k]
+                if type(x) is not float and type(x) is not np.float64 and type(x) is not int:
+                    return False
+                sides[k] = self.code.constant(x)
+        self.remember(node.out, self.quiet(emit(self.code, op, sides[0], sides[1], -1, FLAG)), BOOL, (), None, 0)
+        return True
 
     cdef int result(self, Node node, Py_ssize_t i, int32_t value) except -1:
         value = self.quiet(value)
@@ -880,19 +904,28 @@ cdef class Definitions:
         return emit(self.code, CALL, len(self.code.calls) - 1, -1, -1, kind)
 
     cdef int guard(self, Node node) except -1:
+        cdef int32_t value
         _, _, buffer, view, slot = node.sources[0]
-        value = self.of_slot[<int32_t>slot] if buffer is None else self.read(buffer, view)
+        value = self.of_slot[<int32_t>slot] if buffer is None else self.truth(buffer, view)
         self.code.guard(value, node.saved, self.line(node.key))
         return 0
+
+    cdef int32_t truth(self, Buffer buffer, cnp.ndarray view) except -1:
+        """What a buffer holds, which is one truth value in most cases."""
+        found = self.memories.get(id(buffer))
+        if found is None or not is_truth(view) or (<Memory>found[1]).changed is not None:
+            return self.read(buffer, view)
+        return (<Memory>found[1]).value if (<Memory>found[1]).shape == () else self.read(buffer, view)
 
     cdef str line(self, position):
         """File and line of a guard; to find the line takes as long as the function has instructions."""
         if position is None:
             return dispatch.where(position)
         place = id(position[0]), position[1]
-        if place not in self.lines:
-            self.lines[place] = position[0], dispatch.where(position)
-        return self.lines[place][1]
+        found = self.lines.get(place)
+        if found is None:
+            found = self.lines[place] = position[0], dispatch.where(position)
+        return found[1]
 
     # ------------------------------------------------------------------------------------------ ends
 
@@ -1001,6 +1034,11 @@ cdef list regular_pieces(where, firsts):
 cdef bytes_at(char *low, Py_ssize_t span):
     cdef cnp.npy_intp n = span
     return <object>cnp.PyArray_SimpleNewFromData(1, &n, cnp.NPY_UINT8, low)
+
+
+cdef inline bint is_truth(cnp.ndarray x) noexcept:
+    """Is this one bool, in an array without axes?"""
+    return cnp.PyArray_NDIM(x) == 0 and cnp.PyArray_ISBOOL(x)
 
 
 cdef bint is_complex_number(cnp.ndarray x) except -1:
