@@ -221,6 +221,7 @@ class Program(Runner):
 
     _rolls = True
     _gathers = True  # are sums of shifted arrays looked for?
+    _keeps_arrays = False  # was a function not faster without small arrays? Nor are its derivatives
     _tier = "auto"  # what runs it: see `tiered`
 
     def __init__(self, name, listing, form, result, exact, example, floats=1):
@@ -470,8 +471,14 @@ class Program(Runner):
     def _apart_and_rolled(self, code):
         if not self.rolls:
             return code, code
-        apart, found = _rolled(_read_as_written(code))
-        return apart, loops.looped(found)
+        code = _read_as_written(code)
+        found = roll.rolled(code)
+        apart = code if self._keeps_arrays else by_elements(code, _APART)
+        if apart is not code:
+            of_apart = roll.rolled(apart)
+            self._keeps_arrays = nanoseconds(of_apart) >= _APART * nanoseconds(found)
+            code, found = (code, found) if self._keeps_arrays else (apart, of_apart)
+        return code, loops.looped(found)
 
     @property
     def rolls(self) -> bool:
@@ -608,7 +615,7 @@ class Program(Runner):
 
     def _like(self, name, listing, result):
         made = Program(name, self._passed(listing), self._form, result, self._exact, self._example, self._floats)
-        made._rolls, made._tier = self._rolls, self._tier
+        made._rolls, made._tier, made._keeps_arrays = self._rolls, self._tier, self._keeps_arrays
         return made
 
     def _passed(self, listing):
@@ -777,16 +784,6 @@ def _read_as_written(code):
         return code
     found = passes.simplified(made, False)
     return code if made is code and len(found) == len(code) else found
-
-
-def _rolled(code):
-    """A list, without small arrays where that is cheaper, and the same with arrays for what loops compute."""
-    found, apart = roll.rolled(code), by_elements(code, _APART)
-    if apart is code:
-        return code, found
-    of_apart = roll.rolled(apart)
-    is_cheaper = nanoseconds(of_apart) < _APART * nanoseconds(found)
-    return (apart, of_apart) if is_cheaper else (code, found)
 
 
 class Swept(Program):
