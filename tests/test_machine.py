@@ -681,7 +681,7 @@ def test_random_programs_in_exact_mode_have_the_bits_of_numpy(data):
         elif move == "sum" and kind != ():
             made.append((listing.add(Op.SUM, i), np.add.reduce(x, axis=None)))
         elif move == "flip" and kind != () and x.size:
-            copy = listing.place(listing.pack(-1, [], [], type_), 0, kind, None, i)
+            copy = listing.place(listing.pack(-1, [], [], type_), 0, kind, np.empty(kind).strides, i)
             back = tuple(-step for step in np.empty(kind).strides)
             flipped = x.copy()[tuple(slice(None, None, -1) for _ in kind)]
             made.append((listing.view(copy, 8 * (x.size - 1), kind, back), flipped))

@@ -129,6 +129,12 @@ cdef Kernel kernel_of(int op):
     return row_kernels[op]
 
 
+cdef int kind_of_elements(cnp.dtype dtype) except -1:
+    if dtype.type_num == cnp.NPY_DOUBLE and dtype.isnative:
+        return DOUBLES
+    return BOOLS if dtype.type_num == cnp.NPY_BOOL else OTHER
+
+
 @cython.final
 @cython.no_gc
 cdef class Layout:
@@ -145,30 +151,28 @@ cdef class Layout:
     cdef bint is_c                  # C order without gaps
     cdef int ndim
 
-    def __init__(self, dtype, shape, strides):
+    def __init__(self, dtype, tuple shape, strides):
+        cdef int d
+        cdef Py_ssize_t step
         self.dtype = dtype = np.dtype(dtype)
-        self.shape = tuple(shape)
-        self.ndim = len(self.shape)
+        self.shape = shape
+        self.ndim = len(shape)
         self.itemsize = dtype.itemsize
-        if dtype == np.float64 and dtype.isnative:
-            self.kind = DOUBLES
-        else:
-            self.kind = BOOLS if dtype == np.bool else OTHER
+        self.kind = kind_of_elements(self.dtype)
         self.size = 1
-        in_order = []
-        for n in reversed(self.shape):
-            in_order.append(self.itemsize * self.size)
-            self.size *= n
-        in_order = tuple(reversed(in_order))
+        for d in range(self.ndim):
+            self.dims[d] = shape[d]
+            self.size *= self.dims[d]
+        in_order = c_strides(shape, self.itemsize)
         self.strides = in_order if strides is None or self.size == 0 else tuple(strides)
-        for d, (n, s) in enumerate(zip(self.shape, self.strides)):
-            self.dims[d], self.steps[d] = n, s
-        self.is_c = all([n == 1 or s == c for n, s, c in zip(self.shape, self.strides, in_order)])
+        self.is_c = True
         self.span = self.itemsize if self.size else 0
-        for n, s in zip(self.shape, self.strides):
+        for d in range(self.ndim):
+            self.steps[d] = step = self.strides[d]
+            self.is_c &= self.dims[d] == 1 or step == in_order[d]
             if self.size:
-                self.span += (n - 1) * abs(s)
-                self.low += (n - 1) * max(0, -s)
+                self.span += (self.dims[d] - 1) * abs(step)
+                self.low -= (self.dims[d] - 1) * min(0, step)
 
     def __eq__(self, other):
         return (self.dtype, self.shape, self.strides) == (
@@ -322,8 +326,12 @@ cdef class Lowering:
 
     cdef int find_operands(self) except -1:
         cdef Py_ssize_t i, j, n = 0
-        cdef int mask
-        cdef int32_t[::1] read
+        cdef int mask, k, op
+        cdef int32_t *read
+        cdef int32_t *first
+        cdef int32_t *count
+        cdef const int16_t *ops = &self.op[0]
+        cdef const int32_t *columns[3]
         cdef const int32_t[::1] many
         cdef dict lists = {}        # what calls and packs read
         for i in range(self.n):
@@ -331,29 +339,26 @@ cdef class Lowering:
                 lists[i] = np.array(self.listing.calls[self.a[i]].operands, np.int32)
             elif self.op[i] == Op.PACK:
                 lists[i] = np.asarray(self.listing.packs[self.b[i]][1], np.int32)
-        self.first = int32s(self.n + 1)
-        self.read = read = int32s(3 * self.n + sum(map(len, lists.values())))
+        self.first, self.count = int32s(self.n + 1), int32s(self.n)
+        self.read = int32s(3 * self.n + sum(map(len, lists.values())) + 1)
+        read, first, count = &self.read[0], &self.first[0], &self.count[0]
+        columns[0], columns[1], columns[2] = &self.a[0], &self.b[0], &self.c[0]
         for i in range(self.n):
-            self.first[i] = <int32_t>n
-            mask = reads[self.op[i]]
-            if self.op[i] == Op.CALL or self.op[i] == Op.PACK:
+            first[i] = <int32_t>n
+            op = ops[i]
+            mask = reads[op]
+            if op == Op.CALL or op == Op.PACK:
                 many = lists[i]
                 for j in range(many.shape[0]):
                     read[n] = many[j]
                     n += 1
-            if mask & 1 and self.a[i] >= 0:
-                read[n] = self.a[i]
-                n += 1
-            if mask & 2 and self.b[i] >= 0:
-                read[n] = self.b[i]
-                n += 1
-            if mask & 4 and self.c[i] >= 0:
-                read[n] = self.c[i]
-                n += 1
-        self.first[self.n] = <int32_t>n
-        self.count = int32s(self.n)
+            for k in range(3):
+                if mask >> k & 1 and columns[k][i] >= 0:
+                    read[n] = columns[k][i]
+                    n += 1
+        first[self.n] = <int32_t>n
         for j in range(n):
-            self.count[read[j]] += 1
+            count[read[j]] += 1
         for i in self.listing.outputs:
             self.count[i] += 1
         return 0
@@ -401,11 +406,13 @@ cdef class Lowering:
             i = reader[i]
         return False
 
-    cdef bint has_loop(self, int op):
+    cdef bint has_loop(self, int op) except -1:
         return kernel_of(op).loop != NULL
 
-    cdef bint in_loop(self, int op, bint of_numbers):
+    cdef bint in_loop(self, int op, bint of_numbers) except -1:
         """Does a row run the ufunc's own loop?"""
+        if of_numbers and not self.exact and op != WG_ERFC:
+            return False
         if op >= Op.PARTIAL or wg_is_correctly_rounded(op) or (of_numbers and op == WG_POW):
             return False
         return self.exact or op == WG_ERFC or not (of_numbers or wg_is_vector_code(op) or not self.has_loop(op))
@@ -413,14 +420,16 @@ cdef class Lowering:
     cdef bint is_for_numbers(self, Py_ssize_t i) except -1:
         cdef int op = self.op[i]
         cdef Py_ssize_t j
+        cdef const int32_t *types = &self.type[0]
+        cdef const int32_t *read = &self.read[0]
         if op == Op.LOAD:
             return self.layout(self.a[i]).kind != OTHER
         if op == Op.GUARD:
             return self.is_number(self.a[i]) and is_plain_number(self.listing.guards[self.b[i]][0])
-        if not self.is_number(i) or machine_op[op] < 0:
+        if types[i] > 1 or machine_op[op] < 0:
             return False
         for j in range(self.first[i], self.first[i + 1]):
-            if not self.is_number(self.read[j]):
+            if types[read[j]] > 1:
                 return False
         return not self.in_loop(op, True) or self.has_loop(op)
 
@@ -538,10 +547,14 @@ cdef class Lowering:
         cdef list operands
         cdef Layout layout
         cdef int32_t[::1] member = int32s(self.n, -1), order, end
+        cdef const int16_t *ops = &self.op[0]
+        cdef const int32_t *first = &self.first[0]
+        cdef const int32_t *read = &self.read[0]
+        cdef int32_t *step = &self.step[0]
         self.steps = []
         self.latest = {}
         for i in range(self.n):
-            op = self.op[i]
+            op = ops[i]
             if op == Op.VIEW:
                 layout = self.layout(i)
                 self.under[i] = self.under[self.a[i]]
@@ -552,8 +565,8 @@ cdef class Lowering:
                 continue
             if self.is_for_numbers(i):
                 need = -1
-                for j in range(self.first[i], self.first[i + 1]):
-                    need = max(need, self.step[self.read[j]])
+                for j in range(first[i], first[i + 1]):
+                    need = max(need, step[read[j]])
                 if numbers < 0 or numbers < need:
                     numbers = self.new_step(NUMBERS, None)
                 s = numbers
@@ -563,7 +576,7 @@ cdef class Lowering:
                     s = self.vector_step(i, operands)
                 else:
                     s = self.new_step(self.kind_of_step(i), None)
-            self.step[i] = member[i] = <int32_t>s
+            step[i] = member[i] = <int32_t>s
         if not self.exact and len(self.steps) > 1:
             self.delay(member)
         order, end = int32s(self.n), np.zeros(len(self.steps) + 1, np.int32)
@@ -581,21 +594,24 @@ cdef class Lowering:
 
     cdef int delay(self, int32_t[::1] member) except -1:
         """Move what one later step alone reads there, if it is made of one array in memory: it need not be stored."""
-        cdef int32_t[::1] reader = int32s(self.n, -1)    # step that reads a value; -2: other things do
+        cdef int32_t[::1] readers = int32s(self.n, -1)
+        cdef int32_t *reader = &readers[0]              # step that reads a value; -2: other things do
+        cdef const int32_t *read = &self.read[0]
         cdef Py_ssize_t i, j, u
+        cdef int32_t here
         cdef int op
         for u in self.listing.outputs:
             reader[u] = -2
         for i in range(self.n - 1, -1, -1):
-            op = self.op[i]
-            if reader[i] > member[i] >= 0 and self.may_wait(i, member[i], reader[i]):
-                self.step[i] = member[i] = reader[i]
+            op, here = self.op[i], member[i]
+            if reader[i] > here >= 0 and self.may_wait(i, here, reader[i]):
+                self.step[i] = member[i] = here = reader[i]
             for j in range(self.first[i], self.first[i + 1]):
-                u = self.read[j]
+                u = read[j]
                 if op == Op.VIEW or (op == Op.PLACE or op == Op.GATHER) and u == self.a[i]:
                     reader[u] = -2
-                elif reader[u] != member[i]:
-                    reader[u] = member[i] if reader[u] == -1 else -2
+                elif reader[u] != here:
+                    reader[u] = here if reader[u] == -1 else -2
         return 0
 
     cdef bint may_wait(self, Py_ssize_t i, Py_ssize_t s, Py_ssize_t t) except -1:
@@ -666,7 +682,11 @@ cdef class Lowering:
     cdef int find_last_uses(self) except -1:
         cdef Py_ssize_t s, i, j, m, u, position = 0
         cdef Step step
+        cdef int32_t *last
+        cdef const int32_t *read = &self.read[0]
+        cdef const int32_t *types = &self.type[0]
         self.last = int32s(self.n, -1)
+        last = &self.last[0]
         self.needed = np.zeros(self.n, np.int8)
         for s in range(len(self.steps)):
             step = self.steps[s]
@@ -677,7 +697,11 @@ cdef class Lowering:
                 if step.kind == NUMBERS:
                     position += 1
                 for j in range(self.first[i], self.first[i + 1]):
-                    self.use(self.read[j], s, position)
+                    u = read[j]
+                    if types[u] <= 1:
+                        last[u] = <int32_t>position         # the latest yet
+                    else:
+                        self.use(u, s, position)
         for u in self.listing.outputs:
             self.use(u, END, END)
         return 0
@@ -862,7 +886,7 @@ cdef class Lowering:
             self.slots += 1
         return self.slot[i]
 
-    cdef int release(self, Py_ssize_t u, Py_ssize_t position) except -1:
+    cdef inline int release(self, Py_ssize_t u, Py_ssize_t position) except -1:
         """Give a slot back behind its last use; constants keep theirs."""
         if self.is_number(u) and self.last[u] <= position and self.op[u] != Op.CONST:
             self.last[u] = END                  # once
@@ -877,49 +901,67 @@ cdef class Lowering:
         return self.loops.index(kernel)
 
     cdef Py_ssize_t emit_numbers(self, Step step, Py_ssize_t position) except -1:
-        cdef int32_t[:, ::1] code
-        cdef Py_ssize_t t = 1, i, j, m
-        cdef int op
-        cdef Layout layout
+        cdef Py_ssize_t t = 1, i, m
+        cdef int op, mask
+        cdef cnp.ndarray code
+        cdef int32_t *words
+        cdef const int16_t *ops = &self.op[0]
+        cdef const int32_t *members = &step.members[0]
+        cdef const int32_t *a = &self.a[0]
+        cdef const int32_t *b = &self.b[0]
+        cdef const int32_t *slot = &self.slot[0]
         for m in range(step.members.shape[0]):
-            op = self.op[step.members[m]]
+            op = ops[members[m]]
             t += 2 if reads[op] & 4 or self.in_loop(op, True) else 1
-        code = np.zeros((t, 4), np.int32)
-        t = 0
+        code = code_of(t)
+        words = <int32_t *>cnp.PyArray_DATA(code)
         for m in range(step.members.shape[0]):
-            i = step.members[m]
+            i = members[m]
             position += 1
-            op = self.op[i]
-            if op == Op.LOAD:
-                layout = self.layout(self.a[i])
-                code[t, 0] = WG_M_LOAD if layout.kind == DOUBLES else WG_M_LOAD_BOOL
-                code[t, 1] = self.array(self.a[i])
-                code[t, 2] = self.b[i] - <int32_t>(layout.low // layout.itemsize)
-            elif op == Op.GUARD:
-                expected = self.listing.guards[self.b[i]][0]
-                code[t, 0] = WG_M_GUARD if isinstance(expected, float) else WG_M_GUARD_INT
-                code[t, 1] = self.slot[self.a[i]]
-                code[t, 2] = self.constant(expected)
-                code[t, 3] = self.b[i]
+            op = ops[i]
+            mask = reads[op]
+            if op == Op.LOAD or op == Op.GUARD:
+                self.emit_load_or_guard(i, words)
             else:
-                code[t, 0] = machine_op[op]
-                code[t, 1] = self.slot[self.a[i]] if self.a[i] >= 0 else 0
-                if reads[op] & 2 and self.b[i] >= 0:
-                    code[t, 2] = self.slot[self.b[i]]
-                if reads[op] & 4:
-                    code[t + 1, 1] = self.slot[self.c[i]] if self.c[i] >= 0 else 0
-                if self.in_loop(op, True):
-                    code[t, 0] = WG_M_LOOP
-                    code[t + 1, 1] = self.loop_number(op)
-            for j in range(self.first[i], self.first[i + 1]):
-                self.release(self.read[j], position)
+                words[0] = machine_op[op]
+                words[1] = slot[a[i]] if a[i] >= 0 else 0
+                if mask & 2 and b[i] >= 0:
+                    words[2] = slot[b[i]]
+                if mask & 4:
+                    words[5] = slot[self.c[i]] if self.c[i] >= 0 else 0
+                elif self.in_loop(op, True):
+                    words[0] = WG_M_LOOP
+                    words[5] = self.loop_number(op)
+            self.release_operands(i, position)
             if op != Op.GUARD:
-                code[t, 3] = self.new_slot(i)
+                words[3] = self.new_slot(i)
                 self.release(i, position)
-            t += 2 if reads[op] & 4 or code[t, 0] == WG_M_LOOP else 1
-        code[t, 0] = WG_M_END
-        self.emitted.append((WG_NUMBERS, np.asarray(code), float(t)))
+            words += 8 if mask & 4 or words[0] == WG_M_LOOP else 4
+        words[0] = WG_M_END
+        self.emitted.append((WG_NUMBERS, code, float(t - 1)))
         return position
+
+    cdef int emit_load_or_guard(self, Py_ssize_t i, int32_t *words) except -1:
+        cdef Layout layout
+        if self.op[i] == Op.LOAD:
+            layout = self.layout(self.a[i])
+            words[0] = WG_M_LOAD if layout.kind == DOUBLES else WG_M_LOAD_BOOL
+            words[1] = self.array(self.a[i])
+            words[2] = self.b[i] - <int32_t>(layout.low // layout.itemsize)
+        else:
+            expected = self.listing.guards[self.b[i]][0]
+            words[0] = WG_M_GUARD if isinstance(expected, float) else WG_M_GUARD_INT
+            words[1] = self.slot[self.a[i]]
+            words[2] = self.constant(expected)
+            words[3] = self.b[i]
+        return 0
+
+    cdef inline int release_operands(self, Py_ssize_t i, Py_ssize_t position) except -1:
+        cdef Py_ssize_t j
+        cdef const int32_t *read = &self.read[0]
+        for j in range(self.first[i], self.first[i + 1]):
+            self.release(read[j], position)
+        return 0
 
     # ------------------------------------------------------------------------------------------ all steps
 
@@ -968,18 +1010,22 @@ cdef class Lowering:
             else:
                 self.emit_python(step.members[0])
             for i in members:
-                for u in self.operands(i):
-                    self.release(u, position)
+                self.release_operands(i, position)
                 if self.op[i] != Op.GUARD:
                     self.release(i, position)
         return 0
 
     cdef int emit_pack(self, Py_ssize_t i) except -1:
         cdef Layout layout = self.layout(i)
-        offsets, values = self.listing.packs[self.b[i]]
-        slots = np.array([self.slot[v] for v in values], np.int32)
-        offsets = np.asarray(offsets, np.int32) - np.int32(layout.low // layout.itemsize)
-        self.emitted.append((WG_PACK, self.array(i), offsets, slots))
+        cdef const int32_t[::1] places, values
+        cdef int32_t[::1] offsets, slots
+        cdef Py_ssize_t k
+        cdef int32_t low = <int32_t>(layout.low // layout.itemsize)
+        places, values = self.listing.packs[self.b[i]]
+        offsets, slots = int32s(places.shape[0]), int32s(places.shape[0])
+        for k in range(places.shape[0]):
+            offsets[k], slots[k] = places[k] - low, self.slot[values[k]]
+        self.emitted.append((WG_PACK, self.array(i), offsets.base, slots.base))
         return 0
 
     cdef int emit_moved(self, Py_ssize_t i) except -1:
@@ -1064,6 +1110,13 @@ cdef class Lowering:
         step.expected = expected
         self.emitted.append((WG_PYTHON, step))
         return 0
+
+
+cdef cnp.ndarray code_of(cnp.npy_intp lines):
+    """Room for code."""
+    cdef cnp.npy_intp shape[2]
+    shape[0], shape[1] = lines, 4
+    return cnp.PyArray_ZEROS(2, shape, cnp.NPY_INT32, 0)
 
 
 @cython.final
@@ -1275,8 +1328,7 @@ cdef class Chunks:
             op = low.op[i]
             if op == Op.PLACE:
                 offset, shape, strides = low.listing.views[low.b[i]]
-                view = Layout(low.layout(i).dtype, shape, strides)
-                self.walk(i, low.array_at(low.root_of[i], offset), (<Layout>view).strides, (<Layout>view).kind)
+                self.walk(i, low.array_at(low.root_of[i], offset), strides, low.layout(i).kind)
                 self.written.append((self.walks[i], False))
             elif i in low.folds:
                 steps = low.folds[i][1]
@@ -1413,10 +1465,12 @@ cdef class Chunks:
     cdef int finish(self) except -1:
         cdef Lowering low = self.low
         cdef int first = len(self.walks) + len(self.numbers)
-        cdef int32_t[:, ::1] code = np.empty((len(self.code), 4), np.int32)
-        cdef Py_ssize_t t
-        for t in range(len(self.code)):
-            code[t, 0], code[t, 1], code[t, 2], code[t, 3] = <tuple>self.code[t]
+        cdef cnp.ndarray code = code_of(len(self.code))
+        cdef int32_t *words = <int32_t *>cnp.PyArray_DATA(code)
+        cdef tuple line
+        for line in self.code:
+            words[0], words[1], words[2], words[3] = line
+            words += 4
         low.chunks = max(low.chunks, self.chunks)
         low.pointers = max(low.pointers, first + self.chunks)
         low.sums = max(low.sums, len(self.sums))
@@ -1427,7 +1481,7 @@ cdef class Chunks:
         block = self.block()
         if block:
             low.blocks = max(low.blocks, (self.dims[0] // block + 1) * len(self.sums))
-        low.emitted.append((WG_VECTOR, np.asarray(code), self.dims, self.strides, walk, number, fill, self.sums, first,
+        low.emitted.append((WG_VECTOR, code, self.dims, self.strides, walk, number, fill, self.sums, first,
                             self.chunks, self.rows, block))
         return 0
 

@@ -28,7 +28,7 @@ from wengert.core.kernel cimport Kernel, by_opcode, loop_function
 from wengert.core.memory cimport Block, empty_array, int32s, owns_memory, take
 from wengert.core.tape cimport WG_POSITIVE, WG_POW, WG_SQUARE, times_partial
 from wengert.program.callpath cimport Run
-from wengert.program.listing cimport overlaps
+from wengert.program.listing cimport c_strides, overlaps
 from wengert.program.opcodes cimport Op
 
 from wengert.core.tape import kernel_rows
@@ -397,13 +397,14 @@ cdef class Machine(Run):
         """Where numbers lie from now on."""
         if not len(values):
             return bytes_of(NOTHING)
-        array = np.ascontiguousarray(values, kind)
-        self.kept.append(array)
-        return bytes_of(array)
+        if type(values) is not np.ndarray or not (values.dtype == kind and values.flags.c_contiguous):
+            values = np.ascontiguousarray(values, kind)
+        self.kept.append(values)
+        return bytes_of(values)
 
     cdef char *keep_list(self, list values, size_t itemsize) except NULL:
         """The same for a list of numbers, or of rows of as many numbers each: many lists share a piece of memory."""
-        cdef Py_ssize_t n = len(values), width = 1, i, j
+        cdef Py_ssize_t n = len(values), width = 1, i = 0
         cdef bint is_nested = False
         cdef char *at
         cdef size_t size
@@ -418,13 +419,16 @@ cdef class Machine(Run):
             self.left = size + PIECE
         at = self.free
         self.free, self.left = self.free + size, self.left - size
-        for i in range(n):
-            for j in range(width):
-                x = values[i][j] if is_nested else values[i]
-                if itemsize == sizeof(int32_t):
-                    (<int32_t *>at)[i * width + j] = x
-                else:
-                    (<int64_t *>at)[i * width + j] = x
+        if itemsize == sizeof(int32_t):
+            for row in values:
+                for x in row if is_nested else (row,):
+                    (<int32_t *>at)[i] = x
+                    i += 1
+        else:
+            for row in values:
+                for x in row if is_nested else (row,):
+                    (<int64_t *>at)[i] = x
+                    i += 1
         return at
 
     cdef int set_step(self, Py_ssize_t i, tuple given) except -1:
