@@ -63,22 +63,35 @@ def by_elements(Listing code, double share=math.inf, bint to_run=False):
     A list `to_run` is differentiated no more: in it the largest of many numbers is found two by two, of which the
     derivative would be another where some are equal.
     """
-    cdef Elements taking = Elements(code, to_run)
-    cdef Py_ssize_t i, size
-    cdef int op, few = 0
-    cdef bint is_small
+    cdef list orders = [order_of(type) if kind > FLAG else None for kind, type in enumerate(code.types)]
+    cdef Py_ssize_t i
+    cdef int op, few = 0, size
+    cdef int32_t kind
     cdef double count = 0.0, time = 0.0
+    cdef Block room = take(len(orders) * sizeof(int32_t))
+    cdef int32_t *sizes = <int32_t *>room.data      # of types; 0: not that of a small array
+    for i in range(len(orders)):
+        sizes[i] = 0 if orders[i] is None else <int32_t>len(orders[i])
     for i in range(code.n):
-        op, order = code.ops[i], taking.orders[code.kinds[i]]
-        is_small = order is not None
-        few += is_small and (op < INPUT or op == PACK) or op == CALL and (is_small or code.kinds[i] == SCALAR)
-        if is_small and op < INPUT:
-            size = len(order)
+        op, kind = code.ops[i], code.kinds[i]
+        size = sizes[kind]
+        few += size > 0 and (op < INPUT or op == PACK) or op == CALL and (size > 0 or kind == SCALAR)
+        if size and op < INPUT:
             count += size
             time += size * (NUMBER if op >= PARTIAL or is_cheap(op, 1 << 20) else FUNCTION)
     if few < LEAST or count > MOST or time > share * nanoseconds(code):
         return code
-    return simplified(taking.run(), False)
+    return simplified(Elements(code, orders, to_run).run(), False)
+
+
+cdef list order_of(tuple type):
+    """Places of the elements of a small array in order; None of another."""
+    dtype, shape, strides = type
+    if (dtype != FLOAT and dtype != BOOL) or not 0 < math.prod(shape) <= LARGEST:
+        return None
+    if strides is None:
+        return list(range(math.prod(shape)))
+    return places(whole_view(type), dtype.itemsize)
 
 
 cpdef double nanoseconds(Listing code) except -1.0:
@@ -142,21 +155,12 @@ cdef class Elements:
     cdef dict placed            # of a view of a type, written into: places
     cdef bint to_run            # and not to be differentiated
 
-    def __cinit__(self, Listing code, bint to_run):
-        self.to_run = to_run
+    def __cinit__(self, Listing code, list orders, bint to_run):
+        self.to_run, self.orders = to_run, orders
         self.room = take(code.n * sizeof(int32_t))
         self.of = <int32_t *>self.room.data
         self.code, self.found = code, code.successor()
         self.cells, self.placed = [None] * code.n, {}
-        self.orders = [self.order_of(type) if kind > FLAG else None for kind, type in enumerate(code.types)]
-
-    cdef list order_of(self, tuple type):
-        dtype, shape, strides = type
-        if (dtype != FLOAT and dtype != BOOL) or not 0 < math.prod(shape) <= LARGEST:
-            return None
-        if strides is None:
-            return list(range(math.prod(shape)))
-        return places(whole_view(type), dtype.itemsize)
 
     cdef object run(self):
         cdef Py_ssize_t i

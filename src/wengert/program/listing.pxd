@@ -36,6 +36,7 @@ cdef class Listing:
     cdef int32_t entry(self, list table, str name, object key) except -1
     cdef Listing copy(self)
     cdef Listing successor(self, Py_ssize_t capacity=*)
+    cdef Listing beginning(self, Py_ssize_t n)
     cdef int32_t adopt(self, Listing other, Py_ssize_t i, const int32_t *of) except -1
 
 

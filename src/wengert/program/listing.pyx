@@ -73,6 +73,21 @@ cdef class Listing:
         code.reserve(self.n + 64 if capacity < 0 else capacity)
         return code
 
+    cdef Listing beginning(self, Py_ssize_t n):
+        """The first instructions, in the memory of this list: what is appended is written over those that follow."""
+        cdef Listing code = self.successor(0)
+        cdef Py_ssize_t i
+        code.room, code.capacity, code.n = self.room, self.capacity, n
+        code.ops, code.as_, code.bs, code.cs, code.kinds = self.ops, self.as_, self.bs, self.cs, self.kinds
+        for i in range(n):
+            if code.ops[i] == CALL:
+                code.calls.append(self.calls[code.as_[i]])
+                code.as_[i] = len(code.calls) - 1
+            elif code.ops[i] == PACK:
+                code.packs.append(self.packs[code.bs[i]])
+                code.bs[i] = len(code.packs) - 1
+        return code
+
     cdef Listing copy(self):
         """The same list, to be made longer."""
         cdef Listing code = self.successor(3 * self.n + 64)

@@ -169,7 +169,7 @@ def looped(code):
     if len(code) < 4 * _LEAST:
         return code
     sizes = np.array([type[0].itemsize * math.prod(type[1]) if k > FLAG else 0 for k, type in enumerate(code.types)])
-    if sizes[code.type].sum() < _LARGE or not _may_repeat(code):
+    if np.bincount(code.type, minlength=len(sizes)) @ sizes < _LARGE or not _may_repeat(code):
         return code
     found = _Steps(code).loop()
     return code if found is None else looped(passes.live(found))

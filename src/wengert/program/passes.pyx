@@ -8,7 +8,7 @@ what no output and no guard needs; `simplified` does all of these.
 
 cimport numpy as cnp
 from libc.stdint cimport int32_t, uint32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memchr, memcpy, memset
 
 import math
 
@@ -30,7 +30,7 @@ cnp.import_array()
 
 def simplified(Listing code, bint exact=True):
     """The list after all passes; `exact`: zeros keep their sign."""
-    return live(passed(code, True, True, exact))
+    return compacted(passed(code, True, True, exact))
 
 
 def folded(Listing code, bint exact=True):
@@ -110,6 +110,30 @@ def live(Listing code, bint and_guards=True):
     cdef Block room = take(code.n * sizeof(int32_t))
     cdef int32_t *of = <int32_t *>room.data
     for i in range(code.n):
+        if marks[i]:
+            of[i] = copied(code, i, of, found)
+    end(code, of, found)
+    return found
+
+
+cdef Listing compacted(Listing code):
+    """The same of a list that nobody else has: the new one lies where that did."""
+    cdef bytearray needed = needed_for(code, code.inputs + code.outputs, True)
+    cdef const unsigned char *marks = needed
+    cdef const void *dead = memchr(marks, 0, code.n)
+    cdef Py_ssize_t i, first
+    cdef Block room
+    cdef int32_t *of
+    cdef Listing found
+    if dead == NULL:
+        return code
+    first = <const unsigned char *>dead - marks
+    room = take(code.n * sizeof(int32_t))
+    of = <int32_t *>room.data
+    found = code.beginning(first)
+    for i in range(first):
+        of[i] = <int32_t>i
+    for i in range(first, code.n):
         if marks[i]:
             of[i] = copied(code, i, of, found)
     end(code, of, found)

@@ -85,9 +85,24 @@ def costs(Listing code):
     return [cost_of(code, i, sizes) for i in range(code.n)]
 
 
+cdef double of_number[PARTIAL]
+
+cdef int fill_costs() except -1:
+    cdef int op
+    for op in range(<int>PARTIAL):
+        of_number[op] = NUMBER if is_cheap(op, 1 << 20) else FUNCTION
+    return 0
+
+fill_costs()
+
+
+cdef inline double number_cost(int op) noexcept:
+    """Nanoseconds of an instruction on numbers."""
+    return NUMBER if op >= PARTIAL else of_number[op]
+
+
 cdef double cost_of(Listing code, Py_ssize_t i, list sizes) except -1.0:
     cdef int op = code.ops[i]
-    cdef bint cheap = op >= PARTIAL or is_cheap(op, 1 << 20)
     if op == CONST or op == ARRAY or op == INPUT or op == VIEW:
         return 0.0
     if op == SUM:
@@ -95,10 +110,10 @@ cdef double cost_of(Listing code, Py_ssize_t i, list sizes) except -1.0:
     if op == PACK:
         return VECTOR + len(code.packs[code.bs[i]][0])
     if code.kinds[i] <= FLAG:
-        return NUMBER if cheap else FUNCTION
+        return number_cost(op)
     if op == GATHER or op == SCATTER:
         return VECTOR + MOVED_ELEMENT * <double>sizes[code.kinds[code.as_[i] if op == SCATTER else i]]
-    return VECTOR + (ELEMENT if cheap else FUNCTION_ELEMENT) * <double>sizes[code.kinds[i]]
+    return VECTOR + (ELEMENT if number_cost(op) == NUMBER else FUNCTION_ELEMENT) * <double>sizes[code.kinds[i]]
 
 
 def classes(Listing code):
@@ -499,7 +514,7 @@ cdef class Roll:
         for i in range(self.code.n):
             term = <int32_t>i if length[i] < LEAST else self.other_term(i, self.before(i, length))
             if depth[i] and count[depth[term]] >= LEAST:
-                total += NUMBER if self.code.ops[i] >= PARTIAL or is_cheap(self.code.ops[i], 1 << 20) else FUNCTION
+                total += number_cost(self.code.ops[i])
         return total
 
     cdef inline int32_t other_term(self, Py_ssize_t i, int32_t before) noexcept:
@@ -526,7 +541,7 @@ cdef class Roll:
             s = self.shape[i]
             if s < 0 or not marks[i] or not self.is_computed(i):
                 continue
-            cheap = self.code.ops[i] >= PARTIAL or is_cheap(self.code.ops[i], 1 << 20)
+            cheap = number_cost(self.code.ops[i]) == NUMBER
             if self.is_sum[i]:
                 total += 0.0 if self.wide[s] else NUMBER * self.least_additions(i, <int32_t *>counts.data, alone)
             elif not self.wide[s]:
