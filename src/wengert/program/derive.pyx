@@ -221,6 +221,8 @@ cdef class Sweep:
     cdef int32_t as_precise(self, int32_t g, int32_t v) except -1:
         """A tangent or adjoint in the precision of its value: of a number, a number, of a real one, its real part."""
         cdef int32_t kind = self.code.kinds[v], given
+        if self.code.kinds[g] == kind:
+            return g
         g = self.real_part(g, v)
         given = self.code.kinds[g]
         if kind == given or (self.code.types[kind][0] == self.code.types[given][0] and (kind > FLAG or given <= FLAG)):
