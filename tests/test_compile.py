@@ -674,12 +674,40 @@ def test_rounding_is_no_change(monkeypatch):
 
         def run(self, leaves):
             (y,) = super().run(leaves)
+            recordings.append(self.exact)
             return [y if self.exact else y * (1.0 + 1e-10)]
 
+    recordings = []
     monkeypatch.setattr(module.record, "trace", Rounding)
     g = wg.compile(lambda u: u, recheck=1)
     for _ in range(5):
         np.testing.assert_allclose(g(x), x, rtol=1e-9)
+    assert recordings.count(True) == 1  # it is rounding at the next calls, too
+
+
+def test_a_change_beyond_known_rounding_is_found(monkeypatch):
+    def f(u):
+        s = 0.0
+        for i in range(u.size):
+            s = s + u[i] * library[5].rate
+        return s
+
+    made, trace = [], module.record.trace
+    monkeypatch.setattr(module.record, "trace", lambda *args: made.append(args) or trace(*args))
+    monkeypatch.setattr(library[5], "rate", 2.0)
+    u = 1e6 * np.random.default_rng(3).normal(size=1000)
+    u = np.concatenate([u, -u[::-1] * (1.0 + 1e-9)])
+    g = wg.compile(f, recheck=1)
+    for _ in range(2):
+        g(u)
+    count = len(made)
+    assert count > 1  # one more for the first comparison: the sum of so many is another in another order
+    for _ in range(3):
+        np.testing.assert_allclose(g(u), f(u), rtol=1e-4)
+    assert len(made) == count
+    library[5].rate = 3.0
+    with pytest.raises(wg.StaleProgramError):
+        g(u)
 
 
 def test_a_recording_that_differs_from_f(monkeypatch):

@@ -12,6 +12,7 @@ import wengert as wg
 from wengert.program import roll, spec
 from wengert.program.apart import apart, is_in_short_lines
 from wengert.program.entries import Refused, entries
+from wengert.program.steps import operations
 
 rng = np.random.default_rng(2008)
 K = 7  # points of three coordinates
@@ -279,7 +280,6 @@ REFUSED = {
     "a long convolution": lambda x: np.convolve(x, np.arange(20.0)),
     "complex numbers": lambda x: np.abs(x + 1j * x[::-1]),
     "a large dense matrix": lambda x: np.tanh(rng.normal(size=(200, 200))) @ np.tile(x, 10)[:200],
-    "numbers that all depend on one another": lambda x: chained(x, 2000),
     "a large inverse": lambda x: np.linalg.inv(x[:, None] * x + np.eye(3 * K)),
 }
 
@@ -289,6 +289,66 @@ def test_what_is_not_local_is_refused(name):
     code, y, example = listed(REFUSED[name])
     with pytest.raises(Refused):
         entries(code, code.inputs[0], y, example)
+
+
+def test_numbers_that_all_depend_on_one_another_are_refused(monkeypatch):
+    code, y, example = listed(lambda x: chained(x, 400))
+    found = entries(code, code.inputs[0], y, example)
+    assert len(found.indices) == 5 * 3 * K  # of the last five
+    monkeypatch.setattr("wengert.program.entries._NUMBERS", 0)
+    with pytest.raises(Refused, match="too many terms"):
+        entries(code, code.inputs[0], y, example)
+
+
+@pytest.mark.parametrize("name", ["numbers", "products with a matrix"])
+def test_more_operations_than_allowed_are_refused(name):
+    """As soon as they are made; as many as there are in the end are allowed."""
+    W = rng.normal(size=(3 * K, 3 * K))
+    f = {"numbers": lambda x: chained(x, 400), "products with a matrix": lambda x: W @ np.tanh(W @ x)}[name]
+    code, y, example = listed(f)
+    found = entries(code, code.inputs[0], y, example, dense=True).code
+    count = sum(operations(found))
+    again = entries(code, code.inputs[0], y, example, dense=True, most=count).code
+    assert len(again) == len(found)
+    with pytest.raises(Refused, match="operations"):
+        entries(code, code.inputs[0], y, example, dense=True, most=count // 4)
+
+
+def test_numbers_have_the_entries_of_the_dense_derivative():
+    """Every way in which a number may depend on others: constants, choices, one operand twice, and what arrays give."""
+
+    def f(x):
+        s = np.sum(x[:4]) * 2.0
+        a, b = x[5], -x[6]
+        low = np.where(a > b, a * b, s)
+        flat = np.sign(a) * b - (3.0 - a)
+        c = a * a - b - b + low / (1.0 + s * s) - flat
+        d = np.maximum(c, x[7]) ** 3 + np.hypot(c, a) - 0.0 * x[8]
+        e = np.where(d < 0.0, 2.0, d) + np.where(d > 5.0, np.exp(-d), 1.0)
+        return np.array([c, d - c, d - d, e, np.sqrt(np.abs(e)) - a, x[9], 4.0 - x[9]])
+
+    x = X + 0.1
+    for point in (x, x[::-1].copy()):
+        expected = wg.jacobian(f)(point)
+        program = wg.record(f, point)
+        code, y, example = listed(f, point)
+        np.testing.assert_allclose(wg.jacobian(f, sparse=True)(point).toarray(), expected, rtol=1e-13, atol=1e-15)
+        np.testing.assert_allclose(program.jacobian()(point), expected, rtol=1e-13, atol=1e-15)
+        found = entries(code, code.inputs[0], y, example, dense=True).code
+        np.testing.assert_allclose(program.with_entries("J", found)(point), expected, rtol=1e-13, atol=1e-15)
+
+
+def test_a_factor_of_zero_is_a_strong_zero_in_entries_of_numbers():
+    def f(x):
+        a, b = x[0] * 0.0, x[1]
+        return np.array([a * np.log(b), np.where(b > 0, b, np.sqrt(b) * a), a / b])
+
+    x = np.array([2.0, 0.0])
+    with np.errstate(all="ignore"):
+        code, y, example = listed(f, x)
+        found = wg.record(f, x).with_entries("J", entries(code, code.inputs[0], y, example, dense=True).code)(x)
+        expected = wg.jacobian(f)(x)
+    np.testing.assert_array_equal(found[0], expected[0])
 
 
 def test_a_kink_has_the_derivative_of_the_row():

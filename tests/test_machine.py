@@ -750,3 +750,77 @@ def test_what_a_later_step_alone_reads_is_done_there():
     assert square in second
     assert square not in first
     assert code.outputs[0] in second
+
+
+# ---------------------------------------------------------------------------------------------- products
+
+SIDES = {  # how an array of a shape lies among others
+    "in order": lambda shape: (shape, lambda x: x),
+    "transposed": lambda shape: (shape[::-1], lambda x: x.T),
+    "backwards": lambda shape: (shape, lambda x: x[::-1, ::-1] if x.ndim == 2 else x[::-1]),
+    "every other": lambda shape: ((*shape[:-1], 2 * shape[-1]), lambda x: x[..., ::2]),
+    "repeated": lambda shape: ((1,) * len(shape), lambda x: np.broadcast_to(x, shape)),
+}
+SIZES = [((3,), (3,)), ((1,), (1,)), ((4, 3), (3,)), ((3,), (3, 4)), ((1, 5), (5, 1)), ((2, 7), (7, 3)),
+         ((9, 9), (9, 9)), ((5, 1), (1, 6)), ((40, 33), (33,)), ((3, 100), (100, 20)), ((30, 30), (30, 30)),
+         ((2, 1200), (1200,)), ((0, 3), (3, 2)), ((2, 0), (0, 3))]  # fmt: skip
+
+
+@pytest.mark.parametrize("left", SIDES)
+@pytest.mark.parametrize("right", SIDES)
+def test_products_of_all_layouts_are_those_of_numpy(left, right):
+    """Of whole numbers, of which sums are exact in any order; of variables, and of constants on either side."""
+    rng = np.random.default_rng(5)
+    for shapes in SIZES:
+        (one, of_one), (other, of_other) = [SIDES[side](shape) for side, shape in zip((left, right), shapes)]
+        if left == right == "repeated" and 0 in (*shapes[0], *shapes[1]):
+            continue
+        a, b = [rng.integers(-9, 9, shape).astype(float) for shape in (one, other)]
+        expected = of_one(a) @ of_other(b)
+        fixed, other_fixed = np.array(of_one(a)), np.array(of_other(b))
+        for f in (
+            lambda a, b: of_one(a) @ of_other(b),
+            lambda a, b: fixed @ of_other(b),
+            lambda a, b: of_one(a) @ other_fixed,
+            lambda a, b: np.dot(of_one(a), of_other(b)),
+            lambda a, b: (of_one(a) + 0.0) @ (of_other(b) - 0.0) * 1.0,
+        ):
+            program = wg.record(f, a, args=(b,))
+            np.testing.assert_array_equal(program(a, b), expected)
+            assert type(program(a, b)) is type(f(a, b))
+            np.testing.assert_array_equal(program(a, b, out=np.empty(np.shape(expected))), expected)
+
+
+def test_products_add_up_within_rounding():
+    rng = np.random.default_rng(6)
+    for m, k, n in [(1, 500, 1), (20, 20, 20), (7, 100, 1), (1, 100, 7), (13, 5, 60)]:
+        A, B = rng.normal(size=(m, k)), rng.normal(size=(k, n))
+        found = wg.record(lambda A, B: A @ B, A, args=(B,))(A, B)
+        assert np.all(np.abs(found - A @ B) <= 2 * k * EPS * (np.abs(A) @ np.abs(B)))
+
+
+def test_products_of_values_that_are_not_finite():
+    A = np.array([[np.inf, 0.0], [np.nan, 1.0], [1.0, 2.0]])
+    B = np.array([[0.0, 1.0], [2.0, -np.inf]])
+    for f in (lambda A, B: A @ B, lambda A, B: A @ B[:, 0], lambda A, B: A[2] @ B, lambda A, B: np.vdot(A[0], B[0])):
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(wg.record(f, A, args=(B,))(A, B), f(A, B))
+
+
+def test_products_within_loops_and_threads():
+    rng = np.random.default_rng(7)
+    A, x = rng.normal(size=(6, 6)) / 3, rng.normal(size=6)
+
+    def f(A, x):
+        s = 0.0
+        for _ in range(60):
+            x = np.tanh(A @ x)
+            s = s + x @ x + np.inner(x, A[0])
+        return s
+
+    program = wg.record(f, A, args=(x,))
+    np.testing.assert_allclose(program(A, x), f(A, x), rtol=1e-13)
+    gradient = program.grad()
+    np.testing.assert_allclose(gradient(A, x), wg.grad(f)(A, x), rtol=1e-11, atol=1e-14)
+    expected = gradient(A, x)
+    in_threads(lambda _: assert_same_bits(gradient(A, x), expected), 4)

@@ -425,10 +425,14 @@ let_vector(Runner)
 
 @cython.final
 cdef class Path:
-    """A program, how often it was replayed, and the number of the call at which it is compared with f."""
+    """A program, how often it was replayed, and the number of the call at which it is compared with f.
+
+    `rounding` is the largest difference of the two, in units in the last place, that was found to be rounding.
+    """
 
     cdef readonly object program
     cdef public Py_ssize_t calls, due
+    cdef public double rounding
 
     def __init__(self, program, Py_ssize_t due):
         self.program, self.due = program, due

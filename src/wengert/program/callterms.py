@@ -20,7 +20,7 @@ import numpy as np
 from wengert.core import matrices
 from wengert.program import locality, passes, products, rows
 from wengert.program.apart import in_type
-from wengert.program.calls import Operand
+from wengert.program.calls import Call, Operand, static
 from wengert.program.evaluate import of_type
 from wengert.program.listing import c_strides, kind_of
 from wengert.program.locality import FREE
@@ -43,10 +43,27 @@ def call(p: Any, i: int, a: int, b: int, c: int) -> list[Term]:
     live = [j for j, v in enumerate(call.operands) if p.terms.get(v)]
     if not live or (call.row is not None and call.row.kind == "constant"):
         return []
-    if call.row is None or is_loop(call) or locality.heeds_memory(call):
-        raise Refused(call.name)
+    _require_local(call)
     rule = _RULES.get(call.row.name, _moved if locality.moves(call) else _through)
     return [t for j in live for t in rule(p, i, call, j)]
+
+
+def _require_local(call):
+    if call.row is None or is_loop(call) or locality.heeds_memory(call):
+        raise Refused(call.name)
+
+
+def require_rule(p: Any, i: int, call: Call, depends: list) -> None:
+    """Refuse a call in whose operands, those that depend on the input, no partials are known, or too many."""
+    if call.row is not None and call.row.kind == "constant":
+        return
+    _require_local(call)
+    name = call.row.name
+    if name in _RULES or name in _PRODUCTS or locality.moves(call):
+        return
+    for j, v in enumerate(call.operands):
+        if depends[v] and _axes_of(p, i, call, j) is None:
+            raise Refused(name)
 
 
 class _Partials(NamedTuple):
@@ -65,9 +82,8 @@ class _Partials(NamedTuple):
 def _through(p, i, call, j):
     """Terms of any call that is known to be local."""
     v = call.operands[j]
-    position, item = rows.place_in(call.args, j)
     own, shape = p.type(v)[1], p.type(i)[1]
-    found = _factors(p, call)
+    found, are_values = _factors(p, call), True
     if found is not None:
         factors, out = found
         k = [factor.operand for factor in factors].index(j)
@@ -77,12 +93,35 @@ def _through(p, i, call, j):
             return _transformed(p, i, v, *matrix)
         axes = _one_of(tuple(out.index(x) if x in out else FREE for x in factors[k].names), own, shape)
         partials = _of_product(p, i, axes, factors[k], others, out) or _of_row(p, i, call, j, axes)
+        are_values = any(other.value is not None for other in others)
     else:
-        axes = locality.axes(call, position, own, shape) if item < 0 else None
-        partials = None if axes is None else _of_row(p, i, call, j, _one_of(axes, own, shape))
+        axes = _axes_of(p, i, call, j)
+        partials = None if axes is None else _of_row(p, i, call, j, axes)
     if partials is None:
         raise Refused(call.name)
+    if partials.ahead is not None:
+        count = sum(t.rows is None and _is_product(p, t.coef, are_values) for t in p.terms[v])
+        p.check(count * math.prod([own[d] for d in _free(axes)]) * math.prod(shape))
     return [t for term in p.terms[v] for t in _by_partials(p, i, v, term, partials)]
+
+
+def _axes_of(p, i, call, j):
+    """Axes of the result along which those of an operand go; None: it is not known, or too many are free."""
+    own, shape = p.type(call.operands[j])[1], p.type(i)[1]
+    position, item = rows.place_in(call.args, j)
+    axes = locality.axes(call, position, own, shape) if item < 0 else None
+    axes = None if axes is None else _one_of(axes, own, shape)
+    return axes if axes is not None and min(_counts(own, shape, axes)) <= _FEW else None
+
+
+def _counts(own, shape, axes):
+    """Indices on the free axes of an operand, and on those of the result that none goes along."""
+    return math.prod([own[d] for d in _free(axes)]), math.prod([shape[r] for r in _rest(axes, shape)])
+
+
+def _is_product(p, coef, by_value):
+    """Is an instruction needed to multiply a coefficient?"""
+    return p.is_value(coef) or (by_value and not (isinstance(coef, float) and coef == 1.0))
 
 
 def _by_partials(p, i, v, t, partials):
@@ -207,7 +246,7 @@ def _without_zeros(p, t, slope, places):
 def _of_row(p, i, call, j, axes):
     own, shape = p.type(call.operands[j])[1], p.type(i)[1]
     free, rest = _free(axes), _rest(axes, shape)
-    ahead, back = math.prod(own[d] for d in free), math.prod(shape[r] for r in rest)
+    ahead, back = _counts(own, shape, axes)
     if not ahead or not back:
         return _Partials(axes, lambda: [], None)
     if back < ahead:
@@ -256,22 +295,36 @@ def _laid(p, coef, i):
 def _by_seeds(p, i, call, j, seeds, is_back):
     """Tangents of a call by those of an operand, or cotangents of that, as coefficients."""
     seeds = [seed if seed.shape else np.float64(seed) for seed in seeds]
-
-    def found(y, *operands):
-        if is_back:
-            return [rows.pullback(call, [j], seed, y, *operands)[0] for seed in seeds]
-        return [rows.pushforward(call, [j], [seed], y, operands) for seed in seeds]
-
     values = [i, *call.operands]
-    examples = [of_type(p.value(v), kind_of(p.new, v)) for v in values]
-    with np.errstate(all="ignore"):
-        code = passes.folded(listed(found, examples, "a derivative"))
+    code = _derivatives(p, call, j, seeds, values, is_back)
     of = np.full(len(code), -1, dtype=np.int32)
     for v in code.inputs:
         of[v] = in_type(p.new, values[int(code.a[v])], kind_of(code, v))
     p.new.take(code, np.setdiff1d(np.arange(len(code), dtype=np.int32), code.inputs).astype(np.int32), of)
     target = call.operands[j] if is_back else i
     return [_as_coefficient(p, code, v, int(of[v]), target) for v in code.outputs]
+
+
+def _derivatives(p, call, j, seeds, values, is_back):
+    """The list of these, made once for all calls that are alike and whose rules do not look at values."""
+    types = [kind_of(p.new, v) for v in values]
+    alike = id(call.row), id(call.compute), static(call.args), static(call.kwargs)
+    key = *alike, j, is_back, *types, *[(np.shape(seed), seed.tobytes()) for seed in seeds]
+    code = p.rules.get(key)
+    if code is not None:
+        return code
+
+    def found(y, *operands):
+        if is_back:
+            return [rows.pullback(call, [j], seed, y, *operands)[0] for seed in seeds]
+        return [rows.pushforward(call, [j], [seed], y, operands) for seed in seeds]
+
+    with np.errstate(all="ignore"):
+        examples = [of_type(p.value(v), type) for v, type in zip(values, types)]
+        code = passes.folded(listed(found, examples, "a derivative"))
+    if not (code.op == Op.GUARD).any():
+        p.rules[key] = code
+    return code
 
 
 def _as_coefficient(p, code, v, w, i):
@@ -602,3 +655,6 @@ _RULES = {
     "numpy.bincount": _counted,
     "numpy.linalg.inv": _inverse,
 }
+
+#: functions whose partials are products of what they multiply
+_PRODUCTS = {*products.names(), matrices._times_row.name}

@@ -64,7 +64,8 @@ _CHANCES = 3
 
 #: difference of a replay and f, in units in the last place of the largest magnitude, at which f is looked at anew
 _ULPS = 512
-
+#: so many times what two recordings have shown to be rounding
+_ALIKE = 8
 
 _NONE: frozenset = frozenset()
 
@@ -317,7 +318,7 @@ class Compiled(Caller):
                 number = path.calls + 1  # the recording was the first
                 if number >= path.due:
                     path.due = self._next_due(number)
-                    is_right = self._is_right(_restored(path.program, y), reading, args, kwargs, leaves)
+                    is_right = self._is_right(path, _restored(path.program, y), reading, args, kwargs, leaves)
                     return (path, y) if is_right else None
                 return path, y
             with self._lock:
@@ -432,7 +433,7 @@ class Compiled(Caller):
 
     # -- comparison with f
 
-    def _is_right(self, y, reading, args, kwargs, leaves):
+    def _is_right(self, path, y, reading, args, kwargs, leaves):
         """Compare a result with that of f: False where f is to run as it is."""
         arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
         before = [leaf.copy() for leaf in arrays]
@@ -443,7 +444,8 @@ class Compiled(Caller):
                 leaf[...] = old
             return False
         is_exact = self.exact and not isinstance(self.f, Operator)
-        if difference(y, expected) <= (0 if is_exact else _ULPS):
+        apart = difference(y, expected)
+        if apart <= (0 if is_exact else max(_ULPS, _ALIKE * path.rounding)):
             return True
         # Something has changed, or f amplifies rounding: a program recorded now differs from the old one, or not.
         with self._lock:
@@ -463,6 +465,7 @@ class Compiled(Caller):
                 f"{self!r}: {self._name}, run as it is, gives another value than a recording made at the same point. "
                 "Does it ask for the type of a value, or is it not a function of its arguments alone?"
             )
+        path.rounding = max(path.rounding, apart)
         return True
 
     def _anew(self, args, kwargs, reading, exact, leaves):

@@ -1039,7 +1039,7 @@ cdef tuple unrolled_rows(Listing code, int32_t wrt, list pairs, bint is_symmetri
     return longer, entries
 
 
-cdef bint elementary(Listing code, int32_t wrt, int32_t result) except -1:
+cpdef bint elementary(Listing code, int32_t wrt, int32_t result) except -1:
     """Is an input only read element by element, and do no arrays depend on it but the result?"""
     cdef Py_ssize_t i
     cdef Sweep sweep = Sweep(code, None)

@@ -31,6 +31,7 @@ from wengert.program.apart import apart, is_in_short_lines, one_by_one, whole
 from wengert.program.csr import first_alike, in_rows
 from wengert.program.evaluate import evaluated
 from wengert.program.listing import c_strides, kind_of, operands, overlaps
+from wengert.program.numberterms import NumberTerms, operations_from, readers
 from wengert.program.opcodes import Op
 from wengert.program.rows import places as places_of
 from wengert.program.terms import Refused, Term
@@ -48,11 +49,15 @@ _MOST_TERMS = 96
 _MOST_LOOSE = 12
 #: terms of all values, at least: each takes some ten microseconds
 _MOST_IN_ALL = 50_000
+#: so many times more of numbers, which take less than one
+_NUMBERS = 8
 #: coefficients for each element of x and y, in all terms of all values
 _MOST_EACH = 400
 _MOST_AT_LEAST = 1_000_000
 #: or columns of an element of any value, on average, as long as coefficients fit into memory
 _MOST_COLUMNS, _MOST_AT_ALL = 24, 100_000_000
+#: of the operations of the list as it is made, so many times fewer may be left when it is simplified
+_UNSIMPLIFIED = 2.0
 #: elements along the last axis of regular places that are written as a view
 _LONG = 32
 
@@ -76,6 +81,7 @@ def entries(
     symmetric: bool = False,
     dense: bool = False,
     wanted: tuple[np.ndarray, np.ndarray] | None = None,
+    most: float = math.inf,
 ) -> Entries:
     """The list of the nonzeros of the derivative of `y` in the input `x`.
 
@@ -94,13 +100,15 @@ def entries(
     wanted : (rows, columns), optional
         Entries that the output has, in that order, 0 where none is found; no two are the same. Of a symmetric matrix
         they may be one triangle. There is no CSR form then.
+    most : float
+        Operations that the list may take, about: a longer one is given up as soon as it is.
 
     Raises
     ------
     Refused
-        If an instruction has no rule here, there would be too many terms, or an entry is not wanted.
+        If an instruction has no rule here, there would be too many terms or operations, or an entry is not wanted.
     """
-    found = _Partials(code, x, y, example)
+    found = _Partials(code, x, y, example, most)
     try:
         found.run()
     except (NonSmoothError, UnsupportedFunctionError) as why:  # other ways say so, if they need it
@@ -109,22 +117,24 @@ def entries(
 
 
 class _Partials:
-    def __init__(self, code, x, y, example):
+    def __init__(self, code, x, y, example, most):
         code, of = apart(code)
         self.sweep = derive.Forward(code, example)
         self.new, self.size, self.x, self.y = self.sweep.code, self.sweep.size, int(of[x]), int(of[y])
         self.example, self.values = example, []
         self.table = [column.tolist() for column in (code.op, code.a, code.b, code.c)]
-        self.terms: dict[int, list[Term]] = {}
+        self.terms: dict[int, Any] = {}  # lists of `Term`, and of numbers coefficients by column
         self.one, self.zero = self.new.filled(1.0, ()), self.new.filled(0.0, ())
         self.types: dict[int, tuple] = {}
+        self.rules: dict = {}  # derivatives of calls, as lists: by what they depend on
         self.lines: dict[int, np.ndarray] = {}  # numbers from 0 on, by how many
         self.origins: dict[int, tuple] = {}  # of which value the memory of another has elements, from, to, moved by
-        self.done: dict[int, list[int]] = {}  # values that nothing reads after an instruction
-        self.finals = self.ends()
+        self.last, self.finals = readers(self.new, self.size, self.y)
         n = math.prod(kind_of(code, self.x)[1]) + math.prod(kind_of(code, self.y)[1])
         elements = sum(math.prod(kind_of(code, v)[1]) for v in range(len(code)))
         self.terms_left = max(_MOST_IN_ALL, len(code))
+        self.numbers_left = _NUMBERS * self.terms_left
+        self.most, self.work, self.checked = _UNSIMPLIFIED * most, 0, len(self.new)
         self.left = max(_MOST_AT_LEAST, _MOST_EACH * n, min(_MOST_COLUMNS * elements, _MOST_AT_ALL))
 
     def run(self):
@@ -133,31 +143,24 @@ class _Partials:
         needed = passes.needed_for(self.new, [self.y])
         n = math.prod(self.type(self.x)[1])
         self.terms[self.x] = [Term(1.0, self.as_line(self.x, self.counted(n)))] if n else []
-        for i in range(self.size):
-            if needed[i] and i != self.x:
-                self.instruction(i, *[column[i] for column in self.table])
-            for v in self.done.get(i, ()):
-                self.terms.pop(v, None)
+        numbers = NumberTerms(self.sweep, self.terms, needed, self.last, self.x, self.check_numbers)
+        self.require_rules(needed)
+        i = 0
+        while (i := numbers.run(i)) < self.size:
+            self.instruction(i, *[column[i] for column in self.table])
+            numbers.forget(i)
+            self.check()
+            i += 1
+        self.list_terms(self.y)
 
-    def ends(self):
-        """Values that are only put into the result: their coefficients need not be put together first."""
-        code, found = self.new, {self.y}
-        readers: dict[int, list[int]] = {}
-        for i in range(self.size):
-            for v in operands(code, i):
-                readers.setdefault(v, []).append(i)
-        for v, by in readers.items():
-            if v != self.y:
-                self.done.setdefault(by[-1], []).append(v)
-        for i in range(self.size - 1, -1, -1):
-            if i not in found and self.table[0][i] == Op.PLACE:
-                if all(j in found and self.table[0][j] == Op.PLACE for j in readers.get(i, ())):
-                    found.add(i)
-        return found
+    def list_terms(self, v):
+        """Make those of a number a list of `Term`."""
+        if type(self.terms.get(v)) is dict:
+            self.terms[v] = [Term(coef, np.array([col], np.int32)) for col, coef in self.terms[v].items()]
 
     def instruction(self, i, op, a, b, c):
-        if Op.LESS <= op <= Op.ISNAN or op in _NOTHING or not any(self.terms.get(v) for v in operands(self.new, i)):
-            return
+        for v in operands(self.new, i):
+            self.list_terms(v)
         dtype = self.type(i)[0]
         if dtype != _FLOAT:
             if dtype.kind in "fc":
@@ -179,6 +182,28 @@ class _Partials:
         if len(found) > _MOST_TERMS or min(self.left, self.terms_left) < 0:
             raise Refused("too many terms")
         self.terms[i] = found
+
+    def require_rules(self, needed):
+        """Refuse calls of which no terms are known before any are made."""
+        calls = [i for i in range(self.size) if self.table[0][i] == Op.CALL and needed[i]]
+        depends = derive.depends(self.new, [self.x]) if calls else ()
+        for i in calls:
+            if depends[i]:
+                callterms.require_rule(self, i, self.new.calls[self.table[1][i]], depends)
+
+    def check(self, more=0):
+        """Refuse a list that takes too many operations, with so many that are about to come."""
+        self.work += operations_from(self.new, self.checked)
+        self.checked = len(self.new)
+        if self.work + more > self.most:
+            raise Refused("more operations than another way takes")
+
+    def check_numbers(self, found):
+        """The same when so many terms of numbers were found."""
+        self.numbers_left -= found
+        if self.numbers_left < 0:
+            raise Refused("too many terms")
+        self.check()
 
     # ------------------------------------------------------------------------------------------ layouts
 
@@ -282,8 +307,9 @@ class _Partials:
 
     def value(self, v):
         """A value of the list at the example."""
-        if v >= len(self.values):
-            evaluated(self.new, self.example, v + 1, self.values)
+        if v >= len(self.values):  # of the list given more at once than is asked for: each time takes some
+            count = max(v + 1, min(2 * len(self.values), self.size))
+            evaluated(self.new, self.example, count, self.values)
         return self.values[v]
 
     def known(self, v):
@@ -1092,8 +1118,6 @@ def _has_gaps(cols):
     """Is there none somewhere?"""
     return cols.size > 0 and bool(cols[0] < 0 or cols.min() < 0)
 
-
-_NOTHING = (Op.INPUT, Op.CONST, Op.ARRAY, Op.STOP, Op.GUARD)
 
 _RULES = {
     Op.SELECT: _Partials.choice,

@@ -29,6 +29,11 @@ OTHER_OPS = {
 cdef frozenset WITH_OUT = frozenset([
     np.sum, np.prod, np.mean, np.max, np.min, np.amax, np.amin, np.cumsum, np.cumprod, np.dot, np.add.reduce])
 
+#: functions that multiply matrices and vectors, the last two vectors alone
+cdef frozenset PRODUCTS = frozenset([np.matmul, np.dot, np.vdot, np.inner])
+#: products of numbers in one of those that need no call
+cdef int SMALL = 1 << 14
+
 #: functions that fold axes of an array, by the number that WG_M_FOLD knows them by
 cdef dict FOLDS = {np.sum: 0, np.add.reduce: 0, np.max: 1, np.amax: 1, np.min: 2, np.amin: 2}
 cdef list FIRST = [0.0, -math.inf, math.inf]        # what each begins with
@@ -109,6 +114,11 @@ cdef object function_of(int op):
         raise TypeError(f"a partial of {row_names[(op - Op.PARTIAL) // 2] or '**'} is computed on float64 values only")
     module, _, name = row_names[op].rpartition(".")
     return getattr(importlib.import_module(module or "numpy"), name)
+
+
+cdef tuple product_sizes(tuple left, tuple right):
+    """Rows, products in each sum, and columns of a product; a vector is a row on the left, a column on the right."""
+    return left[0] if len(left) == 2 else 1, left[-1], right[1] if len(right) == 2 else 1
 
 
 cdef object function_called(call):
@@ -996,7 +1006,7 @@ cdef class Lowering:
                 elif self.is_number(i):
                     self.new_slot(i)
                 elif step.kind == PYTHON and self.op[i] != Op.GUARD:
-                    self.new_root(WORK if self.takes_out(i) else RESULT, i, s)
+                    self.new_root(WORK if self.is_small_product(i) or self.takes_out(i) else RESULT, i, s)
                 elif self.needed[i] or step.kind == MOVING:
                     self.new_root(WORK, i, s)
             if step.kind == VECTOR and len(members) == 1 and self.is_zeros(members[0]):
@@ -1007,6 +1017,8 @@ cdef class Lowering:
                 self.emit_pack(step.members[0])
             elif step.kind == MOVING:
                 self.emit_moved(step.members[0])
+            elif self.is_small_product(step.members[0]):
+                self.emit_product(step.members[0])
             else:
                 self.emit_python(step.members[0])
             for i in members:
@@ -1038,6 +1050,53 @@ cdef class Lowering:
             size = self.layout(i).span // sizeof(double)
             are_few = not self.exact and size <= WG_CHUNK and len(places) >= CROWDED * size
             self.emitted.append((WG_SCATTER, array, self.array(self.a[i]), places, size if are_few else 0))
+        return 0
+
+    cdef bint is_small_product(self, Py_ssize_t i) except -1:
+        """Is this the product of two matrices or vectors for which a call would take longer than the arithmetic?"""
+        if self.op[i] != Op.CALL or self.exact:
+            return False
+        if not self.is_number(i) and not (self.layout(i).kind == DOUBLES and self.layout(i).is_c):
+            return False
+        call = self.listing.calls[self.a[i]]
+        if call.row is None or call.row.fun not in PRODUCTS or call.kwargs or len(call.args) != 2:
+            return False
+        found = [self.factor(argument, call.operands) for argument in call.args]
+        if None in found:
+            return False
+        if call.row.fun not in (np.matmul, np.dot) and max([len(shape) for _, _, shape, _ in found]) > 1:
+            return False
+        m, k, n = product_sizes(found[0][2], found[1][2])
+        packed = k if m == 1 or n == 1 else k * n if found[1][3][1] != 1 else 0
+        return 0 < m * k * n <= SMALL and packed <= WG_PACKED
+
+    cdef tuple factor(self, argument, operands):
+        """The value or constant that is a factor, its shape, strides in elements; None: it is no matrix of doubles."""
+        cdef Layout layout
+        if type(argument) is Operand:
+            u = operands[argument.position]
+            if self.is_number(u):
+                return None
+            layout = self.layout(u)
+            if layout.kind != DOUBLES or not 0 < layout.ndim < 3 or any([step % 8 for step in layout.strides]):
+                return None
+            return u, None, layout.shape, [step // 8 for step in layout.strides]
+        if type(argument) is not np.ndarray or argument.dtype != np.float64 or not 0 < argument.ndim < 3:
+            return None
+        return -1, argument, argument.shape, [*argument.shape[1:], 1]
+
+    cdef int emit_product(self, Py_ssize_t i) except -1:
+        call = self.listing.calls[self.a[i]]
+        factors = []
+        sides = [self.factor(argument, call.operands) for argument in call.args]
+        for side, (u, constant, shape, steps) in enumerate(sides):
+            if len(steps) == 1:
+                steps = [steps[0], 0] if side else [0, steps[0]]
+            factors.append((-1 if constant is not None else self.array(u), constant, *steps))
+        sizes = product_sizes(sides[0][2], sides[1][2])
+        is_number = self.is_number(i)
+        self.emitted.append((WG_PRODUCT, -1 if is_number else self.array(i), self.slot[i] if is_number else -1, factors,
+                             sizes))
         return 0
 
     cdef int emit_python(self, Py_ssize_t i) except -1:

@@ -425,7 +425,7 @@ class Program(Runner):
         def of_entries():
             return None if self._exact else self._of_entries(argnums, is_symmetric, lines)
 
-        rolled = self._differentiable("jacobian")[0]
+        rolled, y = self._differentiable("jacobian")
         is_rolled = _ROLLED * len(rolled) < len(code)
         found = of_entries() if is_rolled else None
         # the numbers of the function are among those of its derivative
@@ -433,21 +433,22 @@ class Program(Runner):
             return found
         most = max(_MOST, _MOST_EACH * len(code))
         numbers = derive.unrolled(code, *ends, is_symmetric, most, by_rows, self._exact)
-        if numbers is None:
-            return found if is_rolled else of_entries()
+        if numbers is None:  # entries of numbers are as many, too
+            is_elementary = derive.elementary(rolled, rolled.inputs[self._input("jacobian", argnums)], y)
+            return found if is_rolled or is_elementary else of_entries()
         return found if found is not None and nanoseconds(found) < nanoseconds(numbers) else numbers
 
     def _of_entries(self, argnums, is_symmetric, lines):
         """The list that gives a Jacobian by its entries; None where directions are better."""
         code, y = self._differentiable("jacobian")
         x = code.inputs[self._input("jacobian", argnums)]
+        size = math.prod(kind_of(code, x)[1] + kind_of(code, y)[1])
+        most = 2 * sum(operations(code)) * lines + size  # of as many lines, which are written as often
         try:
-            found = entries.entries(code, x, y, self._example, is_symmetric, True).code
+            found = entries.entries(code, x, y, self._example, is_symmetric, True, most=most).code
         except entries.Refused:
             return None
-        of_lines = 2 * sum(operations(code)) * lines
-        size = math.prod(kind_of(found, found.outputs[0])[1])
-        return found if sum(operations(found)) + size <= of_lines + 2 * size else None
+        return found if sum(operations(found)) <= most else None
 
     def _rolled(self):
         """The list with arrays for what a loop computes."""

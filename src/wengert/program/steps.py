@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 
+import numpy as np
+
 from wengert.program import roll, vm
 from wengert.program.listing import Listing, kind_of, operands
 from wengert.program.opcodes import Op
 from wengert.program.text import bodies, name_of, rows
 from wengert.transforms.explain import counted
 
-_ELEMENTWISE = range(Op.SELECT, Op.STRONG + 1)
-_OF_OPERAND = {Op.SUM, Op.SCATTER}  # each element of the operand is an operation
+_ELEMENTWISE = [*range(Op.SELECT, Op.STRONG + 1)]
+_OF_OPERAND = [Op.SUM, Op.SCATTER]  # each element of the operand is an operation
 _WITHOUT_MEMORY = {Op.INPUT, Op.ARRAY, Op.VIEW, Op.GUARD}
 
 
@@ -145,17 +147,14 @@ def _kept(code, ops, of_step):
 
 def operations(code: Listing) -> list[int]:
     """Of each instruction: how many numbers it computes; calls and moves compute none."""
-    found = []
-    for i, (op, a) in enumerate(zip(code.op.tolist(), code.a.tolist())):
-        if op < Op.INPUT or op in _ELEMENTWISE:
-            found.append(_size(code, i))
-        elif op in _OF_OPERAND:
-            found.append(_size(code, a))
-        elif op == Op.CALL:
-            found.append(sum(times * sum(operations(body)) for times, body in bodies(code.calls[a])))
-        else:
-            found.append(0)
-    return found
+    ops, a = code.op, code.a
+    sizes = np.array([math.prod(shape) for _, shape, _ in code.types])[code.type]
+    found = np.where((ops < Op.INPUT) | np.isin(ops, _ELEMENTWISE), sizes, 0)
+    of_operand = np.flatnonzero(np.isin(ops, _OF_OPERAND))
+    found[of_operand] = sizes[a[of_operand]]
+    for i in np.flatnonzero(ops == Op.CALL).tolist():
+        found[i] = sum(times * sum(operations(body)) for times, body in bodies(code.calls[int(a[i])]))
+    return found.tolist()
 
 
 def most_alive(code: Listing) -> int:

@@ -130,7 +130,9 @@ enum { WG_CHUNK = 512, WG_CHUNK_APART = 536 };
 enum { WG_BLOCK = 1 << 15 };    /* elements from which on a step is done in blocks */
 enum { WG_WORTH_HELP = 300000 }; /* operations of a step, times elements, from which on helpers are asked */
 enum { WG_MOVED = 8 }; /* elements of a row from which on memcpy is faster than a loop */
-enum { WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_COMPILED, WG_PYTHON }; /* kinds of steps */
+enum { WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_PRODUCT, WG_COMPILED, WG_PYTHON }; /* kinds of steps */
+
+#include "product.h"
 
 typedef struct {
     int kind;
@@ -151,6 +153,7 @@ typedef struct {
     int32_t array, source;
     ptrdiff_t size;
     const int32_t *offsets, *slots;
+    const wg_product *product; /* PRODUCT: into `array` or a number */
     /* COMPILED: a guard's number if one fails, else -1 */
     int32_t (*run)(double *slots, char **where, const int32_t *table);
     const int32_t *table; /* of arrays and numbers; of a step in blocks then its sums, and the range */
@@ -683,6 +686,9 @@ static ptrdiff_t wg_run(const wg_step *steps, ptrdiff_t i, ptrdiff_t count, cons
             wg_scatter((double *)w->where[s->array], (const double *)w->where[s->source], s, w->scratch);
             break;
         }
+        case WG_PRODUCT:
+            wg_multiply(s->product, w->slots, w->where, s->array < 0 ? 0 : (double *)w->where[s->array]);
+            break;
         default: return i;
         }
     }

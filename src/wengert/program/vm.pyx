@@ -63,6 +63,11 @@ cdef extern from "vm.h" nogil:
     ctypedef int (*wg_partial_loop)(int form, int op, int side, int add, Py_ssize_t n, const double *g,
                                     const double *a, const double *b, const double *y, double *out) noexcept nogil
 
+    ctypedef struct wg_product:
+        int32_t left, right, slot
+        const double *constants[2]
+        Py_ssize_t m, k, n, left_row, left_column, right_row, right_column
+
     ctypedef struct wg_step:
         int kind
         const wg_code *code
@@ -79,6 +84,7 @@ cdef extern from "vm.h" nogil:
         Py_ssize_t size
         const int32_t *offsets
         const int32_t *slots
+        const wg_product *product
         compiled_step run
         const int32_t *table
         Py_ssize_t entries, block, length
@@ -100,7 +106,8 @@ cdef extern from "vm.h" nogil:
 
     enum:
         WG_CHUNK, WG_CHUNK_APART, WG_BLOCK, WG_WORTH_HELP, WG_MOST_HELPERS
-        WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_COMPILED, WG_PYTHON
+        WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_PRODUCT, WG_COMPILED, WG_PYTHON
+        WG_PACKED
         WG_M_POSITIVE, WG_M_LESS, WG_M_LESS_EQUAL, WG_M_GREATER, WG_M_GREATER_EQUAL, WG_M_EQUAL, WG_M_NOT_EQUAL
         WG_M_NOT, WG_M_AND, WG_M_OR, WG_M_ISNAN, WG_M_STRONG, WG_M_SELECT
         WG_M_LOOP, WG_M_LOAD, WG_M_LOAD_BOOL, WG_M_GUARD, WG_M_GUARD_INT, WG_M_END
@@ -431,6 +438,25 @@ cdef class Machine(Run):
                     i += 1
         return at
 
+    cdef const wg_product *keep_product(self, int slot, list factors, tuple sizes) except NULL:
+        """A product of two factors, each an array or a constant with the strides of rows and columns."""
+        cdef Block memory = take(sizeof(wg_product))
+        cdef wg_product *product = <wg_product *>memory.data
+        product.constants[0] = product.constants[1] = NULL
+        cdef int side
+        self.kept.append(memory)
+        product.slot = slot
+        product.m, product.k, product.n = sizes
+        for side in range(2):
+            array, constant, _, _ = factors[side]
+            if side == 0:
+                product.left, product.left_row, product.left_column = array, factors[0][2], factors[0][3]
+            else:
+                product.right, product.right_row, product.right_column = array, factors[1][2], factors[1][3]
+            if constant is not None:
+                product.constants[side] = <const double *>self.keep(constant, float)
+        return product
+
     cdef int set_step(self, Py_ssize_t i, tuple given) except -1:
         cdef wg_step *step = &self.steps[i]
         cdef PythonStep python
@@ -458,6 +484,10 @@ cdef class Machine(Run):
             step.slots = <const int32_t *>self.keep(given[3], np.int32)
             step.size = len(given[2])
             step.work = step.size
+        elif step.kind == WG_PRODUCT:
+            _, step.array, slot, factors, sizes = given
+            step.product = self.keep_product(slot, factors, sizes)
+            step.work = math.prod(sizes)
         elif step.kind == WG_PUT or step.kind == WG_SCATTER:
             _, step.array, step.source, offsets, step.count = given
             step.offsets = <const int32_t *>self.keep(offsets, np.int32)

@@ -52,6 +52,14 @@ def widened(code: Listing, numbers, count: int, example: list, are_units: bool =
     return _Widening(code, frozenset(numbers), count, example, are_units).found()
 
 
+def _depending(code: Listing, numbers) -> list[bool]:
+    """Which values depend on some inputs, given by number, whether they have a derivative or not."""
+    found: list[bool] = []
+    for i, (op, a) in enumerate(zip(code.op.tolist(), code.a.tolist())):
+        found.append(a in numbers if op == Op.INPUT else any(found[v] for v in operands(code, i)))
+    return found
+
+
 class _Widening:
     """A list and the one that is made of it: value v becomes ``of[v]``, which has a leading axis where ``wide[v]``."""
 
@@ -59,8 +67,7 @@ class _Widening:
         self.code, self.count, self.example = code, count, example
         self.new = Listing()
         self.of = np.full(len(code), -1, dtype=np.int32)
-        self.wide = np.zeros(len(code), dtype=bool)
-        self.numbers = numbers
+        self.wide = np.array(_depending(code, numbers), dtype=bool)
         self.are_units = are_units
         self.units: set = set()  # values that are the unit vectors, in the order of their elements
         self.values: list = []  # of the list at the example, made when a call is met
@@ -69,16 +76,17 @@ class _Widening:
         code, new = self.code, self.new
         columns = (code.op.tolist(), code.a.tolist(), code.b.tolist(), code.c.tolist())
         inputs: dict = {}
-        for i, (op, a, b, c) in enumerate(zip(*columns)):
-            if op == Op.INPUT and a in self.numbers:
+        start = 0  # of the instructions that are not taken over yet
+        for i in np.flatnonzero(self.wide).tolist():
+            op, a, b, c = [column[i] for column in columns]
+            new.take(code, np.arange(start, i, dtype=np.int32), self.of)
+            start = i + 1
+            if op == Op.INPUT:
                 inputs[i] = new.add(Op.INPUT, self.type(i), a)
                 self.of[i] = self.unit(i) if self.are_units and self.type(i)[2] is None else inputs[i]
-            elif self.wide[operands(code, i)].any():
-                self.of[i] = self.instruction(op, i, a, b, c)
             else:
-                new.take(code, np.array([i], dtype=np.int32), self.of)
-                continue
-            self.wide[i] = True
+                self.of[i] = self.instruction(op, i, a, b, c)
+        new.take(code, np.arange(start, len(code), dtype=np.int32), self.of)
         new.inputs = [inputs.get(v, int(self.of[v])) for v in code.inputs]
         new.outputs = [self.stack(v) for v in code.outputs]
         return new
