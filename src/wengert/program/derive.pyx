@@ -27,12 +27,13 @@ from wengert import registry
 from wengert.core.tape import kernel_rows
 from wengert.errors import NonSmoothError
 from wengert.program import rows
-from wengert.program.calls import is_solution, known_solutions, static
+from wengert.program.calls import is_function, is_solution, known_solutions, static
 from wengert.program.evaluate import evaluated, example_of, of_type
 from wengert.program.listing import operands
 from wengert.program.loops import Loop, call_of, is_loop, type_of_result
-from wengert.program.passes import folded, live, needed_for, simplified
+from wengert.program.passes import folded, live, lowered, needed_for, simplified
 from wengert.program.tracing import listed
+from wengert.program.vm import Machine
 
 cdef int WG_POWER = (<Kernel>kernels[np.power]).opcode
 cdef int WG_TANH = (<Kernel>kernels[np.tanh]).opcode
@@ -43,6 +44,27 @@ for _, _opcode, _, _a, _b in kernel_rows():
     reads[_opcode][0], reads[_opcode][1] = _a, _b
 
 
+class Rule:
+    """The rule of a call as a list, traced at some values of its operands."""
+
+    def __init__(self, code):
+        self.code = code
+        self.is_guarded = bool((code.op == GUARD).any())
+        self.machine = None
+
+    def holds(self, examples):
+        """Is it the same list at these values?"""
+        if not self.is_guarded:
+            return True
+        if self.machine is None:
+            self.machine = Machine(lowered(self.code))
+        try:
+            with np.errstate(all="ignore"):
+                return type(self.machine.attempt(examples)) is list
+        except Exception:       # it is not defined there, as it says when it is traced
+            return False
+
+
 cdef class Sweep:
     """A list that is made longer by derivatives of its first `size` values."""
 
@@ -51,18 +73,21 @@ cdef class Sweep:
     cdef int32_t *found                 # adjoints or tangents of its values; -1: zero
     cdef unsigned char *active          # does a value depend on what is differentiated in?
     cdef tuple rooms                    # their memory
-    cdef list values                    # of the list at an example, made when a row is first run
+    cdef dict known                     # values at the example of what calls read and give; None: not computed yet
+    cdef list values                    # all of them, one after the other, if others are asked for
     cdef object example
-    cdef dict rules                     # of calls, as lists: by what they depend on
+    cdef dict rules                     # of calls: those traced so far, by what they depend on
     cdef dict solutions                 # what it has of derivatives of solutions, made when one is met
     cdef bint exact                     # add up in the order in which the eager sweep does, by its partials
+    cdef bint is_guarded                # has the list guards?
 
     def __cinit__(self, Listing code, example, exact=False):
         self.code = code.copy()
+        self.is_guarded = bool((code.op == GUARD).any())
         self.size = code.n
         self.exact = exact
         self.example = example
-        self.values, self.rules = [], {}
+        self.known, self.values, self.rules = None, [], {}
         self.rooms = take(code.n * sizeof(int32_t)), take(code.n)
         self.found = <int32_t *>(<Block>self.rooms[0]).data
         self.active = <unsigned char *>(<Block>self.rooms[1]).data
@@ -170,31 +195,53 @@ cdef class Sweep:
 
     cdef list run(self, function, list values, list examples):
         """The results of a function of some values, run on traced operands once; -1 for one that is zero."""
-        return self.inline(self.traced(function, values, examples), values)
+        return self.inline(self.traced(function, self.of_types(examples, values)), values)
 
-    cdef Listing traced(self, function, list values, list examples):
+    cdef list of_types(self, list examples, list values):
+        """Examples with the types of these values."""
+        return [of_type(x, self.code.types[self.code.kinds[<int32_t>v]]) for x, v in zip(examples, values)]
+
+    cdef Listing traced(self, function, list examples):
         cdef Listing found
-        examples = [of_type(x, self.code.types[self.code.kinds[<int32_t>v]]) for x, v in zip(examples, values)]
         with np.errstate(all="ignore"):     # as of any derivative
             found = listed(function, examples, "a derivative")
         name_guarded(found)
         return found
 
     cdef list run_rule(self, call, what, function, list values, examples):
-        """The same for the rule of a call, run once for all calls that are alike.
+        """The same for the rule of a call, traced once for all calls that are alike.
 
         `examples` is called where they are needed.
-        A rule that has looked at values has left guards, and is run anew each time.
+        A rule that has looked at values has left guards: it is traced anew where they do not hold.
         """
         cdef Listing found
         key = (what, tuple([self.code.kinds[<int32_t>v] for v in values]), id(call.row), id(call.compute),
                static(call.args), static(call.kwargs))
-        found = self.rules.get(key)
+        rules = self.rules.get(key, ())
+        if rules and not rules[0].is_guarded:
+            return self.inline(rules[0].code, values)
+        found = self.traced_anywhere(call, function, values) if self.known is None else None
         if found is None:
-            found = self.traced(function, values, examples())
-            if not (found.op == GUARD).any() and not any([is_loop(c) or is_solution(c) for c in found.calls]):
-                self.rules[key] = found
+            given = self.of_types(examples(), values)
+            for rule in rules:
+                if rule.holds(given):
+                    return self.inline(rule.code, values)
+            found = self.traced(function, given)
+        if not any([is_loop(c) or is_solution(c) for c in found.calls]):
+            self.rules[key] = [*rules, Rule(found)]
         return self.inline(found, values)
+
+    cdef Listing traced_anywhere(self, call, function, list values):
+        """The rule of a function that looks at no values, for which none have to be computed; None of another one."""
+        cdef Listing found
+        cdef int32_t v
+        if self.is_guarded or not is_function(call):        # the guards are checked with the values
+            return None
+        try:
+            found = self.traced(function, self.of_types([self.like(v) for v in values], values))
+        except Exception:       # it may well not be defined where all is 1
+            return None
+        return None if (found.op == GUARD).any() else found
 
     cdef object like(self, int32_t g):
         """An example of a value."""
@@ -283,9 +330,32 @@ cdef class Sweep:
 
     cdef value(self, int32_t v):
         """A value at the example."""
+        if self.known is None:
+            self.known = self.values_of_calls()
+        if v in self.known:
+            return self.known[v]
         if v >= len(self.values):
             evaluated(self.code, self.example, max(self.size, v + 1), self.values)
         return self.values[v]
+
+    cdef dict values_of_calls(self):
+        """What the calls that are differentiated read and give, by number, if all guards hold at the example."""
+        cdef Listing code
+        cdef Py_ssize_t i
+        cdef int32_t v
+        cdef set wanted = set()
+        for i in range(self.size):
+            if self.code.ops[i] == CALL and self.active[i]:
+                wanted.add(<int32_t>i)
+                wanted.update(self.code.calls[self.code.as_[i]].operands)
+        code = self.code.copy()
+        code.outputs = sorted(wanted)
+        for i in range(code.n):
+            if code.ops[i] == GUARD:
+                code.cs[i] = -1         # none falls away
+        with np.errstate(all="ignore"):
+            found = Machine(lowered(live(code)), self.exact).run(self.example)
+        return dict(zip(code.outputs, found))
 
     cdef list known_of(self, call):
         """What the list has already of the derivative of a solution."""
