@@ -8,6 +8,7 @@ An adjoint that is one number everywhere is kept as that number.
 """
 
 cimport cython
+cimport numpy as cnp
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
@@ -35,6 +36,8 @@ from wengert.program.passes import folded, live, lowered, needed_for, simplified
 from wengert.program.tracing import listed
 from wengert.program.vm import Machine
 
+cnp.import_array()
+
 cdef int WG_POWER = (<Kernel>kernels[np.power]).opcode
 cdef int WG_TANH = (<Kernel>kernels[np.tanh]).opcode
 
@@ -45,11 +48,12 @@ for _, _opcode, _, _a, _b in kernel_rows():
 
 
 class Rule:
-    """The rule of a call as a list, traced at some values of its operands."""
+    """The rule of a call as a list, traced at some values of its operands, of which a sweep makes a part of its own."""
 
     def __init__(self, code):
         self.code = code
         self.is_guarded = bool((code.op == GUARD).any())
+        self.kinds = None               # of its types in the list of the sweep
         self.machine = None
 
     def holds(self, examples):
@@ -193,9 +197,13 @@ cdef class Sweep:
         size = math.prod(self.code.types[kind][1])
         return self.binary(WG_MULTIPLY, g, self.code.constant(size), SCALAR)
 
-    cdef list run(self, function, list values, list examples):
-        """The results of a function of some values, run on traced operands once; -1 for one that is zero."""
-        return self.inline(self.traced(function, self.of_types(examples, values)), values)
+    cdef int32_t run(self, key, function, int32_t v) except -1:
+        """The result of a function of one value, traced once for all of a type; `key` tells it from others."""
+        key = (key, self.code.kinds[v])
+        rule = self.rules.get(key)
+        if rule is None:
+            rule = self.rules[key] = Rule(self.traced(function, self.of_types([self.like(v)], [v])))
+        return self.inline(rule, [v])[0]
 
     cdef list of_types(self, list examples, list values):
         """Examples with the types of these values."""
@@ -219,17 +227,18 @@ cdef class Sweep:
                static(call.args), static(call.kwargs))
         rules = self.rules.get(key, ())
         if rules and not rules[0].is_guarded:
-            return self.inline(rules[0].code, values)
+            return self.inline(rules[0], values)
         found = self.traced_anywhere(call, function, values) if self.known is None else None
         if found is None:
-            given = self.of_types(examples(), values)
+            given = examples()
             for rule in rules:
                 if rule.holds(given):
-                    return self.inline(rule.code, values)
-            found = self.traced(function, given)
+                    return self.inline(rule, values)
+            found = self.traced(function, self.of_types(given, values))
+        rule = Rule(found)
         if not any([is_loop(c) or is_solution(c) for c in found.calls]):
-            self.rules[key] = [*rules, Rule(found)]
-        return self.inline(found, values)
+            self.rules[key] = [*rules, rule]
+        return self.inline(rule, values)
 
     cdef Listing traced_anywhere(self, call, function, list values):
         """The rule of a function that looks at no values, for which none have to be computed; None of another one."""
@@ -363,16 +372,21 @@ cdef class Sweep:
             self.solutions = known_solutions(self.code)
         return self.solutions.get(id(call.compute), [])
 
-    cdef list inline(self, Listing traced, list values):
+    cdef list inline(self, rule, list values):
         """Append another list, with values of this one for its inputs; its outputs, as values of this one."""
+        cdef Listing traced = rule.code
         cdef Block room = take(traced.n * sizeof(int32_t))
         cdef int32_t *of = <int32_t *>room.data
+        cdef const int32_t *kinds
         cdef Py_ssize_t i
+        if rule.kinds is None:
+            rule.kinds = self.code.kinds_of(traced)
+        kinds = <const int32_t *>cnp.PyArray_DATA(rule.kinds)
         for i in range(traced.n):
             if traced.ops[i] == INPUT:
-                of[i] = self.in_type(values[traced.as_[i]], self.code.type_of(traced.types[traced.kinds[i]]))
+                of[i] = self.in_type(values[traced.as_[i]], kinds[traced.kinds[i]])
             else:
-                of[i] = self.code.adopt(traced, i, of)
+                of[i] = self.code.adopt(traced, i, of, kinds)
         return [of[<int32_t>v] for v in traced.outputs]
 
     cdef int32_t in_type(self, int32_t v, int32_t kind) except -1:
@@ -550,7 +564,7 @@ cdef class Reverse(Sweep):
         if overlaps(view[1], view[2]):
             places = rows.places(view, dtype)
             if np.unique(places).size < places.size:
-                g, = self.run(lambda g: [rows.scattered(g, places, size)], [g], [self.like(g)])
+                g = self.run(("scattered", view, size), lambda g: [rows.scattered(g, places, size)], g)
                 return self.accumulate(a, self.code.view(g, whole_view(self.code.types[kind]), dtype))
         if math.prod(view[1]) == size:
             return self.accumulate(a, self.placed(-1, view, g, kind))
@@ -574,7 +588,7 @@ cdef class Reverse(Sweep):
         if not repeated:
             return g, view
         kept = [d for d in range(len(shape)) if d not in repeated]
-        g, = self.run(lambda g: [np.sum(g, axis=repeated)], [g], [self.like(g)])
+        g = self.run(("sum", repeated), lambda g: [np.sum(g, axis=repeated)], g)
         return g, (offset, tuple([shape[d] for d in kept]), tuple([strides[d] for d in kept]))
 
     cdef bint is_zero(self, int32_t v) except -1:
@@ -609,7 +623,7 @@ cdef class Reverse(Sweep):
         if self.code.kinds[g] <= FLAG:
             factor = math.prod(shape) // max(1, math.prod(wanted))
             return self.binary(WG_MULTIPLY, g, self.code.constant(factor), SCALAR)
-        return self.run(lambda g: [rows.summed_to(g, wanted)], [g], [self.like(g)])[0]
+        return self.run(("summed to", wanted), lambda g: [rows.summed_to(g, wanted)], g)
 
     # ------------------------------------------------------------------------------------------ rows
 
@@ -623,7 +637,7 @@ cdef class Reverse(Sweep):
         wanted = [j for j, v in enumerate(call.operands) if self.active[v]]
         if is_solution(call):
             known = self.known_of(call)
-            found = self.inline(call.compute.adjoints(call, wanted, known), [g, i, *call.operands, *known])
+            found = self.inline(Rule(call.compute.adjoints(call, wanted, known)), [g, i, *call.operands, *known])
         else:
             try:
                 found = self.run_pullback(call, wanted, g, i, False)
@@ -786,7 +800,7 @@ cdef class Forward(Sweep):
         count = len(moved)
         if is_solution(call):
             known = self.known_of(call)
-            t, = self.inline(call.compute.tangent(call, moved, known), [*directions, i, *call.operands, *known])
+            t, = self.inline(Rule(call.compute.tangent(call, moved, known)), [*directions, i, *call.operands, *known])
             return t
         t, = self.run_rule(
             call, tuple(moved), lambda *x: [rows.pushforward(call, moved, x[:count], x[count], x[count + 1:])],
