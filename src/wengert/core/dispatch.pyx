@@ -24,6 +24,8 @@ from wengert.core.tape import holds_complex, strong_product
 from wengert.core.var import holds_traced, holds_var, observed, plain
 from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunctionError
 
+cdef dict _rows = registry.rows
+
 #: functions that make arrays, by the NumPy function they replace (filled by `wengert.numpy`)
 creation: dict = {}
 
@@ -161,7 +163,7 @@ def function(fun, args, kwargs, compute=None):
         return _on_constants(fun, args, kwargs, compute)
     if fun in _ASKED_BY_SOLVERS and (solver := _solver()) is not None:
         raise TracedValueError(_solver_message(solver))
-    row = registry.lookup(fun)
+    row = _rows.get(fun) or registry.lookup(fun)
     if row is None or row.kind == "refuse":
         if _all_passive((args, tuple(kwargs.values()))):
             return clean(fun(*observed(args), **_observed_keywords(kwargs)))
@@ -658,15 +660,29 @@ def _as_the_rule_takes_them(row, fun, args, kwargs):
     """Operands without derivative stay where the rule can take them; elsewhere Python code observes them."""
     if row.kind in ("constant", "composed", "custom") or row.variadic is not None:
         return args, kwargs
+    chooses = row.choices and (row.fits is None or row.fits(*args, **kwargs))
+    if kwargs and holds_traced(tuple(kwargs.values())):
+        names = {parameter.name: i for i, parameter in enumerate(signature(fun) or ())}
+        names.update(registry.positions.get(fun, {}))
+        kwargs = {
+            name: a if name in names and _is_taken(row, names[name], chooses) else observed_if_passive(a)
+            for name, a in kwargs.items()
+        }
+    for i, a in enumerate(args):
+        if not _is_taken(row, i, chooses):
+            a = observed_if_passive(a)
+            if a is not args[i]:
+                args = (*args[:i], a, *args[i + 1 :])
+    return args, kwargs
+
+
+cdef bint _is_taken(row, i, chooses):
+    """Can the rule take an operand at this position?"""
+    if i in row.choices:
+        return chooses
     if row.kind == "elementwise":
-        taken = set(range(len(row.partials)))
-    else:
-        taken = {0} if row.kind in ("view", "rearrangement") else set(row.vjps)
-    taken = taken | row.choices if row.fits is None or row.fits(*args, **kwargs) else taken - row.choices
-    names = {parameter.name: i for i, parameter in enumerate(signature(fun) or ())}
-    names.update(registry.positions.get(fun, {}))
-    args = tuple(a if i in taken else observed_if_passive(a) for i, a in enumerate(args))
-    return args, {name: a if names.get(name) in taken else observed_if_passive(a) for name, a in kwargs.items()}
+        return i < len(row.partials)
+    return i == 0 if row.kind in ("view", "rearrangement") else i in row.vjps
 
 
 def observed_if_passive(x):
