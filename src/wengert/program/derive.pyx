@@ -25,10 +25,11 @@ from wengert.program.listing cimport FLAG, SCALAR, Listing, copied, emit, names,
 from wengert.program.opcodes cimport *
 
 from wengert import registry
+from wengert.core import dispatch
 from wengert.core.tape import kernel_rows
 from wengert.errors import NonSmoothError
 from wengert.program import rows
-from wengert.program.calls import is_function, is_solution, known_solutions, static
+from wengert.program.calls import is_function, is_solution, is_told, known_solutions, static
 from wengert.program.evaluate import evaluated, example_of, of_type
 from wengert.program.listing import operands
 from wengert.program.loops import Loop, call_of, is_loop, type_of_result
@@ -48,12 +49,11 @@ for _, _opcode, _, _a, _b in kernel_rows():
 
 
 class Rule:
-    """The rule of a call as a list, traced at some values of its operands, of which a sweep makes a part of its own."""
+    """A rule as a list, traced at some values of its operands, of which a sweep makes a part of its own list."""
 
     def __init__(self, code):
         self.code = code
         self.is_guarded = bool((code.op == GUARD).any())
-        self.kinds = None               # of its types in the list of the sweep
         self.machine = None
 
     def holds(self, examples):
@@ -69,6 +69,32 @@ class Rule:
             return False
 
 
+#: rules of functions that do nothing but to compute, for all lists: by the function, the types and all else that they
+#: depend on; the oldest go where there are too many, or too many for one key
+cdef dict known_rules = {}
+cdef int MOST_RULES = 256
+cdef int MOST_OF_ONE = 4
+#: bytes of constants in one of them
+cdef int SMALL = 1 << 14
+
+
+def forget_rules():
+    """Trace all rules anew."""
+    known_rules.clear()
+
+
+cdef int remember_rule(key, rule) except -1:
+    """Have a rule for other lists."""
+    rules = known_rules.pop(key, ())
+    if sum([array.nbytes for array in rule.code.arrays]) <= SMALL and len(rules) < MOST_OF_ONE:
+        rules = (*rules, rule)
+    for oldest in list(known_rules)[:max(0, len(known_rules) - MOST_RULES + 1)]:
+        known_rules.pop(oldest, None)       # another thread may have done so
+    if rules:
+        known_rules[key] = rules
+    return 0
+
+
 cdef class Sweep:
     """A list that is made longer by derivatives of its first `size` values."""
 
@@ -80,7 +106,9 @@ cdef class Sweep:
     cdef dict known                     # values at the example of what calls read and give; None: not computed yet
     cdef list values                    # all of them, one after the other, if others are asked for
     cdef object example
-    cdef dict rules                     # of calls: those traced so far, by what they depend on
+    cdef dict rules                     # of calls: those met so far, by what they depend on
+    cdef dict kinds                     # of the types of a rule, by itself
+    cdef str place                      # of guards in rules: the line at work
     cdef dict solutions                 # what it has of derivatives of solutions, made when one is met
     cdef bint exact                     # add up in the order in which the eager sweep does, by its partials
     cdef bint is_guarded                # has the list guards?
@@ -91,7 +119,7 @@ cdef class Sweep:
         self.size = code.n
         self.exact = exact
         self.example = example
-        self.known, self.values, self.rules = None, [], {}
+        self.known, self.values, self.rules, self.kinds = None, [], {}, {}
         self.rooms = take(code.n * sizeof(int32_t)), take(code.n)
         self.found = <int32_t *>(<Block>self.rooms[0]).data
         self.active = <unsigned char *>(<Block>self.rooms[1]).data
@@ -199,11 +227,12 @@ cdef class Sweep:
 
     cdef int32_t run(self, key, function, int32_t v) except -1:
         """The result of a function of one value, traced once for all of a type; `key` tells it from others."""
-        key = (key, self.code.kinds[v])
-        rule = self.rules.get(key)
-        if rule is None:
-            rule = self.rules[key] = Rule(self.traced(function, self.of_types([self.like(v)], [v])))
-        return self.inline(rule, [v])[0]
+        key = (key, self.code.types[self.code.kinds[v]])
+        rules = known_rules.get(key)
+        if rules is None:
+            rules = (Rule(self.traced(function, self.of_types([self.like(v)], [v]))),)
+            remember_rule(key, rules[0])
+        return self.inline(rules[0], [v])[0]
 
     cdef list of_types(self, list examples, list values):
         """Examples with the types of these values."""
@@ -223,28 +252,38 @@ cdef class Sweep:
         A rule that has looked at values has left guards: it is traced anew where they do not hold.
         """
         cdef Listing found
+        cdef tuple types
         key = (what, tuple([self.code.kinds[<int32_t>v] for v in values]), id(call.row), id(call.compute),
                static(call.args), static(call.kwargs))
-        rules = self.rules.get(key, ())
+        of_all = None
+        if self.is_guarded and self.known is None:
+            self.known = self.values_of_calls()             # if the guards hold
+        rules = self.rules.get(key)
+        if rules is None and is_function(call) and is_told(call.args) and is_told(call.kwargs):
+            types = tuple([self.code.types[self.code.kinds[<int32_t>v]] for v in values])
+            of_all = (type(self), what, types, call.row, call.compute, *key[4:])
+            rules = self.rules[key] = known_rules.get(of_all)
         if rules and not rules[0].is_guarded:
             return self.inline(rules[0], values)
-        found = self.traced_anywhere(call, function, values) if self.known is None else None
+        found = self.traced_anywhere(call, function, values) if not rules and self.known is None else None
         if found is None:
             given = examples()
-            for rule in rules:
+            for rule in rules or ():
                 if rule.holds(given):
                     return self.inline(rule, values)
             found = self.traced(function, self.of_types(given, values))
         rule = Rule(found)
         if not any([is_loop(c) or is_solution(c) for c in found.calls]):
-            self.rules[key] = [*rules, rule]
+            self.rules[key] = (*(rules or ()), rule)
+            if of_all is not None:
+                remember_rule(of_all, rule)
         return self.inline(rule, values)
 
     cdef Listing traced_anywhere(self, call, function, list values):
         """The rule of a function that looks at no values, for which none have to be computed; None of another one."""
         cdef Listing found
         cdef int32_t v
-        if self.is_guarded or not is_function(call):        # the guards are checked with the values
+        if not is_function(call):
             return None
         try:
             found = self.traced(function, self.of_types([self.like(v) for v in values], values))
@@ -378,16 +417,26 @@ cdef class Sweep:
         cdef Block room = take(traced.n * sizeof(int32_t))
         cdef int32_t *of = <int32_t *>room.data
         cdef const int32_t *kinds
+        cdef cnp.ndarray table
         cdef Py_ssize_t i
-        if rule.kinds is None:
-            rule.kinds = self.code.kinds_of(traced)
-        kinds = <const int32_t *>cnp.PyArray_DATA(rule.kinds)
+        table = self.kinds.get(rule)
+        if table is None:
+            table = self.kinds[rule] = self.code.kinds_of(traced)
+        kinds = <const int32_t *>cnp.PyArray_DATA(table)
         for i in range(traced.n):
             if traced.ops[i] == INPUT:
                 of[i] = self.in_type(values[traced.as_[i]], kinds[traced.kinds[i]])
             else:
                 of[i] = self.code.adopt(traced, i, of, kinds)
+                if traced.ops[i] == GUARD:
+                    self.code.guards[self.code.bs[of[i]]] = (traced.guards[traced.bs[i]][0], self.line())
         return [of[<int32_t>v] for v in traced.outputs]
+
+    cdef str line(self):
+        """Where the user's code is."""
+        if self.place is None:
+            self.place = dispatch.where(dispatch.caller())
+        return self.place
 
     cdef int32_t in_type(self, int32_t v, int32_t kind) except -1:
         """A value with the layout in which a function was traced: tracing copies, and leaves no gaps."""
