@@ -25,6 +25,8 @@ from wengert.core.var import holds_traced, holds_var, observed, plain
 from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunctionError
 
 cdef dict _rows = registry.rows
+cdef tuple _ARRAYS = (np.ndarray, np.generic)
+cdef type _ndarray = np.ndarray
 
 #: functions that make arrays, by the NumPy function they replace (filled by `wengert.numpy`)
 creation: dict = {}
@@ -45,7 +47,7 @@ cdef bint is_a(x, types):
     What stands for more than one array (`Lifted`) is not, though it says so to functions: it is told who asks by frames
     of Python, and this module has none.
     """
-    return isinstance(x, types) and (type(x) is np.ndarray or not hasattr(type(x), "_call"))
+    return isinstance(x, types) and (type(x) is _ndarray or not hasattr(type(x), "_call"))
 
 
 def kept(x):
@@ -221,7 +223,8 @@ def apply(row, fun, args, kwargs, compute=None):
     level = var.innermost([x for _, _, x in traced])
     operands = [operand for operand in traced if var.level_of(operand[2]) is level]
     values = [var.lower(a, level) for a in args]
-    kwargs = {name: kept(plain(value)) for name, value in kwargs.items() if name not in row.unheeded}
+    if kwargs:
+        kwargs = {name: kept(plain(value)) for name, value in kwargs.items() if name not in row.unheeded}
     y = (compute or fun)(*values, **kwargs)
     y = np.complex128(y) if type(y) is complex else y  # a Python number times a float64
     _check_complex(level, row, operands, y)
@@ -229,7 +232,7 @@ def apply(row, fun, args, kwargs, compute=None):
         watch.check_value(row, values, y)
     if row.kind in ("view", "rearrangement") and any(i not in row.choices for i, _, _ in operands):
         return _rearranged(level, row, args, values, kwargs, operands, y)
-    if not is_a(y, (np.ndarray, np.generic)):
+    if not is_a(y, _ARRAYS):
         found = [a for a in args if hasattr(a, "_call")]
         if found:  # a value that stands for several, to which the operands are constants
             return found[0]._call(fun, args, kwargs)
@@ -240,14 +243,19 @@ def apply(row, fun, args, kwargs, compute=None):
     if shared is not None:
         return shared
     own = {item if row.kind == "custom" else i for i, item, _ in operands if item < 0 or row.kind == "custom"}
-    saved = tuple(a if i in own else kept_operand(level, _number(row, i, a, y)) for i, a in enumerate(values))
-    return var.record(level, row, saved, kwargs, operands, y, None, compute or fun)
+    if len(own) < len(values):
+        values = [a if i in own else kept_operand(level, _number(row, i, a, y)) for i, a in enumerate(values)]
+    return var.record(level, row, tuple(values), kwargs, operands, y, None, compute or fun)
 
 
 def _check_complex(level, row, operands, y):
     """Refuse complex values in recordings, and rows that were not verified for them."""
-    if not (holds_complex(y) or any(holds_complex(x) for _, _, x in operands)):
-        return
+    if not holds_complex(y):
+        for _, _, x in operands:
+            if holds_complex(x):
+                break
+        else:
+            return
     var.note_complex(level)
     if row.on_complex or row.adjoints or row.kind in ("view", "rearrangement"):
         if row.on_complex is not True or holds_complex(y):
@@ -506,7 +514,7 @@ def _not_understood(row, names):
 def _shared_view(y, operands):
     """The view that a result is, if it lies in the memory of an operand: its elements are elements of that."""
     y = plain(y)
-    if type(y) is np.ndarray:
+    if type(y) is _ndarray:
         for _, _, x in operands:
             if not var.is_scalar(x) and var.shares_memory(x, y):
                 return var.view_of(x, y)

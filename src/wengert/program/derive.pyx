@@ -315,7 +315,9 @@ cdef class Sweep:
 
     cdef int32_t as_precise(self, int32_t g, int32_t v) except -1:
         """A tangent or adjoint in the precision of its value: of a number, a number, of a real one, its real part."""
-        cdef int32_t kind = self.code.kinds[v], given
+        cdef int32_t kind = self.code.kinds[v], given = self.code.kinds[g]
+        if kind == given:
+            return g
         g = self.real_part(g, v)
         given = self.code.kinds[g]
         if kind == given or (self.code.types[kind][0] == self.code.types[given][0] and (kind > FLAG or given <= FLAG)):
@@ -329,7 +331,7 @@ cdef class Sweep:
         """The real part of the adjoint of a real value."""
         cdef tuple type = self.code.types[self.code.kinds[g]], pairs
         cdef int32_t in_order
-        if type[0].kind != "c" or self.code.types[self.code.kinds[v]][0].kind == "c":
+        if type[0] is FLOAT or type[0].kind != "c" or self.code.types[self.code.kinds[v]][0].kind == "c":
             return g
         type = (type[0], type[1], None)
         in_order = self.code.type_of(type)

@@ -206,8 +206,11 @@ cdef class Listing:
                 a, view = self.as_[a], (low + view[0], *view[1:])
         if view[1] == () and dtype == np.float64:
             return emit(self, LOAD, a, view[0] // 8, -1, SCALAR)
-        return emit(self, VIEW, a, self.entry(self.views, "view", view), -1,
-                    self.type_of((dtype, view[1], contiguous_or(view[2], view[1], dtype))))
+        found = self.numbers.get((view, dtype))
+        if found is None:
+            kind = self.type_of((dtype, view[1], contiguous_or(view[2], view[1], dtype)))
+            found = self.numbers[view, dtype] = self.entry(self.views, "view", view), kind
+        return emit(self, VIEW, a, found[0], -1, found[1])
 
     # ------------------------------------------------------------------------------------------ columns
 
