@@ -54,19 +54,37 @@ class Rule:
     def __init__(self, code):
         self.code = code
         self.is_guarded = bool((code.op == GUARD).any())
-        self.machine = None
+        self.asked = 0
+        self.guards = self.machine = None
 
     def holds(self, examples):
         """Is it the same list at these values?"""
         if not self.is_guarded:
             return True
-        if self.machine is None:
-            self.machine = Machine(lowered(self.code))
+        if self.guards is None:
+            self.guards = with_all_guards(self.code, [])
+        self.asked += 1
+        if self.machine is None and self.asked > FEW:
+            self.machine = Machine(lowered(self.guards))
         try:
             with np.errstate(all="ignore"):
-                return type(self.machine.attempt(examples)) is list
-        except Exception:       # it is not defined there, as it says when it is traced
+                if self.machine is not None:
+                    return type(self.machine.attempt(examples)) is list
+                evaluated(self.guards, examples)
+                return True
+        except Exception:       # a guard fails, or it is not defined there, as it says when it is traced
             return False
+
+
+def with_all_guards(Listing code, list outputs):
+    """The list with other outputs, and with all that its guards need."""
+    cdef Listing found = code.copy()
+    cdef Py_ssize_t i
+    found.outputs = outputs
+    for i in range(found.n):
+        if found.ops[i] == GUARD:
+            found.cs[i] = -1            # it falls away with nothing
+    return live(found)
 
 
 #: rules of functions that do nothing but to compute, for all lists: by the function, the types and all else that they
@@ -74,6 +92,8 @@ class Rule:
 cdef dict known_rules = {}
 cdef int MOST_RULES = 256
 cdef int MOST_OF_ONE = 4
+#: questions whether a rule holds that are worth no machine
+cdef int FEW = 2
 #: bytes of constants in one of them
 cdef int SMALL = 1 << 14
 
@@ -390,7 +410,6 @@ cdef class Sweep:
 
     cdef dict values_of_calls(self):
         """What the calls that are differentiated read and give, by number, if all guards hold at the example."""
-        cdef Listing code
         cdef Py_ssize_t i
         cdef int32_t v
         cdef set wanted = set()
@@ -398,14 +417,10 @@ cdef class Sweep:
             if self.code.ops[i] == CALL and self.active[i]:
                 wanted.add(<int32_t>i)
                 wanted.update(self.code.calls[self.code.as_[i]].operands)
-        code = self.code.copy()
-        code.outputs = sorted(wanted)
-        for i in range(code.n):
-            if code.ops[i] == GUARD:
-                code.cs[i] = -1         # none falls away
+        outputs = sorted(wanted)
         with np.errstate(all="ignore"):
-            found = Machine(lowered(live(code)), self.exact).run(self.example)
-        return dict(zip(code.outputs, found))
+            found = Machine(lowered(with_all_guards(self.code, outputs)), self.exact).run(self.example)
+        return dict(zip(outputs, found))
 
     cdef list known_of(self, call):
         """What the list has already of the derivative of a solution."""
