@@ -161,7 +161,7 @@ def function(fun, args, kwargs, compute=None):
         args = args[:position]
     if out is not None:
         return _into(out, fun, args, kwargs, compute)
-    if not holds_traced(args) and not holds_traced(tuple(kwargs.values())):
+    if not var.holds_traced(args) and not var.holds_traced(tuple(kwargs.values())):
         return _on_constants(fun, args, kwargs, compute)
     if fun in _ASKED_BY_SOLVERS and (solver := _solver()) is not None:
         raise TracedValueError(_solver_message(solver))
@@ -177,13 +177,13 @@ def function(fun, args, kwargs, compute=None):
     recording = var.may_record() and var.recording_level((args, tuple(kwargs.values()))) is not None
     if recording:
         args, kwargs = _as_the_rule_takes_them(row, fun, args, kwargs)
-        if not holds_traced(args) and not holds_traced(tuple(kwargs.values())):
+        if not var.holds_traced(args) and not var.holds_traced(tuple(kwargs.values())):
             return _on_constants(fun, args, kwargs, compute)
     if row.kind == "view" and not kwargs and var.is_traced(args[0]) and not var.is_scalar(args[0]):
         y = fun(var.value_of(args[0]), *args[1:])
         if type(y) is np.ndarray and var.shares_memory(args[0], y):
             return var.view_of(args[0], y)
-        if type(y) is list and all(var.shares_memory(args[0], part) for part in y):
+        if type(y) is list and _all_share_memory(args[0], y):
             return [var.view_of(args[0], part) for part in y]
     if row.kind == "composed":
         if row.keywords is not None and not row.keywords.issuperset(kwargs):
@@ -199,9 +199,16 @@ def function(fun, args, kwargs, compute=None):
         if recording and not row.static:
             return record_constant(row, args, kwargs, compute or fun)
         return clean((compute or fun)(*plain(args), **_plain_keywords(kwargs)))
-    if holds_traced(tuple(kwargs.values())):
+    if var.holds_traced(tuple(kwargs.values())):
         args, kwargs = _positional(fun, args, kwargs)
     return apply(row, fun, args, kwargs, compute)
+
+
+cdef bint _all_share_memory(x, list parts) except -1:
+    for part in parts:
+        if not var.shares_memory(x, part):
+            return False
+    return True
 
 
 def _is_traced_number(x=None):
@@ -230,22 +237,26 @@ def apply(row, fun, args, kwargs, compute=None):
     _check_complex(level, row, operands, y)
     if level.depth and levels.is_watched():
         watch.check_value(row, values, y)
-    if row.kind in ("view", "rearrangement") and any(i not in row.choices for i, _, _ in operands):
+    kind = row.kind
+    if kind in ("view", "rearrangement") and not row.choices.issuperset([i for i, _, _ in operands]):
         return _rearranged(level, row, args, values, kwargs, operands, y)
     if not is_a(y, _ARRAYS):
-        found = [a for a in args if hasattr(a, "_call")]
-        if found:  # a value that stands for several, to which the operands are constants
-            return found[0]._call(fun, args, kwargs)
-        raise UnsupportedFunctionError(
-            f"{row.name} returned {type(y).__name__}{_at()}; its rule knows a single array only"
-        )
+        return _in_place_of(y, row, fun, args, kwargs)
     shared = _shared_view(y, operands)
     if shared is not None:
         return shared
-    own = {item if row.kind == "custom" else i for i, item, _ in operands if item < 0 or row.kind == "custom"}
+    own = {item if kind == "custom" else i for i, item, _ in operands if item < 0 or kind == "custom"}
     if len(own) < len(values):
         values = [a if i in own else kept_operand(level, _number(row, i, a, y)) for i, a in enumerate(values)]
     return var.record(level, row, tuple(values), kwargs, operands, y, None, compute or fun)
+
+
+def _in_place_of(y, row, fun, args, kwargs):
+    """The result of a call that gave no array: by a value that stands for several, to which operands are constants."""
+    found = [a for a in args if hasattr(a, "_call")]
+    if found:
+        return found[0]._call(fun, args, kwargs)
+    raise UnsupportedFunctionError(f"{row.name} returned {type(y).__name__}{_at()}; its rule knows a single array only")
 
 
 def _check_complex(level, row, operands, y):
@@ -641,8 +652,9 @@ def record_constant(row, args, kwargs, compute):
         observed(args)
         return y
     level = var.innermost([x for _, _, x in operands])
-    saved = tuple(a if var.is_traced(args[i]) else kept_operand(level, a) for i, a in enumerate(values))
-    found = var.record(level, row, saved, kwargs, operands, np.asarray(y)[()] if _is_python(y) else y, None, compute)
+    saved = [a if var.is_traced(args[i]) else kept_operand(level, a) for i, a in enumerate(values)]
+    y_there = np.asarray(y)[()] if _is_python(y) else y
+    found = var.record(level, row, tuple(saved), kwargs, operands, y_there, None, compute)
     return type(y)(observed(found)) if _is_python(y) else found
 
 

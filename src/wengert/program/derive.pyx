@@ -271,7 +271,6 @@ cdef class Sweep:
         `examples` is called where they are needed.
         A rule that has looked at values has left guards: it is traced anew where they do not hold.
         """
-        cdef Listing found
         cdef tuple types
         key = (what, tuple([self.code.kinds[<int32_t>v] for v in values]), id(call.row), id(call.compute),
                static(call.args), static(call.kwargs))
@@ -285,31 +284,29 @@ cdef class Sweep:
             rules = self.rules[key] = known_rules.get(of_all)
         if rules and not rules[0].is_guarded:
             return self.inline(rules[0], values)
-        found = self.traced_anywhere(call, function, values) if not rules and self.known is None else None
-        if found is None:
+        rule = self.traced_anywhere(call, function, values) if not rules and self.known is None else None
+        if rule is None or rule.is_guarded:
             given = examples()
-            for rule in rules or ():
-                if rule.holds(given):
-                    return self.inline(rule, values)
-            found = self.traced(function, self.of_types(given, values))
-        rule = Rule(found)
-        if not any([is_loop(c) or is_solution(c) for c in found.calls]):
+            for known in rules or ():
+                if known.holds(given):
+                    return self.inline(known, values)
+            if rule is None or not rule.holds(given):
+                rule = Rule(self.traced(function, self.of_types(given, values)))
+        if not any([is_loop(c) or is_solution(c) for c in rule.code.calls]):
             self.rules[key] = (*(rules or ()), rule)
             if of_all is not None:
                 remember_rule(of_all, rule)
         return self.inline(rule, values)
 
-    cdef Listing traced_anywhere(self, call, function, list values):
-        """The rule of a function that looks at no values, for which none have to be computed; None of another one."""
-        cdef Listing found
+    cdef object traced_anywhere(self, call, function, list values):
+        """The rule of a function where all values are 1, for which none have to be computed; None where it has none."""
         cdef int32_t v
         if not is_function(call):
             return None
         try:
-            found = self.traced(function, self.of_types([self.like(v) for v in values], values))
-        except Exception:       # it may well not be defined where all is 1
+            return Rule(self.traced(function, self.of_types([self.like(v) for v in values], values)))
+        except Exception:       # it may well not be defined there
             return None
-        return None if (found.op == GUARD).any() else found
 
     cdef object like(self, int32_t g):
         """An example of a value."""
