@@ -1037,9 +1037,11 @@ def sparsity(
 def clear_caches() -> None:
     """Give the memory that wengert keeps for its next derivatives back to the system.
 
-    Compiled functions forget their recordings.
+    Compiled functions forget their recordings, and rules are traced anew for the next ones.
     """
     tape.clear_caches()
     programs = sys.modules.get("wengert.program.compile")
     for compiled in [*programs.alive] if programs else ():
         compiled.clear()
+    if programs:
+        sys.modules["wengert.program.derive"].forget_rules()

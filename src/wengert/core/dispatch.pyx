@@ -24,6 +24,10 @@ from wengert.core.tape import holds_complex, strong_product
 from wengert.core.var import holds_traced, holds_var, observed, plain
 from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunctionError
 
+cdef dict _rows = registry.rows
+cdef tuple _ARRAYS = (np.ndarray, np.generic)
+cdef type _ndarray = np.ndarray
+
 #: functions that make arrays, by the NumPy function they replace (filled by `wengert.numpy`)
 creation: dict = {}
 
@@ -43,7 +47,7 @@ cdef bint is_a(x, types):
     What stands for more than one array (`Lifted`) is not, though it says so to functions: it is told who asks by frames
     of Python, and this module has none.
     """
-    return isinstance(x, types) and (type(x) is np.ndarray or not hasattr(type(x), "_call"))
+    return isinstance(x, types) and (type(x) is _ndarray or not hasattr(type(x), "_call"))
 
 
 def kept(x):
@@ -157,11 +161,11 @@ def function(fun, args, kwargs, compute=None):
         args = args[:position]
     if out is not None:
         return _into(out, fun, args, kwargs, compute)
-    if not holds_traced(args) and not holds_traced(tuple(kwargs.values())):
+    if not var.holds_traced(args) and not var.holds_traced(tuple(kwargs.values())):
         return _on_constants(fun, args, kwargs, compute)
     if fun in _ASKED_BY_SOLVERS and (solver := _solver()) is not None:
         raise TracedValueError(_solver_message(solver))
-    row = registry.lookup(fun)
+    row = _rows.get(fun) or registry.lookup(fun)
     if row is None or row.kind == "refuse":
         if _all_passive((args, tuple(kwargs.values()))):
             return clean(fun(*observed(args), **_observed_keywords(kwargs)))
@@ -173,13 +177,13 @@ def function(fun, args, kwargs, compute=None):
     recording = var.may_record() and var.recording_level((args, tuple(kwargs.values()))) is not None
     if recording:
         args, kwargs = _as_the_rule_takes_them(row, fun, args, kwargs)
-        if not holds_traced(args) and not holds_traced(tuple(kwargs.values())):
+        if not var.holds_traced(args) and not var.holds_traced(tuple(kwargs.values())):
             return _on_constants(fun, args, kwargs, compute)
     if row.kind == "view" and not kwargs and var.is_traced(args[0]) and not var.is_scalar(args[0]):
         y = fun(var.value_of(args[0]), *args[1:])
         if type(y) is np.ndarray and var.shares_memory(args[0], y):
             return var.view_of(args[0], y)
-        if type(y) is list and all(var.shares_memory(args[0], part) for part in y):
+        if type(y) is list and _all_share_memory(args[0], y):
             return [var.view_of(args[0], part) for part in y]
     if row.kind == "composed":
         if row.keywords is not None and not row.keywords.issuperset(kwargs):
@@ -195,9 +199,16 @@ def function(fun, args, kwargs, compute=None):
         if recording and not row.static:
             return record_constant(row, args, kwargs, compute or fun)
         return clean((compute or fun)(*plain(args), **_plain_keywords(kwargs)))
-    if holds_traced(tuple(kwargs.values())):
+    if var.holds_traced(tuple(kwargs.values())):
         args, kwargs = _positional(fun, args, kwargs)
     return apply(row, fun, args, kwargs, compute)
+
+
+cdef bint _all_share_memory(x, list parts) except -1:
+    for part in parts:
+        if not var.shares_memory(x, part):
+            return False
+    return True
 
 
 def _is_traced_number(x=None):
@@ -219,33 +230,43 @@ def apply(row, fun, args, kwargs, compute=None):
     level = var.innermost([x for _, _, x in traced])
     operands = [operand for operand in traced if var.level_of(operand[2]) is level]
     values = [var.lower(a, level) for a in args]
-    kwargs = {name: kept(plain(value)) for name, value in kwargs.items() if name not in row.unheeded}
+    if kwargs:
+        kwargs = {name: kept(plain(value)) for name, value in kwargs.items() if name not in row.unheeded}
     y = (compute or fun)(*values, **kwargs)
     y = np.complex128(y) if type(y) is complex else y  # a Python number times a float64
     _check_complex(level, row, operands, y)
     if level.depth and levels.is_watched():
         watch.check_value(row, values, y)
-    if row.kind in ("view", "rearrangement") and any(i not in row.choices for i, _, _ in operands):
+    kind = row.kind
+    if kind in ("view", "rearrangement") and not row.choices.issuperset([i for i, _, _ in operands]):
         return _rearranged(level, row, args, values, kwargs, operands, y)
-    if not is_a(y, (np.ndarray, np.generic)):
-        found = [a for a in args if hasattr(a, "_call")]
-        if found:  # a value that stands for several, to which the operands are constants
-            return found[0]._call(fun, args, kwargs)
-        raise UnsupportedFunctionError(
-            f"{row.name} returned {type(y).__name__}{_at()}; its rule knows a single array only"
-        )
+    if not is_a(y, _ARRAYS):
+        return _in_place_of(y, row, fun, args, kwargs)
     shared = _shared_view(y, operands)
     if shared is not None:
         return shared
-    own = {item if row.kind == "custom" else i for i, item, _ in operands if item < 0 or row.kind == "custom"}
-    saved = tuple(a if i in own else kept_operand(level, _number(row, i, a, y)) for i, a in enumerate(values))
-    return var.record(level, row, saved, kwargs, operands, y, None, compute or fun)
+    own = {item if kind == "custom" else i for i, item, _ in operands if item < 0 or kind == "custom"}
+    if len(own) < len(values):
+        values = [a if i in own else kept_operand(level, _number(row, i, a, y)) for i, a in enumerate(values)]
+    return var.record(level, row, tuple(values), kwargs, operands, y, None, compute or fun)
+
+
+def _in_place_of(y, row, fun, args, kwargs):
+    """The result of a call that gave no array: by a value that stands for several, to which operands are constants."""
+    found = [a for a in args if hasattr(a, "_call")]
+    if found:
+        return found[0]._call(fun, args, kwargs)
+    raise UnsupportedFunctionError(f"{row.name} returned {type(y).__name__}{_at()}; its rule knows a single array only")
 
 
 def _check_complex(level, row, operands, y):
     """Refuse complex values in recordings, and rows that were not verified for them."""
-    if not (holds_complex(y) or any(holds_complex(x) for _, _, x in operands)):
-        return
+    if not holds_complex(y):
+        for _, _, x in operands:
+            if holds_complex(x):
+                break
+        else:
+            return
     var.note_complex(level)
     if row.on_complex or row.adjoints or row.kind in ("view", "rearrangement"):
         if row.on_complex is not True or holds_complex(y):
@@ -504,7 +525,7 @@ def _not_understood(row, names):
 def _shared_view(y, operands):
     """The view that a result is, if it lies in the memory of an operand: its elements are elements of that."""
     y = plain(y)
-    if type(y) is np.ndarray:
+    if type(y) is _ndarray:
         for _, _, x in operands:
             if not var.is_scalar(x) and var.shares_memory(x, y):
                 return var.view_of(x, y)
@@ -631,8 +652,9 @@ def record_constant(row, args, kwargs, compute):
         observed(args)
         return y
     level = var.innermost([x for _, _, x in operands])
-    saved = tuple(a if var.is_traced(args[i]) else kept_operand(level, a) for i, a in enumerate(values))
-    found = var.record(level, row, saved, kwargs, operands, np.asarray(y)[()] if _is_python(y) else y, None, compute)
+    saved = [a if var.is_traced(args[i]) else kept_operand(level, a) for i, a in enumerate(values)]
+    y_there = np.asarray(y)[()] if _is_python(y) else y
+    found = var.record(level, row, tuple(saved), kwargs, operands, y_there, None, compute)
     return type(y)(observed(found)) if _is_python(y) else found
 
 
@@ -658,15 +680,29 @@ def _as_the_rule_takes_them(row, fun, args, kwargs):
     """Operands without derivative stay where the rule can take them; elsewhere Python code observes them."""
     if row.kind in ("constant", "composed", "custom") or row.variadic is not None:
         return args, kwargs
+    chooses = row.choices and (row.fits is None or row.fits(*args, **kwargs))
+    if kwargs and holds_traced(tuple(kwargs.values())):
+        names = {parameter.name: i for i, parameter in enumerate(signature(fun) or ())}
+        names.update(registry.positions.get(fun, {}))
+        kwargs = {
+            name: a if name in names and _is_taken(row, names[name], chooses) else observed_if_passive(a)
+            for name, a in kwargs.items()
+        }
+    for i, a in enumerate(args):
+        if not _is_taken(row, i, chooses):
+            a = observed_if_passive(a)
+            if a is not args[i]:
+                args = (*args[:i], a, *args[i + 1 :])
+    return args, kwargs
+
+
+cdef bint _is_taken(row, i, chooses):
+    """Can the rule take an operand at this position?"""
+    if i in row.choices:
+        return chooses
     if row.kind == "elementwise":
-        taken = set(range(len(row.partials)))
-    else:
-        taken = {0} if row.kind in ("view", "rearrangement") else set(row.vjps)
-    taken = taken | row.choices if row.fits is None or row.fits(*args, **kwargs) else taken - row.choices
-    names = {parameter.name: i for i, parameter in enumerate(signature(fun) or ())}
-    names.update(registry.positions.get(fun, {}))
-    args = tuple(a if i in taken else observed_if_passive(a) for i, a in enumerate(args))
-    return args, {name: a if names.get(name) in taken else observed_if_passive(a) for name, a in kwargs.items()}
+        return i < len(row.partials)
+    return i == 0 if row.kind in ("view", "rearrangement") else i in row.vjps
 
 
 def observed_if_passive(x):

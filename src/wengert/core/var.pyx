@@ -63,7 +63,7 @@ cdef extern from "Python.h":
 
 cdef type np_integer = np.integer
 cdef object float64 = np.float64, ndarray = np.ndarray, true = np.True_, false = np.False_
-cdef object np_sum = np.sum, add_reduce = np.add.reduce
+cdef object np_sum = np.sum, np_shape = np.shape, np_ndim = np.ndim, add_reduce = np.add.reduce
 cdef Kernel u_power = kernels[np.power]
 cdef object dispatch = None         # wengert.core.dispatch, which puts itself here
 
@@ -1136,8 +1136,13 @@ cdef class ArrayVar:
         return array_ufunc(ufunc, method, x0, x1, rest, out, where, kwargs)
 
     def __array_function__(self, function, types, args, kwargs):
-        if function is np_sum and len(args) == 1 and not kwargs and args[0] is self:
-            return self.sum()
+        if len(args) == 1 and not kwargs and args[0] is self:
+            if function is np_ndim:
+                return cnp.PyArray_NDIM(self.v)
+            if function is np_shape:
+                return (<object>self.v).shape
+            if function is np_sum:
+                return self.sum()
         return dispatch.function(function, args, kwargs)
 
     def __getattr__(self, name):

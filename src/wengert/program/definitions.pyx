@@ -113,6 +113,7 @@ cdef class Definitions:
     cdef Py_ssize_t done            # entries that were gone through
     cdef bint silent                # in a passive block: results carry no derivative
     cdef dict kinds                 # types of arrays of doubles in C order, by shape
+    cdef dict spread                # views with which operands of another type fit, by that and the shape
     cdef dict moves                 # where elements come from that calls only move, by all that is known of the call
     cdef dict lines                 # file and line of guards, by the instruction at work: (its code, text)
     cdef bint exact                 # each entry an instruction, so that derivatives add up as in the eager sweep
@@ -124,6 +125,7 @@ cdef class Definitions:
         self.memories = {}
         self.kinds = {}
         self.moves = {}
+        self.spread = {}
         self.lines = {}
         self.numbered = []
 
@@ -355,9 +357,9 @@ cdef class Definitions:
         if type(x) is float or type(x) is np.float64 or type(x) is int:
             return self.code.constant(x)
         x = np.asarray(x)
-        if x.ndim == 0 and x.dtype == np.float64:
+        if x.ndim == 0 and x.dtype == DOUBLE:
             return self.code.constant(x[()])
-        if x.size and x.dtype == np.float64 and (x == x.flat[0]).all() and not np.signbit(x).any():
+        if x.size and x.dtype == DOUBLE and is_flat(x) and not np.signbit(x).any():
             return self.filled(x.dtype, x.shape, self.code.constant(x.flat[0]))
         return self.constant_array(x.copy(order="K"))
 
@@ -641,17 +643,13 @@ cdef class Definitions:
 
     cdef int32_t in_shape(self, int32_t value, tuple shape) except -2:
         """An operand of an elementwise instruction: of another shape, a view that has this one; -1 if there is none."""
-        dtype, own, strides = kind = self.code.types[self.code.kinds[value]]
-        cdef Py_ssize_t more = len(shape) - len(own)
-        if own == shape or self.code.kinds[value] <= FLAG:
+        cdef int32_t kind = self.code.kinds[value]
+        if kind <= FLAG or self.code.types[kind][1] == shape:
             return value
-        if self.exact or own == () or dtype != DOUBLE and dtype != bool or more < 0:
-            return -1
-        first, _, strides = whole_view(kind)
-        steps = [s if n == m else 0 for n, m, s in zip(own, shape[more:], strides)]
-        if not all([n == m or n == 1 for n, m in zip(own, shape[more:])]):
-            return -1
-        return self.code.view(value, (first, shape, (0,) * more + tuple(steps)), dtype)
+        view = self.spread.get((kind, shape), self)
+        if view is self:
+            view = self.spread[kind, shape] = None if self.exact else spread_to(self.code.types[kind], shape)
+        return -1 if view is None else self.code.view(value, view, self.code.types[kind][0])
 
     cdef int32_t operand(self, x, list values, tuple shape) except -2:
         """An argument of a call as such an operand; -1 where it is none."""
@@ -1079,6 +1077,24 @@ cdef bint has_layout(cnp.ndarray x, tuple shape, tuple strides) except -1:
 cdef bint is_zero(const char *low, Py_ssize_t span) noexcept:
     """Are all these bytes 0?"""
     return span == 0 or (low[0] == 0 and memcmp(low, low + 1, span - 1) == 0)
+
+
+cdef tuple spread_to(tuple type, tuple shape):
+    """The view of an array of a type that has another shape by broadcasting; None if there is none."""
+    dtype, own, _ = type
+    cdef Py_ssize_t more = len(shape) - len(own)
+    if own == () or dtype != DOUBLE and dtype != bool or more < 0:
+        return None
+    first, _, strides = whole_view(type)
+    if not all([n == m or n == 1 for n, m in zip(own, shape[more:])]):
+        return None
+    return first, shape, (0,) * more + tuple([s if n == m else 0 for n, m, s in zip(own, shape[more:], strides)])
+
+
+cdef bint is_flat(x) except -1:
+    """Are all elements the same number?"""
+    first = x.flat[0]
+    return first == x.flat[x.size - 1] and (x == first).all()
 
 
 cdef bint is_ascending(list numbers) except -1:

@@ -8,6 +8,7 @@ An adjoint that is one number everywhere is kept as that number.
 """
 
 cimport cython
+cimport numpy as cnp
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
@@ -24,15 +25,19 @@ from wengert.program.listing cimport FLAG, SCALAR, Listing, copied, emit, names,
 from wengert.program.opcodes cimport *
 
 from wengert import registry
+from wengert.core import dispatch
 from wengert.core.tape import kernel_rows
 from wengert.errors import NonSmoothError
 from wengert.program import rows
-from wengert.program.calls import is_solution, known_solutions, static
+from wengert.program.calls import is_function, is_solution, is_told, known_solutions, static
 from wengert.program.evaluate import evaluated, example_of, of_type
 from wengert.program.listing import operands
 from wengert.program.loops import Loop, call_of, is_loop, type_of_result
-from wengert.program.passes import folded, live, needed_for, simplified
+from wengert.program.passes import folded, live, lowered, needed_for, simplified
 from wengert.program.tracing import listed
+from wengert.program.vm import Machine
+
+cnp.import_array()
 
 cdef int WG_POWER = (<Kernel>kernels[np.power]).opcode
 cdef int WG_TANH = (<Kernel>kernels[np.tanh]).opcode
@@ -43,6 +48,73 @@ for _, _opcode, _, _a, _b in kernel_rows():
     reads[_opcode][0], reads[_opcode][1] = _a, _b
 
 
+class Rule:
+    """A rule as a list, traced at some values of its operands, of which a sweep makes a part of its own list."""
+
+    def __init__(self, code):
+        self.code = code
+        self.is_guarded = bool((code.op == GUARD).any())
+        self.asked = 0
+        self.guards = self.machine = None
+
+    def holds(self, examples):
+        """Is it the same list at these values?"""
+        if not self.is_guarded:
+            return True
+        if self.guards is None:
+            self.guards = with_all_guards(self.code, [])
+        self.asked += 1
+        if self.machine is None and self.asked > FEW:
+            self.machine = Machine(lowered(self.guards))
+        try:
+            with np.errstate(all="ignore"):
+                if self.machine is not None:
+                    return type(self.machine.attempt(examples)) is list
+                evaluated(self.guards, examples)
+                return True
+        except Exception:       # a guard fails, or it is not defined there, as it says when it is traced
+            return False
+
+
+def with_all_guards(Listing code, list outputs):
+    """The list with other outputs, and with all that its guards need."""
+    cdef Listing found = code.copy()
+    cdef Py_ssize_t i
+    found.outputs = outputs
+    for i in range(found.n):
+        if found.ops[i] == GUARD:
+            found.cs[i] = -1            # it falls away with nothing
+    return live(found)
+
+
+#: rules of functions that do nothing but to compute, for all lists: by the function, the types and all else that they
+#: depend on; the oldest go where there are too many, or too many for one key
+cdef dict known_rules = {}
+cdef int MOST_RULES = 256
+cdef int MOST_OF_ONE = 4
+#: questions whether a rule holds that are worth no machine
+cdef int FEW = 2
+#: bytes of constants in one of them
+cdef int SMALL = 1 << 14
+
+
+def forget_rules():
+    """Trace all rules anew."""
+    known_rules.clear()
+
+
+cdef int remember_rule(key, rule) except -1:
+    """Have a rule for other lists."""
+    rules = known_rules.pop(key, ())
+    if sum([array.nbytes for array in rule.code.arrays]) <= SMALL and len(rules) < MOST_OF_ONE:
+        rules = (*rules, rule)
+    for oldest in list(known_rules)[:max(0, len(known_rules) - MOST_RULES + 1)]:
+        known_rules.pop(oldest, None)       # another thread may have done so
+    if rules:
+        known_rules[key] = rules
+    return 0
+
+
 cdef class Sweep:
     """A list that is made longer by derivatives of its first `size` values."""
 
@@ -51,18 +123,23 @@ cdef class Sweep:
     cdef int32_t *found                 # adjoints or tangents of its values; -1: zero
     cdef unsigned char *active          # does a value depend on what is differentiated in?
     cdef tuple rooms                    # their memory
-    cdef list values                    # of the list at an example, made when a row is first run
+    cdef dict known                     # values at the example of what calls read and give; None: not computed yet
+    cdef list values                    # all of them, one after the other, if others are asked for
     cdef object example
-    cdef dict rules                     # of calls, as lists: by what they depend on
+    cdef dict rules                     # of calls: those met so far, by what they depend on
+    cdef dict kinds                     # of the types of a rule, by itself
+    cdef str place                      # of guards in rules: the line at work
     cdef dict solutions                 # what it has of derivatives of solutions, made when one is met
     cdef bint exact                     # add up in the order in which the eager sweep does, by its partials
+    cdef bint is_guarded                # has the list guards?
 
     def __cinit__(self, Listing code, example, exact=False):
         self.code = code.copy()
+        self.is_guarded = bool((code.op == GUARD).any())
         self.size = code.n
         self.exact = exact
         self.example = example
-        self.values, self.rules = [], {}
+        self.known, self.values, self.rules, self.kinds = None, [], {}, {}
         self.rooms = take(code.n * sizeof(int32_t)), take(code.n)
         self.found = <int32_t *>(<Block>self.rooms[0]).data
         self.active = <unsigned char *>(<Block>self.rooms[1]).data
@@ -168,33 +245,68 @@ cdef class Sweep:
         size = math.prod(self.code.types[kind][1])
         return self.binary(WG_MULTIPLY, g, self.code.constant(size), SCALAR)
 
-    cdef list run(self, function, list values, list examples):
-        """The results of a function of some values, run on traced operands once; -1 for one that is zero."""
-        return self.inline(self.traced(function, values, examples), values)
+    cdef int32_t run(self, key, function, int32_t v) except -1:
+        """The result of a function of one value, traced once for all of a type; `key` tells it from others."""
+        key = (key, self.code.types[self.code.kinds[v]])
+        rules = known_rules.get(key)
+        if rules is None:
+            rules = (Rule(self.traced(function, self.of_types([self.like(v)], [v]))),)
+            remember_rule(key, rules[0])
+        return self.inline(rules[0], [v])[0]
 
-    cdef Listing traced(self, function, list values, list examples):
+    cdef list of_types(self, list examples, list values):
+        """Examples with the types of these values."""
+        return [of_type(x, self.code.types[self.code.kinds[<int32_t>v]]) for x, v in zip(examples, values)]
+
+    cdef Listing traced(self, function, list examples):
         cdef Listing found
-        examples = [of_type(x, self.code.types[self.code.kinds[<int32_t>v]]) for x, v in zip(examples, values)]
         with np.errstate(all="ignore"):     # as of any derivative
             found = listed(function, examples, "a derivative")
         name_guarded(found)
         return found
 
     cdef list run_rule(self, call, what, function, list values, examples):
-        """The same for the rule of a call, run once for all calls that are alike.
+        """The same for the rule of a call, traced once for all calls that are alike.
 
         `examples` is called where they are needed.
-        A rule that has looked at values has left guards, and is run anew each time.
+        A rule that has looked at values has left guards: it is traced anew where they do not hold.
         """
-        cdef Listing found
+        cdef tuple types
         key = (what, tuple([self.code.kinds[<int32_t>v] for v in values]), id(call.row), id(call.compute),
                static(call.args), static(call.kwargs))
-        found = self.rules.get(key)
-        if found is None:
-            found = self.traced(function, values, examples())
-            if not (found.op == GUARD).any() and not any([is_loop(c) or is_solution(c) for c in found.calls]):
-                self.rules[key] = found
-        return self.inline(found, values)
+        of_all = None
+        if self.is_guarded and self.known is None:
+            self.known = self.values_of_calls()             # if the guards hold
+        rules = self.rules.get(key)
+        if rules is None and is_function(call) and is_told(call.args) and is_told(call.kwargs):
+            types = tuple([self.code.types[self.code.kinds[<int32_t>v]] for v in values])
+            of_all = (type(self), what, types, call.row, call.compute, *key[4:])
+            rules = self.rules[key] = known_rules.get(of_all)
+        if rules and not rules[0].is_guarded:
+            return self.inline(rules[0], values)
+        rule = self.traced_anywhere(call, function, values) if not rules and self.known is None else None
+        if rule is None or rule.is_guarded:
+            given = examples()
+            for known in rules or ():
+                if known.holds(given):
+                    return self.inline(known, values)
+            if rule is None or not rule.holds(given):
+                rule = Rule(self.traced(function, self.of_types(given, values)))
+        if not any([is_loop(c) or is_solution(c) for c in rule.code.calls]):
+            self.rules[key] = (*(rules or ()), rule)
+            if of_all is not None:
+                remember_rule(of_all, rule)
+        return self.inline(rule, values)
+
+    cdef object traced_anywhere(self, call, function, list values):
+        """The rule of a function where all values are 1, for which none have to be computed; None where it has none."""
+        cdef int32_t v
+        if not is_function(call):
+            return None
+        try:
+            return Rule(self.traced(function, self.of_types([self.like(v) for v in values], values)))
+        except Exception:       # it may well not be defined there
+            return None
 
     cdef object like(self, int32_t g):
         """An example of a value."""
@@ -220,8 +332,8 @@ cdef class Sweep:
 
     cdef int32_t as_precise(self, int32_t g, int32_t v) except -1:
         """A tangent or adjoint in the precision of its value: of a number, a number, of a real one, its real part."""
-        cdef int32_t kind = self.code.kinds[v], given
-        if self.code.kinds[g] == kind:
+        cdef int32_t kind = self.code.kinds[v], given = self.code.kinds[g]
+        if kind == given:
             return g
         g = self.real_part(g, v)
         given = self.code.kinds[g]
@@ -236,7 +348,7 @@ cdef class Sweep:
         """The real part of the adjoint of a real value."""
         cdef tuple type = self.code.types[self.code.kinds[g]], pairs
         cdef int32_t in_order
-        if type[0].kind != "c" or self.code.types[self.code.kinds[v]][0].kind == "c":
+        if type[0] is FLOAT or type[0].kind != "c" or self.code.types[self.code.kinds[v]][0].kind == "c":
             return g
         type = (type[0], type[1], None)
         in_order = self.code.type_of(type)
@@ -285,9 +397,27 @@ cdef class Sweep:
 
     cdef value(self, int32_t v):
         """A value at the example."""
+        if self.known is None:
+            self.known = self.values_of_calls()
+        if v in self.known:
+            return self.known[v]
         if v >= len(self.values):
             evaluated(self.code, self.example, max(self.size, v + 1), self.values)
         return self.values[v]
+
+    cdef dict values_of_calls(self):
+        """What the calls that are differentiated read and give, by number, if all guards hold at the example."""
+        cdef Py_ssize_t i
+        cdef int32_t v
+        cdef set wanted = set()
+        for i in range(self.size):
+            if self.code.ops[i] == CALL and self.active[i]:
+                wanted.add(<int32_t>i)
+                wanted.update(self.code.calls[self.code.as_[i]].operands)
+        outputs = sorted(wanted)
+        with np.errstate(all="ignore"):
+            found = Machine(lowered(with_all_guards(self.code, outputs)), self.exact).run(self.example)
+        return dict(zip(outputs, found))
 
     cdef list known_of(self, call):
         """What the list has already of the derivative of a solution."""
@@ -295,17 +425,32 @@ cdef class Sweep:
             self.solutions = known_solutions(self.code)
         return self.solutions.get(id(call.compute), [])
 
-    cdef list inline(self, Listing traced, list values):
+    cdef list inline(self, rule, list values):
         """Append another list, with values of this one for its inputs; its outputs, as values of this one."""
+        cdef Listing traced = rule.code
         cdef Block room = take(traced.n * sizeof(int32_t))
         cdef int32_t *of = <int32_t *>room.data
+        cdef const int32_t *kinds
+        cdef cnp.ndarray table
         cdef Py_ssize_t i
+        table = self.kinds.get(rule)
+        if table is None:
+            table = self.kinds[rule] = self.code.kinds_of(traced)
+        kinds = <const int32_t *>cnp.PyArray_DATA(table)
         for i in range(traced.n):
             if traced.ops[i] == INPUT:
-                of[i] = self.in_type(values[traced.as_[i]], self.code.type_of(traced.types[traced.kinds[i]]))
+                of[i] = self.in_type(values[traced.as_[i]], kinds[traced.kinds[i]])
             else:
-                of[i] = self.code.adopt(traced, i, of)
+                of[i] = self.code.adopt(traced, i, of, kinds)
+                if traced.ops[i] == GUARD:
+                    self.code.guards[self.code.bs[of[i]]] = (traced.guards[traced.bs[i]][0], self.line())
         return [of[<int32_t>v] for v in traced.outputs]
+
+    cdef str line(self):
+        """Where the user's code is."""
+        if self.place is None:
+            self.place = dispatch.where(dispatch.caller())
+        return self.place
 
     cdef int32_t in_type(self, int32_t v, int32_t kind) except -1:
         """A value with the layout in which a function was traced: tracing copies, and leaves no gaps."""
@@ -482,7 +627,7 @@ cdef class Reverse(Sweep):
         if overlaps(view[1], view[2]):
             places = rows.places(view, dtype)
             if np.unique(places).size < places.size:
-                g, = self.run(lambda g: [rows.scattered(g, places, size)], [g], [self.like(g)])
+                g = self.run(("scattered", view, size), lambda g: [rows.scattered(g, places, size)], g)
                 return self.accumulate(a, self.code.view(g, whole_view(self.code.types[kind]), dtype))
         if math.prod(view[1]) == size:
             return self.accumulate(a, self.placed(-1, view, g, kind))
@@ -506,7 +651,7 @@ cdef class Reverse(Sweep):
         if not repeated:
             return g, view
         kept = [d for d in range(len(shape)) if d not in repeated]
-        g, = self.run(lambda g: [np.sum(g, axis=repeated)], [g], [self.like(g)])
+        g = self.run(("sum", repeated), lambda g: [np.sum(g, axis=repeated)], g)
         return g, (offset, tuple([shape[d] for d in kept]), tuple([strides[d] for d in kept]))
 
     cdef bint is_zero(self, int32_t v) except -1:
@@ -541,7 +686,7 @@ cdef class Reverse(Sweep):
         if self.code.kinds[g] <= FLAG:
             factor = math.prod(shape) // max(1, math.prod(wanted))
             return self.binary(WG_MULTIPLY, g, self.code.constant(factor), SCALAR)
-        return self.run(lambda g: [rows.summed_to(g, wanted)], [g], [self.like(g)])[0]
+        return self.run(("summed to", wanted), lambda g: [rows.summed_to(g, wanted)], g)
 
     # ------------------------------------------------------------------------------------------ rows
 
@@ -555,7 +700,7 @@ cdef class Reverse(Sweep):
         wanted = [j for j, v in enumerate(call.operands) if self.active[v]]
         if is_solution(call):
             known = self.known_of(call)
-            found = self.inline(call.compute.adjoints(call, wanted, known), [g, i, *call.operands, *known])
+            found = self.inline(Rule(call.compute.adjoints(call, wanted, known)), [g, i, *call.operands, *known])
         else:
             try:
                 found = self.run_pullback(call, wanted, g, i, False)
@@ -718,7 +863,7 @@ cdef class Forward(Sweep):
         count = len(moved)
         if is_solution(call):
             known = self.known_of(call)
-            t, = self.inline(call.compute.tangent(call, moved, known), [*directions, i, *call.operands, *known])
+            t, = self.inline(Rule(call.compute.tangent(call, moved, known)), [*directions, i, *call.operands, *known])
             return t
         t, = self.run_rule(
             call, tuple(moved), lambda *x: [rows.pushforward(call, moved, x[:count], x[count], x[count + 1:])],

@@ -1,5 +1,6 @@
 # The interface of listing.pyx, to be read first: a program as a list of instructions, each of which defines one value.
 
+cimport numpy as cnp
 from libc.stdint cimport int16_t, int32_t
 
 from wengert.core.memory cimport Block
@@ -37,7 +38,8 @@ cdef class Listing:
     cdef Listing copy(self)
     cdef Listing successor(self, Py_ssize_t capacity=*)
     cdef Listing beginning(self, Py_ssize_t n)
-    cdef int32_t adopt(self, Listing other, Py_ssize_t i, const int32_t *of) except -1
+    cdef int32_t adopt(self, Listing other, Py_ssize_t i, const int32_t *of, const int32_t *kinds=*) except -1
+    cdef cnp.ndarray kinds_of(self, Listing other)      # of its types here, by number
 
 
 cdef inline int32_t emit(Listing code, int op, int32_t a, int32_t b, int32_t c, int32_t kind) except -1:

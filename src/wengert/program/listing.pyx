@@ -103,11 +103,14 @@ cdef class Listing:
         memcpy(code.kinds, self.kinds, self.n * sizeof(int32_t))
         return code
 
-    cdef int32_t adopt(self, Listing other, Py_ssize_t i, const int32_t *of) except -1:
-        """Append an instruction of a list with other tables, where its value v is ``of[v]``."""
+    cdef int32_t adopt(self, Listing other, Py_ssize_t i, const int32_t *of, const int32_t *kinds=NULL) except -1:
+        """Append an instruction of a list with other tables, where its value v is ``of[v]``.
+
+        `kinds` are those of its types here, where they are known: see `kinds_of`.
+        """
         cdef int32_t v = copied(other, i, of, self)
         cdef int op = self.ops[v]
-        self.kinds[v] = self.type_of(other.types[other.kinds[i]])
+        self.kinds[v] = self.type_of(other.types[other.kinds[i]]) if kinds == NULL else kinds[other.kinds[i]]
         if op == CONST:
             flag = self.kinds[v]
             self.n = v
@@ -122,6 +125,10 @@ cdef class Listing:
             self.guards.append(other.guards[other.bs[i]])
             self.bs[v] = len(self.guards) - 1
         return v
+
+    cdef cnp.ndarray kinds_of(self, Listing other):
+        """The types of another list, as numbers of this one's."""
+        return np.array([self.type_of(type) for type in other.types], dtype=np.int32)
 
     # ------------------------------------------------------------------------------------------ tables
 
@@ -152,8 +159,21 @@ cdef class Listing:
     def take(self, Listing other, int32_t[::1] which, int32_t[::1] of):
         """Append these instructions of another list, where its value v is ``of[v]``."""
         cdef Py_ssize_t i
+        cdef bint is_alike = self.types is other.types
+        cdef cnp.ndarray table
+        cdef const int32_t *kinds = NULL
+        if not is_alike and which.shape[0] > len(other.types):
+            table = self.kinds_of(other)
+            kinds = <const int32_t *>cnp.PyArray_DATA(table)
         for i in range(which.shape[0]):
-            of[which[i]] = self.adopt(other, which[i], &of[0])
+            if is_alike:
+                of[which[i]] = copied(other, which[i], &of[0], self)
+            else:
+                of[which[i]] = self.adopt(other, which[i], &of[0], kinds)
+
+    def beginning(self):
+        """An empty list that shares the tables in which no values are named: what is taken of this one is copied."""
+        return self.successor()
 
     def call(self, call):
         """Index of one more call."""
@@ -201,8 +221,11 @@ cdef class Listing:
                 a, view = self.as_[a], (low + view[0], *view[1:])
         if view[1] == () and dtype == np.float64:
             return emit(self, LOAD, a, view[0] // 8, -1, SCALAR)
-        return emit(self, VIEW, a, self.entry(self.views, "view", view), -1,
-                    self.type_of((dtype, view[1], contiguous_or(view[2], view[1], dtype))))
+        found = self.numbers.get((view, dtype))
+        if found is None:
+            kind = self.type_of((dtype, view[1], contiguous_or(view[2], view[1], dtype)))
+            found = self.numbers[view, dtype] = self.entry(self.views, "view", view), kind
+        return emit(self, VIEW, a, found[0], -1, found[1])
 
     # ------------------------------------------------------------------------------------------ columns
 

@@ -38,7 +38,7 @@ def multiplied_out(code: Listing, and_checks: bool = False) -> Listing:
     found = [(i, call) for i, call in calls if _is_product(code, call) and (and_checks or not _is_check(call))]
     if not found:
         return code
-    made, of, start = Listing(), np.full(len(code), -1, dtype=np.int32), 0
+    made, of, start = code.beginning(), np.full(len(code), -1, dtype=np.int32), 0
     for i, call in found:
         made.take(code, np.arange(start, i, dtype=np.int32), of)
         of[i], start = _sum_of_products(made, call, of), i + 1
