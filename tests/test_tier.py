@@ -270,6 +270,24 @@ def test_a_list_that_is_refused_late_leaves_its_numbers_where_others_look(monkey
             assert report.refused == ["the C library has no sin"] and report.compiled
 
 
+def test_products_stay_as_they_are_between_compiled_steps():
+    """Of arrays and of numbers, which compiled code reads before and behind."""
+
+    def f(A):
+        x, s = A[0] * 2.0, 1.0
+        for k in range(4):
+            y = A @ np.tanh(x * s)
+            s = np.vdot(y, x) * 0.1 + np.vdot(y, y) + s * s
+            x = (A.T @ (y + k)) @ A
+        return np.sum(x) + s
+
+    A = RNG.normal(size=(7, 7)) / 5.0
+    program = wg.record(f, A)
+    assert_same(program, (A,), (2.0 * A,), (A.T,))
+    assert_same(program.grad(), (A,), (2.0 * A,))
+    np.testing.assert_allclose(program.grad().tiered("llvm")(A), wg.grad(f)(A), rtol=1e-12)
+
+
 def test_bodies_of_loops_are_compiled(monkeypatch):
     for name in ("_LARGE", "_LARGE_STEP", "_FUSED"):
         monkeypatch.setattr(loops, name, 0)

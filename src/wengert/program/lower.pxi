@@ -1061,7 +1061,7 @@ cdef class Lowering:
         call = self.listing.calls[self.a[i]]
         if call.row is None or call.row.fun not in PRODUCTS or call.kwargs or len(call.args) != 2:
             return False
-        found = [self.factor(argument, call.operands) for argument in call.args]
+        found = self.factors(call)
         if None in found:
             return False
         if call.row.fun not in (np.matmul, np.dot) and max([len(shape) for _, _, shape, _ in found]) > 1:
@@ -1069,6 +1069,15 @@ cdef class Lowering:
         m, k, n = product_sizes(found[0][2], found[1][2])
         packed = k if m == 1 or n == 1 else k * n if found[1][3][1] != 1 else 0
         return 0 < m * k * n <= SMALL and packed <= WG_PACKED
+
+    cdef list factors(self, call):
+        """What a call multiplies; `vdot` all elements of arrays in their order."""
+        found = [self.factor(argument, call.operands) for argument in call.args]
+        if call.row.fun is np.vdot and None not in found:
+            if all([len(shape) == 1 or steps == [shape[1], 1] for _, _, shape, steps in found]):
+                found = [(u, constant, (math.prod(shape),), [1]) if len(shape) > 1 else (u, constant, shape, steps)
+                         for u, constant, shape, steps in found]
+        return found
 
     cdef tuple factor(self, argument, operands):
         """The value or constant that is a factor, its shape, strides in elements; None: it is no matrix of doubles."""
@@ -1088,7 +1097,7 @@ cdef class Lowering:
     cdef int emit_product(self, Py_ssize_t i) except -1:
         call = self.listing.calls[self.a[i]]
         factors = []
-        sides = [self.factor(argument, call.operands) for argument in call.args]
+        sides = self.factors(call)
         for side, (u, constant, shape, steps) in enumerate(sides):
             if len(steps) == 1:
                 steps = [steps[0], 0] if side else [0, steps[0]]

@@ -52,8 +52,8 @@ class Steps:
     Attributes
     ----------
     steps : list of tuple
-        The name of a kind, and what belongs to it; of steps for Python, the slots that they read and write, and of
-        "other" ones nothing.
+        The name of a kind, and what belongs to it; of steps for Python, and others that stay as
+        they are, the slots that they read and write, and of "other" ones nothing.
     constants : dict
         Value of each slot that never changes.
     results : list of int
