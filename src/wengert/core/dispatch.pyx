@@ -690,9 +690,9 @@ def _as_the_rule_takes_them(row, fun, args, kwargs):
         }
     for i, a in enumerate(args):
         if not _is_taken(row, i, chooses):
-            a = observed_if_passive(a)
-            if a is not args[i]:
-                args = (*args[:i], a, *args[i + 1 :])
+            seen = observed_if_passive(a)
+            if seen is not a:
+                args = (*args[:i], seen, *args[i + 1 :])
     return args, kwargs
 
 

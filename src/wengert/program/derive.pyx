@@ -408,7 +408,6 @@ cdef class Sweep:
     cdef dict values_of_calls(self):
         """What the calls that are differentiated read and give, by number, if all guards hold at the example."""
         cdef Py_ssize_t i
-        cdef int32_t v
         cdef set wanted = set()
         for i in range(self.size):
             if self.code.ops[i] == CALL and self.active[i]:
