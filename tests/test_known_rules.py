@@ -70,7 +70,29 @@ def spread(count):
     return f, wg.grad(f)
 
 
-ALIKE = {"inverses": powers, "determinants": determinants, "sums over an axis": spread}
+def with_a_constant(count):
+    """A constant matrix of more than a few elements, transposed anew in each step."""
+    matrix = regular(8, 5)
+
+    def f(x):
+        y = x
+        for _ in range(count):
+            y = matrix.T @ y @ matrix
+        return np.sum(y)
+
+    def gradient(x):
+        line = np.linalg.matrix_power(matrix, count) @ np.ones(8)
+        return np.outer(line, line)
+
+    return f, gradient
+
+
+ALIKE = {
+    "inverses": powers,
+    "determinants": determinants,
+    "sums over an axis": spread,
+    "with a constant": with_a_constant,
+}
 
 
 @pytest.mark.parametrize("name", ALIKE)
@@ -142,6 +164,21 @@ def test_constants_among_the_arguments_tell_calls_apart():
             program = wg.record(lambda x, b=b: np.sum((b @ x) ** 2), x)
             np.testing.assert_allclose(program.grad()(x), 2.0 * a.T @ (a @ x), rtol=1e-12)
             del b
+
+
+@pytest.mark.parametrize("n", [4, 12, 40])
+def test_a_constant_that_is_changed_is_another_one(n):
+    first = regular(n, 6)
+    x = np.linspace(0.5, 2.0, n)
+
+    def f(x):
+        a = first.copy()
+        y = np.sum(a @ x)
+        a *= 2.0
+        return y * np.sum(a @ x)
+
+    line = np.ones(n) @ first
+    np.testing.assert_allclose(wg.record(f, x).grad()(x), 4.0 * (line @ x) * line, rtol=1e-12)
 
 
 def test_rules_of_users_are_traced_at_the_values_that_they_have():
