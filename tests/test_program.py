@@ -9,6 +9,7 @@ import types
 import numpy as np
 import pytest
 from scipy import special
+from wengert.program.opcodes import Op
 
 import wengert as wg
 from helpers import assert_same_bits, in_threads
@@ -651,3 +652,26 @@ def test_equal_calls_are_one(name):
         np.testing.assert_allclose(program(point), f(point), rtol=1e-15)
         np.testing.assert_allclose(program.jacobian()(point), wg.jacobian(f)(point), rtol=1e-13, atol=1e-13)
         np.testing.assert_allclose(program.jvp()(point, v)[1], wg.jvp(f, point, v)[1], rtol=1e-13, atol=1e-13)
+
+
+# index of an axis of 40 elements, and the number of instructions that gather
+PLACES = {
+    "in steps": (np.arange(3, 33, 3), 0),
+    "backwards": (np.arange(39, -1, -1), 0),
+    "in two parts": (np.r_[0:10, 20:35], 0),
+    "in four parts, the first of one element": (np.r_[5, 0:7, 20:30, 9:12], 0),
+    "at random": (np.random.default_rng(0).integers(0, 40, 60), 1),
+    "at random, but for the beginning": (np.r_[0:30, np.random.default_rng(1).integers(0, 40, 30)], 1),
+    "few, one of them twice": (np.array([7, 3, 3, 20]), 1),
+}
+
+
+@pytest.mark.parametrize("columns", [(), (1,), (3,), (2, 2)])
+@pytest.mark.parametrize("name", PLACES)
+def test_elements_at_an_index_are_parts_or_gathered(name, columns):
+    index, gathers = PLACES[name]
+    x = np.random.default_rng(2).normal(size=(40, *columns))
+    program = wg.record(lambda x: np.sum(np.exp(x[index])), x)
+    assert (program._listing.op == Op.GATHER).sum() == gathers
+    expected = np.exp(x) * np.bincount(index, minlength=40).reshape(-1, *(1 for _ in columns))
+    np.testing.assert_allclose(program.grad()(x), expected, rtol=1e-13)

@@ -1043,5 +1043,6 @@ def clear_caches() -> None:
     programs = sys.modules.get("wengert.program.compile")
     for compiled in [*programs.alive] if programs else ():
         compiled.clear()
-    if programs:
-        sys.modules["wengert.program.derive"].forget_rules()
+    derive = sys.modules.get("wengert.program.derive")
+    if derive:
+        derive.forget_rules()

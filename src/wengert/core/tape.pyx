@@ -1309,14 +1309,19 @@ cdef int add_in_order(cnp.ndarray target, cnp.ndarray total) except -1:
     return 0
 
 
+cdef enum:
+    LITTLE = 512        # bytes: smaller constants are told apart by what they hold
+
+
 cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x):
     """A copy of a constant operand as it is now: f may write into it before the sweep.
 
     A matrix that is used in every step of a loop is copied once, and compared with its copy after that.
+    In a recording a smaller one is, too, so that calls with it are known to be alike.
     """
     cdef cnp.ndarray copy
     cdef Py_ssize_t size = cnp.PyArray_NBYTES(x)
-    if size < POOLED or not (cnp.PyArray_IS_C_CONTIGUOUS(x) or cnp.PyArray_IS_F_CONTIGUOUS(x)):
+    if size < (LITTLE if tape.recording else POOLED) or not (cnp.PyArray_IS_C_CONTIGUOUS(x) or cnp.PyArray_IS_F_CONTIGUOUS(x)):
         return kept(x)
     key = (<size_t>cnp.PyArray_DATA(x), (<object>x).shape, (<object>x).strides, (<object>x).dtype.str)
     found = tape.kept.get(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -102,7 +103,21 @@ def nanoseconds(call: Call, shapes: list, shape: tuple) -> float:
         Of its result.
     """
     name = "" if call.row is None else call.row.name
-    given = [shapes[x.position] if type(x) is Operand else getattr(x, "shape", ()) for x in call.args]
+    sparse = [x for x in call.args if type(x) is not Operand and hasattr(x, "nnz")]
+    given = tuple([shapes[x.position] if type(x) is Operand else _shape_of(x) for x in call.args])
+    total = _nanoseconds(name, given, tuple(shapes), shape)
+    for x in sparse:
+        total += _SPARSE + _STORED * x.nnz * max(1, math.prod(shape) // max(1, shape[0]))
+    return total
+
+
+def _shape_of(x):
+    return tuple(x.shape) if isinstance(x, np.ndarray) or hasattr(x, "nnz") else ()
+
+
+@functools.lru_cache(1000)
+def _nanoseconds(name, given, shapes, shape):
+    """The same for a function that is known by name, by the shapes of its arguments."""
     size = math.prod(shape)
     total = _ELEMENT * (size + sum(map(math.prod, shapes)))
     if not given:
@@ -114,9 +129,6 @@ def nanoseconds(call: Call, shapes: list, shape: tuple) -> float:
     elif name.startswith(_FACTORING) and len(given[0]) > 1:
         n = given[0][-1]
         total += math.prod(given[0][:-2]) * (_MATRIX + _OF_MATRIX * n**2 + _FACTORED * n**3)
-    for x in call.args:
-        if hasattr(x, "nnz"):
-            total += _SPARSE + _STORED * x.nnz * max(1, size // max(1, shape[0]))
     return total
 
 

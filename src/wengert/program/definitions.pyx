@@ -995,7 +995,8 @@ cdef list regular_pieces(where, firsts):
     is no element of them.
     """
     cdef list cuts = [], found = []
-    if where.min() < 0 or not where.any():
+    least = where.min()
+    if least < 0 or not where.any() or (least > 0 and is_irregular(where)):
         return None
     inside = [np.flatnonzero((where > 0).any(axis=tuple([d for d in range(where.ndim) if d != axis])))
               for axis in range(where.ndim)]
@@ -1027,6 +1028,12 @@ cdef list regular_pieces(where, firsts):
         place = first_place + sum([ends[0] * s for ends, s in zip(bounds, strides)])
         found.append((source, view, (place, part.shape, strides)))
     return found
+
+
+cdef bint is_irregular(where) except -1:
+    """Do the first elements of the lines of an array alone have too many pieces?"""
+    steps = np.diff(where.reshape(len(where), -1)[:, 0])
+    return steps.size >= PIECES and np.count_nonzero(steps != np.sort(steps)[len(steps) // 2]) >= PIECES
 
 
 cdef bytes_at(char *low, Py_ssize_t span):

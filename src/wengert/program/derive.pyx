@@ -89,9 +89,9 @@ def with_all_guards(Listing code, list outputs):
 
 #: rules of functions that do nothing but to compute, for all lists: by the function, the types and all else that they
 #: depend on; the oldest go where there are too many, or too many for one key
-cdef dict known_rules = {}
-cdef int MOST_RULES = 256
-cdef int MOST_OF_ONE = 4
+known_rules = {}
+MOST_RULES = 256
+MOST_OF_ONE = 4
 #: questions whether a rule holds that are worth no machine
 cdef int FEW = 2
 #: bytes of constants in one of them

@@ -33,6 +33,8 @@ def multiplied_out(code: Listing, and_checks: bool = False) -> Listing:
     Sums of squares by ``np.vdot`` stay unless `and_checks`: derivatives and `regroup` know by them the guards that
     rules have against NaN.
     """
+    if not any(call.row is not None and call.row.fun in _PRODUCTS for call in code.calls):
+        return code
     places = np.flatnonzero(code.op == Op.CALL)
     calls = [(i, code.calls[a]) for i, a in zip(places.tolist(), code.a[places].tolist())]
     found = [(i, call) for i, call in calls if _is_product(code, call) and (and_checks or not _is_check(call))]

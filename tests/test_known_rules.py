@@ -1,0 +1,247 @@
+"""Rules of calls in derivatives of programs: traced once for calls that are alike, and anew where they differ."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.errors import GuardError
+from wengert.program import derive
+
+
+@pytest.fixture
+def traces(monkeypatch):
+    """Names of what is traced, from nothing known on."""
+    found, listed = [], derive.listed
+
+    def counted(function, examples, name, *rest):
+        found.append(name)
+        return listed(function, examples, name, *rest)
+
+    monkeypatch.setattr(derive, "listed", counted)
+    wg.clear_caches()
+    yield found
+    wg.clear_caches()
+
+
+def regular(n, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, n)) + 3.0 * np.eye(n)
+
+
+def powers(count):
+    """The trace of a product of inverses, and its gradient in the matrix."""
+
+    def f(x):
+        y = np.eye(len(x))
+        for _ in range(count):
+            y = np.linalg.inv(x) @ y
+        return np.trace(y)
+
+    return f, lambda x: -count * np.linalg.matrix_power(np.linalg.inv(x), count + 1).T
+
+
+def determinants(count):
+    """A product of determinants, the slope of each of which looks at its value."""
+
+    def f(x):
+        y = 1.0
+        for k in range(count):
+            y = y * np.linalg.det(x + k * np.eye(len(x)))
+        return y
+
+    def gradient(x):
+        shifted = [x + k * np.eye(len(x)) for k in range(count)]
+        product = np.prod([np.linalg.det(a) for a in shifted])
+        return product * sum(np.linalg.inv(a).T for a in shifted)
+
+    return f, gradient
+
+
+def spread(count):
+    """Sums over an axis along which the gradient is spread, and is added up again."""
+
+    def f(x):
+        y = x
+        for _ in range(count):
+            y = np.cos(y + np.sum(y, axis=0))
+        return np.sum(y)
+
+    return f, wg.grad(f)
+
+
+def with_a_constant(count):
+    """A constant matrix of more than a few elements, transposed anew in each step."""
+    matrix = regular(8, 5)
+
+    def f(x):
+        y = x
+        for _ in range(count):
+            y = matrix.T @ y @ matrix
+        return np.sum(y)
+
+    def gradient(x):
+        line = np.linalg.matrix_power(matrix, count) @ np.ones(8)
+        return np.outer(line, line)
+
+    return f, gradient
+
+
+ALIKE = {
+    "inverses": powers,
+    "determinants": determinants,
+    "sums over an axis": spread,
+    "with a constant": with_a_constant,
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_calls_that_are_alike_have_one_trace(name, traces):
+    x = regular(8)
+    counts = []
+    for count in (3, 6):
+        f, gradient = ALIKE[name](count)
+        traces.clear()
+        derived = wg.record(f, x).grad()
+        counts.append(len(traces))
+        np.testing.assert_allclose(derived(x), gradient(x), rtol=1e-9)
+        wg.clear_caches()
+    assert counts[0] >= counts[1] > 0
+
+
+def test_another_program_takes_the_rules_that_are_known(traces):
+    x, z = regular(8), regular(8, 1)
+    f, _ = determinants(3)
+    wg.record(f, x).grad()
+    assert traces
+    traces.clear()
+    derived = wg.record(lambda x: np.linalg.det(2.0 * x), z).grad()
+    assert not traces
+    np.testing.assert_allclose(derived(z), 2.0**8 * np.linalg.det(z) * np.linalg.inv(z).T, rtol=1e-11)
+    wg.clear_caches()
+    wg.record(f, x).grad()
+    assert traces
+
+
+def cofactors(a):
+    (p, q), (r, s) = a
+    return np.array([[s, -r], [-q, p]])
+
+
+SINGULAR, REGULAR = np.array([[2.0, 4.0], [1.0, 2.0]]), np.array([[2.0, 1.0], [0.5, 3.0]])
+
+
+@pytest.mark.parametrize("order", [(0, 1, 0, 1), (1, 0, 0), (1, 1, 0), (0, 0)])
+def test_a_rule_is_traced_anew_where_its_guards_do_not_hold(order, traces):
+    """Of a singular matrix the cofactors are not det(a) a^-T."""
+    x = np.stack([(REGULAR, SINGULAR)[k] for k in order])
+    program = wg.record(lambda x: sum(np.linalg.det(np.exp(x[k])) for k in range(len(order))), np.log(x))
+    expected = np.stack([cofactors(a) * a for a in x])
+    np.testing.assert_allclose(program.grad()(np.log(x)), expected, rtol=1e-12)
+    assert len(traces) <= 2 + 2 * len(set(order))
+
+
+def test_what_is_known_holds_for_no_other_shapes_types_and_options():
+    x = np.random.default_rng(2).normal(size=(4, 4))
+    for make in (lambda a: a, lambda a: a.T, lambda a: a[:3], lambda a: a.astype(np.float32), lambda a: a[:, ::2]):
+        for axis in (0, 1):
+            for keepdims in (False, True):
+                for reduce in (np.mean, np.std, np.max, np.prod):
+
+                    def f(x, axis=axis, keepdims=keepdims, reduce=reduce, make=make):
+                        return np.sum(reduce(make(x) * 2.0, axis=axis, keepdims=keepdims) ** 2)
+
+                    found = wg.record(f, x).grad()(x)
+                    np.testing.assert_allclose(found, wg.grad(f)(x), rtol=1e-5)
+
+
+def test_constants_among_the_arguments_tell_calls_apart():
+    x = np.linspace(0.5, 2.0, 5)
+    small, large = np.random.default_rng(3).normal(size=(2, 5, 5)), np.random.default_rng(4).normal(size=(2, 40, 5))
+    for matrices in (small, large):
+        for a in matrices:
+            b = a.copy()
+            program = wg.record(lambda x, b=b: np.sum((b @ x) ** 2), x)
+            np.testing.assert_allclose(program.grad()(x), 2.0 * a.T @ (a @ x), rtol=1e-12)
+            del b
+
+
+@pytest.mark.parametrize("n", [4, 12, 40])
+def test_a_constant_that_is_changed_is_another_one(n):
+    first = regular(n, 6)
+    x = np.linspace(0.5, 2.0, n)
+
+    def f(x):
+        a = first.copy()
+        y = np.sum(a @ x)
+        a *= 2.0
+        return y * np.sum(a @ x)
+
+    line = np.ones(n) @ first
+    np.testing.assert_allclose(wg.record(f, x).grad()(x), 4.0 * (line @ x) * line, rtol=1e-12)
+
+
+def test_rules_of_users_are_traced_at_the_values_that_they_have():
+    seen = []
+
+    def vjp(ybar, y, x):
+        seen.append(float(np.asarray(wg.stop_gradient(x).shape[0])))
+        return ybar * (2.0 if x[0] > 3.0 else 5.0) * x
+
+    half = wg.primitive(lambda x: x * x, vjp=vjp)
+    at = {4.0: 2.0, 2.0: 5.0}
+    for first, factor in at.items():
+        x = np.array([first, 1.0, -2.0])
+        np.testing.assert_allclose(wg.record(lambda x: np.sum(half(x)), x).grad()(x), factor * x)
+    assert len(seen) == len(at)  # once each: nothing is tried at other values
+
+
+def test_guards_of_known_rules_name_the_line_of_their_derivative():
+    x = np.linspace(1.0, 2.0, 5)
+    finite = np.random.default_rng(1).normal(size=(5, 5))
+    endless = finite.copy()
+    endless[0, 0] = np.inf
+    for _ in range(2):
+        program = wg.record(lambda x, a: np.sum((a @ x)[1:] ** 2) + np.sum(x), x, args=(finite,))
+        derived = program.grad()
+        line = inspect.currentframe().f_lineno - 1
+        with pytest.raises(GuardError, match=f"test_known_rules.py:{line}: the recorded path needs np.False_ here"):
+            with np.errstate(invalid="ignore"):
+                derived(x, endless)
+
+
+def test_there_are_only_so_many_known_rules(monkeypatch, traces):
+    monkeypatch.setattr(derive, "MOST_RULES", 5)
+    for n in range(2, 12):
+        wg.record(lambda x: np.sum(np.mean(x, axis=0) ** 2), np.ones((n, n))).grad()
+        assert len(derive.known_rules) <= 5
+    traces.clear()
+    wg.record(lambda x: np.sum(np.mean(x, axis=0) ** 2), np.ones((11, 11))).grad()
+    assert not traces
+
+
+def test_guards_of_a_list_are_checked_before_it_is_differentiated():
+    """A product that a derivative does not need may hold NaN, and only its guard says so."""
+    matrix = np.random.default_rng(1).normal(size=(40, 40))
+    matrix[0, 0] = np.inf
+    f = wg.compile(lambda x: np.sum((matrix @ x)[1:] ** 2) + np.sum(x))
+    for x in (np.linspace(1.0, 2.0, 40), np.linspace(-1.0, 0.5, 40)):
+        with np.errstate(invalid="ignore"):
+            found = wg.hessian(f)(x)
+        np.testing.assert_allclose(found, 2.0 * matrix[1:].T @ matrix[1:], rtol=1e-12)
+
+
+ASKED = (np.shape, np.ndim, np.size)
+
+
+@pytest.mark.parametrize("transform", [wg.grad, wg.jacfwd, wg.hessian, wg.record])
+@pytest.mark.parametrize("ask", ASKED, ids=lambda ask: ask.__name__)
+def test_what_is_asked_of_operands_is_that_of_their_values(ask, transform):
+    x = np.ones((3, 2))
+
+    def f(x):
+        for part in (lambda x: x, lambda x: x[0], lambda x: x[0, 0], lambda x: [x, 2.0 * x], lambda x: x[:0]):
+            assert ask(part(x)) == ask(part(np.ones((3, 2))))
+        return np.sum(x * x)
+
+    assert transform(f, x) is not None
