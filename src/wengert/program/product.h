@@ -6,6 +6,7 @@
 #define WG_PRODUCT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum { WG_PACKED = 1024 }; /* elements of a second factor that is copied into rows without gaps */
 
