@@ -1321,7 +1321,8 @@ cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x):
     """
     cdef cnp.ndarray copy
     cdef Py_ssize_t size = cnp.PyArray_NBYTES(x)
-    if size < (LITTLE if tape.recording else POOLED) or not (cnp.PyArray_IS_C_CONTIGUOUS(x) or cnp.PyArray_IS_F_CONTIGUOUS(x)):
+    cdef bint has_gaps = not (cnp.PyArray_IS_C_CONTIGUOUS(x) or cnp.PyArray_IS_F_CONTIGUOUS(x))
+    if has_gaps or size < (LITTLE if tape.recording else POOLED):
         return kept(x)
     key = (<size_t>cnp.PyArray_DATA(x), (<object>x).shape, (<object>x).strides, (<object>x).dtype.str)
     found = tape.kept.get(key)
