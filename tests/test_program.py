@@ -550,6 +550,27 @@ def test_zero_times_infinity_is_zero_behind_a_guard_of_a_rule(n):
             np.testing.assert_allclose(found, known, rtol=1e-12)
 
 
+@pytest.mark.parametrize("n", [2, 5, 40])
+def test_a_guard_of_a_rule_stays_where_what_it_is_of_is_read_before_it(n):
+    A = np.random.default_rng(1).normal(size=(n, n))
+    infinite = A.copy()
+    infinite[0, 0] = np.inf
+
+    def f(x, A):
+        return np.sum((A @ x)[1:] ** 2) + np.sum(x)
+
+    x = np.linspace(1.0, 2.0, n)
+    program = wg.record(f, x, args=(A,))
+    with np.errstate(invalid="ignore"):
+        for derivative in (program.grad(), program.hessian()):
+            assert np.isfinite(derivative(x, A)).all()
+            with pytest.raises(GuardError):
+                derivative(x, infinite)
+        hessian = wg.hessian(wg.compile(f))
+        for matrix in (A, infinite, A, infinite):
+            np.testing.assert_allclose(hessian(x, matrix), 2.0 * A[1:].T @ A[1:], rtol=1e-12)
+
+
 def test_partials_at_constants_are_constants():
     x = np.linspace(0.5, 1.5, 40)
     program = wg.record(lambda x: np.sum(np.log(x) / np.sqrt(2.0) + np.arctan2(x, 3.0)), x).grad()

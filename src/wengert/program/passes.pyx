@@ -144,15 +144,30 @@ def needed_for(Listing code, list values, bint and_guards=False):
     """Which values some need, these included, by number."""
     cdef bytearray needed = bytearray(max(1, code.n))
     cdef unsigned char *marks = needed
-    cdef Py_ssize_t i
     cdef int32_t v
     for v in values:
         marks[v] = 1
-    for i in range(code.n - 1, -1, -1):
-        if marks[i] or (and_guards and is_check(code, i) and not is_of_nothing(code, i, marks)):
-            marks[i] = 1
-            mark(code, i, marks)
+    while mark_needed(code, marks, and_guards):
+        pass                    # a guard was found to be needed whose value is read before it alone
     return needed
+
+
+cdef bint mark_needed(Listing code, unsigned char *marks, bint and_guards) except -1:
+    """Mark what marked values need, the last first; True: there are guards that are needed, and were not marked."""
+    cdef Py_ssize_t i
+    cdef Py_ssize_t skipped = 0
+    for i in range(code.n - 1, -1, -1):
+        if not marks[i] and and_guards and is_check(code, i):
+            if is_of_nothing(code, i, marks):
+                skipped += 1
+            else:
+                marks[i] = 1
+        if marks[i]:
+            mark(code, i, marks)
+    for i in range(code.n if skipped else 0):
+        if code.ops[i] == GUARD and not marks[i] and not is_of_nothing(code, i, marks):
+            return True
+    return False
 
 
 cdef bint is_check(Listing code, Py_ssize_t i) except -1:
