@@ -168,8 +168,9 @@ cdef class Elements:
         for i in range(self.code.n):
             self.of[i] = -1
             if not self.taken_apart(i):
-                for v in operands(self.code, i):
-                    self.whole(v)
+                if not self.are_whole(i):
+                    for v in operands(self.code, i):
+                        self.whole(v)
                 self.of[i] = copied(self.code, i, self.of, self.found)
                 if self.code.ops[i] == GUARD:       # elements are read where the array was
                     self.found.cs[self.of[i]] = -1
@@ -178,6 +179,13 @@ cdef class Elements:
         return self.found
 
     # ------------------------------------------------------------------------------------------ arrays and elements
+
+    cdef bint are_whole(self, Py_ssize_t i) noexcept:
+        """Is there all that an instruction reads?  In doubt there is not."""
+        cdef int op = self.code.ops[i], columns = names(op)
+        cdef int32_t a = self.code.as_[i], b = self.code.bs[i], c = self.code.cs[i]
+        return (op != PACK and op != CALL and (not columns & 1 or a < 0 or self.of[a] >= 0)
+                and (not columns & 2 or b < 0 or self.of[b] >= 0) and (not columns & 4 or c < 0 or self.of[c] >= 0))
 
     cdef list order(self, Py_ssize_t v):
         return self.orders[self.code.kinds[v]]

@@ -12,6 +12,7 @@ and arrays whose first axis is the steps'; its result is one line of doubles, of
 from __future__ import annotations
 
 import copy
+import functools
 import math
 
 import numpy as np
@@ -206,10 +207,13 @@ class _Steps:
         named = _NAMED[self.op]
         columns = ((1, code.a), (2, code.b), (4, code.c))
         self.read = np.array([np.where(named & bit, column, -1) for bit, column in columns], dtype=np.int64)
+        self.read[:, np.isin(self.op, (Op.CALL, Op.PACK))] = -1
+
+    @functools.cached_property
+    def more(self):
+        """Of instructions that may read more than three values: which."""
         many = np.flatnonzero(np.isin(self.op, (Op.CALL, Op.PACK)))
-        self.more = {i: np.array(operands(code, i), dtype=np.int64) for i in many.tolist()}
-        for i in self.more:
-            self.read[:, i] = -1
+        return {i: np.array(operands(self.code, i), dtype=np.int64) for i in many.tolist()}
 
     def operands(self, i):
         """The values that instruction i reads, -1 for none."""
@@ -236,11 +240,15 @@ class _Steps:
 
     def _words(self):
         """A number for each position: equal where instructions may be those of two steps."""
-        at, words = self.line, self._coarse_words()
-        known: dict = {}
-        for position in np.flatnonzero(np.isin(self.op[at], (Op.PLACE, Op.CALL, Op.PACK, Op.GUARD))).tolist():
-            words[position] = -1 - known.setdefault(self._key(int(at[position])), len(known))
-        return np.unique(words, return_inverse=True)[1]
+        at, coarse = self.line, self._coarse_words()
+        more = np.zeros(len(at), dtype=np.int64)  # what tells those of one operation and type apart
+        is_place = self.op[at] == Op.PLACE
+        placed = at[is_place]
+        layouts = _numbered(view[1:] for view in self.code.views)
+        more[is_place] = 2 * layouts[self.b[placed]] + (self.a[placed] < 0)
+        others = np.flatnonzero(np.isin(self.op[at], (Op.CALL, Op.PACK, Op.GUARD)))
+        more[others] = _numbered(map(self._key, at[others].tolist()))
+        return np.unique(coarse * (1 + more.max(initial=0)) + more, return_inverse=True)[1]
 
     def _coarse_words(self):
         """The same by operation and type alone."""
@@ -248,15 +256,13 @@ class _Steps:
         return self.op[at] * (1 + self.kind.max()) + self.kind[at]
 
     def _key(self, i):
-        code, op, a, b, kind = self.code, *[int(column[i]) for column in (self.op, self.a, self.b, self.kind)]
-        if op == Op.PLACE:
-            return op, kind, code.views[b][1:], a < 0
+        code, op, a, b = self.code, int(self.op[i]), int(self.a[i]), int(self.b[i])
         if op == Op.PACK:
-            return op, kind, code.packs[b][0].tobytes(), a < 0
+            return code.packs[b][0].tobytes(), a < 0
         if op == Op.GUARD:
-            return op, static(code.guards[b][0])
+            return static(code.guards[b][0])
         call = code.calls[a]
-        return op, kind, static(call.compute), static(call.args), static(call.kwargs), len(call.operands)
+        return static(call.compute), static(call.args), static(call.kwargs), len(call.operands)
 
     def _candidates(self, words):
         """Periods and the positions between which the list has them, those with most instructions first."""
@@ -291,6 +297,12 @@ class _Steps:
             first = max(int(self.position[v]) + 1, middle)
             cost[first - middle : max(0, min(used + 1, middle + period) - middle)] += 8 + self.size(v)
         return start + int(np.argmin(cost))
+
+
+def _numbered(keys):
+    """A number for each key, the same for equal ones."""
+    known: dict = {}
+    return np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.int64)
 
 
 def _windows(words):

@@ -81,7 +81,7 @@ def lowered(Listing code):
         if code.ops[i] == VIEW:
             of[i] = of_view(found, of[i])
     end(code, of, found)
-    return live(found)
+    return compacted(found)
 
 
 cdef int32_t of_view(Listing code, int32_t i) except -1:
