@@ -1543,14 +1543,15 @@ cdef class Chunks:
         low.pointers = max(low.pointers, first + self.chunks)
         low.sums = max(low.sums, len(self.sums))
         low.axes = max(low.axes, len(self.dims))
-        walk = [(w, array) for w, array in enumerate(self.arrays)]
-        number = [(self.number(u), low.slot[u]) for u in self.numbers]
-        fill = [(chunk, low.slot[u]) for u, chunk in self.fills.items()] + self.more
+        walk = tuple(enumerate(self.arrays))
+        number = tuple([(self.number(u), low.slot[u]) for u in self.numbers])
+        fill = tuple([(chunk, low.slot[u]) for u, chunk in self.fills.items()] + self.more)
         block = self.block()
         if block:
             low.blocks = max(low.blocks, (self.dims[0] // block + 1) * len(self.sums))
-        low.emitted.append((WG_VECTOR, code, self.dims, self.strides, walk, number, fill, self.sums, first,
-                            self.chunks, self.rows, block))
+        # tuples of numbers, which the garbage collector does not look at again and again
+        low.emitted.append((WG_VECTOR, code, tuple(self.dims), tuple([tuple(s) for s in self.strides]), walk, number,
+                            fill, tuple(self.sums), first, self.chunks, self.rows, block))
         return 0
 
     cdef Py_ssize_t block(self) except -1:

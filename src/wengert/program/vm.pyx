@@ -411,7 +411,7 @@ cdef class Machine(Run):
         self.kept.append(values)
         return bytes_of(values)
 
-    cdef char *keep_list(self, list values, size_t itemsize) except NULL:
+    cdef char *keep_list(self, values, size_t itemsize) except NULL:
         """The same for a list of numbers, or of rows of as many numbers each: many lists share a piece of memory."""
         cdef Py_ssize_t n = len(values), width = 1, i = 0
         cdef bint is_nested = False
