@@ -37,7 +37,7 @@ cdef class Listing:
     cdef int32_t entry(self, list table, str name, object key) except -1
     cdef Listing copy(self)
     cdef Listing successor(self, Py_ssize_t capacity=*)
-    cdef Listing beginning(self, Py_ssize_t n)
+    cdef Listing shortened(self, Py_ssize_t n)
     cdef int32_t adopt(self, Listing other, Py_ssize_t i, const int32_t *of, const int32_t *kinds=*) except -1
     cdef cnp.ndarray kinds_of(self, Listing other)      # of its types here, by number
 

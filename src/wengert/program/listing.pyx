@@ -73,7 +73,7 @@ cdef class Listing:
         code.reserve(self.n + 64 if capacity < 0 else capacity)
         return code
 
-    cdef Listing beginning(self, Py_ssize_t n):
+    cdef Listing shortened(self, Py_ssize_t n):
         """The first instructions, in the memory of this list: what is appended is written over those that follow."""
         cdef Listing code = self.successor(0)
         cdef Py_ssize_t i

@@ -130,7 +130,7 @@ cdef Listing compacted(Listing code):
     first = <const unsigned char *>dead - marks
     room = take(code.n * sizeof(int32_t))
     of = <int32_t *>room.data
-    found = code.beginning(first)
+    found = code.shortened(first)
     for i in range(first):
         of[i] = <int32_t>i
     for i in range(first, code.n):
