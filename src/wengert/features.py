@@ -15,6 +15,7 @@ import numpy as np
 has_astype = hasattr(np, "astype")  # 2.1
 has_unstack = hasattr(np, "unstack")  # 2.1
 has_cumulative = hasattr(np, "cumulative_sum")  # 2.1, and cumulative_prod
+fix = (np.fix,) if hasattr(np, "fix") else ()  # deprecated in 2.5
 has_matvec = hasattr(np, "matvec")  # 2.2, and vecmat
 
 
