@@ -126,7 +126,7 @@ FUNCTIONS = {
     **{
         function: lambda of, *operands, name=name: each(of, name, *operands)
         for function, name in (
-            *((each, "trunc") for each in fix),
+            *((old, "trunc") for old in fix),
             (np.sinc, "sinc"),
             (np.isposinf, "isposinf"),
             (np.isneginf, "isneginf"),
