@@ -743,7 +743,7 @@ METADATA = frozenset("nbytes itemsize strides flags device".split())
 
 #: ways out on which the derivative would be lost
 WAYS_OUT = frozenset(
-    "as_integer_ratio hex tolist tobytes tofile dump dumps data ctypes base "
+    "as_integer_ratio hex tolist tobytes tostring tofile dump dumps data ctypes base "
     "__array_interface__ __array_struct__".split()
 )
 
