@@ -828,7 +828,12 @@ def primitive(
 
 
 def compile(
-    f: Callable | None = None, *, exact: bool = False, recheck: str | int | None = "auto", tier: str = "auto"
+    f: Callable | None = None,
+    *,
+    exact: bool = False,
+    recheck: str | int | None = "auto",
+    tier: str = "auto",
+    constant: Any = (),
 ) -> Callable:
     """A function that is recorded when first called, and replayed without Python afterwards.
 
@@ -903,10 +908,10 @@ def compile(
     array([ 6., 12.])
     """
     if f is None:
-        return functools.partial(compile, exact=exact, recheck=recheck, tier=tier)
+        return functools.partial(compile, exact=exact, recheck=recheck, tier=tier, constant=constant)
     from wengert.program.compile import Compiled  # only here, so that derivatives load no programs
 
-    return Compiled(f, exact, recheck, tier)
+    return Compiled(f, exact, recheck, tier, constant)
 
 
 def record(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = None, exact: bool = False) -> Program:

@@ -218,6 +218,26 @@ class PatternError(ValueError):
     """
 
 
+class CompileWarning(UserWarning):
+    """A call of a compiled function runs the function itself: what it reads or does cannot be watched or replayed.
+
+    The value is right, and no faster than that of the function.
+    The message names the line, and what to write instead; it is shown once for each compiled function.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np, wengert as wg
+    >>> rng = np.random.default_rng(0)
+    >>> f = wg.compile(lambda x: x + rng.normal())
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     f(1.0) == f(1.0)
+    False
+    >>> print(caught[0].category.__name__)
+    CompileWarning
+    """
+
+
 class FiniteDifferenceWarning(UserWarning):
     """A derivative is taken by differences, as ``primitive(f, jvp="fd")`` asks for; the message estimates its error.
 

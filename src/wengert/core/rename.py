@@ -55,6 +55,14 @@ _STORE_NAME = _op["STORE_NAME"]
 _NAMING = {_LOAD_GLOBAL, _IMPORT_NAME, _STORE_NAME, *_LOADS, *_ATTRIBUTE}
 _GLOBAL_STORES = {_op["STORE_GLOBAL"], _op["DELETE_GLOBAL"]}
 _CELL_STORES = {_op["STORE_DEREF"], _op["DELETE_DEREF"]}
+_STORES = {dis.opmap[name] for name in (
+    "STORE_ATTR", "DELETE_ATTR", "STORE_NAME", "DELETE_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_NAME")}  # fmt: skip
+#: instructions that load something by name, and how far its index is shifted in their argument
+_NAMED_LOADS = {op: 0 for op in dis.hasname if op not in _STORES} | {_LOAD_GLOBAL: 1}
+_NAMED_LOADS |= {op: _ATTRIBUTE_SHIFT for op in _ATTRIBUTE} | (
+    {dis.opmap["LOAD_SUPER_ATTR"]: 2} if "LOAD_SUPER_ATTR" in dis.opmap else {}
+)
+_MATCH_CLASS = dis.opmap["MATCH_CLASS"]
 _IMPORT_TAIL = {_op[name] for name in (
     "IMPORT_FROM", "SWAP", "POP_TOP", "STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")}  # fmt: skip
 
@@ -174,18 +182,20 @@ def _is_free(code, arg):
     return code.co_freevars[arg - first] if arg >= first else None
 
 
+def _constant(code, instruction):
+    """The constant that an instruction loads; ``...`` if it loads none."""
+    _, op, arg, _ = instruction
+    return code.co_consts[arg] if op == _op["LOAD_CONST"] else arg if op == _op["LOAD_SMALL_INT"] else ...
+
+
 def _import_form(code, instructions, k):
     """Form of the import at instruction k: "from", "as" or "bare"; None where it must stay as it is."""
 
-    def constant(instruction):
-        _, op, arg, _ = instruction
-        return code.co_consts[arg] if op == _op["LOAD_CONST"] else arg if op == _op["LOAD_SMALL_INT"] else ...
-
-    if k < 2 or constant(instructions[k - 2]) != 0:  # a relative import
+    if k < 2 or _constant(code, instructions[k - 2]) != 0:  # a relative import
         return None
     following = instructions[k + 1 :]
     is_as = following[0][1] == _op["IMPORT_FROM"]
-    form = "from" if constant(instructions[k - 1]) else "as" if is_as else "bare"
+    form = "from" if _constant(code, instructions[k - 1]) else "as" if is_as else "bare"
     for _, op, arg, _ in following[:1] if form == "bare" else following:
         if op not in _IMPORT_TAIL:
             break
@@ -216,14 +226,18 @@ class Code:
     `names` are read as globals, `paths` the attributes read from them as (name, attribute, ...); `assigned`
     and `written` are the globals and the free variables assigned; `imports` are pairs (dotted name, form);
     `mentioned` are all names, those of attributes among them; `methods` are attributes of what no global name holds.
+    `loaded` are the names of what is read: globals, attributes, what is imported from a module; `modules` are pairs
+    (name, level) of all imports, as the instruction has them.
     `naming` are its instructions, and the numbers of those that use names.
     """
 
-    __slots__ = ("assigned", "imports", "latest", "mentioned", "methods", "names", "naming", "paths", "ref", "written")
+    __slots__ = ("assigned", "imports", "latest", "loaded", "mentioned", "methods", "modules", "names", "naming",
+                 "paths", "ref", "written")  # fmt: skip
 
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
         self.paths, self.mentioned, self.methods, self.latest = set(), set(), set(), (None, None)
+        self.loaded, self.modules = set(), set()
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
         self.naming = _named(self.read(code))
         self.names -= self.assigned
@@ -233,6 +247,14 @@ class Code:
         self.mentioned.update(code.co_names)
         instructions = _decode(code)
         for k, (_, op, arg, _) in enumerate(instructions):
+            if op in _NAMED_LOADS:
+                self.loaded.add(code.co_names[arg >> _NAMED_LOADS[op]])
+            elif op == _MATCH_CLASS:  # attributes in a pattern are named by a constant
+                names = [each for each in code.co_consts if type(each) is tuple]
+                self.loaded.update(name for each in names for name in each if type(name) is str)
+            elif op == _IMPORT_NAME:
+                level = _constant(code, instructions[k - 2])
+                self.modules.add((code.co_names[arg], level if type(level) is int else 0))
             if op == _LOAD_GLOBAL or op in _LOADS:
                 name = code.co_names[arg >> (op == _LOAD_GLOBAL)]
                 self.names.add(name)

@@ -26,6 +26,7 @@ from wengert.core.levels import outside, running
 from wengert.core.rebind import rebound
 from wengert.core.var import is_traced
 from wengert.errors import (
+    CompileWarning,
     GuardError,
     LevelError,
     NonSmoothError,
@@ -36,10 +37,11 @@ from wengert.errors import (
 )
 from wengert.program import record, within
 from wengert.program.agreement import difference
-from wengert.program.callpath import Caller, Path, Route, vectored
+from wengert.program.callpath import Caller, Observer, Path, Route, is_observed, vectored
 from wengert.program.capture import NotHere, NotReplayable, capture
 from wengert.program.elements import SINGULAR
-from wengert.program.leaves import Same, UnsupportedValue, fill, key_of, lowered, operands_of
+from wengert.program.leaves import Same, UnsupportedValue, classes_of, fill, key_of, lowered, operands_of
+from wengert.program.purity import is_pure
 from wengert.program.program import as_floats, checked_tier
 from wengert.transforms.dense import JVP, VJP, Derivative, Operator
 from wengert.transforms.second import HVP, Linearize
@@ -67,23 +69,52 @@ _ULPS = 512
 #: so many times what two recordings have shown to be rounding
 _ALIKE = 8
 
+#: arguments among which one is looked for that code in C takes as it is
+_PINNED = 8
+
 _NONE: frozenset = frozenset()
+
+_OTHER_BRANCH = (
+    "replayed at the point of its recording it takes another branch: it does not depend on its arguments alone, or asks "
+    "for the type of a value"
+)
+_OTHER_VALUE = (
+    "its recording gives another value: it does not depend on its arguments alone (random numbers?), or asks for the type "
+    "of a value"
+)
 
 
 class _Table:
-    __slots__ = ("captures", "frozen", "paths")
+    __slots__ = ("captures", "frozen", "paths", "refused")
 
     def __init__(self, captures):
         self.captures = captures
         self.paths: dict[Any, tuple[Path, ...]] = {}
         self.frozen: dict[Any, frozenset] = {}  # leaves that are part of the key after all
+        self.refused: dict[Any, None] = {}  # keys of calls that are not recorded
+
+
+class _Itself:
+    """The value of f itself, in the place of a path: the call has run it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
 
 
 @vectored
 class Compiled(Caller):
     """What `wengert.compile` returns: see there."""
 
-    def __init__(self, f: Callable, exact: bool = False, recheck: str | int | None = "auto", tier: str = "auto"):
+    def __init__(
+        self,
+        f: Callable,
+        exact: bool = False,
+        recheck: str | int | None = "auto",
+        tier: str = "auto",
+        constant: Any = (),
+    ):
         if isinstance(f, Compiled):
             f = f.f
         if not callable(f):
@@ -98,6 +129,7 @@ class Compiled(Caller):
         self._takes_out = isinstance(f, Derivative)
         self.recheck = recheck
         self.tier = checked_tier(tier, "compile")
+        self.constant = constant if type(constant) is tuple else tuple(constant) if type(constant) is list else (constant,)
         self._name = _name_of(f)
         self._lock = threading.RLock()
         self._tables: dict[Any, _Table] = {}
@@ -106,7 +138,7 @@ class Compiled(Caller):
         self._recordings = self._refusals = 0
         self._eager: str | None = None  # why f runs as it is from now on
         self._is_closed = False  # are there no new recordings in derivatives?
-        self._warned = False
+        self._warned = self._is_refused = False
         functools.update_wrapper(self, f, updated=())
         alive.add(self)
 
@@ -116,6 +148,7 @@ class Compiled(Caller):
         options = ", exact=True" if self.exact else ""
         options += "" if self.recheck == "auto" else f", recheck={self.recheck}"
         options += "" if self.tier == "auto" else f", tier={self.tier!r}"
+        options += f", constant={self.constant!r}" if self.constant else ""
         return f"compile({self.f if isinstance(self.f, Operator) else self._name}{options})"
 
     def __getattr__(self, name):
@@ -139,7 +172,7 @@ class Compiled(Caller):
         name = getattr(self, "__qualname__", "")
         for part in name.split("."):
             place = getattr(place, part, None)
-        return name if place is self else (Compiled, (self.f, self.exact, self.recheck, self.tier))
+        return name if place is self else (Compiled, (self.f, self.exact, self.recheck, self.tier, self.constant))
 
     def __wengert__(self, operator: type, options: tuple) -> Callable:
         """The operator on f, compiled; pullbacks and linear operators, which are recordings themselves, are not."""
@@ -155,7 +188,7 @@ class Compiled(Caller):
 
     def _of(self, f):
         """Another function, compiled in the same way."""
-        return Compiled(f, self.exact, self.recheck, self.tier)
+        return Compiled(f, self.exact, self.recheck, self.tier, self.constant)
 
     @property
     def py_func(self):
@@ -187,7 +220,7 @@ class Compiled(Caller):
     def _call(self, args, kwargs, failed):
         if running.get():
             return self._in_derivative(args, kwargs)
-        if self._eager:
+        if self._eager or is_observed():
             return self.f(*args, **kwargs)
         out = kwargs.pop("out", None) if isinstance(self.f, Derivative) else None
         args = self._as_floats(args)
@@ -197,7 +230,7 @@ class Compiled(Caller):
             key = key_of(args, leaves, others)
             if kwargs:
                 key = key, key_of(kwargs, leaves, others)
-            table, reading = self._read(others)
+            table, reading = self._read([*others, *_with_code(args, kwargs)])
         except (UnsupportedValue, RecursionError):
             table = None
         found = None
@@ -205,6 +238,8 @@ class Compiled(Caller):
             found = self._run(table, (key, reading.key), reading, args, kwargs, leaves, failed)
         if found is None:
             y = self.f(*args, **kwargs)
+        elif type(found) is _Itself:
+            y = found.value
         else:
             path, y = found
             y = _restored(path.program, y)
@@ -218,7 +253,7 @@ class Compiled(Caller):
         """The call as one entry of the derivative around, where that asks for first derivatives alone."""
         f = self.f
         is_python = type(f) in (types.FunctionType, types.MethodType)
-        if is_python and not self._eager and within.takes_programs(running.get()):
+        if is_python and not (self._eager or is_observed()) and within.takes_programs(running.get()):
             found = self.follow(args, kwargs)
             if found is None:
                 with outside():
@@ -235,7 +270,7 @@ class Compiled(Caller):
         others: list = []
         try:
             key = key_of(given, leaves, others), key_of(keywords, leaves, others)
-            table, reading = self._read(others, True)
+            table, reading = self._read([*others, *_with_code(given, keywords)], True)
         except (UnsupportedValue, RecursionError):
             return None
         if table is None or not table.captures.is_whole:
@@ -244,7 +279,7 @@ class Compiled(Caller):
             found = self._run(table, (key, reading.key), reading, given, keywords, leaves, None)
         except LevelError:  # f reads traced values where they are not looked for, as in a large container
             return None
-        if not found:
+        if found is None or type(found) is _Itself:
             return None
         path, outputs = found
         operands = [operand for part in (args, kwargs, *reading.held) for operand in operands_of(part)]
@@ -286,7 +321,7 @@ class Compiled(Caller):
         if reading is None:
             if self._is_spent(in_derivative):
                 return None, None
-            table = _Table(capture(self.f, others, in_derivative))
+            table = _Table(capture(self.f, others, in_derivative, self.constant))
             with self._lock:
                 if self._tables.get(key) is known:
                     _put(self._tables, key, table, _TABLES)
@@ -324,63 +359,125 @@ class Compiled(Caller):
             with self._lock:
                 if table.frozen.get(key, _NONE) is not frozen or table.paths.get(full, ()) is not paths:
                     continue  # another thread has recorded meanwhile
-                found = self._trace(reading, args, kwargs, leaves, n)
-                if found is None:
+                if full in table.refused or self._is_spent(reading.in_derivative):
                     return None
-                try:
-                    y = self._first(found, leaves)
-                except ReplayMismatchError as error:
-                    if not (isinstance(self.f, Operator) or SINGULAR in str(error.__cause__)):
-                        raise
-                    return None  # a rule goes another way here, as where values are NaN
+                expected, reason = self._observed(table, reading, args, kwargs, leaves)
+                found = reason if reason is not None else self._recorded(expected, reading, args, kwargs, leaves, n)
+                if isinstance(found, str):
+                    if found:
+                        _put(table.refused, full, None, _KEYS)
+                        self._refuse(found)
+                    return _Itself(expected)
+                path, y = found
                 if reading.frozen is not frozen:
                     _put(table.frozen, key, reading.frozen, _KEYS)
                     full, paths = (key, *[np.asarray(leaves[i]).tobytes() for i in reading.frozen]), ()
-                path = Path(found, self._next_due(1))
                 kept = paths if reading.in_derivative else paths[: _PATHS - 1]
                 _put(table.paths, full, (path, *kept), _KEYS)
                 return path, y
 
-    def _trace(self, reading, args, kwargs, leaves, n):
-        """A new program; None where f is to run as it is."""
-        if self._is_spent(reading.in_derivative):
-            return None
+    def _observed(self, table, reading, args, kwargs, leaves):
+        """Run f itself once, observed: its value, and why it is not recorded.
+
+        That is None where it may be recorded, and empty where another call may be.
+        """
+        arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
+        before = [leaf.copy() for leaf in arrays]
+        try:
+            y, seen = self._run_observed(args, kwargs, reading, leaves)
+        except NotReplayable as reason:  # in a derivative, where f runs as it is for its value
+            return None, self._noted(reason)
+        if any(map(difference, arrays, before)):
+            self._give_up("it writes into an array that it was given; copy it first")
+            return y, ""
+        if effect := table.captures.changed(reading, seen):
+            return y, self._noted(effect)
+        return y, table.captures.doubt(seen)
+
+    def _run_observed(self, args, kwargs, reading, leaves):
+        """The value of f, and what was seen of the user's code in it: of a derivative, that of its function."""
+        f = self.f
+        if isinstance(f, Operator):
+            y = f(*args, **kwargs)
+        while isinstance(f, Operator):
+            args = (args[0], *args[2:]) if isinstance(f, (JVP, HVP)) else args
+            f = f.f
+        with Observer() as seen:
+            value = f(*args, **kwargs) if reading.is_plain else self._plain(args, kwargs, reading, leaves)
+        return (value if f is self.f else y), seen
+
+    def _noted(self, reason):
+        """Count a call that cannot be replayed; after some f is not recorded any more."""
+        self._refusals += 1
+        if self._refusals == _CHANCES:
+            self._give_up(str(reason))
+        return ""
+
+    def _recorded(self, expected, reading, args, kwargs, leaves, n):
+        """A new path and its outputs, or why there is none; empty where another call may be recorded."""
         self._recordings += 1
+        program = self._trace(reading, args, kwargs, leaves, n)
+        if isinstance(program, str):
+            return program
+        try:
+            y = program.run(leaves)
+        except GuardError as error:  # a rule goes another way here, as where values are NaN
+            return "" if isinstance(self.f, Operator) or SINGULAR in str(error) else _OTHER_BRANCH
+        path = Path(program, self._next_due(1))
+        return (path, y) if self._agrees(path, _restored(program, y), expected, reading, args, kwargs, leaves) else _OTHER_VALUE
+
+    def _trace(self, reading, args, kwargs, leaves, n):
+        """A new program, or why there is none."""
         known, errors = reading.frozen, []
-        for frozen in (known, *self._choices(args, leaves, n)):
+        for frozen in (known, *self._choices(args, kwargs, leaves, n)):
             if known.issubset(frozen):
                 reading.frozen = known if frozen == known else frozen
                 try:
                     program = record.trace(self.f, args, kwargs, reading, self.exact)
                     return program if self.tier == "auto" else program.tiered(self.tier)
                 except NotHere:
-                    return None
+                    return ""
                 except NotReplayable as reason:
-                    self._refusals += 1
-                    if self._refusals == _CHANCES:
-                        self._give_up(str(reason))
-                    return None
+                    return self._noted(reason)
                 except NonSmoothError:
-                    return None  # f says whether it has a derivative here
+                    return ""
                 except GuardError:
-                    if not isinstance(self.f, Operator):
-                        raise
-                    return None  # a rule goes another way here, as where values are NaN
+                    return "" if isinstance(self.f, Operator) else _OTHER_BRANCH
                 except (TracedValueError, UnsupportedFunctionError) as error:
                     errors.append(error)
         if getattr(errors[0], "runs_as_it_is", False):
             self._give_up(str(errors[0]))
-            return None
-        raise errors[0]
+            return ""
+        return f"it cannot be recorded: {errors[0]}"
 
-    def _choices(self, args, leaves, n):
-        """What may be frozen for code that takes no traced values: what f reads, then numbers that it is given."""
+    def _choices(self, args, kwargs, leaves, n):
+        """What may be constant for code that takes no traced values.
+
+        First what f reads, then numbers that it is given, then one array that it is given, then all but one.
+        """
         is_number = [not isinstance(leaf, np.ndarray) for leaf in leaves]
         read = frozenset(range(n, len(leaves)))
         choices = [frozenset(i for i in read if is_number[i]), read]
-        if not isinstance(self.f, Operator):
-            choices.append(read.union(i for i in range(n) if is_number[i]))
+        given = self._constants_of(args, kwargs, n)
+        numbers = read.union(i for i in given if is_number[i])
+        choices.append(numbers)
+        if len(given) <= _PINNED:
+            choices += [read | {i} for i in given] + [numbers | {i} for i in given]
+            choices += [read.union(given) - {i} for i in given] if len(given) == n else [read.union(given)]
+            choices = [choice for choice in choices if choice <= numbers or not choice.issuperset(range(n))]
         return [choice for i, choice in enumerate(choices) if choice and choice not in choices[:i]]
+
+    def _constants_of(self, args, kwargs, n):
+        """Numbers of the leaves among the arguments that no derivative is taken of."""
+        f = self.f
+        if not isinstance(f, Operator):
+            return [*range(n)]
+        if isinstance(f, (JVP, HVP)):
+            return []
+        counts = [len(operands_of(lowered(x))) for x in (*args, *kwargs.values())]
+        starts = np.cumsum([0, *counts])
+        moving = {int(i) % max(len(args), 1) for i in f.positions(args)}
+        return [i for k, count in enumerate(counts) if k not in moving for i in range(starts[k], starts[k] + count)]
 
     def _is_spent(self, in_derivative):
         """Have there been so many recordings for so few replays that another does not pay?
@@ -400,16 +497,6 @@ class Compiled(Caller):
             )
         return True
 
-    def _first(self, program, leaves):
-        """The outputs of a program at the point at which it was recorded."""
-        try:
-            return program.run(leaves)
-        except GuardError as error:
-            raise ReplayMismatchError(
-                f"{self!r}: replayed at the point of its recording, {self._name} takes another branch: it does not "
-                "depend on its arguments alone (random numbers, a clock, a file?)"
-            ) from error
-
     def _prefer(self, table, key, path):
         """Try this path first from now on."""
         with self._lock:
@@ -420,7 +507,7 @@ class Compiled(Caller):
     def _next_due(self, number):
         """The next call after this one that is compared with f."""
         if self.recheck == "auto":
-            return 1 << number.bit_length()
+            return max(4, 1 << number.bit_length())
         return sys.maxsize if self.recheck is None else number + self.recheck - number % self.recheck
 
     def _give_up(self, reason):
@@ -428,8 +515,18 @@ class Compiled(Caller):
         self._eager, self._route = reason, None
         self._warn(f"{reason}: {self._name} runs as it is from now on")
 
+    def _refuse(self, reason):
+        """Warn, once, of calls that run without being compiled."""
+        if not self._is_refused:
+            self._is_refused = True
+            self._warn(
+                f"{reason}: such calls run without being compiled. Pass what varies as an argument, or hold it in a "
+                "global, an attribute or a variable as numbers or arrays; compile(f, constant=...) declares what does "
+                "not change"
+            )
+
     def _warn(self, text):
-        warnings.warn(f"{self!r}: {text}", UserWarning, stacklevel=_stacklevel())
+        warnings.warn(f"{self!r}: {text}", CompileWarning, stacklevel=_stacklevel())
 
     # -- comparison with f
 
@@ -443,35 +540,43 @@ class Compiled(Caller):
             for leaf, old in zip(arrays, before):
                 leaf[...] = old
             return False
+        if self._agrees(path, y, expected, reading, args, kwargs, leaves, is_first=False):
+            return True
+        raise ReplayMismatchError(
+            f"{self!r}: {self._name}, run as it is, gives another value than a recording made at the same point. "
+            "Does it ask for the type of a value, or is it not a function of its arguments alone? The recordings have "
+            "been dropped"
+        )
+
+    def _agrees(self, path, y, expected, reading, args, kwargs, leaves, is_first=True):
+        """Is the difference of a result from that of f rounding?"""
         is_exact = self.exact and not isinstance(self.f, Operator)
         apart = difference(y, expected)
         if apart <= (0 if is_exact else max(_ULPS, _ALIKE * path.rounding)):
             return True
         # Something has changed, or f amplifies rounding: a program recorded now differs from the old one, or not.
         with self._lock:
-            again = self._anew(args, kwargs, reading, self.exact, leaves)
+            again = y if is_first else self._anew(args, kwargs, reading, self.exact, leaves)
             if difference(again, y):
                 self._tables, self._route = {}, None
                 raise StaleProgramError(
                     f"{self!r}: {self._name} now gives another value than its recording: something it reads has "
-                    "changed that is not looked for at each call, such as an item of a large container or an attribute "
-                    "of an object in one, or it draws random numbers. Pass it as an argument or hold it in a global or "
-                    "an attribute; recheck=1 compares at each call. The recordings have been dropped, the next call is "
-                    "right"
+                    "changed that is not looked for at each call, such as what is declared constant, or it draws random "
+                    "numbers. Pass it as an argument or hold it in a global or an attribute; recheck=1 compares at each "
+                    "call. The recordings have been dropped, the next call is right"
                 )
             exact = again if is_exact else self._anew(args, kwargs, reading, True, leaves)
         if difference(exact, expected) > max(0 if is_exact else _ULPS, 1000 * difference(exact, y)):
-            raise ReplayMismatchError(
-                f"{self!r}: {self._name}, run as it is, gives another value than a recording made at the same point. "
-                "Does it ask for the type of a value, or is it not a function of its arguments alone?"
-            )
+            if not is_first:
+                self._tables, self._route = {}, None
+            return False
         path.rounding = max(path.rounding, apart)
         return True
 
     def _anew(self, args, kwargs, reading, exact, leaves):
         """The result of a new recording."""
         program = record.trace(self.f, args, kwargs, reading, exact)
-        return _restored(program, self._first(program, leaves))
+        return _restored(program, program.run(leaves))
 
     def _plain(self, args, kwargs, reading, leaves):
         """f itself, with numbers in the place of operands that it reads; its numbers are NumPy's, as in a recording."""
@@ -495,6 +600,12 @@ def _put(table, key, value, most):
     while len(table) >= most:
         table.pop(next(iter(table)))
     table[key] = value
+
+
+def _with_code(args, kwargs):
+    """Classes with code of their own among the containers that are given."""
+    found = {cls for value in (*args, *kwargs.values()) for cls in classes_of(value)}
+    return [cls for cls in found if not is_pure(cls.__module__) and cls is not types.SimpleNamespace]
 
 
 def _stacklevel():

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.containers import children_of, rest_of
+from wengert.containers import children_of, is_registered, rest_of
 from wengert.core.rebind import original
 from wengert.core.var import plain
 
@@ -100,7 +100,14 @@ def _key_of_other(value, leaves, others):
         others.append(value)
         return Same(value)
     rest = contents_key(rest_of(value), others)
-    return kind, rest, *getattr(value, "__dict__", ()), *[key_of(item, leaves, others) for item in found[0]]
+    more = [contents_key(getattr(value, name), others) for name in beyond(value)]
+    return kind, rest, *more, *getattr(value, "__dict__", ()), *[key_of(item, leaves, others) for item in found[0]]
+
+
+def beyond(value: Any) -> list[str]:
+    """Names of the attributes of a dataclass that are no fields, as a cached property leaves them."""
+    fields = getattr(type(value), "__dataclass_fields__", None)
+    return [] if fields is None or is_registered(value) else [n for n in getattr(value, "__dict__", ()) if n not in fields]
 
 
 _KEYS: dict[type, Callable] = {
@@ -131,6 +138,20 @@ def is_data(value: Any) -> bool:
     except (TypeError, RecursionError):  # no input, or a key that cannot be hashed
         return False
     return type(value) in _KEYS or not others
+
+
+def classes_of(value: Any) -> set[type]:
+    """The classes with code of their own among what a value is made of: dataclasses, named tuples, registered ones."""
+    kind = type(value)
+    if kind in (list, tuple, dict):
+        found, items = set(), value.values() if kind is dict else value
+    else:
+        parts = None if kind in _KEYS else children_of(value)
+        found, items = (set(), ()) if parts is None else ({kind}, parts[0])
+    for item in items:
+        if type(item) not in _SCALARS and type(item) is not np.ndarray:
+            found |= classes_of(item)
+    return found
 
 
 def _count(value, found=0):
