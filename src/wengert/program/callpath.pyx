@@ -251,7 +251,7 @@ cdef object iterate(x):
     return x
 
 
-cdef tuple iterated = (set, frozenset, collections.deque, tuple)
+cdef tuple iterated = (set, frozenset, collections.deque, tuple, collections.OrderedDict)
 
 
 cdef bint is_same_array(x, known) except -1:

@@ -32,8 +32,6 @@ from wengert.errors import (
     NonSmoothError,
     ReplayMismatchError,
     StaleProgramError,
-    TracedValueError,
-    UnsupportedFunctionError,
 )
 from wengert.program import record, within
 from wengert.program.agreement import difference
@@ -443,12 +441,12 @@ class Compiled(Caller):
                     return ""
                 except GuardError:
                     return "" if isinstance(self.f, Operator) else _OTHER_BRANCH
-                except (TracedValueError, UnsupportedFunctionError) as error:
+                except Exception as error:  # f itself raises none here
                     errors.append(error)
         if getattr(errors[0], "runs_as_it_is", False):
             self._give_up(str(errors[0]))
             return ""
-        return f"it cannot be recorded: {errors[0]}"
+        return f"it cannot be recorded ({type(errors[0]).__name__}: {errors[0]})"
 
     def _choices(self, args, kwargs, leaves, n):
         """What may be constant for code that takes no traced values.

@@ -154,6 +154,13 @@ def classes_of(value: Any) -> set[type]:
     return found
 
 
+def others_of(value: Any) -> list:
+    """The functions and objects among what data is made of."""
+    others: list = []
+    key_of(value, [], others)
+    return others
+
+
 def _count(value, found=0):
     """Items of nested containers, counted until there are too many."""
     for item in value.values() if type(value) is dict else value:

@@ -21,6 +21,7 @@ import collections
 import functools
 import gc
 import importlib.util
+import operator
 import sys
 import types
 import typing
@@ -31,7 +32,7 @@ import numpy as np
 from wengert.core.follow import LRU, WRAPPERS, is_differentiated, parts_of, py_func_of
 from wengert.core.rename import read
 from wengert.program.callpath import ABSENT, Contents, Place
-from wengert.program.leaves import SMALL, classes_of, is_data
+from wengert.program.leaves import SMALL, classes_of, is_data, others_of
 from wengert.program.purity import (
     ATOMS,
     DYNAMIC,
@@ -51,8 +52,9 @@ MAX_ITEMS = 10_000  # items of containers compared by identity
 MAX_BYTES = 1 << 22  # of arrays compared by their contents
 
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE
-_BYTES = (bytearray, array.array, memoryview)
-_METHOD_WRAPPER = type((0).__str__)
+_BYTES = (bytearray, array.array, memoryview, np.void)
+#: types that show another object
+_BEHIND = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), super, types.MethodWrapperType)
 
 
 class Doubt(NamedTuple):
@@ -127,6 +129,7 @@ class Scan:
 
     def enter(self, value):
         """Look at an object, once."""
+        self.is_dynamic |= id(value) in DYNAMIC or type(value) in (operator.attrgetter, operator.methodcaller)
         if type(value) in ATOMS or value is ABSENT or id(value) in self.held:
             return
         self.held[id(value)] = value  # ids of what is made on the way stay its own
@@ -144,8 +147,8 @@ class Scan:
             self.watched[place.key] = place, value
         elif value is not ABSENT and id(value) not in self.followed and is_data(self.lowered(value)):
             self.places[place.key] = place
-            for cls in classes_of(value):
-                self.enter(cls)
+            for part in (*classes_of(value), *others_of(value)):
+                self.enter(part)
         else:
             self.watched[place.key] = place, value
             self.enter(value)
@@ -170,22 +173,23 @@ class Scan:
                 self.enter(part)
         elif isinstance(value, types.ModuleType):
             self.visit_module(value)
-        elif kind in (types.BuiltinFunctionType, _METHOD_WRAPPER):
-            self.is_dynamic |= id(value) in DYNAMIC
+        elif kind is types.BuiltinFunctionType:
             if not isinstance(value.__self__, types.ModuleType):
                 self.enter(value.__self__)
         elif issubclass(kind, np.ndarray):
             self.visit_array(value)
-        elif kind is types.MappingProxyType:
+        elif kind is types.CellType:
+            self.look(value)
+        elif kind in _BEHIND:
             for behind in gc.get_referents(value):
                 self.enter(behind)
         elif issubclass(kind, SHELVES):
             self.visit_shelf(value)
             if kind not in SHELVES:
                 self.visit_object(value)
-        elif issubclass(kind, _BYTES):
-            self.bytes += len(value)
+        elif issubclass(kind, _BYTES) and not (kind is np.void and value.dtype.hasobject):
             self.note(Contents.BY_BYTES, value, bytes(value))
+            self.bytes += len(self.contents[-1][-1])
         elif hasattr(kind, "__next__") and not kind.__flags__ & _HEAP:
             self.doubt(f"it reads an iterator ({kind.__name__}), which each call may use up")
         else:
@@ -203,7 +207,6 @@ class Scan:
     def visit_function(self, f):
         space = f.__globals__
         if is_pure(space.get("__name__")) or is_library(space.get("__name__")):
-            self.is_dynamic |= id(f) in DYNAMIC
             for cell in f.__closure__ or ():
                 self.look(cell)
             return  # if it is called, and is not pure, its code is found to run
@@ -300,6 +303,8 @@ class Scan:
             self.enter(base)
         if type(cls) is not type:
             self.enter(type(cls))
+        if isinstance(cls, abc.ABCMeta):  # what counts as of its kind
+            self.look("abc", "registered", get=abc.get_cache_token)
 
     def visit_object(self, value):
         """An object with attributes."""
@@ -359,7 +364,8 @@ class Scan:
             for key in keys if is_map else range(len(value)):
                 self.look(value, key, True)
             if not is_fixed:
-                self.note(Contents.BY_KEYS, value, keys, len(keys)) if is_map else self.note(Contents.BY_LENGTH, value, len(value))
+                way, was = (Contents.BY_KEYS, keys) if is_map else (Contents.BY_LENGTH, len(value))
+                self.note(way, value, was, len(value))
         else:
             items = tuple(dict.values(value)) if is_map else tuple(_ITERATE[_base(value)](value))
             if is_map:
@@ -367,6 +373,8 @@ class Scan:
             elif not is_fixed:
                 self.note(Contents.BY_ITEMS, value, items, len(items))
             self.enter_all(items)
+        if isinstance(value, collections.OrderedDict):  # whose order is its own
+            self.note(Contents.BY_ITEMS, value, tuple(collections.OrderedDict.__iter__(value)))
 
     def note(self, way, value, held, count=1):
         self.items += count
