@@ -30,7 +30,7 @@ import numpy as np
 
 from wengert.core import dispatch
 from wengert.core.follow import WRAPPERS, steps_of
-from wengert.core.rebind import Plan, Proxy, constant, make_twin, rebound
+from wengert.core.rebind import Plan, Proxy, constant, make_twin, partial_like, rebound
 from wengert.core.rename import BUILTINS, Alias, TooWide, private, read, rename
 from wengert.program.callpath import Observer, Surroundings
 from wengert.program.leaves import (
@@ -242,7 +242,7 @@ class _Copies(Plan):
             return super().build(value, memo)
         args = [self.build(arg, memo) for arg in self.items(value.args, enumerate(value.args))]
         words = [self.build(arg, memo) for arg in self.items(value.keywords, value.keywords.items())]
-        return functools.partial(self.build(value.func, memo), *args, **dict(zip(value.keywords, words)))
+        return partial_like(value, [self.build(value.func, memo), *args], dict(zip(value.keywords, words)))
 
     def proxy(self, module, memo):
         new = memo[id(module)] = _Module(module)

@@ -82,6 +82,9 @@ def _key_of_list(value, leaves, others):
 
 def _key_of_dict(value, leaves, others):
     parts = [(type(name), name, key_of(item, leaves, others)) for name, item in value.items()]
+    for name in value:
+        if type(name) not in _CONSTANTS:  # an object, whose state may count too
+            key_of(name, [], others)
     return dict, *parts
 
 
@@ -109,6 +112,8 @@ def beyond(value: Any) -> list[str]:
     fields = getattr(type(value), "__dataclass_fields__", None)
     return [] if fields is None or is_registered(value) else [n for n in getattr(value, "__dict__", ()) if n not in fields]
 
+
+_CONSTANTS = frozenset((int, bool, str, bytes, type(None), float))
 
 _KEYS: dict[type, Callable] = {
     np.ndarray: _key_of_array,

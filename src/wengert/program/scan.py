@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.core.follow import LRU, WRAPPERS, is_differentiated, parts_of, py_func_of
+from wengert.core.follow import LRU, MAKERS, WRAPPERS, is_differentiated, parts_of, py_func_of
 from wengert.core.rename import read
 from wengert.program.callpath import ABSENT, Contents, Place
 from wengert.program.leaves import SMALL, classes_of, is_data, others_of
@@ -171,6 +171,8 @@ class Scan:
         elif kind in WRAPPERS or (not issubclass(kind, SHELVES) and py_func_of(value)):
             for part in parts_of(value):
                 self.enter(part)
+            if kind in MAKERS:
+                self.visit_object(value)
         elif isinstance(value, types.ModuleType):
             self.visit_module(value)
         elif kind is types.BuiltinFunctionType:
@@ -202,6 +204,7 @@ class Scan:
         for name in value.keywords:
             if name not in self.names:
                 self.look(value.keywords, name, True)
+        self.attributes(vars(value), self.is_dynamic)
         self.objects.append((value, type(value), vars(value)))
 
     def visit_function(self, f):
