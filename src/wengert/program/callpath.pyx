@@ -24,6 +24,7 @@ from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.string cimport memcmp
 
 import collections
+import gc
 import types
 
 import numpy as np
@@ -279,6 +280,7 @@ cdef class Observer:
 
     cdef readonly dict codes, calls
     cdef dict verdicts
+    cdef bint collects              # was the collector on? It runs code of others, too
     cdef Py_tracefunc former
     cdef PyObject *former_self
 
@@ -289,6 +291,8 @@ cdef class Observer:
         cdef PyThreadState *state = PyThreadState_Get()
         self.former, self.former_self = state.c_profilefunc, state.c_profileobj
         Py_XINCREF(self.former_self)
+        self.collects = gc.isenabled()
+        gc.disable()
         PyEval_SetProfile(<Py_tracefunc>observe, <PyObject *>self)
         return self
 
@@ -296,6 +300,8 @@ cdef class Observer:
         PyEval_SetProfile(self.former, self.former_self)
         Py_XDECREF(self.former_self)
         self.former_self = NULL
+        if self.collects:
+            gc.enable()
 
 
 def is_observed():

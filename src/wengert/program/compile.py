@@ -30,6 +30,7 @@ from wengert.errors import (
     GuardError,
     LevelError,
     NonSmoothError,
+    PatternError,
     ReplayMismatchError,
     StaleProgramError,
 )
@@ -90,6 +91,10 @@ class _Table:
         self.paths: dict[Any, tuple[Path, ...]] = {}
         self.frozen: dict[Any, frozenset] = {}  # leaves that are part of the key after all
         self.refused: dict[Any, None] = {}  # keys of calls that are not recorded
+
+
+#: in the place of the value of a derivative that is not run as it is
+UNKNOWN = object()
 
 
 class _Itself:
@@ -365,7 +370,7 @@ class Compiled(Caller):
                     if found:
                         _put(table.refused, full, None, _KEYS)
                         self._refuse(found)
-                    return _Itself(expected)
+                    return None if expected is UNKNOWN else _Itself(expected)
                 path, y = found
                 if reading.frozen is not frozen:
                     _put(table.frozen, key, reading.frozen, _KEYS)
@@ -395,14 +400,17 @@ class Compiled(Caller):
     def _run_observed(self, args, kwargs, reading, leaves):
         """The value of f, and what was seen of the user's code in it: of a derivative, that of its function."""
         f = self.f
-        if isinstance(f, Operator):
-            y = f(*args, **kwargs)
+        y = self._derivative(args, kwargs) if isinstance(f, Operator) else None
         while isinstance(f, Operator):
             args = (args[0], *args[2:]) if isinstance(f, (JVP, HVP)) else args
             f = f.f
         with Observer() as seen:
             value = f(*args, **kwargs) if reading.is_plain else self._plain(args, kwargs, reading, leaves)
         return (value if f is self.f else y), seen
+
+    def _derivative(self, args, kwargs):
+        """The value of a derivative, run as it is, or `UNKNOWN` where that takes too long."""
+        return self.f(*args, **kwargs)
 
     def _noted(self, reason):
         """Count a call that cannot be replayed; after some f is not recorded any more."""
@@ -414,15 +422,19 @@ class Compiled(Caller):
     def _recorded(self, expected, reading, args, kwargs, leaves, n):
         """A new path and its outputs, or why there is none; empty where another call may be recorded."""
         self._recordings += 1
-        program = self._trace(reading, args, kwargs, leaves, n)
-        if isinstance(program, str):
-            return program
         try:
-            y = program.run(leaves)
+            program = self._trace(reading, args, kwargs, leaves, n)
+            if isinstance(program, str):
+                return program
+            y = self._first(program, leaves)
         except GuardError as error:  # a rule goes another way here, as where values are NaN
             return "" if isinstance(self.f, Operator) or SINGULAR in str(error) else _OTHER_BRANCH
         path = Path(program, self._next_due(1))
         return (path, y) if self._agrees(path, _restored(program, y), expected, reading, args, kwargs, leaves) else _OTHER_VALUE
+
+    def _first(self, program, leaves):
+        """The outputs of a program at the point at which it was recorded."""
+        return program.run(leaves)
 
     def _trace(self, reading, args, kwargs, leaves, n):
         """A new program, or why there is none."""
@@ -441,6 +453,8 @@ class Compiled(Caller):
                     return ""
                 except GuardError:
                     return "" if isinstance(self.f, Operator) else _OTHER_BRANCH
+                except PatternError:  # one that was given
+                    raise
                 except Exception as error:  # f itself raises none here
                     errors.append(error)
         if getattr(errors[0], "runs_as_it_is", False):

@@ -15,7 +15,6 @@ import decimal
 import fractions
 import inspect
 import operator
-import os
 import re
 import sys
 import types
@@ -66,8 +65,8 @@ SHELVES = (dict, list, tuple, set, frozenset, collections.deque)
 _KNOWN = frozenset((*SHELVES, *ATOMS, types.MappingProxyType, bytearray, np.ndarray, np.generic, memoryview, types.SimpleNamespace, BaseException,
                     Exception, type, property, types.GeneratorType, types.CellType)) - {decimal.Decimal}  # fmt: skip
 
-_LIBRARY = os.path.dirname(os.__file__) + os.sep
-_INSTALLED = ("site-packages", "dist-packages")
+#: what reads code and is no part of it: asserts that pytest has rewritten name its modules
+_TOOLS = {"_pytest", "pytest", "coverage"}
 
 
 def top(module: object) -> str:
@@ -96,7 +95,7 @@ def is_random(kind: type) -> bool:
 def is_library(module: object) -> bool:
     """Is this a module of Python's own library, or of the interpreter?"""
     name = top(module)
-    return name in sys.stdlib_module_names and name not in ("__main__", "antigravity", "this")
+    return (name in sys.stdlib_module_names and name != "__main__") or name in _TOOLS
 
 
 def has_known_layout(kind: type) -> bool:

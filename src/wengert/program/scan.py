@@ -147,7 +147,7 @@ class Scan:
             self.watched[place.key] = place, value
         elif value is not ABSENT and id(value) not in self.followed and is_data(self.lowered(value)):
             self.places[place.key] = place
-            for part in (*classes_of(value), *others_of(value)):
+            for part in (*classes_of(value), *others_of(self.lowered(value))):
                 self.enter(part)
         else:
             self.watched[place.key] = place, value
