@@ -68,9 +68,6 @@ def source(text, **names):
     return new
 
 
-#: cases that only give a function and a change, by what holds a number and how it is read
-
-
 class Holder:
     def __init__(self, **content):
         self.__dict__.update(content)
@@ -127,10 +124,6 @@ class Registered(Registers):
 
     def rhs(self, u):
         return u * self.k
-
-
-class Frozen:
-    """Made anew for each case."""
 
 
 @dataclasses.dataclass
@@ -196,7 +189,7 @@ CONTAINERS = {
     "dict subclass": lambda v: DictOf({0: v}),
     "object array": lambda v: _object_array(v),
     "nested": lambda v: {0: [{"a": (v,)}]},
-    "large dict": lambda v: {i: v for i in range(200)},
+    "large dict": lambda v: dict.fromkeys(range(200), v),
     "large list": lambda v: [v for i in range(200)],
     "set": lambda v: {v},
 }
@@ -764,12 +757,11 @@ def default_of_init():
 
 @case
 def dataclass_made_inside():
+    @dataclasses.dataclass
+    class Made:
+        k: float = 2.0
+
     return lambda u: u * Made().k, lambda: setattr(Made.__init__, "__defaults__", (5.0,))
-
-
-@dataclasses.dataclass
-class Made:
-    k: float = 2.0
 
 
 @case
@@ -1083,10 +1075,14 @@ def reduce_over_objects():
     return lambda u: u * functools.reduce(lambda s, o: s + o.k, held, 0.0), lambda: setattr(held[0], "k", 5.0)
 
 
+def _rate_of(owner):
+    return owner.k
+
+
 @case
 def map_over_objects():
     held = [Holder(k=1.0), Holder(k=1.0)]
-    return lambda u: u * sum(map(lambda o: o.k, held)), lambda: setattr(held[0], "k", 5.0)
+    return lambda u: u * sum(map(_rate_of, held)), lambda: setattr(held[0], "k", 5.0)
 
 
 @case
@@ -1225,7 +1221,8 @@ def globals_by_eval():
 
 @case
 def globals_by_exec():
-    here = source("rate = 2.0\ndef f(u):\n    space = {}\n    exec('k = rate', globals(), space)\n    return u * space['k']\n")
+    text = "rate = 2.0\ndef f(u):\n    space = {}\n    exec('k = rate', globals(), space)\n    return u * space['k']\n"
+    here = source(text)
     return here.f, setter(here, "rate", 5.0)
 
 
@@ -1243,7 +1240,8 @@ def attribute_patched_in_numpy():
 
 @case
 def object_of_a_global_in_another_module():
-    other = source("class A:\n    def __init__(self):\n        self.k = 2.0\nowner = A()\ndef rate():\n    return owner.k\n")
+    text = "class A:\n    def __init__(self):\n        self.k = 2.0\nowner = A()\ndef rate():\n    return owner.k\n"
+    other = source(text)
     return lambda u: u * other.rate(), lambda: setattr(other.owner, "k", 5.0)
 
 
@@ -1376,13 +1374,13 @@ def order_of_a_dict():
     def change():
         held["a"] = held.pop("a")
 
-    return lambda u: u * next(iter(held.values())) if True else u, change
+    return lambda u: u * next(iter(held.values())), change
 
 
 @case
 def order_of_an_ordered_dict():
     held = collections.OrderedDict(a=2.0, b=5.0)
-    return lambda u: u * [*held.values()][0], lambda: held.move_to_end("a")
+    return lambda u: u * next(iter(held.values())), lambda: held.move_to_end("a")
 
 
 @case
@@ -1431,7 +1429,7 @@ def item_of_a_large_list():
 
 @case
 def item_of_a_large_dict():
-    held = {i: 1.0 for i in range(500)}
+    held = dict.fromkeys(range(500), 1.0)
     return lambda u: u * held[77], item(held, 77, 5.0)
 
 
@@ -1616,7 +1614,7 @@ def recursion_limit():
 
 @case
 def context_of_decimals():
-    one = decimal.Decimal(1)
+    one, decimal.getcontext().prec = decimal.Decimal(1), 28
     return lambda u: u * float(one / 3), lambda: setattr(decimal.getcontext(), "prec", 5)
 
 
@@ -1676,7 +1674,8 @@ def abstract_class():
 
 @case
 def registered_abstract_class():
-    class Base(abc.ABC): ...
+    class Base(abc.ABC):  # noqa: B024
+        pass
 
     held = Holder(k=2.0)
     return lambda u: u * (5.0 if isinstance(held, Base) else 2.0), lambda: Base.register(Holder)
@@ -1739,7 +1738,7 @@ def attribute_by_super():
 #: each call gives another value
 CHANGING = {
     "random": lambda: lambda u: u * random.random(),
-    "NumPy's random numbers": lambda: lambda u: u * np.random.normal(),
+    "NumPy's random numbers": lambda: lambda u: u * np.random.normal(),  # noqa: NPY002
     "a generator of random numbers": lambda: (lambda rng: lambda u: u * rng.normal())(np.random.default_rng(0)),
     "a bound method of one": lambda: (lambda draw: lambda u: u * draw())(np.random.default_rng(0).normal),
     "clock": lambda: lambda u: u * time.time_ns(),
@@ -1778,6 +1777,11 @@ def _counting_list():
 
     return f
 
+
+#: code that has no derivative, as it reads numbers that are made in it through a class of its own
+UNDIFFERENTIATED = {
+    "special method __index__", "special method __index__ replaced", "special method __array__",
+}  # fmt: skip
 
 #: the change does not change the value, which a cache has kept
 KEPT = {"cached_property_that_is_kept", "cached_function_that_reads", "cached_function_that_reads_a_global_object"}

@@ -56,10 +56,11 @@ _NAMING = {_LOAD_GLOBAL, _IMPORT_NAME, _STORE_NAME, *_LOADS, *_ATTRIBUTE}
 _GLOBAL_STORES = {_op["STORE_GLOBAL"], _op["DELETE_GLOBAL"]}
 _CELL_STORES = {_op["STORE_DEREF"], _op["DELETE_DEREF"]}
 _STORES = {dis.opmap[name] for name in (
-    "STORE_ATTR", "DELETE_ATTR", "STORE_NAME", "DELETE_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_NAME")}  # fmt: skip
+    "STORE_ATTR", "DELETE_ATTR", "STORE_NAME", "DELETE_NAME", "STORE_GLOBAL", "DELETE_GLOBAL",
+    "IMPORT_NAME")}  # fmt: skip
 #: instructions that load something by name, and how far its index is shifted in their argument
-_NAMED_LOADS = {op: 0 for op in dis.hasname if op not in _STORES} | {_LOAD_GLOBAL: 1}
-_NAMED_LOADS |= {op: _ATTRIBUTE_SHIFT for op in _ATTRIBUTE} | (
+_NAMED_LOADS = dict.fromkeys({*dis.hasname} - _STORES, 0) | {_LOAD_GLOBAL: 1}
+_NAMED_LOADS |= dict.fromkeys(_ATTRIBUTE, _ATTRIBUTE_SHIFT) | (
     {dis.opmap["LOAD_SUPER_ATTR"]: 2} if "LOAD_SUPER_ATTR" in dis.opmap else {}
 )
 _MATCH_CLASS = dis.opmap["MATCH_CLASS"]

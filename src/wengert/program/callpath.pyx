@@ -187,7 +187,6 @@ cdef class Surroundings:
                 return False
         return True
 
-
     def first_change(self):
         """What is not as it was: the name of a place, or of a type; None if all is."""
         for place, value in self.watched:
@@ -272,7 +271,8 @@ cdef class Observer:
     Attributes
     ----------
     codes : dict
-        By the id of a code object: True where it is pure, and otherwise the code, that of its first caller and the line.
+        By the id of a code object: True where it is pure, and otherwise the code, that of its first caller and the
+        line.
     calls : dict
         Of each function in C, once for each type that it is a method of: the function, whether pure code calls it,
         the code and the line.

@@ -1,12 +1,12 @@
 """What a function reads from outside, and the function with operands in the place of that.
 
-Idea.  `scan` finds all that f can read.  Each *place* it finds that holds data (a number, an array, a small container)
-is read at every call; what holds functions, classes and objects is compared by identity, contents of other containers
-item by item, and a change makes it look anew.  While recording, f runs as a copy in which the places yield operands:
-names are renamed to private ones, cells and defaults copied, attributes are descriptors of a twin.  A place that no copy
-can reach is compared by value instead: a change of it is another key.
-What the scan cannot watch is found with the help of one run of f that is observed: f is not compiled where code ran that
-reads it.
+Idea.  `scan` finds all that f can read.  Each *place* it finds that holds data (a number, an array, a small
+container) is read at every call; what holds functions, classes and objects is compared by identity, contents of other
+containers item by item, and a change makes it look anew.  While recording, f runs as a copy in which the places yield
+operands: names are renamed to private ones, cells and defaults copied, attributes are descriptors of a twin.  A place
+that no copy can reach is compared by value instead: a change of it is another key.
+What the scan cannot watch is found with the help of one run of f that is observed: f is not compiled where code ran
+that reads it.
 
 Invariants
 - The user's objects are only read, by any number of threads at once.
@@ -46,7 +46,7 @@ from wengert.program.leaves import (
     mapped,
 )
 from wengert.program.purity import reads_by_name, why_impure
-from wengert.program.scan import Scan, code_key
+from wengert.program.scan import Scan, code_key, codes_of, effect
 from wengert.transforms.dense import Operator
 
 __all__ = ["Captures", "NotHere", "NotReplayable", "Reading", "capture"]
@@ -92,10 +92,6 @@ def _first_load(code, name):
     return None
 
 
-def _effect(what):
-    return f"{what}, which a replay would leave out; return the value instead"
-
-
 # Places -----------------------------------------------------------------------------------------------------
 
 
@@ -137,7 +133,7 @@ class _Held:
 
 
 def _refuse(self, name, *value):
-    raise NotReplayable(_effect(f"it sets the attribute {name!r} of a {self.__class__.__name__}"))
+    raise NotReplayable(effect(f"it sets the attribute {name!r} of a {self.__class__.__name__}"))
 
 
 class _Module(Proxy):
@@ -150,7 +146,7 @@ class _Module(Proxy):
         return swaps[name] if name in swaps else Proxy.__getattribute__(self, name)
 
     def __setattr__(self, name, value):
-        raise NotReplayable(_effect(f"it sets {name!r} of a module"))
+        raise NotReplayable(effect(f"it sets {name!r} of a module"))
 
     __delattr__ = __setattr__
 
@@ -301,6 +297,7 @@ class Captures:
         self.effect = None
         self.live, self.static, self.around = [], [], Surroundings([], [], [], [], [])
         self.doubts, self.codes, self.is_dynamic = [], {}, False
+        self.trusted: list = []
         self.reached: Any = None  # until it is first run
         self.shelves: list = []  # places of containers that are no data, with these
         self.is_whole = True
@@ -317,6 +314,7 @@ class Captures:
         self.reached = _Copies.reached(root)
         scan = Scan(root, self.reached[0], lowered if in_derivative else _same, self.constant)
         self.effect, self.doubts, self.codes, self.is_dynamic = scan.effect, scan.doubts, scan.codes, scan.is_dynamic
+        self.trusted = scan.trusted
         self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
         held = [value for (_, name), (_, value) in scan.watched.items() if not str(name).startswith("__")]
         self.is_whole = not any(isinstance(value, _HOLDERS) for value in held)  # classes have some of their own
@@ -333,33 +331,47 @@ class Captures:
             return "it imports a module"
         now = self.read(reading.in_derivative)
         if now is None:
-            return _effect(f"it changes {self.around.first_change() or 'what it reads'}")
+            return effect(f"it changes {self.around.first_change() or 'what it reads'}")
         if now.key == reading.key and all(map(_is_same_leaf, now.leaves, reading.leaves)):
             return None
         parts = zip((self.live, self.static), now.key, reading.key)
         changed = {place.key[1] for places, *keys in parts for place, a, b in zip(places, *keys) if a != b}
         changed |= {place.key[1] for place, a, b in zip(self.live, now.held, reading.held) if a is not b}
-        return _effect(f"it changes {', '.join(map(repr, sorted(changed, key=str)))}")
+        return effect(f"it changes {', '.join(map(repr, sorted(changed, key=str)))}")
 
     def doubt(self, seen: Observer) -> str | None:
         """What f read, in a run that was observed, that cannot be watched, and where; None if there is nothing."""
-        own = {code_key(found[0]): found[0] for found in _own(seen)}
-        for code, caller, line in _own(seen):
-            if code_key(code) not in self.codes and code.co_name not in _IMPORTING:
+        ran = [found for found in _own(seen) if found[0].co_name not in _IMPORTING]
+        trusted = self._trusted(ran)
+        ran = [found for found in ran if code_key(found[0]) not in trusted]
+        for code, caller, line in ran:
+            if code_key(code) not in self.codes:
                 where = _line(code, code.co_firstlineno) if caller is None else _line(caller, line)
                 return f"it calls {code.co_qualname}, whose code is not looked at ({where})"
         for fun, by_pure, code, line in seen.calls.values():
+            if code_key(code) in trusted or any(fun.__self__ is value or fun is value for value in self.trusted):
+                continue
             reason = why_impure(fun, by_pure)
             if reason is None and not by_pure and reads_by_name(fun) and not self.is_dynamic:
                 reason = f"it calls {fun.__name__} by another name"
             if reason is not None:
                 return f"{reason} ({_line(code, line)})"
+        own = {code_key(code): code for code, _, _ in ran}
         for name, text in self.doubts:
             where = self._first(own, name)
             if where or name is None:
                 of_name = "" if name is None else f", read as {name!r}"
                 return f"{text}{of_name}" + (f" ({_line(*where)})" if where else "")
         return None
+
+    def _trusted(self, ran):
+        """Keys of the code of what was declared constant, and of all that it calls."""
+        found = {key for value in self.trusted for key in codes_of(value)}
+        known = -1
+        while found and known < len(found):
+            known = len(found)
+            found |= {code_key(code) for code, caller, _ in ran if caller is not None and code_key(caller) in found}
+        return found - self.codes.keys()
 
     @staticmethod
     def _first(codes, name):
@@ -470,9 +482,9 @@ class _Run:
         y = self._f(*args, **kwargs)
         for space, held in self._copies.spaces:
             if space.keys() != held.keys() or any(space[name] is not held[name] for name in held):
-                raise NotReplayable(_effect("it sets attributes of an object that it did not make"))
+                raise NotReplayable(effect("it sets attributes of an object that it did not make"))
         if ([*map(form_of, lent)], [_form(_items(shelf)) for shelf in self._shelves]) != forms:
-            raise NotReplayable(_effect("it changes a list, a dict or the like that it did not make"))
+            raise NotReplayable(effect("it changes a list, a dict or the like that it did not make"))
         return y
 
 

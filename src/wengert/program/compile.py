@@ -40,8 +40,8 @@ from wengert.program.callpath import Caller, Observer, Path, Route, is_observed,
 from wengert.program.capture import NotHere, NotReplayable, capture
 from wengert.program.elements import SINGULAR
 from wengert.program.leaves import Same, UnsupportedValue, classes_of, fill, key_of, lowered, operands_of
-from wengert.program.purity import is_pure
 from wengert.program.program import as_floats, checked_tier
+from wengert.program.purity import is_pure
 from wengert.transforms.dense import JVP, VJP, Derivative, Operator
 from wengert.transforms.second import HVP, Linearize
 
@@ -74,12 +74,12 @@ _PINNED = 8
 _NONE: frozenset = frozenset()
 
 _OTHER_BRANCH = (
-    "replayed at the point of its recording it takes another branch: it does not depend on its arguments alone, or asks "
-    "for the type of a value"
+    "replayed at the point of its recording it takes another branch: it does not depend on its arguments alone, or "
+    "asks for the type of a value"
 )
 _OTHER_VALUE = (
-    "its recording gives another value: it does not depend on its arguments alone (random numbers?), or asks for the type "
-    "of a value"
+    "its recording gives another value: it does not depend on its arguments alone (random numbers?), or asks for the "
+    "type of a value"
 )
 
 
@@ -132,7 +132,7 @@ class Compiled(Caller):
         self._takes_out = isinstance(f, Derivative)
         self.recheck = recheck
         self.tier = checked_tier(tier, "compile")
-        self.constant = constant if type(constant) is tuple else tuple(constant) if type(constant) is list else (constant,)
+        self.constant = tuple(constant) if type(constant) in (tuple, list) else (constant,)
         self._name = _name_of(f)
         self._lock = threading.RLock()
         self._tables: dict[Any, _Table] = {}
@@ -142,6 +142,8 @@ class Compiled(Caller):
         self._eager: str | None = None  # why f runs as it is from now on
         self._is_closed = False  # are there no new recordings in derivatives?
         self._warned = self._is_refused = False
+        self._constant_names = frozenset(each for each in self.constant if type(each) is str)
+        self._parameters = _parameters_of(f) if self._constant_names else ()
         functools.update_wrapper(self, f, updated=())
         alive.add(self)
 
@@ -229,16 +231,17 @@ class Compiled(Caller):
         args = self._as_floats(args)
         leaves: list = []
         others: list = []
+        pinned, fixed = self._fixed(args, kwargs) if self._parameters else (_NONE, [])
         try:
             key = key_of(args, leaves, others)
             if kwargs:
                 key = key, key_of(kwargs, leaves, others)
-            table, reading = self._read([*others, *_with_code(args, kwargs)])
+            table, reading = self._read([*others, *_with_code(args, kwargs)], fixed=fixed)
         except (UnsupportedValue, RecursionError):
             table = None
         found = None
         if table is not None:
-            found = self._run(table, (key, reading.key), reading, args, kwargs, leaves, failed)
+            found = self._run(table, (key, reading.key), reading, args, kwargs, leaves, failed, pinned)
         if found is None:
             y = self.f(*args, **kwargs)
         elif type(found) is _Itself:
@@ -271,15 +274,16 @@ class Compiled(Caller):
         given, keywords = lowered(args), lowered(kwargs)
         leaves: list = []
         others: list = []
+        pinned, fixed = self._fixed(given, keywords) if self._parameters else (_NONE, [])
         try:
             key = key_of(given, leaves, others), key_of(keywords, leaves, others)
-            table, reading = self._read([*others, *_with_code(given, keywords)], True)
+            table, reading = self._read([*others, *_with_code(given, keywords)], True, fixed)
         except (UnsupportedValue, RecursionError):
             return None
         if table is None or not table.captures.is_whole:
             return None
         try:
-            found = self._run(table, (key, reading.key), reading, given, keywords, leaves, None)
+            found = self._run(table, (key, reading.key), reading, given, keywords, leaves, None, pinned)
         except LevelError:  # f reads traced values where they are not looked for, as in a large container
             return None
         if found is None or type(found) is _Itself:
@@ -316,7 +320,24 @@ class Compiled(Caller):
             return args
         return tuple(given)
 
-    def _read(self, others, in_derivative=False):
+    def _fixed(self, args, kwargs):
+        """Of arguments that were declared constant: numbers of their leaves, and the objects in them."""
+        named = [*zip(self._parameters, args), *((None, x) for x in args[len(self._parameters) :]), *kwargs.items()]
+        leaves: list = []
+        pinned: list = []
+        fixed: list = []
+        for name, value in named:
+            first, others = len(leaves), []
+            try:
+                key_of(value, leaves, others)
+            except (UnsupportedValue, RecursionError):
+                return _NONE, []
+            if name in self._constant_names:
+                pinned += range(first, len(leaves))
+                fixed += [*others, *_with_code((value,), {})]
+        return frozenset(pinned), fixed
+
+    def _read(self, others, in_derivative=False, fixed=()):
         """The table for the functions and objects among the arguments, and what f reads now."""
         key = tuple(map(Same, others))
         table = known = self._tables.get(key)
@@ -324,7 +345,8 @@ class Compiled(Caller):
         if reading is None:
             if self._is_spent(in_derivative):
                 return None, None
-            table = _Table(capture(self.f, others, in_derivative, self.constant))
+            watched = [value for value in others if not any(value is each for each in fixed)]
+            table = _Table(capture(self.f, watched, in_derivative, (*self.constant, *fixed)))
             with self._lock:
                 if self._tables.get(key) is known:
                     _put(self._tables, key, table, _TABLES)
@@ -335,12 +357,12 @@ class Compiled(Caller):
                 self._give_up(table.captures.effect)
         return None if self._eager or reading is None else table, reading
 
-    def _run(self, table, key, reading, args, kwargs, leaves, failed):
+    def _run(self, table, key, reading, args, kwargs, leaves, failed, pinned):
         """The first path whose guards hold, or a new one, and the outputs; None where f is to run as it is."""
         n = len(leaves)
         leaves += reading.leaves
         while True:
-            reading.frozen = frozen = table.frozen.get(key, _NONE)
+            reading.frozen = frozen = table.frozen.get(key, pinned)
             full = (key, *[np.asarray(leaves[i]).tobytes() for i in frozen]) if frozen else key
             paths = table.paths.get(full, ())
             for path in paths:
@@ -360,7 +382,7 @@ class Compiled(Caller):
                     return (path, y) if is_right else None
                 return path, y
             with self._lock:
-                if table.frozen.get(key, _NONE) is not frozen or table.paths.get(full, ()) is not paths:
+                if table.frozen.get(key, pinned) is not frozen or table.paths.get(full, ()) is not paths:
                     continue  # another thread has recorded meanwhile
                 if full in table.refused or self._is_spent(reading.in_derivative):
                     return None
@@ -430,7 +452,8 @@ class Compiled(Caller):
         except GuardError as error:  # a rule goes another way here, as where values are NaN
             return "" if isinstance(self.f, Operator) or SINGULAR in str(error) else _OTHER_BRANCH
         path = Path(program, self._next_due(1))
-        return (path, y) if self._agrees(path, _restored(program, y), expected, reading, args, kwargs, leaves) else _OTHER_VALUE
+        is_right = self._agrees(path, _restored(program, y), expected, reading, args, kwargs, leaves)
+        return (path, y) if is_right else _OTHER_VALUE
 
     def _first(self, program, leaves):
         """The outputs of a program at the point at which it was recorded."""
@@ -475,7 +498,8 @@ class Compiled(Caller):
         choices.append(numbers)
         if len(given) <= _PINNED:
             choices += [read | {i} for i in given] + [numbers | {i} for i in given]
-            choices += [read.union(given) - {i} for i in given] if len(given) == n else [read.union(given)]
+            all_given = read.union(given)
+            choices += [all_given - {i} for i in given] if len(given) == n else [all_given]
             choices = [choice for choice in choices if choice <= numbers or not choice.issuperset(range(n))]
         return [choice for i, choice in enumerate(choices) if choice and choice not in choices[:i]]
 
@@ -573,9 +597,9 @@ class Compiled(Caller):
                 self._tables, self._route = {}, None
                 raise StaleProgramError(
                     f"{self!r}: {self._name} now gives another value than its recording: something it reads has "
-                    "changed that is not looked for at each call, such as what is declared constant, or it draws random "
-                    "numbers. Pass it as an argument or hold it in a global or an attribute; recheck=1 compares at each "
-                    "call. The recordings have been dropped, the next call is right"
+                    "changed that is not looked for at each call, such as what is declared constant, or it draws "
+                    "random numbers. Pass it as an argument or hold it in a global or an attribute; recheck=1 compares "
+                    "at each call. The recordings have been dropped, the next call is right"
                 )
             exact = again if is_exact else self._anew(args, kwargs, reading, True, leaves)
         if difference(exact, expected) > max(0 if is_exact else _ULPS, 1000 * difference(exact, y)):
@@ -618,6 +642,16 @@ def _with_code(args, kwargs):
     """Classes with code of their own among the containers that are given."""
     found = {cls for value in (*args, *kwargs.values()) for cls in classes_of(value)}
     return [cls for cls in found if not is_pure(cls.__module__) and cls is not types.SimpleNamespace]
+
+
+def _parameters_of(f):
+    """Names of the parameters that may be given by position."""
+    while isinstance(f, Operator):
+        f = f.f
+    try:
+        return tuple(inspect.signature(f).parameters)
+    except (TypeError, ValueError):
+        return ()
 
 
 def _stacklevel():

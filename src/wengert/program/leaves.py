@@ -110,7 +110,9 @@ def _key_of_other(value, leaves, others):
 def beyond(value: Any) -> list[str]:
     """Names of the attributes of a dataclass that are no fields, as a cached property leaves them."""
     fields = getattr(type(value), "__dataclass_fields__", None)
-    return [] if fields is None or is_registered(value) else [n for n in getattr(value, "__dict__", ()) if n not in fields]
+    if fields is None or is_registered(value):
+        return []
+    return [name for name in getattr(value, "__dict__", ()) if name not in fields]
 
 
 _CONSTANTS = frozenset((int, bool, str, bytes, type(None), float))

@@ -11,7 +11,6 @@ import collections
 import copy
 import dataclasses
 import datetime
-import decimal
 import fractions
 import inspect
 import operator
@@ -25,7 +24,8 @@ import numpy as np
 PURE = frozenset(
     "numpy scipy wengert math cmath operator _operator itertools functools _functools collections _collections "
     "_collections_abc abc _abc typing types enum dataclasses copy copyreg numbers fractions statistics _statistics "
-    "warnings bisect _bisect heapq _heapq contextlib string _string re _sre reprlib keyword textwrap builtins _weakrefset".split()
+    "warnings bisect _bisect heapq _heapq contextlib string _string re _sre reprlib keyword textwrap builtins "
+    "_weakrefset".split()
 )
 
 #: builtins that act on the world, or read what no argument names
@@ -62,8 +62,12 @@ ATOMS = frozenset(
 #: types with items, which may be subclassed
 SHELVES = (dict, list, tuple, set, frozenset, collections.deque)
 #: what C code of these types does with an object is known: their methods act on it alone
-_KNOWN = frozenset((*SHELVES, *ATOMS, types.MappingProxyType, bytearray, np.ndarray, np.generic, memoryview, types.SimpleNamespace, BaseException,
-                    Exception, type, property, types.GeneratorType, types.CellType)) - {decimal.Decimal}  # fmt: skip
+_KNOWN = frozenset(
+    (
+        *SHELVES, *ATOMS, types.MappingProxyType, bytearray, np.ndarray, np.generic, memoryview, types.SimpleNamespace,
+        BaseException, Exception, type, property, types.GeneratorType, types.CellType,
+    )
+)  # fmt: skip
 
 #: what reads code and is no part of it: asserts that pytest has rewritten name its modules
 _TOOLS = {"_pytest", "pytest", "coverage"}
@@ -129,10 +133,8 @@ def why_impure(fun: types.BuiltinFunctionType, caller_is_pure: bool) -> str | No
         return None
     if kind.__module__ == "datetime":
         return f"it calls {kind.__name__}.{name}" if name in ("now", "today", "utcnow") else None
-    if is_random(kind) or not any(base in _KNOWN or is_pure(base.__module__) for base in kind.__mro__ if base is not object):
-        if kind is not object and not has_known_layout(kind):
-            return f"it calls the method {name} of a {kind.__module__}.{kind.__qualname__}"
-    return None
+    is_known = kind is object or (has_known_layout(kind) and not is_random(kind))
+    return None if is_known else f"it calls the method {name} of a {kind.__module__}.{kind.__qualname__}"
 
 
 def reads_by_name(fun: types.BuiltinFunctionType) -> bool:

@@ -45,7 +45,7 @@ from wengert.program.purity import (
 )
 from wengert.transforms.dense import Operator
 
-__all__ = ["Doubt", "Scan", "code_key"]
+__all__ = ["Doubt", "Scan", "code_key", "codes_of", "effect"]
 
 MAX_OBJECTS = 1000  # objects that one function may reach
 MAX_ITEMS = 10_000  # items of containers compared by identity
@@ -62,6 +62,25 @@ class Doubt(NamedTuple):
 
     name: Any
     text: str
+
+
+def effect(what: str) -> str:
+    """Why a function that does something beside its value cannot be replayed."""
+    return f"{what}, which a replay would leave out; return the value instead"
+
+
+def codes_of(value: Any) -> set:
+    """Keys of the code of a function, of the methods of an object, or of the functions of a module."""
+    if isinstance(value, types.ModuleType):
+        parts = [part for part in vars(value).values() if isinstance(part, (types.FunctionType, type))]
+        return {key for part in parts for key in codes_of(part)}
+    if type(value) is types.FunctionType:
+        return {*map(code_key, _codes_in(value.__code__))}
+    if type(value) in WRAPPERS:
+        return {key for part in parts_of(value) if part is not None for key in codes_of(part)}
+    cls = value if isinstance(value, type) else type(value)
+    parts = [part for base in cls.__mro__ for part in vars(base).values()]
+    return {key for part in parts if type(part) in (types.FunctionType, *WRAPPERS) for key in codes_of(part)}
 
 
 def code_key(code: types.CodeType) -> tuple:
@@ -90,6 +109,8 @@ class Scan:
     doubts : list of Doubt
     codes : dict
         Code objects that were looked at, by `code_key`.
+    trusted : list
+        What was declared constant.
     effect : str or None
         Why the function cannot be replayed at all, where its code tells.
     """
@@ -108,6 +129,7 @@ class Scan:
             self.held, self.waiting, self.looked = {id(each): each for each in self.constants}, [], {}
             self.is_inside = False  # of an object of a pure package
             self.items = self.bytes = 0
+            self.trusted = [*self.constants]
             self.origin = None
             self.enter(root)
             self.run()
@@ -138,7 +160,10 @@ class Scan:
     def look(self, holder, name=None, is_item=False, get=None):
         """Note what a place holds."""
         place = Place(holder, name, get)
-        if place.key in self.looked or (name in self.names and not is_item):
+        if place.key in self.looked:
+            return
+        if name in self.names and not is_item:
+            self.trusted.append(place.read())
             return
         self.looked[place.key] = holder
         origin, self.origin = self.origin, name if name in self.loaded and not is_item else self.origin
@@ -152,6 +177,15 @@ class Scan:
         else:
             self.watched[place.key] = place, value
             self.enter(value)
+        self.origin = origin
+
+    def look_at(self, variable, holder, name=None):
+        """Note what a place holds that is read as a variable."""
+        if variable in self.names:
+            self.trusted.append(Place(holder, name).read())
+            return
+        origin, self.origin = self.origin, variable
+        self.look(holder, name, True)
         self.origin = origin
 
     # -- by type
@@ -202,8 +236,7 @@ class Scan:
         for i in range(len(value.args)):
             self.look(value.args, i, True)
         for name in value.keywords:
-            if name not in self.names:
-                self.look(value.keywords, name, True)
+            self.look_at(name, value.keywords, name)
         self.attributes(vars(value), self.is_dynamic)
         self.objects.append((value, type(value), vars(value)))
 
@@ -221,23 +254,18 @@ class Scan:
         written = info.written.intersection(f.__code__.co_freevars)
         for name in (*info.assigned, *written):
             word = "global" if name in info.assigned else "nonlocal"
-            self.effect = f"{f.__qualname__} assigns the {word} {name!r}, which a replay would leave out; return it instead"
+            self.effect = effect(f"{f.__qualname__} assigns the {word} {name!r}")
         for name in sorted(info.names):
             self.look(space, name)
             if name not in space:
                 self.look(f.__builtins__, name)
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
-            if name not in written and name not in self.names:
-                self.origin = name
-                self.look(cell)
+            if name not in written:
+                self.look_at(name, cell)
         for name, i in zip(_with_defaults(f), range(len(f.__defaults__ or ()))):
-            if name not in self.names:
-                self.origin = name
-                self.look(f.__defaults__, i, True)
+            self.look_at(name, f.__defaults__, i)
         for name in f.__kwdefaults__ or ():
-            if name not in self.names:
-                self.origin = name
-                self.look(f.__kwdefaults__, name, True)
+            self.look_at(name, f.__kwdefaults__, name)
         for name, level in info.modules:
             self.look_at_import(space, name, level)
         self.attributes(vars(f), self.is_dynamic)
@@ -277,7 +305,9 @@ class Scan:
     def look_at_pure(self, space, name):
         """A name in a module that is pure: if it holds something else, it has been patched."""
         place = Place(space, name)
-        if name not in self.names:
+        if name in self.names:
+            self.trusted.append(place.read())
+        else:
             value = place.read()
             self.watched[place.key] = place, value
             if isinstance(value, (types.ModuleType, types.MethodType)) or id(value) in DYNAMIC:
@@ -372,7 +402,8 @@ class Scan:
         else:
             items = tuple(dict.values(value)) if is_map else tuple(_ITERATE[_base(value)](value))
             if is_map:
-                self.note(Contents.BY_PAIRS, value, tuple(each for pair in zip(keys, items) for each in pair), 2 * len(items))
+                pairs = tuple(each for pair in zip(keys, items) for each in pair)
+                self.note(Contents.BY_PAIRS, value, pairs, len(pairs))
             elif not is_fixed:
                 self.note(Contents.BY_ITEMS, value, items, len(items))
             self.enter_all(items)

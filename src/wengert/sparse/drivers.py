@@ -434,8 +434,8 @@ def _pattern(indptr, indices, shape):
 class Replayed(Compiled):
     """A sparse derivative, replayed, and compared with the function by products in one direction.
 
-    So the function itself is run as in `Compiled`, at the first call and at some later ones, and the dense derivative is
-    computed nowhere.
+    So the function itself is run as in `Compiled`, at the first call and at some later ones, and the dense derivative
+    is computed nowhere.
     """
 
     _traced: tuple | None = None  # the outputs of a new program, until they are asked for
