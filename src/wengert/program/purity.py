@@ -43,6 +43,13 @@ DYNAMIC = {
         inspect.getattr_static, inspect.getmembers,
     )
 }  # fmt: skip
+#: functions of pure packages that tell of their state
+READS_STATE = {
+    id(f)
+    for f in (
+        np.geterr, np.geterrcall, np.getbufsize, np.get_printoptions, np.array2string, np.array_repr, np.array_str,
+    )
+}  # fmt: skip
 #: attributes by which code reads others
 DYNAMIC_NAMES = frozenset(("__dict__", "__getattribute__", "__getstate__", "__reduce__", "__reduce_ex__"))
 _DYNAMIC_CALLS = {"dir", "getattr", "hasattr", "vars"}

@@ -37,6 +37,7 @@ from wengert.program.purity import (
     ATOMS,
     DYNAMIC,
     DYNAMIC_NAMES,
+    READS_STATE,
     SHELVES,
     has_known_layout,
     is_library,
@@ -52,6 +53,9 @@ MAX_ITEMS = 10_000  # items of containers compared by identity
 MAX_BYTES = 1 << 22  # of arrays compared by their contents
 
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+_FLAGS = {"flags", "writeable"}
+#: attributes of functions, classes and exceptions that are in no namespace
+_OWN = {"__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "args", "__cause__", "__context__"}
 _BYTES = (bytearray, array.array, memoryview, np.void)
 #: types that show another object
 _BEHIND = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), super, types.MethodWrapperType)
@@ -172,6 +176,9 @@ class Scan:
             self.watched[place.key] = place, value
         elif value is not ABSENT and id(value) not in self.followed and is_data(self.lowered(value)):
             self.places[place.key] = place
+            if not _FLAGS.isdisjoint(self.loaded) and type(value) is np.ndarray:
+                flags = Place(place, "flags", get=functools.partial(_flags_of, place))
+                self.places[flags.key] = flags
             for part in (*classes_of(value), *others_of(self.lowered(value))):
                 self.enter(part)
         else:
@@ -269,6 +276,14 @@ class Scan:
         for name, level in info.modules:
             self.look_at_import(space, name, level)
         self.attributes(vars(f), self.is_dynamic)
+        self.look_at_own(f)
+
+    def look_at_own(self, value):
+        """Attributes that a function, a class or an exception has in a place of its own, such as its name."""
+        kind = type(value)
+        for base in kind.__mro__:
+            for name in _OWN.intersection(self.loaded, vars(base)):
+                self.look(value, name, get=functools.partial(kind.__getattribute__, value, name))
 
     def look_at_import(self, space, name, level):
         """What an import in a function gives."""
@@ -291,7 +306,7 @@ class Scan:
     def visit_module(self, module):
         space, name = vars(module), module.__name__
         is_known = is_pure(name) or is_library(name)
-        if not is_known and self.is_dynamic:
+        if not is_known:
             self.sizes[id(space)] = space, len(space)
         names = space if self.is_dynamic and not is_known else self.loaded.intersection(space)
         for each in sorted({*names, "__getattr__"} if "__getattr__" in space and not is_known else names):
@@ -310,6 +325,9 @@ class Scan:
         else:
             value = place.read()
             self.watched[place.key] = place, value
+            if id(value) in READS_STATE:
+                self.origin = name
+                self.doubt(f"what {name} tells of the state of NumPy")
             if isinstance(value, (types.ModuleType, types.MethodType)) or id(value) in DYNAMIC:
                 self.origin = name
                 self.enter(value)
@@ -318,7 +336,10 @@ class Scan:
         """Note the attributes in a namespace that code loads, or all, and how many there are."""
         for name in sorted(map(str, space) if are_all else self.loaded.intersection(space)):
             self.look(space, name)
-        self.sizes[id(space)] = space, len(space)
+        if len(space) <= SMALL:
+            self.note(Contents.BY_KEYS, space, tuple(space))
+        else:
+            self.sizes[id(space)] = space, len(space)
 
     def visit_class(self, cls):
         if not cls.__flags__ & _HEAP or is_pure(cls.__module__) or is_library(cls.__module__):
@@ -332,6 +353,11 @@ class Scan:
                 self.look(cls, name)
         self.sizes[id(cls)] = space, len(space)
         self.objects.append((cls, type(cls), cls.__mro__))
+        if type(cls) in (type, abc.ABCMeta):
+            self.look_at_own(cls)
+        if "__subclasses__" in self.loaded:
+            self.origin = "__subclasses__"
+            self.doubt(f"the subclasses of {cls.__qualname__}")
         for base in cls.__bases__:
             self.enter(base)
         if type(cls) is not type:
@@ -367,6 +393,8 @@ class Scan:
             for name, member in vars(base).items():
                 if type(member) is types.MemberDescriptorType and (name in self.loaded or self.is_dynamic or is_open):
                     self.look(value, name, get=functools.partial(_slot, member, value))
+        if isinstance(value, BaseException):
+            self.look_at_own(value)
         if is_ours and not isinstance(value, types.SimpleNamespace):
             self.enter(kind)
 
@@ -382,6 +410,8 @@ class Scan:
             self.doubt(f"an array of dtype {x.dtype}")
         else:
             self.bytes += x.nbytes
+            if not _FLAGS.isdisjoint(self.loaded):
+                self.look(x, "flags", get=functools.partial(_flags_of, Place([x], 0)))
             if self.bytes <= MAX_BYTES:
                 self.note(Contents.BY_ARRAY, plain, plain.copy("K"))
         if plain is not x:
@@ -433,6 +463,10 @@ def _slot(member, value):
         return member.__get__(value)
     except AttributeError:
         return ABSENT
+
+
+def _flags_of(place):
+    return place.read().flags.num
 
 
 def _space_of(value):
