@@ -820,7 +820,7 @@ EFFECTS = {
     "list": (appends, "history", lambda: len(history)),
     "deque": (pushes, "deque", lambda: len(recent)),
     "counter": (counts_calls, "changes 'calls'", lambda: seen["calls"]),
-    "iterator": (draws_the_next, r"iterator \(count\)", lambda: numbers.__reduce__()[1][0]),
+    "iterator": (draws_the_next, r"iterator \(count\)", lambda: int(repr(numbers)[len("count(") : -1])),
 }
 
 

@@ -20,6 +20,8 @@ import types
 
 import numpy as np
 
+from wengert.features import is_made_in_python
+
 #: packages and modules whose functions read no state that a program may change
 PURE = frozenset(
     "numpy scipy wengert math cmath operator _operator itertools functools _functools collections _collections "
@@ -114,10 +116,7 @@ def has_known_layout(kind: type) -> bool:
     for base in kind.__mro__:
         if base in _KNOWN or base is object or is_pure(base.__module__):
             continue
-        space = vars(base)
-        is_heap = bool(base.__flags__ & 1 << 9)
-        is_same = base.__base__ is not None and base.__basicsize__ == base.__base__.__basicsize__
-        if not (is_heap and ("__dict__" in space or "__slots__" in space or is_same)):
+        if not is_made_in_python(base):
             return False
     return True
 

@@ -31,8 +31,9 @@ import numpy as np
 
 from wengert.core.follow import LRU, MAKERS, WRAPPERS, is_differentiated, parts_of, py_func_of
 from wengert.core.rename import read
+from wengert.features import is_made_in_python, knows_bytecode
 from wengert.program.callpath import ABSENT, Contents, Place
-from wengert.program.leaves import SMALL, classes_of, is_data, others_of
+from wengert.program.leaves import SMALL, UnsupportedValue, classes_of, is_data, key_of, others_of
 from wengert.program.purity import (
     ATOMS,
     DYNAMIC,
@@ -52,7 +53,6 @@ MAX_OBJECTS = 1000  # objects that one function may reach
 MAX_ITEMS = 10_000  # items of containers compared by identity
 MAX_BYTES = 1 << 22  # of arrays compared by their contents
 
-_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 _FLAGS = {"flags", "writeable"}
 #: attributes of functions, classes and exceptions that are in no namespace
 _OWN = {"__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "args", "__cause__", "__context__"}
@@ -176,7 +176,7 @@ class Scan:
             self.watched[place.key] = place, value
         elif value is not ABSENT and id(value) not in self.followed and is_data(self.lowered(value)):
             self.places[place.key] = place
-            if not _FLAGS.isdisjoint(self.loaded) and type(value) is np.ndarray:
+            if not _FLAGS.isdisjoint(self.loaded):
                 flags = Place(place, "flags", get=functools.partial(_flags_of, place))
                 self.places[flags.key] = flags
             for part in (*classes_of(value), *others_of(self.lowered(value))):
@@ -233,7 +233,7 @@ class Scan:
         elif issubclass(kind, _BYTES) and not (kind is np.void and value.dtype.hasobject):
             self.note(Contents.BY_BYTES, value, bytes(value))
             self.bytes += len(self.contents[-1][-1])
-        elif hasattr(kind, "__next__") and not kind.__flags__ & _HEAP:
+        elif hasattr(kind, "__next__") and not is_made_in_python(kind):
             self.doubt(f"it reads an iterator ({kind.__name__}), which each call may use up")
         else:
             self.visit_object(value)
@@ -253,6 +253,9 @@ class Scan:
             for cell in f.__closure__ or ():
                 self.look(cell)
             return  # if it is called, and is not pure, its code is found to run
+        if not knows_bytecode():
+            self.effect = "the code of functions is not read in this version of Python"
+            return
         info = read(f.__code__)
         self.loaded |= info.loaded
         self.is_dynamic |= not DYNAMIC_NAMES.isdisjoint(info.loaded)
@@ -342,9 +345,10 @@ class Scan:
             self.sizes[id(space)] = space, len(space)
 
     def visit_class(self, cls):
-        if not cls.__flags__ & _HEAP or is_pure(cls.__module__) or is_library(cls.__module__):
-            if not (cls in ATOMS or is_pure(cls.__module__) or is_library(cls.__module__)):
-                self.doubt(f"the type {cls.__module__}.{cls.__qualname__}, which is not made by a class statement")
+        if cls in ATOMS or is_pure(cls.__module__) or is_library(cls.__module__):
+            return
+        if not is_made_in_python(cls):
+            self.doubt(f"the type {cls.__module__}.{cls.__qualname__}, which is not made by a class statement")
             return
         space = vars(cls)
         for name, value in space.items():
@@ -466,7 +470,13 @@ def _slot(member, value):
 
 
 def _flags_of(place):
-    return place.read().flags.num
+    """Flags of the arrays that a place holds."""
+    leaves: list = []
+    try:
+        key_of(place.read(), leaves, [])
+    except UnsupportedValue:  # an array that is no input
+        return place.read().flags.num
+    return tuple([x.flags.num for x in leaves if type(x) is np.ndarray])
 
 
 def _space_of(value):
@@ -478,9 +488,8 @@ def _space_of(value):
 
 def _is_open(base):
     """Has a class methods that are not looked at, which may read any attribute?"""
-    if not base.__flags__ & _HEAP or base in _PLAIN_BASES:
-        return False
-    return is_pure(base.__module__) or is_library(base.__module__)
+    is_foreign = is_pure(base.__module__) or is_library(base.__module__)
+    return is_foreign and base not in _PLAIN_BASES and is_made_in_python(base)
 
 
 #: bases whose methods read nothing of an object
