@@ -6,14 +6,18 @@ import contextlib
 import dataclasses
 import enum
 import functools
+import logging
 import operator
+import pathlib
+import tempfile
 import threading
 import types
 import typing
 import weakref
 
 import numpy as np
-from scipy import interpolate, sparse
+from scipy import integrate, interpolate, sparse
+from scipy.sparse.linalg import LinearOperator
 
 CASES = {}
 
@@ -970,3 +974,299 @@ def exported_names():
     space = types.ModuleType("state_exports")
     exec("__all__ = ['k']\nk = 2.0\ndef total():\n    return sum(globals()[n] for n in __all__)\n", vars(space))
     return lambda u: u * space.total(), lambda: setattr(space, "k", 5.0)
+
+
+# ---- what comes to be, and what objects of Python itself hold
+
+
+@case
+def attribute_that_a_module_gets():
+    space = types.ModuleType("state_module")
+    space.__file__ = __file__
+
+    def f(u):
+        try:
+            return u * space.k
+        except AttributeError:
+            return u
+
+    return f, lambda: setattr(space, "k", 5.0)
+
+
+@case
+def name_defined_later():
+    space = types.ModuleType("state_later")
+    exec("def f(u):\n try:\n  return u * later\n except NameError:\n  return u\n", vars(space))
+    return space.f, lambda: setattr(space, "later", 5.0)
+
+
+@case
+def attribute_of_a_base_that_comes_to_be():
+    class Base:
+        pass
+
+    class Leaf(Base):
+        pass
+
+    leaf = Leaf()
+    return lambda u: u * (leaf.k if hasattr(leaf, "k") else 2.0), lambda: setattr(Base, "k", 5.0)
+
+
+@case
+def method_hidden_while_another_attribute_goes():
+    class Model:
+        def rate(self):
+            return 2.0
+
+    model = Model()
+    model.spare = 1
+
+    def change():
+        del model.spare
+        model.rate = lambda: 5.0
+
+    return lambda u: u * model.rate(), change
+
+
+@case
+def arguments_of_an_exception():
+    error = ValueError(2.0, print)
+    return lambda u: u * error.args[0], lambda: setattr(error, "args", (5.0,))
+
+
+@case
+def name_of_a_function():
+    def helper():
+        pass
+
+    return lambda u: u * len(helper.__name__), lambda: setattr(helper, "__name__", "longer name")
+
+
+@case
+def documentation_of_a_function():
+    def helper():
+        """Two."""
+
+    return lambda u: u * len(helper.__doc__), lambda: setattr(helper, "__doc__", "Many words.")
+
+
+@case
+def name_of_a_class():
+    class Kind:
+        pass
+
+    one = Kind()
+    return lambda u: u * len(type(one).__name__), lambda: setattr(Kind, "__name__", "Longer")
+
+
+@case
+def subclasses_of_a_class():
+    class Base:
+        pass
+
+    keep = []
+    return lambda u: u * (1 + len(Base.__subclasses__())), lambda: keep.append(type("Leaf", (Base,), {}))
+
+
+@case
+def flags_of_an_array():
+    array = np.ones(3)
+    return lambda u: u * (2.0 if array.flags.writeable else 5.0), lambda: array.setflags(write=False)
+
+
+@case
+def flags_of_an_array_in_a_list():
+    array = np.ones(3)
+    held = [array, print]
+    return lambda u: u * (2.0 if held[0].flags.writeable else 5.0), lambda: array.setflags(write=False)
+
+
+@case
+def questions_of_kinship():
+    answers = {"is": True}
+
+    class Meta(type):
+        def __instancecheck__(cls, value):
+            return answers["is"]
+
+    class Kind(metaclass=Meta):
+        pass
+
+    return lambda u: u * (2.0 if isinstance(3, Kind) else 5.0), lambda: answers.update({"is": False})
+
+
+@case
+def items_of_a_class():
+    class Table:
+        rates: typing.ClassVar = {"a": 2.0}
+
+        def __class_getitem__(cls, name):
+            return cls.rates[name]
+
+    return lambda u: u * Table["a"], lambda: Table.rates.update(a=5.0)
+
+
+@case
+def attributes_of_a_metaclass_by_name():
+    rates = {"k": 2.0}
+
+    class Meta(type):
+        def __getattr__(cls, name):
+            return rates[name]
+
+    class Table(metaclass=Meta):
+        pass
+
+    return lambda u: u * Table.k, lambda: rates.update(k=5.0)
+
+
+@case
+def protocol_of_ufuncs():
+    class Scale:
+        k = 2.0
+
+        def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+            return 3.0 * self.k
+
+    scale = Scale()
+    return lambda u: u * np.multiply(1.0, scale), lambda: setattr(Scale, "k", 5.0)
+
+
+@case
+def vectorised_function():
+    rates = {"k": 2.0}
+    f = np.vectorize(lambda x: x * rates["k"])
+    return lambda u: u * float(f(2.0)), lambda: rates.update(k=5.0)
+
+
+@case
+def ufunc_of_a_function():
+    rates = {"k": 2.0}
+    f = np.frompyfunc(lambda x: x * rates["k"], 1, 1)
+    return lambda u: u * float(f(2.0)), lambda: rates.update(k=5.0)
+
+
+@case
+def linear_operator_of_a_function():
+    rates = {"k": 2.0}
+    operator = LinearOperator((1, 1), matvec=lambda v: v * rates["k"], dtype=float)
+    return lambda u: u * operator.matvec(np.ones(1))[0], lambda: rates.update(k=5.0)
+
+
+@case
+def integrand():
+    rates = types.SimpleNamespace(k=2.0, f=print)
+    return lambda u: u * integrate.quad(lambda t: t * rates.k, 0.0, 1.0)[0], lambda: setattr(rates, "k", 5.0)
+
+
+@case
+def partial_method():
+    class Model:
+        k = 2.0
+
+        def scaled(self, factor, u):
+            return u * factor * self.k
+
+        tripled = functools.partialmethod(scaled, 3.0)
+
+    model = Model()
+    return lambda u: model.tripled(u), lambda: setattr(Model, "k", 5.0)
+
+
+@case
+def computed_after_init():
+    rates = {"k": 2.0}
+
+    @dataclasses.dataclass
+    class Scaled:
+        value: float
+
+        def __post_init__(self):
+            self.scaled = self.value * rates["k"]
+
+    return lambda u: Scaled(u).scaled, lambda: rates.update(k=5.0)
+
+
+@case
+def default_that_is_made():
+    rates = {"k": 2.0}
+
+    @dataclasses.dataclass
+    class Scaled:
+        value: float
+        factor: float = dataclasses.field(default_factory=lambda: rates["k"])
+
+    return lambda u: Scaled(u).factor * u, lambda: rates.update(k=5.0)
+
+
+@case
+def property_with_storage_outside():
+    store = {}
+
+    class Model:
+        @property
+        def k(self):
+            return store.get(id(self), 2.0)
+
+    model = Model()
+    return lambda u: u * model.k, lambda: store.update({id(model): 5.0})
+
+
+@case
+def slots_beside_attributes():
+    class Model:
+        __slots__ = ("__dict__", "a")
+
+    model = Model()
+    model.a, model.b = 2.0, 3.0
+    return lambda u: u * model.a * model.b, lambda: setattr(model, "b", 9.0)
+
+
+@case
+def attribute_of_a_number():
+    class Quantity(float):
+        pass
+
+    quantity = Quantity(2.0)
+    quantity.k = 2.0
+    return lambda u: u * quantity.k, lambda: setattr(quantity, "k", 5.0)
+
+
+@case
+def default_of_a_nested_function():
+    rates = {"k": 2.0}
+
+    def f(u):
+        def inner(v, k=rates["k"]):
+            return v * k
+
+        return inner(u)
+
+    return f, lambda: rates.update(k=5.0)
+
+
+@case
+def level_of_a_logger():
+    logger = logging.getLogger("state_cases")
+    logger.setLevel(10)
+    return lambda u: u * logger.level, lambda: logger.setLevel(50)
+
+
+@case
+def file_of_a_path():
+    path = pathlib.Path(tempfile.mkdtemp()) / "rate"
+    path.write_text("2.0")
+    return lambda u: u * float(path.read_text()), lambda: path.write_text("5.0")
+
+
+@case
+def file_of_an_array():
+    path = pathlib.Path(tempfile.mkdtemp()) / "rate.npy"
+    np.save(path, np.array([2.0]))
+    return lambda u: u * np.load(path)[0], lambda: np.save(path, np.array([5.0]))
+
+
+@case
+def options_of_numpy():
+    np.set_printoptions(precision=8)
+    return lambda u: u * np.get_printoptions()["precision"], lambda: np.set_printoptions(precision=3)
