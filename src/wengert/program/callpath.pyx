@@ -163,6 +163,7 @@ cdef class Surroundings:
     cpdef bint hold(self) except -1:
         """Is all as it was?"""
         cdef tuple each
+        cdef Py_ssize_t n
         for each in self.watched:
             if (<Place>each[0]).read() is not each[1]:
                 return False
@@ -175,7 +176,8 @@ cdef class Surroundings:
             if held(PyFunction_GetKwDefaults(<object>f)) is not each[3]:
                 return False
         for each in self.sizes:
-            if len(each[0]) != <Py_ssize_t>each[1]:
+            n = PyDict_Size(each[0]) if type(each[0]) is dict else len(each[0])
+            if n != <Py_ssize_t>each[1]:
                 return False
         for each in self.objects:
             if <PyObject *>Py_TYPE(each[0]) != <PyObject *>each[1]:

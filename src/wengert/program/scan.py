@@ -339,7 +339,7 @@ class Scan:
         """Note the attributes in a namespace that code loads, or all, and how many there are."""
         for name in sorted(map(str, space) if are_all else self.loaded.intersection(space)):
             self.look(space, name)
-        if len(space) <= SMALL:
+        if 0 < len(space) <= SMALL:
             self.note(Contents.BY_KEYS, space, tuple(space))
         else:
             self.sizes[id(space)] = space, len(space)
