@@ -430,5 +430,5 @@ def test_a_solver_of_constants_is_run_once():
 
 def test_a_tolerance_that_is_computed_is_no_number():
     f = SimpleNamespace(run=lambda p: cubes(p, tol=p[0] * 1e-9).x)
-    with pytest.raises(wg.TracedValueError, match="a tolerance or an option is computed"):
-        wg.compile(f.run)(POINT)
+    with pytest.warns(wg.CompileWarning, match="a tolerance or an option is computed"):
+        np.testing.assert_array_equal(wg.compile(f.run)(POINT), f.run(POINT))

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from wengert.core.levels import passive
     from wengert.debug import detect_nan, probe
     from wengert.errors import (
+        CompileWarning,
         ComplexValueError,
         ConvergenceError,
         FiniteDifferenceWarning,
@@ -88,6 +89,7 @@ _HOMES = {
     "detect_nan": "debug",
     "probe": "debug",
     "explain": "transforms.explain",
+    "CompileWarning": "errors",
     "ComplexValueError": "errors",
     "ConvergenceError": "errors",
     "FiniteDifferenceWarning": "errors",
@@ -107,6 +109,7 @@ _HOMES = {
 _MODULES = ("checkpointing", "cuda", "errors", "implicit", "numpy", "scipy", "testing", "viz")
 
 __all__ = [
+    "CompileWarning",
     "ComplexValueError",
     "ConvergenceError",
     "FiniteDifferenceWarning",

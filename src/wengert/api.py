@@ -828,7 +828,12 @@ def primitive(
 
 
 def compile(
-    f: Callable | None = None, *, exact: bool = False, recheck: str | int | None = "auto", tier: str = "auto"
+    f: Callable | None = None,
+    *,
+    exact: bool = False,
+    recheck: str | int | None = "auto",
+    tier: str = "auto",
+    constant: Any = (),
 ) -> Callable:
     """A function that is recorded when first called, and replayed without Python afterwards.
 
@@ -843,12 +848,15 @@ def compile(
         Give the same bits as `f` itself. By default elementwise functions may differ by 4 units in the last place,
         a sum of n terms by ``2 n eps`` times the sum of their magnitudes.
     recheck : "auto", int or None
-        Run `f` itself too, and compare, at the 2nd, 4th, 8th, ... call of each recording, at every `recheck`-th call,
-        or never.
+        Run `f` itself too, and compare, at the 4th, 8th, 16th, ... call of each recording, at every `recheck`-th call,
+        or never. Each recording is compared with `f` when it is made, whatever is asked for here.
     tier : {"auto", "vm", "llvm"}
         What runs the recordings: the machine that is always there, or code that LLVM makes of it, which
         ``pip install wengert[jit]`` brings. By default that is made once it pays, after as many replays as cost as much
         time as it takes to make; "llvm" makes it at once.
+    constant : str, object, or a tuple of these
+        What does not change between calls, and is not looked at: names of globals, variables, attributes and
+        parameters, or objects themselves. A change of it goes unnoticed until `recheck` finds it.
 
     Returns
     -------
@@ -858,18 +866,18 @@ def compile(
     Raises
     ------
     StaleProgramError
-        By a call at which `f` itself gave another value: something has changed that is not looked for. The next call
-        is right.
+        By a call at which `f` itself gave another value: something has changed that was declared constant. The next
+        call is right.
     ReplayMismatchError
-        If `f` gives another value than its recording though nothing has changed, as with random numbers.
+        If `f` gives another value than its recording though nothing has changed. The next call is right.
     ImportError
         For ``tier="llvm"`` without llvmlite.
 
     Warns
     -----
-    UserWarning
-        Once, when `f` runs as it is from now on: it writes what outlives the call, or nearly each call takes a
-        recording of its own.
+    CompileWarning
+        Once, when calls run `f` itself: it reads what cannot be watched, does what a replay would leave out, cannot be
+        recorded, or nearly each call takes a recording of its own. The message names the line.
 
     Notes
     -----
@@ -878,11 +886,16 @@ def compile(
     by reference, items of small lists and dicts. Integers, strings, flags, None and shapes are part of the key:
     each combination is recorded once. A branch that depends on an input is guarded; each way taken is recorded once.
 
-    Not looked for are items of large containers and attributes of objects in them; `recheck` finds these.
+    What cannot be watched is not compiled. All else that `f` reads is compared at each call: functions, classes,
+    modules and objects by identity, whatever their code reads in turn, items of containers, arrays of other types by
+    their bytes. The first call of each recording runs `f` itself as well, observed: if code runs that is not looked at,
+    such as a draw of random numbers, a clock, a file, ``globals()``, an iterator, an environment variable, the calls
+    run as they are.
 
     A function that assigns globals or attributes, or appends to lists of others, runs as it is, since a replay would
-    not do so; a cache that it fills once does no harm. What it prints, writes to files or draws at random is that of
-    the recording.
+    not do so; a cache that it fills once does no harm.
+    Arguments that code in C takes as they are, as in ``scipy.linalg.expm(K)``, are part of the key, compared by their
+    contents; a derivative with respect to one raises, as without `compile`.
     Inside of a first derivative a call is one entry, whose value and derivative are programs; so a step of
     `wengert.loop` may be compiled. In other derivatives, and for arguments of other kinds, such as masked arrays, `f`
     runs as it is.
@@ -903,10 +916,10 @@ def compile(
     array([ 6., 12.])
     """
     if f is None:
-        return functools.partial(compile, exact=exact, recheck=recheck, tier=tier)
+        return functools.partial(compile, exact=exact, recheck=recheck, tier=tier, constant=constant)
     from wengert.program.compile import Compiled  # only here, so that derivatives load no programs
 
-    return Compiled(f, exact, recheck, tier)
+    return Compiled(f, exact, recheck, tier, constant)
 
 
 def record(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = None, exact: bool = False) -> Program:

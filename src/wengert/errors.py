@@ -161,7 +161,7 @@ class GuardError(RuntimeError):
 
 
 class StaleProgramError(RuntimeError):
-    """Something that a compiled function reads has changed where it is not looked for at each call.
+    """Something that a compiled function reads has changed where it is not looked for: it was declared constant.
 
     Found when the function itself was run beside its program; the program has been dropped, and the next call is
     right.
@@ -171,13 +171,13 @@ class StaleProgramError(RuntimeError):
     >>> import wengert as wg
     >>> class Model:
     ...     rate = 2.0
-    >>> models = {"first": [Model()]}        # numbers in objects in containers are not looked for
-    >>> f = wg.compile(lambda x: models["first"][0].rate * x)
+    >>> model = Model()
+    >>> f = wg.compile(lambda x: model.rate * x, constant="model", recheck=1)
     >>> f(3.0)
     np.float64(6.0)
-    >>> models["first"][0].rate = 5.0
+    >>> model.rate = 5.0
     >>> try:
-    ...     f(3.0)                           # compared at the 2nd, 4th, 8th ... call
+    ...     f(3.0)                           # compared at each call
     ... except wg.StaleProgramError:
     ...     print(f(3.0))
     15.0
@@ -185,20 +185,20 @@ class StaleProgramError(RuntimeError):
 
 
 class ReplayMismatchError(RuntimeError):
-    """A program, recorded just now, gives another value than its function.
+    """What is run again gives another value than before: a step of a loop, or the program of a compiled function.
 
-    The function gives another value at each call, or asks for the type of its argument and takes another way when
-    it is traced.
+    Programs are compared with the function when they are recorded, and from time to time after that; one that is found
+    wrong has been dropped, and the next call is right.
 
     Examples
     --------
     >>> import wengert as wg
-    >>> f = wg.compile(lambda x: 2 * x if type(x).__module__ == "wengert.core.var" else x)
+    >>> rate = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     >>> try:
-    ...     f(1.0), f(1.0)               # compared at the 2nd, 4th, 8th ... call
+    ...     wg.grad(lambda u: wg.loop(lambda u: u * rate.pop(), u, 3, checkpoints=1))(1.0)
     ... except wg.ReplayMismatchError:
-    ...     print("ask isinstance(x, np.floating), not type(x)")
-    ask isinstance(x, np.floating), not type(x)
+    ...     print("a step takes what it needs from its state")
+    a step takes what it needs from its state
     """
 
 
@@ -215,6 +215,27 @@ class PatternError(ValueError):
     ... except wg.PatternError:
     ...     print(wg.colouring(np.eye(2, 3, dtype=bool)).count)
     1
+    """
+
+
+class CompileWarning(UserWarning):
+    """A call of a compiled function runs the function itself: what it reads or does cannot be watched or replayed.
+
+    The value is right, and no faster than that of the function.
+    The message names the line, and what to write instead; it is shown once for each compiled function.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np, wengert as wg
+    >>> rng = np.random.default_rng(0)
+    >>> f = wg.compile(lambda x: x + rng.normal())
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     f(1.0) == f(1.0)
+    False
+    >>> print(caught[0].category.__name__)
+    CompileWarning
     """
 
 

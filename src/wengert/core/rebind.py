@@ -72,6 +72,7 @@ __all__ = [
     "Proxy",
     "make_twin",
     "original",
+    "partial_like",
     "rebound",
     "register",
     "register_later",
@@ -88,6 +89,7 @@ _twins = weakref.WeakValueDictionary()  # id(class) -> its twin
 _pinned = collections.deque()
 _lock = threading.RLock()
 _constants = []  # (is it an array that may be copied, how it is seen), once there is NumPy
+_asked = set()  # questions of kinship on the way, as ids, and the thread
 _seen_as = set()  # classes of arrays that are seen as views of another class, which names them `_wengert_original`
 _later = {}  # package -> what registers its functions, until one of them is met
 
@@ -114,7 +116,16 @@ class _TwinType(type):
 
 
 class _AbstractTwinType(_TwinType, abc.ABCMeta):
-    pass
+    def __subclasscheck__(cls, subclass):
+        """The original asks all its subclasses, and so its twin, which has no other answer."""
+        question = id(cls), id(subclass), threading.get_ident()
+        if question in _asked:
+            return False
+        _asked.add(question)
+        try:
+            return issubclass(subclass, cls._wengert_original)
+        finally:
+            _asked.discard(question)
 
 
 def make_twin(cls, bases, **body):
@@ -512,7 +523,7 @@ class Plan:
             return copy
         if kind is functools.partial:
             args = [self.build(arg, memo) for arg in (value.func, *value.args)]
-            return kind(*args, **{name: self.build(arg, memo) for name, arg in value.keywords.items()})
+            return partial_like(value, args, {name: self.build(arg, memo) for name, arg in value.keywords.items()})
         if kind is property:
             return kind(*(self.build(part, memo) for part in parts_of(value)), value.__doc__)
         if kind in MAKERS:
@@ -623,6 +634,13 @@ def _is_simple(value, is_root=False):
         is_open = "<locals>" in value.__qualname__ or value.__code__.co_freevars not in ((), ("__class__",))
         return (is_root or not is_open) and is_module_namespace(value.__globals__)
     return "<locals>" not in value.__qualname__ and value.__module__ in sys.modules
+
+
+def partial_like(value, args, keywords):
+    """A partial of other parts, the function first, with the attributes of `value`."""
+    new = functools.partial(*args, **keywords)
+    new.__dict__ = value.__dict__
+    return new
 
 
 def _is_data(cls, name):
@@ -867,7 +885,8 @@ def _rebound_object(f):
     if kind is functools.partial:
         home = home_of(f)
         args = [_replaced(arg, home) for arg in f.args]
-        return kind(rebound(f.func), *args, **{k: _replaced(arg, home) for k, arg in f.keywords.items()})
+        keywords = {name: _replaced(arg, home) for name, arg in f.keywords.items()}
+        return partial_like(f, [rebound(f.func), *args], keywords)
     if kind in MAKERS:
         inner, make = MAKERS[kind]
         return make(f, rebound(inner(f)))

@@ -55,6 +55,10 @@ _STORE_NAME = _op["STORE_NAME"]
 _NAMING = {_LOAD_GLOBAL, _IMPORT_NAME, _STORE_NAME, *_LOADS, *_ATTRIBUTE}
 _GLOBAL_STORES = {_op["STORE_GLOBAL"], _op["DELETE_GLOBAL"]}
 _CELL_STORES = {_op["STORE_DEREF"], _op["DELETE_DEREF"]}
+#: instructions that load something by name, and the bits below its index
+_NAMED_LOADS = {dis.opmap[name]: bits for name, bits in NAMING.items()
+                if name in dis.opmap and name.startswith(("LOAD_", "IMPORT_FROM"))}  # fmt: skip
+_MATCH_CLASS = dis.opmap["MATCH_CLASS"]
 _IMPORT_TAIL = {_op[name] for name in (
     "IMPORT_FROM", "SWAP", "POP_TOP", "STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")}  # fmt: skip
 
@@ -174,16 +178,17 @@ def _is_free(code, arg):
     return code.co_freevars[arg - first] if arg >= first else None
 
 
+def _constant(code, instruction):
+    """The constant that an instruction loads; ``...`` if it loads none."""
+    _, op, arg, _ = instruction
+    return code.co_consts[arg] if op == _op["LOAD_CONST"] else arg if op == _op["LOAD_SMALL_INT"] else ...
+
+
 def _import_form(code, instructions, k):
     """Form of the import at instruction k: "from", "as" or "bare"; None where it must stay as it is."""
-
-    def constant(instruction):
-        _, op, arg, _ = instruction
-        return code.co_consts[arg] if op == _op["LOAD_CONST"] else arg if op == _op["LOAD_SMALL_INT"] else ...
-
-    if k < 2 or constant(instructions[k - 2]) != 0:  # a relative import
+    if k < 2 or _constant(code, instructions[k - 2]) != 0:  # a relative import
         return None
-    listed = constant(instructions[k - 1])
+    listed = _constant(code, instructions[k - 1])
     if listed is ...:
         return None
     following = instructions[k + 1 :]
@@ -219,14 +224,18 @@ class Code:
     `names` are read as globals, `paths` the attributes read from them as (name, attribute, ...); `assigned`
     and `written` are the globals and the free variables assigned; `imports` are pairs (dotted name, form);
     `mentioned` are all names, those of attributes among them; `methods` are attributes of what no global name holds.
+    `loaded` are the names of what is read: globals, attributes, what is imported from a module; `modules` are pairs
+    (name, level) of all imports, as the instruction has them.
     `naming` are its instructions, and the numbers of those that use names.
     """
 
-    __slots__ = ("assigned", "imports", "latest", "mentioned", "methods", "names", "naming", "paths", "ref", "written")
+    __slots__ = ("assigned", "imports", "latest", "loaded", "mentioned", "methods", "modules", "names", "naming",
+                 "paths", "ref", "written")  # fmt: skip
 
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
         self.paths, self.mentioned, self.methods, self.latest = set(), set(), set(), (None, None)
+        self.loaded, self.modules = set(), set()
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
         self.naming = _named(self.read(code))
         self.names -= self.assigned
@@ -236,6 +245,14 @@ class Code:
         self.mentioned.update(code.co_names)
         instructions = _decode(code)
         for k, (_, op, arg, _) in enumerate(instructions):
+            if op in _NAMED_LOADS:
+                self.loaded.add(code.co_names[arg >> _NAMED_LOADS[op]])
+            elif op == _MATCH_CLASS:  # attributes in a pattern are named by a constant
+                names = [each for each in code.co_consts if type(each) is tuple]
+                self.loaded.update(name for each in names for name in each if type(name) is str)
+            elif op == _IMPORT_NAME:
+                level = _constant(code, instructions[k - 2])
+                self.modules.add((code.co_names[arg], level if type(level) is int else 0))
             if op == _LOAD_GLOBAL or op in _LOADS:
                 name = code.co_names[arg >> (op == _LOAD_GLOBAL)]
                 self.names.add(name)

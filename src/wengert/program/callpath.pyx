@@ -3,7 +3,9 @@
 
 Data
     Place          where something is read: a name, a cell, an item
-    Surroundings   what is compared at each call: places with what they held, code of functions, kinds of objects
+    Surroundings   what is compared at each call: places with what they held, code of functions, kinds of objects,
+                   contents of containers and arrays
+    Observer       which code runs, and which functions in C it calls, while a function runs once
     Template       what a value must be like to take the same program again
     Arguments      the templates of the arguments of a call
     Run            what runs a program, called without a name being looked up
@@ -17,10 +19,12 @@ cimport cython
 cimport numpy as cnp
 from cpython.contextvars cimport PyContextVar_Get
 from cpython.object cimport PyObject, Py_TYPE
-from cpython.ref cimport Py_DECREF
+from cpython.ref cimport Py_DECREF, Py_XDECREF, Py_XINCREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.string cimport memcmp
 
+import collections
+import gc
 import types
 
 import numpy as np
@@ -29,13 +33,16 @@ from wengert.containers import fields_of, is_registered
 from wengert.core.levels import running
 from wengert.core.var import plain
 from wengert.errors import GuardError
-from wengert.program.leaves import key_of, lowered
+from wengert.program.leaves import beyond, contents_key, key_of, lowered
+from wengert.program.purity import verdict
 
 cnp.import_array()
 
 cdef extern from "Python.h":
     ctypedef object (*vectorcallfunc)(object self, PyObject **args, size_t count, PyObject *names)
     ctypedef struct PyTypeObject:
+        PyObject *tp_dict
+        PyObject *tp_mro
         Py_ssize_t tp_vectorcall_offset
         unsigned long tp_flags
         object (*tp_call)(object self, object args, PyObject *kwargs)
@@ -48,6 +55,28 @@ cdef extern from "Python.h":
     PyObject *PyFunction_GetCode(object f)
     PyObject *PyFunction_GetDefaults(object f)
     PyObject *PyFunction_GetKwDefaults(object f)
+    object PyObject_GenericGetDict(object x, void *context)
+    PyObject *PyList_GET_ITEM(object items, Py_ssize_t i)
+    Py_ssize_t PyList_GET_SIZE(object items)
+    bint PyDict_Next(object d, Py_ssize_t *at, PyObject **key, PyObject **value)
+    Py_ssize_t PyDict_Size(object d)
+
+    ctypedef struct PyFrameObject
+    ctypedef int (*Py_tracefunc)(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) except -1
+    ctypedef struct PyThreadState:
+        Py_tracefunc c_profilefunc
+        PyObject *c_profileobj
+    PyThreadState *PyThreadState_Get()
+    void PyEval_SetProfile(Py_tracefunc function, PyObject *self)
+    int PyTrace_CALL, PyTrace_C_CALL
+    ctypedef struct PyCodeObject
+    PyCodeObject *PyFrame_GetCode(PyFrameObject *frame)
+    object PyFrame_GetGlobals(PyFrameObject *frame)
+    PyFrameObject *PyFrame_GetBack(PyFrameObject *frame)
+    int PyFrame_GetLineNumber(PyFrameObject *frame)
+    bint PyCFunction_Check(PyObject *x)
+    void *PyCFunction_GET_FUNCTION(PyObject *x)
+    PyObject *PyCFunction_GET_SELF(PyObject *x)
 
 
 class _Absent:
@@ -59,24 +88,37 @@ ABSENT = _Absent()
 cdef object absent = ABSENT, Cell = types.CellType, float64 = np.float64
 
 cdef enum Holder:
-    DICT, CELL, OTHER
+    DICT, CELL, LIST, CLASS, OTHER
+
+#: how contents are compared: the number of items, the keys, the items, keys and values in turn, the items of an array,
+#: the bytes of an array, those of another buffer
+cpdef enum Contents:
+    BY_LENGTH, BY_KEYS, BY_ITEMS, BY_PAIRS, BY_OBJECTS, BY_ARRAY, BY_BYTES
 
 
 @cython.final
 cdef class Place:
     """Where data or functions are held: the item `name` of a dict, tuple or the like, a cell, or what ``get()`` gives.
 
-    `key` tells places apart: the id of the holder, or of `owner` in its stead, and the name.
+    `key` tells places apart: the id of the holder and the name.  No code of the user's runs to read one.
     """
 
     cdef readonly object key
     cdef object holder, name, get
     cdef Holder way
 
-    def __init__(self, holder, name=None, get=None, owner=None):
+    def __init__(self, holder, name=None, get=None):
         self.holder, self.name, self.get = holder, name, get
-        self.key = id(holder if owner is None else owner), name
-        self.way = DICT if type(holder) is dict else CELL if type(holder) is Cell else OTHER
+        self.key = id(holder), name
+        self.way = OTHER
+        if get is None:
+            self.way = (DICT if isinstance(holder, dict) else CELL if type(holder) is Cell
+                        else LIST if isinstance(holder, list) else CLASS if isinstance(holder, type) else OTHER)
+
+    @property
+    def is_fixed(self):
+        """Is the holder a tuple, which always holds the same?"""
+        return isinstance(self.holder, tuple)
 
     cpdef object read(self):
         """What is held now, or `ABSENT`."""
@@ -85,12 +127,20 @@ cdef class Place:
             found = PyDict_GetItemWithError(self.holder, self.name)
         elif self.way == CELL:
             found = PyCell_GET(self.holder)
+        elif self.way == LIST:
+            found = NULL
+            if <Py_ssize_t>self.name < PyList_GET_SIZE(self.holder):
+                found = PyList_GET_ITEM(self.holder, self.name)
+        elif self.way == CLASS:
+            found = PyDict_GetItemWithError(<object>(<PyTypeObject *><PyObject *>self.holder).tp_dict, self.name)
         elif self.get is not None:
             return self.get()
+        elif isinstance(self.holder, tuple):
+            return tuple.__getitem__(self.holder, self.name)
         else:
             try:
                 return self.holder[self.name]
-            except KeyError:
+            except LookupError:
                 return absent
         return absent if found == NULL else <object>found
 
@@ -100,17 +150,20 @@ cdef class Surroundings:
     """What is compared at each call.
 
     `watched` are pairs (place, what it held), `functions` tuples (function, code, defaults, defaults of keywords),
-    `sizes` pairs (namespace, length), `objects` tuples (object, its class, its ``__dict__`` or None).
+    `sizes` pairs (namespace, length), `objects` tuples (object, its class, its ``__dict__`` or None; of a class, the
+    order of its bases), `contents` tuples (way, container or array, what was in it).
     """
 
-    cdef list watched, functions, sizes, objects
+    cdef list watched, functions, sizes, objects, contents
 
-    def __init__(self, watched, functions, sizes, objects):
+    def __init__(self, watched, functions, sizes, objects, contents):
         self.watched, self.functions, self.sizes, self.objects = watched, functions, sizes, objects
+        self.contents = contents
 
     cpdef bint hold(self) except -1:
         """Is all as it was?"""
         cdef tuple each
+        cdef Py_ssize_t n
         for each in self.watched:
             if (<Place>each[0]).read() is not each[1]:
                 return False
@@ -123,14 +176,186 @@ cdef class Surroundings:
             if held(PyFunction_GetKwDefaults(<object>f)) is not each[3]:
                 return False
         for each in self.sizes:
-            if len(each[0]) != <Py_ssize_t>each[1]:
+            n = PyDict_Size(each[0]) if type(each[0]) is dict else len(each[0])
+            if n != <Py_ssize_t>each[1]:
                 return False
         for each in self.objects:
             if <PyObject *>Py_TYPE(each[0]) != <PyObject *>each[1]:
                 return False
-            if each[2] is not None and each[0].__dict__ is not each[2]:
+            if each[2] is not None and attributes_of(each[0]) is not each[2]:
+                return False
+        for each in self.contents:
+            if not is_still(each[0], each[1], each[2]):
                 return False
         return True
+
+    def first_change(self):
+        """What is not as it was: the name of a place, or of a type; None if all is."""
+        for place, value in self.watched:
+            if place.read() is not value:
+                return place.key[1]
+        for way, x, was in self.contents:
+            if not is_still(way, x, was):
+                return f"a {type(x).__name__}"
+        for space, size in self.sizes:
+            if len(space) != size:
+                return "an attribute"
+        return None
+
+
+cdef inline object attributes_of(x):
+    if isinstance(x, type):
+        return <object>(<PyTypeObject *><PyObject *>x).tp_mro
+    return PyObject_GenericGetDict(x, NULL)
+
+
+cdef bint is_still(int way, x, held) except -1:
+    """Are the contents of a container or an array as they were?"""
+    cdef Py_ssize_t i, n, at
+    cdef PyObject *key
+    cdef PyObject *value
+    if way == BY_LENGTH:
+        return (PyList_GET_SIZE(x) if isinstance(x, list) else len(x)) == <Py_ssize_t>held
+    if way == BY_ARRAY:
+        return is_same_array(x, held)
+    if way == BY_BYTES:
+        return bytes(x) == held
+    n = PyTuple_GET_SIZE(held)
+    if way == BY_KEYS or way == BY_PAIRS:
+        at = 0
+        i = 0
+        if PyDict_Size(x) != (n if way == BY_KEYS else n // 2):
+            return False
+        while PyDict_Next(x, &at, &key, &value):
+            if i >= n or PyTuple_GET_ITEM(held, i) != key:
+                return False
+            i += 1
+            if way == BY_PAIRS:
+                if PyTuple_GET_ITEM(held, i) != value:
+                    return False
+                i += 1
+        return i == n
+    if not isinstance(x, list):
+        x = list(x.flat if way == BY_OBJECTS else iterate(x))
+    if PyList_GET_SIZE(x) != n:
+        return False
+    for i in range(n):
+        if PyList_GET_ITEM(x, i) != PyTuple_GET_ITEM(held, i):
+            return False
+    return True
+
+
+cdef object iterate(x):
+    """The items of a container, whatever its class makes of iteration."""
+    for kind in iterated:
+        if isinstance(x, kind):
+            return kind.__iter__(x)
+    return x
+
+
+cdef tuple iterated = (set, frozenset, collections.deque, tuple, collections.OrderedDict)
+
+
+cdef bint is_same_array(x, known) except -1:
+    """Equal bytes, in the same form?"""
+    if x.dtype != known.dtype or x.shape != known.shape:
+        return False
+    if (cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(known)
+            or cnp.PyArray_IS_F_CONTIGUOUS(x) and cnp.PyArray_IS_F_CONTIGUOUS(known)):
+        return memcmp(cnp.PyArray_DATA(x), cnp.PyArray_DATA(known), cnp.PyArray_NBYTES(x)) == 0
+    return x.tobytes() == known.tobytes()
+
+
+@cython.final
+cdef class Observer:
+    """Which code runs, and which functions in C it calls, in this thread, while it is entered.
+
+    Attributes
+    ----------
+    codes : dict
+        By the id of a code object: True where it is pure, and otherwise the code, that of its first caller and the
+        line.
+    calls : dict
+        Of each function in C, once for each type that it is a method of: the function, whether pure code calls it,
+        the code and the line.
+    """
+
+    cdef readonly dict codes, calls
+    cdef dict verdicts
+    cdef bint collects              # was the collector on? It runs code of others, too
+    cdef Py_tracefunc former
+    cdef PyObject *former_self
+
+    def __init__(self):
+        self.codes, self.calls, self.verdicts = {}, {}, {}
+
+    def __enter__(self):
+        cdef PyThreadState *state = PyThreadState_Get()
+        self.former, self.former_self = state.c_profilefunc, state.c_profileobj
+        Py_XINCREF(self.former_self)
+        self.collects = gc.isenabled()
+        gc.disable()
+        PyEval_SetProfile(<Py_tracefunc>observe, <PyObject *>self)
+        return self
+
+    def __exit__(self, *error):
+        PyEval_SetProfile(self.former, self.former_self)
+        Py_XDECREF(self.former_self)
+        self.former_self = NULL
+        if self.collects:
+            gc.enable()
+
+
+def is_observed():
+    """Is an observer at work in this thread?"""
+    return PyThreadState_Get().c_profilefunc == <Py_tracefunc>observe
+
+
+cdef int observe(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) except -1:
+    cdef Observer observer = <Observer>self
+    cdef PyObject *owner
+    if what == PyTrace_CALL:
+        is_pure_code(observer, frame)
+    elif what == PyTrace_C_CALL and arg != NULL and PyCFunction_Check(arg):
+        owner = PyCFunction_GET_SELF(arg)
+        by_pure = is_pure_code(observer, frame)
+        key = (<size_t>PyCFunction_GET_FUNCTION(arg), 0 if owner == NULL else <size_t>Py_TYPE(<object>owner), by_pure)
+        if key not in observer.calls:
+            code = code_of(frame)
+            observer.calls[key] = <object>arg, by_pure, code, PyFrame_GetLineNumber(frame)
+    return 0
+
+
+cdef object code_of(PyFrameObject *frame):
+    cdef PyObject *found = <PyObject *>PyFrame_GetCode(frame)
+    code = <object>found
+    Py_DECREF(code)
+    return code
+
+
+cdef bint is_pure_code(Observer observer, PyFrameObject *frame) except -1:
+    """Is the code of a frame pure, by its module or by that of its caller?"""
+    cdef PyFrameObject *back
+    cdef bint is_pure
+    code = code_of(frame)
+    key = <size_t><PyObject *>code
+    known = observer.codes.get(key)
+    if known is not None:
+        return known is True
+    if key not in observer.verdicts:
+        observer.verdicts[key] = code, verdict(PyFrame_GetGlobals(frame).get("__name__"))
+    own = observer.verdicts[key][1]
+    back = PyFrame_GetBack(frame)
+    try:
+        is_pure = (back != NULL and is_pure_code(observer, back)) if own is None else own
+        if is_pure and own is not None:
+            observer.codes[key] = True
+        elif not is_pure:
+            caller = (None, 0) if back == NULL else (code_of(back), PyFrame_GetLineNumber(back))
+            observer.codes[key] = (code, *caller)
+    finally:
+        Py_XDECREF(<PyObject *>back)
+    return is_pure
 
 
 cdef inline object held(PyObject *found):
@@ -157,6 +382,7 @@ cdef class Template:
     cdef Form form
     cdef object value  # a constant, a type, keys, or a copy of a fixed array
     cdef list names, attributes     # of an object: its items, and what is in its ``__dict__``
+    cdef list more                  # pairs: another attribute, and what it holds
     cdef int typenum, ndim
     cdef cnp.npy_intp[MOST_AXES] shape, strides
     cdef list parts
@@ -194,6 +420,9 @@ cdef class Template:
         elif self.form == OBJECT:
             if list(getattr(x, "__dict__", ())) != self.attributes:
                 return False
+            for name, known in self.more:
+                if not is_same(getattr(x, name), known):
+                    return False
             x = [getattr(x, name) for name in self.names]
         elif len(x) != len(self.parts):
             return False
@@ -269,6 +498,7 @@ cdef Template template_of_object(x, Template t):
     if names is None:
         return None
     t.form, t.value, t.names, t.attributes = OBJECT, type(x), names, list(getattr(x, "__dict__", ()))
+    t.more = [(name, snapshot_of(getattr(x, name))) for name in beyond(x)]
     t.parts = [template_of(getattr(x, name)) for name in names]
     return None if None in t.parts else t
 
@@ -466,10 +696,9 @@ cdef class Route:
         route.shape = path.program.shape if route.restore is None or route.restore.keeps_out else None
         route.arguments = Arguments.of(args, kwargs)
         route.places, route.live = live, [template_of(lowered((<Place>place).read())) for place in live]
-        route.fixed, route.static = static, [(<Place>place).read() for place in static]
-        route.pinned = pinned
-        is_plain = numbers.issuperset(map(type, [*route.static, *[leaf for _, leaf in pinned]]))
-        return None if route.arguments is None or None in route.live or not is_plain else route
+        route.fixed, route.static = static, [snapshot_of((<Place>place).read()) for place in static]
+        route.pinned = [(i, snapshot_of(leaf)) for i, leaf in pinned]
+        return None if route.arguments is None or None in route.live else route
 
     cdef bint fits(self, tuple args, dict kwargs, list leaves, list operands) except -1:
         if not self.around.hold() or not self.arguments.take(args, kwargs, leaves, operands):
@@ -520,11 +749,52 @@ cdef class Route:
         return y[0] if self.restore is None else self.restore(y)
 
 
+@cython.final
+cdef class Keyed:
+    """A value of which the key is kept."""
+
+    cdef object key
+
+
+cdef object snapshot_of(x):
+    """What `is_same` compares with a value."""
+    cdef Keyed keyed
+    kind = type(x)
+    if kind in numbers:
+        return x
+    if kind is np.ndarray and x.dtype.kind in "biufc":
+        return x.copy("K")
+    if kind is list or kind is tuple:
+        return kind([snapshot_of(item) for item in x])
+    if kind is dict:
+        return {name: snapshot_of(item) for name, item in x.items()}
+    keyed = Keyed.__new__(Keyed)
+    keyed.key = contents_key(x, [])
+    return keyed
+
+
 cdef bint is_same(x, known) except -1:
-    """The same constant; zeros of either sign are not."""
-    if x is known or type(x) is not type(known):
-        return x is known
-    return x.hex() == known.hex() if isinstance(x, float) else x == known
+    """Is a value as it was?  Zeros of either sign are not the same."""
+    cdef Py_ssize_t i
+    if type(known) is Keyed:
+        return contents_key(x, []) == (<Keyed>known).key
+    kind = type(x)
+    if kind is not type(known):
+        return False
+    if kind is np.ndarray:
+        return is_same_array(x, known) and x.strides == known.strides
+    if kind is dict:
+        if list(x) != list(known) or list(map(type, x)) != list(map(type, known)):
+            return False
+        x, known = list(x.values()), list(known.values())
+    elif kind is not list and kind is not tuple:
+        return x is known or (x.hex() == known.hex() if isinstance(x, float) else x == known)
+    if len(x) != len(known):
+        return False
+    for i in range(len(x)):
+        if not is_same(x[i], known[i]):
+            return False
+    return True
 
 
 cdef class Caller(Vectored):

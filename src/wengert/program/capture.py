@@ -1,24 +1,25 @@
 """What a function reads from outside, and the function with operands in the place of that.
 
-Idea.  `capture` walks over what the rebinding of code follows: functions by global names and cells, methods by
-attributes, modules of the user's.  Each *place* it finds that holds data (a number, an array, a small container) is
-read at every call; what holds functions, classes and objects is compared by identity, and a change makes it look
-anew.  While recording, f runs as a copy in which the places yield operands: names are renamed to private ones, cells
-and defaults copied, attributes are descriptors of a twin.  A place that no copy can reach is compared by value
-instead: a change of it is another key.
+Idea.  `scan` finds all that f can read.  Each *place* it finds that holds data (a number, an array, a small
+container) is read at every call; what holds functions, classes and objects is compared by identity, contents of other
+containers item by item, and a change makes it look anew.  While recording, f runs as a copy in which the places yield
+operands: names are renamed to private ones, cells and defaults copied, attributes are descriptors of a twin.  A place
+that no copy can reach is compared by value instead: a change of it is another key.
+What the scan cannot watch is found with the help of one run of f that is observed: f is not compiled where code ran
+that reads it.
 
 Invariants
 - The user's objects are only read, by any number of threads at once.
 - A value that a copy of f reads while recording is that which was read for the key.
 
-Given up.  Not seen: items of large containers, attributes of objects in them, what functions of other packages read,
-files, random numbers.  A function that assigns globals, or cells and attributes of others, is not to be replayed.
+Given up.  A function that assigns globals, or cells and attributes of others, is not to be replayed.
 """
 
 from __future__ import annotations
 
 import collections
 import copy
+import dis
 import functools
 import operator
 import types
@@ -27,11 +28,11 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.follow import WRAPPERS, is_kin, parts_of, place_of, py_func_of, steps_of
-from wengert.core.rebind import Plan, Proxy, constant, make_twin, rebound
+from wengert.core import dispatch
+from wengert.core.follow import WRAPPERS, steps_of
+from wengert.core.rebind import Plan, Proxy, constant, make_twin, partial_like, rebound
 from wengert.core.rename import BUILTINS, Alias, TooWide, private, read, rename
-from wengert.features import is_made_in_python
-from wengert.program.callpath import ABSENT, Place, Surroundings
+from wengert.program.callpath import Observer, Surroundings
 from wengert.program.leaves import (
     SMALL,
     Same,
@@ -44,16 +45,14 @@ from wengert.program.leaves import (
     lowered,
     mapped,
 )
+from wengert.program.purity import reads_by_name, why_impure
+from wengert.program.scan import Scan, code_key, codes_of, effect
 from wengert.transforms.dense import Operator
 
 __all__ = ["Captures", "NotHere", "NotReplayable", "Reading", "capture"]
 
-_MAKING = {"__init__", "__new__", "__post_init__"}
-_REACH = 100  # objects looked into
-_CONTENT = "content of"  # in the place of a name
 _SHELVES = (dict, list, set, frozenset, collections.deque)
 _HOLDERS = (dict, list, tuple, collections.deque, np.ndarray)  # sets cannot hold what is traced
-_DYNAMIC = {"getattr", "vars", "__dict__", "attrgetter", "__getattribute__", "eval", "exec"}
 
 
 class NotReplayable(BaseException):
@@ -67,8 +66,30 @@ class NotHere(NotReplayable):
     """f cannot be recorded at these arguments; at others it may."""
 
 
-def _effect(what):
-    return f"{what}, which a replay would leave out; return the value instead"
+#: code of Python's own that an import of what is loaded already runs
+_IMPORTING = {"_handle_fromlist", "_lock_unlock_module"}
+
+
+def _own(seen):
+    """The code that ran and is not pure, with that of its first caller and the line."""
+    return [found for found in seen.codes.values() if found is not True]
+
+
+def _is_same_leaf(now, then):
+    return now is then or np.asarray(now).tobytes() == np.asarray(then).tobytes()
+
+
+def _line(code, line):
+    return f"{code.co_filename}:{line}"
+
+
+def _first_load(code, name):
+    """The line at which code loads a name or an attribute, or has a variable of it; None if it does not."""
+    for each in dis.get_instructions(code):
+        names = each.argval if isinstance(each.argval, tuple) else (each.argval,)
+        if name in names and each.opname.startswith(("LOAD_", "IMPORT_FROM")):
+            return dispatch.file_and_line((code, each.offset))[1]
+    return None
 
 
 # Places -----------------------------------------------------------------------------------------------------
@@ -96,137 +117,6 @@ def _same(value):
     return value
 
 
-class _Scan:
-    """What is reached from a function by names, cells, attributes: places with data, and what is compared."""
-
-    def __init__(self, root, nodes, in_derivative):
-        self.followed = {*map(id, nodes)}
-        self.lowered = lowered if in_derivative else _same  # operands are data there
-        self.mentioned, self.effect = set(), None
-        while True:  # each attribute that code mentions may be a method, with code of its own
-            known = len(self.mentioned)
-            self.places, self.watched, self.sizes = {}, {}, {}
-            self.functions, self.objects, self.seen = [], [], set()
-            self.enter(root)
-            if len(self.mentioned) == known:
-                break
-
-    def enter(self, value):
-        if id(value) in self.seen:
-            return
-        self.seen.add(id(value))
-        kind = type(value)
-        if kind is types.FunctionType:
-            self.enter_function(value)
-        elif kind is functools.partial:
-            self.enter(value.func)
-            for i in range(len(value.args)):
-                self.look(value.args, i)
-            for name in value.keywords:
-                self.look(value.keywords, name)
-        elif isinstance(value, Operator) or hasattr(kind, "__wengert__"):
-            self.enter(value.f)
-        elif isinstance(value, type):
-            self.enter_class(value)
-        elif kind in WRAPPERS or py_func_of(value):
-            for part in parts_of(value):
-                self.enter(part)
-        elif not isinstance(value, types.ModuleType):
-            self.enter_object(value)
-
-    def look(self, holder, name=None, **more):
-        """Note what a place holds."""
-        place = Place(holder, name, **more)
-        value = place.read()
-        if value is not ABSENT and id(value) not in self.followed and is_data(self.lowered(value)):
-            self.places[place.key] = place
-        else:
-            self.watched[place.key] = place, value
-            if id(value) in self.followed or not isinstance(value, types.FunctionType):
-                self.enter(value)
-
-    def enter_function(self, f):
-        info, space = read(f.__code__), f.__globals__
-        self.mentioned |= info.mentioned
-        self.functions.append((f, f.__code__, f.__defaults__, f.__kwdefaults__))
-        written = info.written.intersection(f.__code__.co_freevars)
-        for name in (*info.assigned, *written):
-            word = "global" if name in info.assigned else "nonlocal"
-            self.effect = _effect(f"{f.__qualname__} assigns the {word} {name!r}")
-        for name in sorted(info.names):
-            self.look(space, name)
-        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
-            if name not in written:
-                self.look(cell)
-        for i in range(len(f.__defaults__ or ())):
-            self.look(f.__defaults__, i)
-        for name in f.__kwdefaults__ or ():
-            self.look(f.__kwdefaults__, name)
-        for first, *path in info.paths:
-            self.walk(space.get(first), path)
-        self.attributes(vars(f))
-
-    def walk(self, value, path):
-        """Note what is read through modules."""
-        for name in path:
-            if type(value) is not types.ModuleType:
-                break
-            if not is_kin(value, place_of(value.__name__)):  # NumPy, or a module of ours
-                break
-            self.look(vars(value), name)
-            value = vars(value).get(name)
-
-    def attributes(self, space):
-        """Note the attributes in a namespace that code mentions, and how many there are."""
-        names = space if self.mentioned & _DYNAMIC else self.mentioned.intersection(space)
-        for name in sorted(names):
-            self.look(space, name)
-        self.sizes[id(space)] = space, len(space)
-
-    def enter_class(self, cls):
-        if cls is object or not is_made_in_python(cls):
-            return
-        space, is_followed = vars(cls), id(cls) in self.followed
-        for name, value in space.items():
-            is_special = name.startswith("__") and type(value) is types.FunctionType and name not in _MAKING
-            if name in self.mentioned or (is_special and is_followed):
-                self.look(space, name, owner=cls)
-        if is_followed:
-            self.sizes[id(cls)] = space, len(space)
-        for base in cls.__bases__:
-            self.enter(base)
-
-    def enter_object(self, value):
-        kind = type(value)
-        is_builtin = not is_made_in_python(kind)
-        if is_builtin and hasattr(kind, "__next__"):
-            self.effect = f"it reads an iterator ({kind.__name__}), which each call may use up"
-        if issubclass(kind, _SHELVES):
-            self.look_through(value)
-        if type(getter := getattr(kind, "__get__", None)) is types.FunctionType:
-            self.mentioned |= read(getter.__code__).mentioned
-        if is_builtin or len(self.objects) == _REACH:
-            return
-        try:
-            space = object.__getattribute__(value, "__dict__")
-        except AttributeError:
-            space = None
-        self.objects.append((value, kind, space))
-        if space is not None:
-            self.attributes(space)
-        for base in kind.__mro__:
-            for name, member in vars(base).items():
-                if type(member) is types.MemberDescriptorType and name in self.mentioned:
-                    self.look(value, name, get=functools.partial(getattr, value, name, ABSENT))
-        self.enter(kind)
-
-    def look_through(self, value):
-        """Note what is in a container of another type than a list or a dict, if it is small."""
-        content = functools.partial(dict if isinstance(value, dict) else list, value)
-        if len(value) <= SMALL and is_data(self.lowered(content())):
-            self.look(value, _CONTENT, get=content)
-
-
 # Copies that read operands ----------------------------------------------------------------------------------
 
 
@@ -243,7 +133,7 @@ class _Held:
 
 
 def _refuse(self, name, *value):
-    raise NotReplayable(_effect(f"it sets the attribute {name!r} of a {self.__class__.__name__}"))
+    raise NotReplayable(effect(f"it sets the attribute {name!r} of a {self.__class__.__name__}"))
 
 
 class _Module(Proxy):
@@ -256,7 +146,7 @@ class _Module(Proxy):
         return swaps[name] if name in swaps else Proxy.__getattribute__(self, name)
 
     def __setattr__(self, name, value):
-        raise NotReplayable(_effect(f"it sets {name!r} of a module"))
+        raise NotReplayable(effect(f"it sets {name!r} of a module"))
 
     __delattr__ = __setattr__
 
@@ -348,7 +238,7 @@ class _Copies(Plan):
             return super().build(value, memo)
         args = [self.build(arg, memo) for arg in self.items(value.args, enumerate(value.args))]
         words = [self.build(arg, memo) for arg in self.items(value.keywords, value.keywords.items())]
-        return functools.partial(self.build(value.func, memo), *args, **dict(zip(value.keywords, words)))
+        return partial_like(value, [self.build(value.func, memo), *args], dict(zip(value.keywords, words)))
 
     def proxy(self, module, memo):
         new = memo[id(module)] = _Module(module)
@@ -394,16 +284,20 @@ class Captures:
     ----------
     effect : str or None
         Why f cannot be replayed, where its code tells.
+    doubts : list of scan.Doubt
+        What cannot be watched.
     is_whole : bool
         Whether there is no container whose items are not looked at: they could be operands of a derivative.
     """
 
-    def __init__(self, f: Callable, others: Iterable = (), in_derivative: bool = False):
+    def __init__(self, f: Callable, others: Iterable = (), in_derivative: bool = False, constant: tuple = ()):
         self.f = f
-        self.others = tuple(others)
+        self.others, self.constant = tuple(others), constant
         self.root = root = _root_of(f, self.others)
         self.effect = None
-        self.live, self.static, self.around = [], [], Surroundings([], [], [], [])
+        self.live, self.static, self.around = [], [], Surroundings([], [], [], [], [])
+        self.doubts, self.codes, self.is_dynamic = [], {}, False
+        self.trusted: list = []
         self.reached: Any = None  # until it is first run
         self.shelves: list = []  # places of containers that are no data, with these
         self.is_whole = True
@@ -418,15 +312,72 @@ class Captures:
 
     def look(self, root, in_derivative):
         self.reached = _Copies.reached(root)
-        scan = _Scan(root, self.reached[0], in_derivative)
-        self.effect = scan.effect
+        scan = Scan(root, self.reached[0], lowered if in_derivative else _same, self.constant)
+        self.effect, self.doubts, self.codes, self.is_dynamic = scan.effect, scan.doubts, scan.codes, scan.is_dynamic
+        self.trusted = scan.trusted
         self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
         held = [value for (_, name), (_, value) in scan.watched.items() if not str(name).startswith("__")]
         self.is_whole = not any(isinstance(value, _HOLDERS) for value in held)  # classes have some of their own
         used = _Copies(root, {key: place.read() for key, place in scan.places.items()}, self.reached, True).used
         self.live = [place for key, place in scan.places.items() if key in used]
         self.static = [place for key, place in scan.places.items() if key not in used]
-        self.around = Surroundings([*scan.watched.values()], scan.functions, [*scan.sizes.values()], scan.objects)
+        sizes = [*scan.sizes.values()]
+        self.around = Surroundings([*scan.watched.values()], scan.functions, sizes, scan.objects, scan.contents)
+
+    def changed(self, reading: Reading, seen: Observer) -> str | None:
+        """What a run of f has changed that it reads; None if nothing."""
+        names = {code.co_name for code, _, _ in _own(seen) if code.co_filename.startswith("<frozen importlib")}
+        if names - _IMPORTING:
+            return "it imports a module"
+        now = self.read(reading.in_derivative)
+        if now is None:
+            return effect(f"it changes {self.around.first_change() or 'what it reads'}")
+        if now.key == reading.key and all(map(_is_same_leaf, now.leaves, reading.leaves)):
+            return None
+        parts = zip((self.live, self.static), now.key, reading.key)
+        changed = {place.key[1] for places, *keys in parts for place, a, b in zip(places, *keys) if a != b}
+        changed |= {place.key[1] for place, a, b in zip(self.live, now.held, reading.held) if a is not b}
+        return effect(f"it changes {', '.join(map(repr, sorted(changed, key=str)))}")
+
+    def doubt(self, seen: Observer) -> str | None:
+        """What f read, in a run that was observed, that cannot be watched, and where; None if there is nothing."""
+        ran = [found for found in _own(seen) if found[0].co_name not in _IMPORTING]
+        trusted = self._trusted(ran)
+        ran = [found for found in ran if code_key(found[0]) not in trusted]
+        for code, caller, line in ran:
+            if code_key(code) not in self.codes:
+                where = _line(code, code.co_firstlineno) if caller is None else _line(caller, line)
+                return f"it calls {code.co_qualname}, whose code is not looked at ({where})"
+        for fun, by_pure, code, line in seen.calls.values():
+            if code_key(code) in trusted or any(fun.__self__ is value or fun is value for value in self.trusted):
+                continue
+            reason = why_impure(fun, by_pure)
+            if reason is None and not by_pure and reads_by_name(fun) and not self.is_dynamic:
+                reason = f"it calls {fun.__name__} by another name"
+            if reason is not None:
+                return f"{reason} ({_line(code, line)})"
+        own = {code_key(code): code for code, _, _ in ran}
+        for name, text in self.doubts:
+            where = self._first(own, name)
+            if where or name is None:
+                of_name = "" if name is None else f", read as {name!r}"
+                return f"{text}{of_name}" + (f" ({_line(*where)})" if where else "")
+        return None
+
+    def _trusted(self, ran):
+        """Keys of the code of what was declared constant, and of all that it calls."""
+        found = {key for value in self.trusted for key in codes_of(value)}
+        known = -1
+        while found and known < len(found):
+            known = len(found)
+            found |= {code_key(code) for code, caller, _ in ran if caller is not None and code_key(caller) in found}
+        return found - self.codes.keys()
+
+    @staticmethod
+    def _first(codes, name):
+        """The first code, and the line in it, that loads a name."""
+        found = ((code, _first_load(code, name)) for code in codes.values())
+        return next(((code, line) for code, line in found if line is not None), None)
 
     def read(self, in_derivative: bool = False) -> Reading | None:
         """What the places hold now, which may be operands in a derivative; None if `f` is to be looked at anew."""
@@ -531,9 +482,9 @@ class _Run:
         y = self._f(*args, **kwargs)
         for space, held in self._copies.spaces:
             if space.keys() != held.keys() or any(space[name] is not held[name] for name in held):
-                raise NotReplayable(_effect("it sets attributes of an object that it did not make"))
+                raise NotReplayable(effect("it sets attributes of an object that it did not make"))
         if ([*map(form_of, lent)], [_form(_items(shelf)) for shelf in self._shelves]) != forms:
-            raise NotReplayable(_effect("it changes a list, a dict or the like that it did not make"))
+            raise NotReplayable(effect("it changes a list, a dict or the like that it did not make"))
         return y
 
 
@@ -569,7 +520,7 @@ def _around(f, run):
     return cls(_around(inner, run), *options)
 
 
-def capture(f: Callable, others: Iterable = (), in_derivative: bool = False) -> Captures:
+def capture(f: Callable, others: Iterable = (), in_derivative: bool = False, constant: tuple = ()) -> Captures:
     """Look at what a function reads from outside: see `Captures`.
 
     Parameters
@@ -579,5 +530,7 @@ def capture(f: Callable, others: Iterable = (), in_derivative: bool = False) -> 
         Functions and objects that it is called with: what they read counts too.
     in_derivative : bool
         Whether it may read operands of a derivative.
+    constant : tuple
+        Names, and objects, that are not looked at: see `wengert.compile`.
     """
-    return Captures(f, others, in_derivative)
+    return Captures(f, others, in_derivative, constant)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.containers import children_of, rest_of
+from wengert.containers import children_of, is_registered, rest_of
 from wengert.core.rebind import original
 from wengert.core.var import plain
 
@@ -82,6 +82,9 @@ def _key_of_list(value, leaves, others):
 
 def _key_of_dict(value, leaves, others):
     parts = [(type(name), name, key_of(item, leaves, others)) for name, item in value.items()]
+    for name in value:
+        if type(name) not in _CONSTANTS:  # an object, whose state may count too
+            key_of(name, [], others)
     return dict, *parts
 
 
@@ -100,8 +103,19 @@ def _key_of_other(value, leaves, others):
         others.append(value)
         return Same(value)
     rest = contents_key(rest_of(value), others)
-    return kind, rest, *getattr(value, "__dict__", ()), *[key_of(item, leaves, others) for item in found[0]]
+    more = [contents_key(getattr(value, name), others) for name in beyond(value)]
+    return kind, rest, *more, *getattr(value, "__dict__", ()), *[key_of(item, leaves, others) for item in found[0]]
 
+
+def beyond(value: Any) -> list[str]:
+    """Names of the attributes of a dataclass that are no fields, as a cached property leaves them."""
+    fields = getattr(type(value), "__dataclass_fields__", None)
+    if fields is None or is_registered(value):
+        return []
+    return [name for name in getattr(value, "__dict__", ()) if name not in fields]
+
+
+_CONSTANTS = frozenset((int, bool, str, bytes, type(None), float))
 
 _KEYS: dict[type, Callable] = {
     np.ndarray: _key_of_array,
@@ -131,6 +145,27 @@ def is_data(value: Any) -> bool:
     except (TypeError, RecursionError):  # no input, or a key that cannot be hashed
         return False
     return type(value) in _KEYS or not others
+
+
+def classes_of(value: Any) -> set[type]:
+    """The classes with code of their own among what a value is made of: dataclasses, named tuples, registered ones."""
+    kind = type(value)
+    if kind in (list, tuple, dict):
+        found, items = set(), value.values() if kind is dict else value
+    else:
+        parts = None if kind in _KEYS else children_of(value)
+        found, items = (set(), ()) if parts is None else ({kind}, parts[0])
+    for item in items:
+        if type(item) not in _SCALARS and type(item) is not np.ndarray:
+            found |= classes_of(item)
+    return found
+
+
+def others_of(value: Any) -> list:
+    """The functions and objects among what data is made of."""
+    others: list = []
+    key_of(value, [], others)
+    return others
 
 
 def _count(value, found=0):

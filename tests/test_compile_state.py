@@ -1,0 +1,231 @@
+"""What a function reads is changed between two calls: compiled it gives the new value, or runs as it is and warns."""
+
+import contextlib
+import contextvars
+import decimal
+import math
+import os
+import statistics
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse
+from scipy import interpolate
+
+import state_cases
+import state_frameworks
+import wengert as wg
+from state_cases import CHANGING, KEPT, UNDIFFERENTIATED
+
+CASES = state_cases.CASES | state_frameworks.CASES
+
+
+@pytest.fixture(autouse=True)
+def unchanged():
+    """What the cases change of the process is put back."""
+    path, argv, limit = os.getcwd(), [*sys.argv], sys.getrecursionlimit()
+    names = {*sys.modules}
+    with decimal.localcontext(), np.printoptions():
+        yield
+    os.chdir(path)
+    sys.argv[:] = argv
+    sys.setrecursionlimit(limit)
+    os.environ.pop("STATE_CASE", None)
+    for name in {name for name in sys.modules if name.startswith("state_case_")} - names:
+        del sys.modules[name]
+
+
+X = 1.5
+
+
+@contextlib.contextmanager
+def compile_warnings():
+    """Warnings of calls that run as they are; all others are errors."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("error")
+        warnings.simplefilter("always", wg.CompileWarning)
+        yield caught
+
+
+@pytest.mark.parametrize("recheck", [None, "auto", 1])
+@pytest.mark.parametrize("name", CASES)
+def test_a_change_counts_at_once(name, recheck):
+    f, change = CASES[name]()
+    with compile_warnings() as caught:
+        compiled = wg.compile(f, recheck=recheck)
+        before = f(X)
+        for _ in range(5):
+            np.testing.assert_allclose(compiled(X), before, rtol=1e-14)
+        change()
+        after = f(X)
+        assert (after == before) == (name in KEPT)
+        for _ in range(3):
+            np.testing.assert_allclose(compiled(X), after, rtol=1e-14)
+    assert len(caught) <= 1
+    assert compiled.paths or caught
+
+
+DERIVATIVES = {"gradient": wg.grad, "Hessian": wg.hessian}
+
+
+@pytest.mark.parametrize("operator", DERIVATIVES)
+@pytest.mark.parametrize("name", [name for name in CASES if name not in UNDIFFERENTIATED])
+def test_a_change_counts_at_once_in_derivatives(name, operator):
+    f, change = CASES[name]()
+    operator = DERIVATIVES[operator]
+
+    def squared(u):
+        return f(u) * u
+
+    with compile_warnings():
+        compiled = operator(wg.compile(squared, recheck=None))
+        plain = operator(squared)
+        for _ in range(3):
+            np.testing.assert_allclose(compiled(X), plain(X), rtol=1e-13)
+        change()
+        for _ in range(2):
+            np.testing.assert_allclose(compiled(X), plain(X), rtol=1e-13)
+
+
+@pytest.mark.parametrize("recheck", [None, "auto", 1])
+@pytest.mark.parametrize("name", CHANGING)
+def test_what_differs_in_each_call_is_not_compiled(name, recheck):
+    compiled = wg.compile(CHANGING[name](), recheck=recheck)
+    with compile_warnings() as caught:
+        found = [compiled(X) for _ in range(6)]
+    assert len({*map(float, found)}) == 6 - 3 * (name == "cycle in an object")
+    assert len(caught) == 1 and not compiled.paths
+
+
+# ---- what runs as it is
+
+
+def test_a_call_that_is_not_compiled_runs_once(capsys):
+    f = wg.compile(lambda u: print(u) or u * 2)
+    with compile_warnings() as caught:
+        assert [f(u) for u in (1.0, 2.0, 3.0)] == [2.0, 4.0, 6.0]
+    assert capsys.readouterr().out.split() == ["1.0", "2.0", "3.0"]
+    assert len(caught) == 1 and not f.paths
+
+
+def test_only_the_branch_that_cannot_be_watched_runs_as_it_is(capsys):
+    def f(u):
+        if u > 2:
+            print(u)
+        return u * 2
+
+    compiled = wg.compile(f)
+    with compile_warnings() as caught:
+        assert [compiled(u) for u in (1.0, 3.0, 1.5, 4.0, 1.0)] == [2.0, 6.0, 3.0, 8.0, 2.0]
+    assert capsys.readouterr().out.split() == ["3.0", "4.0"]
+    assert len(caught) == 1 and compiled.paths == 1
+
+
+def test_the_warning_names_the_line_and_the_remedy():
+    rng = np.random.default_rng(0)
+
+    def f(u):
+        return u + rng.normal()
+
+    with pytest.warns(wg.CompileWarning) as caught:
+        wg.compile(f)(1.0)
+    text = str(caught[0].message)
+    assert f"{__file__}:{f.__code__.co_firstlineno + 1}" in text
+    assert "'rng'" in text and "constant=" in text
+    assert caught[0].filename == __file__
+
+
+rate = {"k": 2.0}
+
+
+class Model:
+    def __init__(self):
+        self.rate = {"k": 2.0}
+
+    def rhs(self, u):
+        return u * self.rate["k"]
+
+
+model = Model()
+hidden = contextvars.ContextVar("hidden", default=2.0)
+
+#: a function, what is constant, a change of it, and further arguments
+CONSTANT = {
+    "global": (lambda u: u * rate["k"], "rate", lambda: rate.update(k=5.0), ()),
+    "attribute": (model.rhs, "rate", lambda: model.rate.update(k=5.0), ()),
+    "object": (lambda u: u * rate["k"], (rate,), lambda: rate.update(k=5.0), ()),
+    "owner": (lambda u: u * model.rate["k"], ("other", model), lambda: model.rate.update(k=5.0), ()),
+    "parameter": (lambda u, m: m.rhs(u), "m", lambda: model.rate.update(k=5.0), (model,)),
+    "what nothing can watch": (lambda u: u * hidden.get(), "hidden", lambda: hidden.set(5.0), ()),
+    "function of another package": (lambda u: u * os.getpid(), "getpid", lambda: None, ()),
+    "environment": (lambda u: u * len(os.environ["HOME"]), "environ", lambda: None, ()),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANT)
+def test_what_is_declared_constant_is_not_looked_at(name):
+    f, constant, change, more = CONSTANT[name]
+    rate["k"] = model.rate["k"] = 2.0
+    compiled, checked = (wg.compile(f, recheck=recheck, constant=constant) for recheck in (None, 1))
+    token = hidden.set(2.0)
+    with compile_warnings() as caught:
+        before = f(X, *more)
+        assert [compiled(X, *more), compiled(X, *more), checked(X, *more)] == [before] * 3
+        change()
+        assert compiled(X, *more) == before
+        if f(X, *more) != before:
+            with pytest.raises(wg.StaleProgramError):
+                checked(X, *more)
+        assert checked(X, *more) == f(X, *more)
+    hidden.reset(token)
+    assert not caught and compiled.paths == 1
+    assert repr(compiled).endswith(f"constant={compiled.constant!r})")
+
+
+MATRIX = np.array([[0.0, 1.0], [2.0, 0.5]])
+
+#: arguments that code in C takes as they are
+IN_C = {
+    "expm": lambda u, a: scipy.linalg.expm(a) @ u,
+    "spline": lambda u, a: u * interpolate.CubicSpline([0.0, 1.0], a)(0.5).sum(),
+    "sparse": lambda u, a: scipy.sparse.csr_array(a) @ u,
+    "number of a spline": lambda u, a: u * float(interpolate.CubicSpline([0.0, 1.0], a[0])(0.5)),
+}
+
+
+@pytest.mark.parametrize("name", IN_C)
+def test_arguments_that_code_in_c_takes_are_part_of_the_key(name):
+    f = IN_C[name]
+    compiled, u = wg.compile(f), np.array([1.0, 3.0])
+    with compile_warnings() as caught:
+        for scale in (1.0, 1.0, 2.0, 1.0):
+            for step in (0.0, 1.0):
+                given = u + step, scale * MATRIX
+                np.testing.assert_allclose(compiled(*given), f(*given), rtol=1e-14)
+                expected = wg.jacobian(f)(*given)
+                np.testing.assert_allclose(wg.jacobian(compiled)(*given), expected, rtol=1e-13)
+        assert compiled.paths == 2
+    assert not caught
+    with pytest.raises((TypeError, ValueError)):  # SciPy hides some errors behind its own
+        wg.jacobian(compiled, argnums=1)(u, MATRIX)
+
+
+def test_plain_code_compiles_without_a_warning():
+    grid, order, table = np.linspace(0.0, 1.0, 5), 2, {"a": [1.0, np.ones(5)]}
+    models = [Model(), Model()]
+
+    def f(u):
+        y = np.zeros(5)
+        for i in range(1, 5):
+            y[i] = math.sqrt(2.0) * u[i] ** order - grid[i] * u[i - 1]
+        return np.sum(sorted(models, key=lambda m: m.rate["k"])[0].rhs(y) * table["a"][1]) + statistics.mean([1.0, 2.0])
+
+    compiled = wg.grad(wg.compile(f))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for step in range(4):
+            np.testing.assert_allclose(compiled(grid + step), wg.grad(f)(grid + step), rtol=1e-12)
+    assert compiled.paths == 1
