@@ -147,6 +147,8 @@ class _Scan:
     def enter_function(self, f):
         info, space = read(f.__code__), f.__globals__
         self.mentioned |= info.mentioned
+        if info.is_alarmed:
+            self.effect = f"{f.__qualname__} makes exceptions of floating-point warnings, or catches them"
         self.functions.append((f, f.__code__, f.__defaults__, f.__kwdefaults__))
         written = info.written.intersection(f.__code__.co_freevars)
         for name in (*info.assigned, *written):
@@ -457,17 +459,23 @@ class Reading:
         All else.
     held : list
         What the places hold, in which leaves may be operands of a derivative.
+    aliases : tuple of (int, int)
+        Pairs of leaves that are one array, and so one operand.
+    error : Exception or None
+        What recording raised, which f may have raised itself.
     frozen : frozenset of int
         Numbers of the leaves, those of the arguments first, whose values f needs as they are, for ``math.exp`` or
         a function in C: they are part of the key too.
     """
 
-    __slots__ = ("captures", "frozen", "held", "in_derivative", "key", "leaves", "values")
+    __slots__ = ("aliases", "captures", "error", "frozen", "held", "in_derivative", "key", "leaves", "values")
 
     def __init__(self, captures, held, values, leaves, key, in_derivative):
         self.captures, self.held, self.values, self.leaves, self.key = captures, held, values, leaves, key
         self.in_derivative = in_derivative
         self.frozen: frozenset = frozenset()
+        self.aliases: tuple = ()
+        self.error: Exception | None = None
 
     @property
     def is_plain(self) -> bool:

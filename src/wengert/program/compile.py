@@ -22,13 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.levels import outside, running
+from wengert.core.levels import Unrecorded, outside, running
 from wengert.core.rebind import rebound
 from wengert.core.var import is_traced
 from wengert.errors import (
     GuardError,
     LevelError,
     NonSmoothError,
+    PatternError,
     ReplayMismatchError,
     StaleProgramError,
     TracedValueError,
@@ -39,8 +40,8 @@ from wengert.program.agreement import difference
 from wengert.program.callpath import Caller, Path, Route, vectored
 from wengert.program.capture import NotHere, NotReplayable, capture
 from wengert.program.elements import SINGULAR
-from wengert.program.leaves import Same, UnsupportedValue, fill, key_of, lowered, operands_of
-from wengert.program.program import as_floats, checked_tier
+from wengert.program.leaves import Same, UnsupportedValue, aliases_of, fill, key_of, lowered, operands_of
+from wengert.program.program import Form, as_floats, checked_tier
 from wengert.transforms.dense import JVP, VJP, Derivative, Operator
 from wengert.transforms.second import HVP, Linearize
 
@@ -199,12 +200,15 @@ class Compiled(Caller):
                 key = key, key_of(kwargs, leaves, others)
             table, reading = self._read(others)
         except (UnsupportedValue, RecursionError):
-            table = None
+            table = reading = None
         found = None
         if table is not None:
             found = self._run(table, (key, reading.key), reading, args, kwargs, leaves, failed)
         if found is None:
             y = self.f(*args, **kwargs)
+            if reading is not None and reading.error is not None and not self._warned:
+                self._warned = True
+                self._warn(f"{self._name} runs as it is here: recording it raised {reading.error!r}")
         else:
             path, y = found
             y = _restored(path.program, y)
@@ -258,7 +262,10 @@ class Compiled(Caller):
         """Let the next call that is like this one take its path at once."""
         captures, pinned = table.captures, [(i, leaves[i]) for i in reading.frozen]
         live, static = captures.live, captures.static
-        self._route = Route.of(path, captures.around, args, kwargs, live, static, pinned, captures.is_whole)
+        positions = record.positions_of(self.f, args)
+        self._route = Route.of(
+            path, captures.around, args, kwargs, positions, live, static, leaves, pinned, captures.is_whole
+        )
 
     def _as_floats(self, args):
         """The arguments, differentiated ones as arrays and floats: no key is made of integers among them."""
@@ -301,6 +308,9 @@ class Compiled(Caller):
         """The first path whose guards hold, or a new one, and the outputs; None where f is to run as it is."""
         n = len(leaves)
         leaves += reading.leaves
+        reading.aliases = aliases_of(leaves)
+        if reading.aliases:
+            key = key, reading.aliases
         while True:
             reading.frozen = frozen = table.frozen.get(key, _NONE)
             full = (key, *[np.asarray(leaves[i]).tobytes() for i in frozen]) if frozen else key
@@ -353,7 +363,7 @@ class Compiled(Caller):
                 try:
                     program = record.trace(self.f, args, kwargs, reading, self.exact)
                     return program if self.tier == "auto" else program.tiered(self.tier)
-                except NotHere:
+                except (NotHere, Unrecorded):
                     return None
                 except NotReplayable as reason:
                     self._refusals += 1
@@ -368,6 +378,11 @@ class Compiled(Caller):
                     return None  # a rule goes another way here, as where values are NaN
                 except (TracedValueError, UnsupportedFunctionError) as error:
                     errors.append(error)
+                except (LevelError, PatternError, ReplayMismatchError):
+                    raise
+                except Exception as error:  # f's own, which plain f raises too, or of what operands have not
+                    reading.error = error
+                    return None
         if getattr(errors[0], "runs_as_it_is", False):
             self._give_up(str(errors[0]))
             return None
@@ -377,9 +392,9 @@ class Compiled(Caller):
         """What may be frozen for code that takes no traced values: what f reads, then numbers that it is given."""
         is_number = [not isinstance(leaf, np.ndarray) for leaf in leaves]
         read = frozenset(range(n, len(leaves)))
+        own = Form(args, {}).inputs_at(record.positions_of(self.f, args))
         choices = [frozenset(i for i in read if is_number[i]), read]
-        if not isinstance(self.f, Operator):
-            choices.append(read.union(i for i in range(n) if is_number[i]))
+        choices.append(read.union(i for i in range(n) if is_number[i] and i not in own))
         return [choice for i, choice in enumerate(choices) if choice and choice not in choices[:i]]
 
     def _is_spent(self, in_derivative):
@@ -449,7 +464,11 @@ class Compiled(Caller):
             return True
         # Something has changed, or f amplifies rounding: a program recorded now differs from the old one, or not.
         with self._lock:
-            again = self._anew(args, kwargs, reading, self.exact, leaves)
+            try:
+                again = self._anew(args, kwargs, reading, self.exact, leaves)
+            except Unrecorded:  # f goes a way now that no recording can follow
+                self._tables, self._route = {}, None
+                return False
             if difference(again, y):
                 self._tables, self._route = {}, None
                 raise StaleProgramError(
@@ -474,8 +493,8 @@ class Compiled(Caller):
         return _restored(program, self._first(program, leaves))
 
     def _plain(self, args, kwargs, reading, leaves):
-        """f itself, with numbers in the place of operands that it reads; its numbers are NumPy's, as in a recording."""
-        numbers = iter([_as_numpy(leaf) for leaf in leaves])
+        """f itself, with numbers in the place of operands that it reads."""
+        numbers = iter(leaves)
         args, kwargs = fill((args, kwargs), numbers)
         return (self.f if reading.is_plain else reading.bound(numbers))(*args, **kwargs)
 
@@ -483,10 +502,6 @@ class Compiled(Caller):
 def _restored(program, y):
     """What f returns, of its leaves; a single one is that itself."""
     return y[0] if program.restore is None else program.restore(y)
-
-
-def _as_numpy(leaf):
-    return leaf if isinstance(leaf, (np.ndarray, np.generic)) else np.asarray(leaf)[()]
 
 
 def _put(table, key, value, most):
