@@ -64,6 +64,13 @@ def warnings_as_errors(x, y):
             return -x
 
 
+def caught_cholesky(A):
+    try:
+        return np.linalg.cholesky(A)
+    except np.linalg.LinAlgError:
+        return np.zeros_like(A)
+
+
 def quietly(x, y):
     with np.errstate(divide="ignore", invalid="ignore"):
         return x / y
@@ -271,6 +278,8 @@ OF_MORE = {
     "type of a complex": (lambda z: type(z) is complex, [(1j,), (np.complex128(1j),)]),
     "list of floats": (lambda v: [1 / s for s in v], [([1.0, 2.0],), ([1.0, 0.0],), ([np.float64(1), 2.0],)]),
     "dict of floats": (lambda d: d["a"] / d["b"], [({"a": 1.0, "b": 2.0},), ({"a": 1.0, "b": 0.0},)]),
+    "caught by its class": (lambda A: caught_cholesky(A), [(np.eye(2),), (-np.eye(2),), (2 * np.eye(2),)]),
+    "caught at first": (lambda A: caught_cholesky(A), [(-np.eye(2),), (np.eye(2),)]),
     "fails": (lambda x: x.reshape(2, 2), [(a,), (np.ones(4),)]),
     "key": (lambda x, n: {1: x}[n], [(a, 1), (a, 2)]),
     "assertion": (lambda s: _asserted(s), [(1.0,), (-1.0,), (2.0,)]),

@@ -138,6 +138,15 @@ def unrecorded(reason):
     raise levels.unrecorded(f"{reason}{_at()}")
 
 
+def noted(compute, args, kwargs):
+    """What a call gives in a recording; that it raised for its values is noted, for f may catch the error and go on."""
+    try:
+        return compute(*args, **kwargs)
+    except (ArithmeticError, np.linalg.LinAlgError) as error:
+        levels.unrecorded(f"{registry.dotted_name(compute)} raised {error!r}{_at()}")
+        raise
+
+
 def ufunc(fun, method, inputs, kwargs, compute=None):
     """Answer NumPy's ufunc protocol. `compute` gives the value where an operator differs from the function."""
     if var.may_record():
@@ -278,7 +287,7 @@ def apply(row, fun, args, kwargs, compute=None):
     values = [var.lower(a, level) for a in args]
     if kwargs:
         kwargs = {name: kept(plain(value)) for name, value in kwargs.items() if name not in row.unheeded}
-    y = (compute or fun)(*values, **kwargs)
+    y = noted(compute or fun, values, kwargs) if level.recording else (compute or fun)(*values, **kwargs)
     y = np.complex128(y) if type(y) is complex else y  # a Python number times a float64
     _check_complex(level, row, operands, y)
     if level.depth and levels.is_watched():
@@ -693,7 +702,7 @@ def record_constant(row, args, kwargs, compute):
         operands += [(i, -1, a)] if var.is_traced(a) else []
     values = plain(tuple(args))
     kwargs = _plain_keywords(kwargs)
-    y = compute(*values, **kwargs)
+    y = noted(compute, values, kwargs)
     if not is_a(y, (np.ndarray, np.generic, bool, int, float)):
         observed(args)
         return y

@@ -59,13 +59,14 @@ class Unrecorded(BaseException):
     """
 
 
-_ended: ContextVar = ContextVar("wengert_ended")
+_ended: ContextVar = ContextVar("wengert_ended", default=None)
 
 
 def unrecorded(reason: str) -> Unrecorded:
-    """The error that ends a recording."""
+    """The error that ends a recording; noted, it is raised at the end whether it is raised now or not."""
     error = Unrecorded(reason)
-    _ended.get().append(error)
+    if (errors := _ended.get()) is not None:
+        errors.append(error)
     return error
 
 

@@ -57,6 +57,8 @@ class _Absent:
 
 
 ABSENT = _Absent()
+#: that a guard failed, or a call of NumPy for its values: f may have another way for these
+FAILURES = (GuardError, ArithmeticError, np.linalg.LinAlgError)
 cdef object absent = ABSENT, Cell = types.CellType, float64 = np.float64
 
 cdef enum Holder:
@@ -533,7 +535,7 @@ cdef class Route:
             return absent
         try:
             y = self.direct.single(args, count, out)
-        except GuardError:
+        except FAILURES:
             return absent
         if self.is_float and type(y) is float64:
             return PyFloat_AS_DOUBLE(y)
@@ -544,10 +546,13 @@ cdef class Route:
         if self.direct is not None:
             try:
                 y = self.direct.single(PySequence_Fast_ITEMS(leaves), len(leaves), out)
-            except GuardError:
+            except FAILURES:
                 return -1
             return PyFloat_AS_DOUBLE(y) if self.is_float and type(y) is float64 else y
-        y = self.attempt(leaves) if out is None else self.attempt(leaves, [out])
+        try:
+            y = self.attempt(leaves) if out is None else self.attempt(leaves, [out])
+        except FAILURES:
+            return -1
         if type(y) is int:
             return y
         return y[0] if self.restore is None else self.restore(y)
@@ -612,7 +617,10 @@ cdef class Caller(Vectored):
             return None
         if not route.fits(args, kwargs, leaves, operands):
             return None
-        outputs = route.attempt(leaves)
+        try:
+            outputs = route.attempt(leaves)
+        except FAILURES:
+            return None
         if type(outputs) is not list:
             return None
         route.path.calls += 1

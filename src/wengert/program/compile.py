@@ -37,7 +37,7 @@ from wengert.errors import (
 )
 from wengert.program import record, within
 from wengert.program.agreement import difference
-from wengert.program.callpath import Caller, Path, Route, vectored
+from wengert.program.callpath import FAILURES, Caller, Path, Route, vectored
 from wengert.program.capture import NotHere, NotReplayable, capture
 from wengert.program.elements import SINGULAR
 from wengert.program.leaves import Same, UnsupportedValue, aliases_of, fill, key_of, lowered, operands_of
@@ -318,7 +318,10 @@ class Compiled(Caller):
             for path in paths:
                 if path is failed:
                     continue
-                y = path.program.attempt(leaves)
+                try:
+                    y = path.program.attempt(leaves)
+                except FAILURES:
+                    continue
                 if type(y) is not list:  # a guard failed
                     continue
                 self._replays += 1
