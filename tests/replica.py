@@ -15,13 +15,13 @@ from wengert.program.leaves import fill, key_of
 frozen = []
 
 
-def as_numpy(leaf):
-    """A copy; numbers as NumPy's, as in a program."""
-    return np.copy(leaf) if isinstance(leaf, np.ndarray) else np.asarray(leaf)[()]
+def copied(leaf):
+    return np.copy(leaf) if isinstance(leaf, np.ndarray) else leaf
 
 
 class Replica:
     direct = None
+    is_float = False
 
     def __init__(self, f, args, kwargs, reading, exact):
         self.call, self.reading = (args, kwargs), reading
@@ -29,7 +29,7 @@ class Replica:
         leaves = []
         key_of(self.call, leaves, [])
         self.n = len(leaves)
-        copies = [as_numpy(leaf) for leaf in (*leaves, *reading.leaves)]
+        copies = [copied(leaf) for leaf in (*leaves, *reading.leaves)]
         self.example = copies
         _, self.lines = self.run_lines(copies)
         for copy, leaf in zip(copies, (*leaves, *reading.leaves)):
@@ -65,7 +65,7 @@ class Replica:
             space.update(held)
 
     def run(self, leaves):
-        y, lines = self.run_lines([as_numpy(leaf) for leaf in leaves])
+        y, lines = self.run_lines([copied(leaf) for leaf in leaves])
         if lines != self.lines:
             raise GuardError("another branch")
         return [y]

@@ -496,7 +496,7 @@ def test_a_traced_number_is_a_float64_to_isinstance():
         assert x.__class__ is np.float64
         assert np.isscalar(x) and np.ndim(x) == 0 and np.shape(x) == () and np.size(x) == 1
         assert not np.iterable(x)
-        assert type(x) is not np.float64, "type() does not lie"
+        assert type(x) is np.float64, "in followed code"
 
     inside(check, 1.5)
     inside(lambda x: check(x[1]), np.ones(3))
@@ -736,11 +736,12 @@ def test_no_way_out_loses_a_derivative(name):
     np.testing.assert_allclose(g, central_differences(f, x), rtol=DIFFERENCES, atol=1e-8)
 
 
-def test_a_type_of_an_operand_makes_no_operand():
-    with pytest.raises(TypeError):
-        wg.grad(lambda x: type(x[0])(3.0) + x[0], np.ones(2))
-    with pytest.raises(TypeError):
-        wg.grad(lambda x: np.sum(type(x)((2,)) + x), np.ones(2))
+def test_the_type_of_an_operand_is_that_of_numpy():
+    """In followed code; elsewhere it makes no operands."""
+    np.testing.assert_array_equal(wg.grad(lambda x: type(x[0])(3.0) * x[0], np.ones(2)), [3.0, 0.0])
+    for x in (1.0, np.ones(2)):
+        with pytest.raises(TypeError):
+            wg.grad(lambda x: operator.call(type, x)(3.0), x)
 
 
 def test_operands_have_no_attributes_of_their_own():

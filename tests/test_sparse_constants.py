@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg
 
 import wengert as wg
-from helpers import assert_rounding, assert_same_bits
+from helpers import assert_rounding, assert_same_bits, central_differences
 
 RNG = np.random.default_rng(61)
 DENSE = RNG.standard_normal((6, 4)) * (RNG.random((6, 4)) < 0.6)
@@ -217,3 +217,45 @@ def test_large_ones_need_no_dense_array():
     assert np.array_equal(wg.grad(lambda x: (A * x).sum(), x), np.arange(1.0, 100001.0))
     with pytest.raises(wg.UnsupportedFunctionError, match=r"csr_array\(A\) \* x"):
         wg.grad(lambda x: A.multiply(x).sum(), x)
+
+
+KINDS = {
+    "by a vector": lambda A, x: A.multiply(x),
+    "by a column": lambda A, x: A.multiply(x[:2].reshape(2, 1)),
+    "by a matrix": lambda A, x: A.multiply(np.outer(x[:2], x)),
+    "scaled": lambda A, x: x[0] * A,
+    "divided": lambda A, x: A / x[0],
+    "negative": lambda A, x: -(A * x[0]),
+    "transposed": lambda A, x: (A * x[0]).T,
+    "sum": lambda A, x: A * x[0] + A,
+    "sum after": lambda A, x: A + A.multiply(x),
+    "difference": lambda A, x: A - A * x[0],
+    "difference after": lambda A, x: A.multiply(x) - A,
+    "csc": lambda A, x: A.multiply(x).tocsc(),
+    "by a sparse array": lambda A, x: (A * x[0]).multiply(A),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("cls", ["csr_array", "csc_matrix", "coo_array", "bsr_array"])
+def test_a_traced_sparse_array_answers_as_the_sparse_type_that_it_stands_for(cls, name):
+    make, x = KINDS[name], np.array([1.0, 2.0, 3.0])
+    A = getattr(sp, cls)(np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]]))
+
+    def asked(S):
+        is_array, is_matrix = isinstance(S, sp.sparray), sp.isspmatrix(S)
+        return type(S), S.__class__, S.format, sp.issparse(S), isinstance(S, type(S)), is_array, is_matrix
+
+    def f(x):
+        S = make(A, x)
+        seen.append(asked(S))
+        return np.sum((S @ np.ones(S.shape[1])) ** 2) if sp.issparse(S) else 0 * x[0]
+
+    seen = []
+    expected = f(x)
+    gradient = central_differences(f, x)
+    seen[1:] = []
+    np.testing.assert_allclose(wg.grad(f, x), gradient, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(wg.jvp(f, x, x)[1], gradient @ x, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(wg.compile(f)(x), expected, rtol=1e-14)
+    assert len(seen) >= 4 and set(seen) == {asked(make(A, x))}

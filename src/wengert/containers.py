@@ -229,7 +229,7 @@ def input_leaf(x: Any, name: str, takes_complex: bool = False) -> Any:
         x = dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
         if not takes_complex and dispatch.holds_complex(x):
             raise TypeError(complex_input_message(name))
-        return x
+        return var.as_numpy(x)
     x = dispatch.plain(x)
     kind = type(x)
     if kind.__module__.partition(".")[0] in ("pandas", "xarray", "polars"):

@@ -144,6 +144,10 @@ def knows_bytecode() -> bool:
     return True
 
 
+#: is the NULL of a call pushed before what is called?  From 3.13 on behind it
+PUSHES_NULL_FIRST = [each.opname for each in dis.get_instructions(compile("f[0]()", "", "eval"))][1] == "PUSH_NULL"
+
+
 def is_assignment_code(code: bytes, at: int) -> bool:
     """Is the instruction at this place an assignment to an element or a slice?"""
     return dis.opname[code[at]] in ("STORE_SUBSCR", "STORE_SLICE")

@@ -80,7 +80,8 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
         return _made(result)
     if dtype is not None and _np.dtype(dtype).kind in "biu":  # truncated: locally constant
         return _np.full(shape, _dispatch.observed(fill_value), dtype, order)
-    fill_value = _dispatch.stacked(fill_value) if isinstance(fill_value, (list, tuple)) else fill_value
+    is_list = isinstance(fill_value, (list, tuple))
+    fill_value = _dispatch.stacked(fill_value) if is_list else _var.as_numpy(fill_value)
     out = _var.clean(_np.empty(shape, fill_value.dtype if dtype is None else dtype, order))
     out[...] = fill_value
     return out
@@ -192,6 +193,7 @@ class _Constant(_np.ndarray):
     """A plain array as a function that copies sees it: new arrays that are made of it may hold traced values."""
 
     _wengert_original = _np.ndarray
+    __class__ = property(lambda self: _np.ndarray)
 
     def copy(self, order="C"):
         return array(self, order=order)
@@ -723,6 +725,7 @@ def _install() -> None:
     vars(copies).update(vars(_copy), copy=_copy_of, deepcopy=_deep_copy_of)
     for original in (_copy, _copy.copy, _copy.deepcopy):
         _rebind.register(original, copies if original is _copy else getattr(copies, original.__name__))
+    _rebind.register_type(_var.Type(), _var.Type(True))
     _rebind.see_constants(_np.ndarray, _is_copied, _seen)
     for package, home in (("scipy", "wengert.scipy.standin"), ("scipy.special", "wengert.scipy.special")):
         _rebind.register_later(package, _functools.partial(_importlib.import_module, home))

@@ -99,8 +99,59 @@ def operate(fun, compute, left, right):
     return ufunc(fun, "__call__", (left, right), {}, compute)
 
 
+def weak(x, dtype):
+    """A traced Python float beside values of a dtype, in the precision that NumPy gives it there."""
+    if dtype.kind not in "fc" or dtype.itemsize >= (8 if dtype.kind == "f" else 16):
+        return x
+    return _astype(x, np.finfo(dtype).dtype)
+
+
+#: functions that take Python floats as ufuncs do
+_WEAK = frozenset((np.where, np.clip))
+_ASKED_FOR_TYPES = frozenset((np.result_type, np.can_cast))
+
+
+def as_numpy_takes(fun, args, kwargs):
+    """The arguments of a function with scalars in the place of traced Python floats."""
+    held = (args, tuple(kwargs.values()))
+    if not var.holds_float(held):
+        return args, kwargs
+    if fun in _ASKED_FOR_TYPES:
+        return plain(args), _plain_keywords(kwargs)
+    dtypes = [x.dtype for x in _leaves(held) if hasattr(x, "dtype")]
+    dtype = np.result_type(*[dtype for dtype in dtypes if dtype.kind in "biufc"], 1.0)
+    if weak(np.float64(0), dtype).dtype != np.float64 and not (isinstance(fun, np.ufunc) or fun in _WEAK):
+        raise TracedValueError(
+            f"{registry.dotted_name(fun)} takes a traced Python float among values of {dtype}{_at()}: make it a "
+            f"numpy.{dtype} first"
+        )
+    return _taken(args, dtype), {name: _taken(value, dtype) for name, value in kwargs.items()}
+
+
+def _taken(x, dtype):
+    if type(x) in (list, tuple):
+        return type(x)([_taken(item, dtype) for item in x]) if var.holds_float(x) else x
+    return weak(var.as_numpy(x), dtype) if var.holds_float(x) else x
+
+
+def unrecorded(reason):
+    """End the recording that runs here; f runs as it is."""
+    raise levels.unrecorded(f"{reason}{_at()}")
+
+
+def noted(compute, args, kwargs):
+    """What a call gives in a recording; that it raised for its values is noted, for f may catch the error and go on."""
+    try:
+        return compute(*args, **kwargs)
+    except (ArithmeticError, np.linalg.LinAlgError) as error:
+        levels.unrecorded(f"{registry.dotted_name(compute)} raised {error!r}{_at()}")
+        raise
+
+
 def ufunc(fun, method, inputs, kwargs, compute=None):
     """Answer NumPy's ufunc protocol. `compute` gives the value where an operator differs from the function."""
+    if var.may_record():
+        inputs, kwargs = as_numpy_takes(fun, inputs, kwargs)
     if method == "__call__":
         if kwargs and not kwargs.keys() <= _KNOWN_OPTIONS and holds_traced(inputs):
             return options.simplified(ufunc_call, fun, inputs, kwargs)
@@ -147,6 +198,8 @@ def ufunc_call(fun, inputs, kwargs):
 
 def function(fun, args, kwargs, compute=None):
     """Call a NumPy function on operands: record it by its row, or raise."""
+    if var.may_record():
+        args, kwargs = as_numpy_takes(fun, args, kwargs)
     if fun in creation:
         kwargs.pop("like", None)
         return creation[fun](*args, **kwargs)
@@ -199,6 +252,8 @@ def function(fun, args, kwargs, compute=None):
             return row.on_complex(*args, **kwargs)
         if recording and not row.static:
             return record_constant(row, args, kwargs, compute or fun)
+        if recording and fun in _OF_MEMORY:
+            unrecorded(f"numpy.{fun.__name__} of arguments")
         return clean((compute or fun)(*plain(args), **_plain_keywords(kwargs)))
     if var.holds_traced(tuple(kwargs.values())):
         args, kwargs = _positional(fun, args, kwargs)
@@ -233,7 +288,7 @@ def apply(row, fun, args, kwargs, compute=None):
     values = [var.lower(a, level) for a in args]
     if kwargs:
         kwargs = {name: kept(plain(value)) for name, value in kwargs.items() if name not in row.unheeded}
-    y = (compute or fun)(*values, **kwargs)
+    y = noted(compute or fun, values, kwargs) if level.recording else (compute or fun)(*values, **kwargs)
     y = np.complex128(y) if type(y) is complex else y  # a Python number times a float64
     _check_complex(level, row, operands, y)
     if level.depth and levels.is_watched():
@@ -648,7 +703,7 @@ def record_constant(row, args, kwargs, compute):
         operands += [(i, -1, a)] if var.is_traced(a) else []
     values = plain(tuple(args))
     kwargs = _plain_keywords(kwargs)
-    y = compute(*values, **kwargs)
+    y = noted(compute, values, kwargs)
     if not is_a(y, (np.ndarray, np.generic, bool, int, float)):
         observed(args)
         return y
@@ -748,6 +803,40 @@ WAYS_OUT = frozenset(
 )
 
 
+#: what tells of the memory of an array: in a recording that is a copy's
+_OF_MEMORY = frozenset(("base", "ctypes", "data", np.may_share_memory, np.shares_memory))
+
+
+class Flags:
+    """``x.flags`` in a recording: how elements are laid out holds for each call, whose memory it is does not."""
+
+    _LAYOUT = frozenset(
+        "c_contiguous f_contiguous contiguous fortran forc fnc C F FORC FNC "
+        "C_CONTIGUOUS F_CONTIGUOUS CONTIGUOUS FORTRAN".split()
+    )
+
+    def __init__(self, flags):
+        object.__setattr__(self, "_flags", flags)
+
+    def __getattr__(self, name):
+        if name not in self._LAYOUT:
+            unrecorded(f"x.flags.{name} tells of the memory of an array")
+        return getattr(self._flags, name)
+
+    def __getitem__(self, name):
+        if name not in self._LAYOUT:
+            unrecorded(f"x.flags[{name!r}] tells of the memory of an array")
+        return self._flags[name]
+
+    def __setattr__(self, name, value):
+        unrecorded(f"x.flags.{name} of an array is set")
+
+    def __repr__(self):
+        unrecorded("x.flags tells of the memory of an array")
+
+    __class__ = property(lambda self: type(self._flags))
+
+
 #: methods that have no derivative, and what to write instead
 REFUSED_METHODS = {
     "resize": "make a new array with numpy.zeros and assign to a part of it",
@@ -768,7 +857,9 @@ def array_attribute(x, name):
         method = _ARRAY_METHODS[name]
         return lambda *args, **kwargs: method(x, *args, **kwargs)
     if name in METADATA:
-        return getattr(value, name)
+        return Flags(value.flags) if name == "flags" and var.recording_level(x) else getattr(value, name)
+    if name in _OF_MEMORY and var.recording_level(x):
+        unrecorded(f"x.{name} tells of the memory of an array")
     if name == "mT":
         return np.swapaxes(x, -1, -2)
     if name.startswith("__") or not hasattr(np.ndarray, name):

@@ -52,6 +52,37 @@ def recording(recorder) -> Iterator[None]:
         running.reset(token)
 
 
+class Unrecorded(BaseException):
+    """A function goes a way at its arguments that no recording can follow: this call of it is to run as it is.
+
+    No `Exception`, for the function must not catch it; one that does is remembered, see `until_recorded`.
+    """
+
+
+_ended: ContextVar = ContextVar("wengert_ended", default=None)
+
+
+def unrecorded(reason: str) -> Unrecorded:
+    """The error that ends a recording; noted, it is raised at the end whether it is raised now or not."""
+    error = Unrecorded(reason)
+    if (errors := _ended.get()) is not None:
+        errors.append(error)
+    return error
+
+
+@contextlib.contextmanager
+def until_recorded() -> Iterator[None]:
+    """Block that records, at whose end an `Unrecorded` is raised that the function has caught."""
+    errors: list = []
+    token = _ended.set(errors)
+    try:
+        yield
+    finally:
+        _ended.reset(token)
+    if errors:
+        raise errors[0]
+
+
 @contextlib.contextmanager
 def within(recorders: tuple) -> Iterator[None]:
     """Block in which these derivatives are running, as seen by what asks."""

@@ -8,6 +8,7 @@ The product of a sparse array with a vector or matrix is one linear row; a spars
 
 from __future__ import annotations
 
+import functools
 import sys
 
 import numpy as np
@@ -30,17 +31,17 @@ _OPERATORS = frozenset(
 
 
 def is_sparse(x) -> bool:
-    """Is this a sparse array or matrix of SciPy? Never imports it."""
+    """Is this a sparse array or matrix of SciPy, with entries that are not traced? Never imports it."""
     module = sys.modules.get("scipy.sparse")
-    return module is not None and module.issparse(x)
+    return module is not None and type(x) is not SparseVar and module.issparse(x)
 
 
 # ---- what SciPy's methods are told
 
 
-def is_asking() -> bool:
-    """Does an operator of a sparse array ask for the class of its operand?"""
-    frame = sys._getframe(1)
+def is_asking(depth=1) -> bool:
+    """Does an operator of a sparse array ask for the class of its operand, so many frames of Python away?"""
+    frame = sys._getframe(depth)
     while frame is not None and frame.f_code.co_name in _QUESTIONS:
         frame = frame.f_back
     return _is_sparse_code(frame) and frame.f_code.co_name in _OPERATORS
@@ -221,28 +222,67 @@ def multiplied(matrix, x):
         )
     coo = matrix.tocoo()
     factor = np.broadcast_to(x, matrix.shape)[coo.row, coo.col] if shape else x
-    return SparseVar(coo.data * factor, coo.row, coo.col, matrix.shape, _is_array(matrix))
+    return SparseVar(coo.data * factor, coo.row, coo.col, matrix.shape, _kind(_way_of(shape), type(matrix)))
+
+
+def _way_of(shape):
+    """By what a sparse array is multiplied."""
+    if not shape:
+        return "scaled"
+    return "by a row" if len(shape) == 1 or shape[0] == 1 else "by a column" if shape[1] == 1 else "by a matrix"
+
+
+_WAYS = {
+    "scaled": lambda a: a * 2.0,
+    "by a row": lambda a: a.multiply(np.ones((1, 2))),
+    "by a column": lambda a: a.multiply(np.ones((2, 1))),
+    "by a matrix": lambda a: a.multiply(np.ones((2, 2))),
+    "multiplied": lambda a, b: a.multiply(b),
+    "added": lambda a, b: a + b,
+    "subtracted": lambda a, b: a - b,
+    "negative": lambda a: -a,
+    "transpose": lambda a: a.T,
+    "tocsr": lambda a: a.tocsr(),
+    "tocsc": lambda a: a.tocsc(),
+    "tocoo": lambda a: a.tocoo(),
+}
+
+
+@functools.cache
+def _kind(way, *kinds):
+    """The class of what SciPy makes of sparse arrays of some classes."""
+    return type(_WAYS[way](*[kind(np.eye(2)) for kind in kinds]))
 
 
 class SparseVar:
     """A sparse array whose entries are traced: what products of a sparse constant with traced values give.
 
+    It stands for one of the class that SciPy would give, to all but SciPy's own operators.
     It has what is linear in the entries; an attribute that is not here is an error that says so.
     """
 
-    __slots__ = ("_col", "_entries", "_is_array", "_row", "shape")
+    __slots__ = ("_col", "_entries", "_kind", "_row", "shape")
     __array_ufunc__ = None
     ndim = 2
 
-    def __init__(self, entries, row, col, shape, is_array):
+    def __init__(self, entries, row, col, shape, kind):
         self._entries = entries
         self._row = row
         self._col = col
         self.shape = shape
-        self._is_array = is_array
+        self._kind = kind
 
-    def _like(self, entries):
-        return SparseVar(entries, self._row, self._col, self.shape, self._is_array)
+    def _like(self, entries, way, *others):
+        kind = _kind(way, self._kind, *map(_class_of, others))
+        return SparseVar(entries, self._row, self._col, self.shape, kind)
+
+    @property
+    def __class__(self):
+        return SparseVar if is_asking(2) else self._kind
+
+    @property
+    def _is_array(self):
+        return issubclass(self._kind, sys.modules["scipy.sparse"].sparray)
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -263,20 +303,32 @@ class SparseVar:
         return self._entries.dtype
 
     @property
+    def format(self):
+        return self._kind((1, 1)).format
+
+    @property
     def nnz(self):
         return len(self._row)
 
     @property
     def T(self):
-        return SparseVar(self._entries, self._col, self._row, self.shape[::-1], self._is_array)
+        kind = _kind("transpose", self._kind)
+        return SparseVar(self._entries, self._col, self._row, self.shape[::-1], kind)
 
     def transpose(self):
         return self.T
 
-    def tocsr(self, copy=False):
+    def copy(self):
         return self
 
-    tocsc = tocoo = copy = tocsr
+    def tocsr(self, copy=False):
+        return self._like(self._entries, "tocsr")
+
+    def tocsc(self, copy=False):
+        return self._like(self._entries, "tocsc")
+
+    def tocoo(self, copy=False):
+        return self._like(self._entries, "tocoo")
 
     def toarray(self):
         m, n = self.shape
@@ -299,20 +351,21 @@ class SparseVar:
 
     def multiply(self, other):
         if is_sparse(other):
-            return self._like(self._entries * np.ravel(other.tocsr()[self._row, self._col]))
+            entries = self._entries * np.ravel(other.tocsr()[self._row, self._col])
+            return self._like(entries, "multiplied", other)
         if np.broadcast_shapes(self.shape, np.shape(other)) != self.shape:
             raise UnsupportedFunctionError(
                 f"a sparse array of shape {self.shape} multiplied by one of shape {np.shape(other)}: write it with "
                 ".toarray()"
             )
         factor = np.broadcast_to(other, self.shape)[self._row, self._col] if np.ndim(other) else other
-        return self._like(self._entries * factor)
+        return self._like(self._entries * factor, _way_of(np.shape(other)))
 
     def dot(self, other):
         return self @ other if np.ndim(other) else self.multiply(other)
 
     def __matmul__(self, other):
-        if isinstance(other, SparseVar) or is_sparse(other):
+        if type(other) is SparseVar or is_sparse(other):
             raise UnsupportedFunctionError(
                 "the product of two sparse arrays, of which one has traced entries: write A @ (B @ x), or "
                 "A.toarray() @ B.toarray()"
@@ -335,30 +388,37 @@ class SparseVar:
         return self.multiply(1 / other)
 
     def __neg__(self):
-        return self._like(-self._entries)
+        return self._like(-self._entries, "negative")
 
     def __add__(self, other):
-        if isinstance(other, SparseVar):
-            return self._joined(other._entries, other._row, other._col, other.shape)
-        if is_sparse(other):
-            coo = other.tocoo()
-            return self._joined(coo.data, coo.row, coo.col, coo.shape)
-        if not np.ndim(other):
-            raise NotImplementedError("adding a nonzero scalar to a sparse array is not supported")
-        return self.toarray() + other
+        return self._sum(other, "added", self, other)
 
-    __radd__ = __add__
+    def __radd__(self, other):
+        return self._sum(other, "added", other, self)
 
     def __sub__(self, other):
-        return self + -other
+        return self._sum(-other, "subtracted", self, other)
 
     def __rsub__(self, other):
-        return -self + other
+        return (-self)._sum(other, "subtracted", other, self)
 
-    def _joined(self, entries, row, col, shape):
-        """The sum with another sparse array: its entries stand beside ours."""
-        if shape != self.shape:
+    def _sum(self, other, way, *operands):
+        """The sum with another array: the entries of a sparse one stand beside ours."""
+        if type(other) is not SparseVar and not is_sparse(other):
+            if not np.ndim(other):
+                raise NotImplementedError("adding a nonzero scalar to a sparse array is not supported")
+            return self.toarray() + other
+        if other.shape != self.shape:
             raise ValueError("inconsistent shapes")
+        if type(other) is SparseVar:
+            entries, row, col = other._entries, other._row, other._col
+        else:
+            coo = other.tocoo()
+            entries, row, col = coo.data, coo.row, coo.col
         entries = np.concatenate([self._entries, entries])
         row, col = np.concatenate([self._row, row]), np.concatenate([self._col, col])
-        return SparseVar(entries, row, col, shape, self._is_array)
+        return SparseVar(entries, row, col, self.shape, _kind(way, *map(_class_of, operands)))
+
+
+def _class_of(matrix):
+    return matrix._kind if type(matrix) is SparseVar else type(matrix)

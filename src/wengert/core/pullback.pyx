@@ -15,8 +15,8 @@ from wengert.core.memory cimport (
 )
 from wengert.core.tape cimport LOOP, WG_INPUT, Node, Tape, push, wg_in_groups, wg_range, wg_whole, wg_widen
 from wengert.core.var cimport (
-    ArrayVar, ScalarDual, ScalarVar, array_var, clean, dual_array, is_var, level_of, mixed_message, note_complex,
-    scalar, scalar_list, tangents_of, with_tangents,
+    ArrayVar, ScalarDual, ScalarVar, array_var, as_numpy, clean, dual_array, is_var, level_of, mixed_message,
+    note_complex, scalar, scalar_list, tangents_of, with_tangents,
 )
 
 from wengert.errors import LevelError
@@ -247,6 +247,7 @@ def open_tail(recorder, Py_ssize_t entry, str name, bint forgets):
 
 cdef tuple place_of(x):
     """Where a value lies: buffer and view, or slot."""
+    x = as_numpy(x)
     if type(x) is ScalarVar:
         return None, None, (<ScalarVar>x).slot
     return (<ArrayVar>x).buffer, (<ArrayVar>x).v, -1

@@ -65,7 +65,7 @@ from wengert.core.follow import (
     steps_of,
     top_package,
 )
-from wengert.core.rename import BUILTINS, TooWide, alias_of, chain, forget, place_in, private, read, rename
+from wengert.core.rename import BUILTINS, USED, TooWide, alias_of, chain, forget, place_in, private, read, rename
 
 __all__ = [
     "Plan",
@@ -432,6 +432,8 @@ class Plan:
             value = held[name] if name in held else BUILTINS.get(name)
             if id(value) in REGISTERED:
                 names[name] = REGISTERED[id(value)][2]
+                if value is type:
+                    sources.add(name)
             elif id(value) in self.changed:
                 stand_in(name, value)
             elif id(f) in self.copying and is_constant(value):
@@ -699,6 +701,12 @@ def register(original, replacement):
         SPECIAL.add(type(original))
         INERT.discard(type(original))
         _plans.clear()
+
+
+def register_type(stand_in, used):
+    """Let the name `type` yield a stand-in where it is called; another where what it gives is called or read from."""
+    register(type, stand_in)
+    BUILTINS[REGISTERED[id(type)][2] + USED] = used
 
 
 def register_wrapper(kind, inner, make):

@@ -29,6 +29,8 @@ cpdef object grounded(x):
 
 cpdef object observed(x):
     """The plain value for Python code: the one way out of a recording tape, on which each operand leaves a guard."""
+    if type(x) is FloatVar:
+        return float(observed((<FloatVar>x).x))
     if is_var(x):
         return leave_guard(grounded(x)) if is_recorded(x) else value_of(x)
     if (type(x) is list or type(x) is tuple) and holds_var(x):
@@ -66,6 +68,7 @@ cdef object leave_guard(object x):
 
 cdef tuple source_of(position, item, x):
     """An operand of a tape as an entry refers to it."""
+    x = as_numpy(x)
     if type(x) is ScalarVar:
         return position, item, None, None, (<ScalarVar>x).slot
     return position, item, (<ArrayVar>x).buffer, (<ArrayVar>x).v, -1
@@ -86,6 +89,7 @@ cpdef bint is_passive(x):
     level = level_of(x)
     if level is None or not level.recording or level.kind != REVERSE:
         return False
+    x = as_numpy(x)
     if type(x) is ScalarVar:
         return not (<ScalarVar>x).tape.is_active(None, (<ScalarVar>x).slot)
     return is_discrete(<ArrayVar>x) or not (<Tape>level.tape).is_active((<ArrayVar>x).buffer, -1)
@@ -113,6 +117,7 @@ cdef object compare_recorded(object left, object right, int op):
     cdef Node node
     cdef double b
     row, fun, compute = dispatch.comparison(op)
+    right = beside(right, left)
     if type(left) is ScalarVar:
         x = <ScalarVar>left
         node = Node.__new__(Node)

@@ -20,10 +20,11 @@ import sys
 import types
 import weakref
 
-from wengert.features import CACHE, NAMING
+from wengert.features import CACHE, NAMING, PUSHES_NULL_FIRST
 
 __all__ = [
     "BUILTINS",
+    "USED",
     "Alias",
     "Place",
     "TooWide",
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 BUILTINS = vars(builtins)
+USED = "_used"  # ends another private name, for calls whose result is called or read from
 
 _codes = {}  # id(code) -> Code
 _aliases = weakref.WeakValueDictionary()  # id(followed object) -> Alias
@@ -45,8 +47,8 @@ _number = itertools.count()
 _op = {name: dis.opmap.get(name, -1) for name in (
     "LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "IMPORT_NAME", "IMPORT_FROM", "EXTENDED_ARG",
     "LOAD_CONST", "LOAD_SMALL_INT", "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_GLOBAL",
-    "DELETE_GLOBAL", "STORE_NAME", "STORE_DEREF", "DELETE_DEREF", "STORE_FAST", "SWAP", "POP_TOP",
-    "PUSH_NULL")}  # fmt: skip
+    "DELETE_GLOBAL", "STORE_NAME", "STORE_DEREF", "DELETE_DEREF", "STORE_FAST", "PRECALL", "CALL", "SWAP",
+    "POP_TOP", "PUSH_NULL")}  # fmt: skip
 _LOAD_GLOBAL, _IMPORT_NAME, _EXTENDED_ARG = _op["LOAD_GLOBAL"], _op["IMPORT_NAME"], _op["EXTENDED_ARG"]
 _LOADS = {_op["LOAD_NAME"], _op["LOAD_FROM_DICT_OR_GLOBALS"]} - {-1}
 _ATTRIBUTE = {_op["LOAD_ATTR"], _op["LOAD_METHOD"]}
@@ -61,6 +63,11 @@ _NAMED_LOADS = {dis.opmap[name]: bits for name, bits in NAMING.items()
 _MATCH_CLASS = dis.opmap["MATCH_CLASS"]
 _IMPORT_TAIL = {_op[name] for name in (
     "IMPORT_FROM", "SWAP", "POP_TOP", "STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")}  # fmt: skip
+
+
+_ALARMS = {"FloatingPointError", "RuntimeWarning"}
+_SWITCHES = {"errstate", "seterr", "seterrcall", "simplefilter", "filterwarnings"}
+_ALARMED = {"raise", "call", "error"}
 
 
 class TooWide(Exception):
@@ -212,6 +219,20 @@ def _is_called(instructions, k):
     return is_method or after == _op["PUSH_NULL"] or (held & 1 and after not in _ATTRIBUTE)
 
 
+def _is_mapped(code, before):
+    """Is what is loaded after an instruction the function in ``map(function, ...)``?"""
+    return before[1] == _LOAD_GLOBAL and before[2] & 1 and code.co_names[before[2] >> 1] == "map"
+
+
+def _is_used(instructions, k):
+    """Is what a call gives, of the name that instruction k loads and of another name, called or read from?"""
+    if PUSHES_NULL_FIRST and instructions[k - 1][1] == _op["PUSH_NULL"]:
+        return True
+    after = _ATTRIBUTE if PUSHES_NULL_FIRST else _ATTRIBUTE | {_op["PUSH_NULL"]}
+    ops = [op for _, op, _, _ in instructions[k + 2 : k + 5] if op != _op["PRECALL"]]
+    return len(ops) > 1 and ops[0] == _op["CALL"] and ops[1] in after
+
+
 def _path(code, instructions, k):
     """Names of the attributes read, one from the other, from what instruction k loads."""
     reads = itertools.takewhile(lambda each: each[1] in _ATTRIBUTE, instructions[k + 1 :])
@@ -226,16 +247,16 @@ class Code:
     `mentioned` are all names, those of attributes among them; `methods` are attributes of what no global name holds.
     `loaded` are the names of what is read: globals, attributes, what is imported from a module; `modules` are pairs
     (name, level) of all imports, as the instruction has them.
-    `naming` are its instructions, and the numbers of those that use names.
+    `naming` are its instructions, and the numbers of those that use names; `strings` are its constants that are such.
     """
 
     __slots__ = ("assigned", "imports", "latest", "loaded", "mentioned", "methods", "modules", "names", "naming",
-                 "paths", "ref", "written")  # fmt: skip
+                 "paths", "ref", "strings", "written")  # fmt: skip
 
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
         self.paths, self.mentioned, self.methods, self.latest = set(), set(), set(), (None, None)
-        self.loaded, self.modules = set(), set()
+        self.loaded, self.modules, self.strings = set(), set(), set()
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
         self.naming = _named(self.read(code))
         self.names -= self.assigned
@@ -243,6 +264,7 @@ class Code:
 
     def read(self, code):
         self.mentioned.update(code.co_names)
+        self.strings.update(const for const in code.co_consts if type(const) is str)
         instructions = _decode(code)
         for k, (_, op, arg, _) in enumerate(instructions):
             if op in _NAMED_LOADS:
@@ -274,6 +296,13 @@ class Code:
                 self.read(nested)
         return instructions
 
+    @property
+    def is_alarmed(self):
+        """Does it make exceptions of floating-point warnings, or catch them?"""
+        return not _ALARMS.isdisjoint(self.names) or not (
+            _SWITCHES.isdisjoint(self.mentioned) or _ALARMED.isdisjoint(self.strings)
+        )
+
 
 def read(code):
     """The `Code` of `code`."""
@@ -297,7 +326,7 @@ def _named(instructions):
 
 
 def rename(code, names, sources, imports, hidden=frozenset()):
-    """`code` with `names` and `imports` renamed; names in `sources` only where they are called or read from.
+    """`code` with `names` and `imports` renamed; names in `sources` only where they are called, mapped or read from.
 
     A class must stay itself in `isinstance`, `except` and comparisons.  `hidden` are names of a class body,
     which its annotation scopes see before globals.
@@ -306,12 +335,12 @@ def rename(code, names, sources, imports, hidden=frozenset()):
     own = {code.co_names[instructions[k][2]] for k in naming if instructions[k][1] == _STORE_NAME}
     hidden = own | hidden
     for k in naming:
-        (i, op, arg, width), shift = instructions[k], 0
+        before, (i, op, arg, width), shift = instructions[k - 1], instructions[k], 0
         if op == _LOAD_GLOBAL:
             shift = 1
             name = code.co_names[arg >> 1]
             alias = names.get(name)
-            if name in sources and not (arg & 1 or instructions[k + 1][1] in _ATTRIBUTE):
+            if name in sources and not (arg & 1 or instructions[k + 1][1] in _ATTRIBUTE or _is_mapped(code, before)):
                 continue
         elif op in _LOADS:
             name = code.co_names[arg]
@@ -327,6 +356,8 @@ def rename(code, names, sources, imports, hidden=frozenset()):
             continue
         if alias is None:
             continue
+        if op == _LOAD_GLOBAL and alias + USED in BUILTINS and _is_used(instructions, k):
+            alias += USED
         arg = added.setdefault(alias, len(code.co_names) + len(added)) << shift | arg & shift
         if arg >> width:
             raise TooWide

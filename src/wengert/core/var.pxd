@@ -14,6 +14,10 @@ cdef class ScalarVar:           # stands for a numpy.float64
     cdef double v
 
 
+cdef class FloatVar:            # stands for a Python float
+    cdef ScalarVar x
+
+
 cdef class ScalarDual:          # stands for a numpy.float64, with its tangents
     cdef Level level
     cdef double v
@@ -37,6 +41,8 @@ cpdef bint is_var(x)
 cpdef Level innermost(x)
 cpdef object lower(x, Level level)
 cpdef object value_of(x)
+cpdef object as_numpy(x)
+cpdef bint holds_float(x)
 cpdef int note_complex(Level level) except -1
 cpdef object clean(array)
 cpdef bint is_traced(x)

@@ -2,7 +2,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Operands: what a function sees in place of the numbers and arrays that it is differentiated in.
 
-`ScalarVar` (reverse) and `ScalarDual` (forward) stand for a ``numpy.float64``, `ArrayVar` for an ``ndarray``;
+`ScalarVar` (reverse) and `ScalarDual` (forward) stand for a ``numpy.float64``, `ArrayVar` for an ``ndarray``,
+`FloatVar` (on recording tapes alone) for a Python ``float``;
 ``__class__`` says so, ``type()`` does not lie.
 Arithmetic on them computes the very value NumPy would, and appends an entry to the tape they belong to or computes
 the tangents of the result.
@@ -143,6 +144,8 @@ cdef object binary_operator(int op, object left, object right):
     """The operator where one side is no scalar of this tape and no plain number."""
     cdef Tape tape
     cdef double y
+    if type(left) is FloatVar or type(right) is FloatVar:
+        return apply_operator(op, beside(left, right), beside(right, left))
     if type(left) is ScalarVar and type(right) is ScalarVar:
         tape = common_tape((<ScalarVar>left).tape, (<ScalarVar>right).tape)
         y = evaluate(op, (<ScalarVar>left).v, (<ScalarVar>right).v)
@@ -676,6 +679,8 @@ cdef object binary(Kernel u, object left, object right):
 cdef inline object binary_any(Kernel u, object left, object right, bint is_operator):
     """The same, of a ufunc or the operator that stands for it."""
     cdef Side l, r
+    if recordings and (type(left) is FloatVar or type(right) is FloatVar):
+        return binary_any(u, beside(left, right), beside(right, left), is_operator)
     if is_scalar_var(left) or is_scalar_var(right):
         if (is_scalar_var(left) or not isinstance(left, ndarray)) and (
                 is_scalar_var(right) or not isinstance(right, ndarray)):
@@ -786,6 +791,9 @@ cdef object array_ufunc(object ufunc, str method, object x0, object x1, tuple re
                         dict kwargs):
     """NumPy's ufunc protocol: straight to a kernel for a plain call, else through the registry."""
     cdef Kernel u
+    if recordings and holds_float((x0, x1, rest, out, where)):
+        return dispatch.ufunc(ufunc, method, (x0, x1, *rest) if x1 is not None else (x0, *rest),
+                              with_options(kwargs, out, where))
     if out is None and where is True and not kwargs and method == "__call__":
         u = <Kernel>kernels.get(ufunc)
         if u is not None:
@@ -794,12 +802,16 @@ cdef object array_ufunc(object ufunc, str method, object x0, object x1, tuple re
             if u is u_power and (is_scalar_var(x0) or is_scalar_var(x1)) and dispatch.is_operator():
                 return power_of_scalars(x0, x1)     # np.float64(2) ** x comes by here: libm's pow, not the ufunc
             return binary(u, x0, x1)
+    inputs = (x0,) + rest if x1 is None else (x0, x1) + rest
+    return dispatch.ufunc(ufunc, method, inputs, with_options(kwargs, out, where))
+
+
+cdef dict with_options(dict kwargs, object out, object where):
     if out is not None:
         kwargs["out"] = out
     if where is not True:
         kwargs["where"] = where
-    inputs = (x0,) + rest if x1 is None else (x0, x1) + rest
-    return dispatch.ufunc(ufunc, method, inputs, kwargs)
+    return kwargs
 
 
 cdef bint is_basic(object key):
@@ -1114,10 +1126,10 @@ cdef class ArrayVar:
         raise TracedValueError("a traced array cannot be pickled: pass wengert.stop_gradient(array)")
 
     def __copy__(self):
-        return dispatch.function(np.copy, (self,), {})
+        return self if self.scalar else dispatch.function(np.copy, (self,), {})
 
     def __deepcopy__(self, memo):
-        return dispatch.function(np.copy, (self,), {})
+        return self.__copy__()
 
     # -- what an ndarray has besides
 
@@ -1203,7 +1215,7 @@ cdef class ArrayVar:
 
     @property
     def T(self):
-        return array_var(self.buffer, <cnp.ndarray>(<object>self.v).T)
+        return self if self.scalar else array_var(self.buffer, <cnp.ndarray>(<object>self.v).T)
 
     @property
     def real(self):
@@ -1279,6 +1291,11 @@ cdef inline Py_ssize_t offset(cnp.ndarray v, int d, object k) except? -1:
 
 cdef object array_operator(int op, object left, object right):
     other = right if type(left) is ArrayVar else left
+    if type(other) is FloatVar:
+        if op == WG_POW and other is right:
+            other = exponent(<FloatVar>other)
+        other = beside(other, right if other is left else left)
+        left, right = (other, right) if type(right) is ArrayVar else (left, other)
     if not isinstance(other, (ndarray, list, tuple, np.generic, int, float, complex)):
         return dispatch.matrices.operate((<Kernel>by_opcode[op]).ufunc, left, right)
     if op == WG_POW:
@@ -1350,6 +1367,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
         give_back(buffer)           # a work array kept from an earlier call, overwritten before it is read
     if isinstance(value, (list, tuple)):
         value = dispatch.stacked(value)
+    value = as_numpy(value)
     tape = tape_of(buffer)
     level = inner(standing(buffer.level), level_of(value))
     if level is not None and (cnp.PyArray_ISCOMPLEX(view) or (type(value) is ArrayVar and is_complex(value))):
@@ -1519,7 +1537,7 @@ cpdef object clean(array):
 
 cpdef bint is_var(x):
     """Is `x` traced, or a clean array?"""
-    return type(x) is ScalarVar or type(x) is ArrayVar or type(x) is ScalarDual
+    return type(x) is ScalarVar or type(x) is ArrayVar or type(x) is ScalarDual or type(x) is FloatVar
 
 
 cdef inline bint is_scalar_var(x):
@@ -1529,7 +1547,9 @@ cdef inline bint is_scalar_var(x):
 
 cpdef bint is_traced(x):
     """Does `x` carry a derivative?"""
-    return is_scalar_var(x) or (type(x) is ArrayVar and is_live((<ArrayVar>x).buffer))
+    if type(x) is ArrayVar:
+        return is_live((<ArrayVar>x).buffer)
+    return is_scalar_var(x) or type(x) is FloatVar
 
 
 cdef inline Level standing(Level level):
@@ -1547,6 +1567,8 @@ cpdef Level level_of(x):
     elif type(x) is ArrayVar:
         settle((<ArrayVar>x).buffer)
         return standing((<ArrayVar>x).buffer.level)
+    elif type(x) is FloatVar:
+        return level_of((<FloatVar>x).x)
     else:
         return None
     if level.tape == NULL and not level.live:
@@ -1579,6 +1601,7 @@ cpdef object lower(x, Level level):
     """`x` as the level around `level` sees it: values of `level` become what they are there, clean arrays plain."""
     cdef Buffer buffer
     cdef Level own
+    x = as_numpy(x)
     if type(x) is ArrayVar:
         buffer = (<ArrayVar>x).buffer
         own = standing(buffer.level)
@@ -1631,7 +1654,7 @@ cpdef object plain(x):
 
 def is_scalar(x):
     """Is `x` a traced scalar, of whatever dtype?"""
-    return is_scalar_var(x) or (type(x) is ArrayVar and (<ArrayVar>x).scalar)
+    return is_scalar_var(x) or type(x) is FloatVar or (type(x) is ArrayVar and (<ArrayVar>x).scalar)
 
 
 cpdef object value_of(x):
@@ -1642,6 +1665,8 @@ cpdef object value_of(x):
         return float64((<ScalarDual>x).v)
     if type(x) is ArrayVar:
         return (<ArrayVar>x).v[()] if (<ArrayVar>x).scalar else (<ArrayVar>x).v
+    if type(x) is FloatVar:
+        return (<FloatVar>x).x.v
     return x
 
 
@@ -1663,7 +1688,7 @@ cpdef bint scalar_list(items):
     if not items:
         return False
     for x in items:
-        if is_scalar_var(x):
+        if is_scalar_var(x) or type(x) is FloatVar:
             traced = True
         elif not (type(x) is float or type(x) is float64 or type(x) is int):
             return False
@@ -1681,6 +1706,7 @@ def stack_scalars(items):
     cdef Tape tape
     memset(data, 0, n * sizeof(double))
     for x in items:
+        x = as_numpy(x)
         if type(x) is ScalarVar:
             s = <ScalarVar>x
             tape = current(s.tape)
@@ -1734,6 +1760,7 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
     node = Node.__new__(Node)
     recording = (<Tape>level.tape).recording
     for position, item, x in operands:
+        x = as_numpy(x)
         if type(x) is ScalarVar:
             sources.append((position, item, None, None, (<ScalarVar>x).slot))
         else:
@@ -1769,6 +1796,51 @@ cdef tuple without(args, list operands, bint is_custom):
     return tuple(found)
 
 
+cpdef object class_of(x):
+    """The type of a value as plain code would see it: of what an operand or a twin stands for."""
+    kind = type(x)
+    if kind is ScalarVar or kind is ScalarDual:
+        return float64
+    if kind is FloatVar:
+        return float
+    if kind is ArrayVar:
+        return (<ArrayVar>x).v.dtype.type if (<ArrayVar>x).scalar else ndarray
+    original = getattr(kind, "_wengert_original", None)
+    if original is not None:
+        return original
+    module = kind.__module__
+    return x.__class__ if type(module) is str and module.startswith("wengert.") else kind
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class Type:
+    """What the name `type` holds in followed code where it is called, or read from.
+
+    One that `keeps_twins` is for ``type(self)(...)``: it gives the class whose methods are followed.
+    This module has no frames: a class made here is of the caller's module.
+    """
+
+    cdef bint keeps_twins
+
+    def __init__(self, keeps_twins=False):
+        self.keeps_twins = keeps_twins
+
+    def __call__(self, *args, **kwargs):
+        if len(args) != 1 or kwargs:
+            return type(*args, **kwargs)
+        found = class_of(args[0])
+        return type(args[0]) if self.keeps_twins and found is not ndarray and is_twin(type(args[0])) else found
+
+    def __getattribute__(self, name):
+        return getattr(type, name)
+
+
+cdef bint is_twin(kind):
+    return hasattr(kind, "_wengert_original")
+
+
 include "recorded.pxi"
+include "floats.pxi"
 include "dual.pxi"
 include "carried.pxi"

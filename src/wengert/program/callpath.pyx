@@ -18,6 +18,7 @@ A route is no more than a shortcut: what does not fit is left to the table of ke
 cimport cython
 cimport numpy as cnp
 from cpython.contextvars cimport PyContextVar_Get
+from cpython.float cimport PyFloat_AS_DOUBLE
 from cpython.object cimport PyObject, Py_TYPE
 from cpython.ref cimport Py_DECREF, Py_XDECREF, Py_XINCREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
@@ -33,7 +34,7 @@ from wengert.containers import fields_of, is_registered
 from wengert.core.levels import running
 from wengert.core.var import plain
 from wengert.errors import GuardError
-from wengert.program.leaves import beyond, contents_key, key_of, lowered
+from wengert.program.leaves import aliases_of, beyond, contents_key, key_of, lowered
 from wengert.program.purity import verdict
 
 cnp.import_array()
@@ -85,6 +86,8 @@ class _Absent:
 
 
 ABSENT = _Absent()
+#: that a guard failed, or a call of NumPy for its values: f may have another way for these
+FAILURES = (GuardError, ArithmeticError, np.linalg.LinAlgError)
 cdef object absent = ABSENT, Cell = types.CellType, float64 = np.float64
 
 cdef enum Holder:
@@ -363,7 +366,8 @@ cdef inline object held(PyObject *found):
 
 
 cdef enum Form:
-    NUMBER, SCALAR, ARRAY
+    NUMBER          # a float of Python's or a numpy.float64, where a derivative takes either
+    SCALAR, ARRAY
     FIXED           # an array that is part of the key
     CONSTANT, IDENTITY, SEQUENCE, MAPPING
     OBJECT          # a dataclass or a namespace
@@ -457,13 +461,16 @@ cdef bint append(list leaves, list operands, x, given) except -1:
     return True
 
 
-cdef Template template_of(x):
-    """The template of a value; None for values that are left to the table."""
+cdef Template template_of(x, bint is_number=False):
+    """The template of a value; None for values that are left to the table.
+
+    `is_number` says that a float may be one of Python's or of NumPy's.
+    """
     cdef Template t = Template.__new__(Template)
     cdef list leaves = [], others = []
     kind = type(x)
     if kind is float or kind is float64:
-        t.form = NUMBER
+        t.form, t.value = NUMBER if is_number else SCALAR, kind
     elif kind in constants:
         t.form, t.value = CONSTANT, x
     elif kind is dict and not all([type(name) is str for name in x]):  # 1 and True are equal
@@ -471,7 +478,7 @@ cdef Template template_of(x):
     elif kind is list or kind is tuple or kind is dict:
         t.form = MAPPING if kind is dict else SEQUENCE
         t.value = list(x) if kind is dict else kind
-        t.parts = [template_of(item) for item in (x.values() if kind is dict else x)]
+        t.parts = [template_of(item, is_number) for item in (x.values() if kind is dict else x)]
         return None if None in t.parts else t
     else:
         key_of(x, leaves, others)
@@ -489,17 +496,17 @@ cdef Template template_of(x):
         elif len(leaves) == 1 and leaves[0] is x:
             t.form, t.value = SCALAR, kind
         else:
-            return template_of_object(x, t)
+            return template_of_object(x, t, is_number)
     return t
 
 
-cdef Template template_of_object(x, Template t):
+cdef Template template_of_object(x, Template t, bint is_number):
     names = None if isinstance(x, (dict, list, tuple)) or is_registered(x) else fields_of(x)
     if names is None:
         return None
     t.form, t.value, t.names, t.attributes = OBJECT, type(x), names, list(getattr(x, "__dict__", ()))
     t.more = [(name, snapshot_of(getattr(x, name))) for name in beyond(x)]
-    t.parts = [template_of(getattr(x, name)) for name in names]
+    t.parts = [template_of(getattr(x, name), is_number) for name in names]
     return None if None in t.parts else t
 
 
@@ -512,11 +519,14 @@ cdef class Arguments:
     cdef bint are_leaves            # all of them, given by position
 
     @staticmethod
-    def of(tuple args, dict kwargs):
-        """Those of a call, or None where one has no template."""
+    def of(tuple args, dict kwargs, positions=()):
+        """Those of a call, or None where one has no template.
+
+        At some `positions` floats may be of Python's or of NumPy's.
+        """
         cdef Arguments found = Arguments.__new__(Arguments)
         found.names = tuple(kwargs)
-        found.templates = [template_of(x) for x in (*args, *kwargs.values())]
+        found.templates = [template_of(x, i in positions) for i, x in enumerate((*args, *kwargs.values()))]
         if None in found.templates:
             return None
         found.are_leaves = not kwargs and all([(<Template>each).form in (NUMBER, SCALAR, ARRAY)
@@ -673,31 +683,39 @@ cdef class Route:
     """The way of one call, for others like it.
 
     `live` are the places of inputs, `static` those of values that are part of the key; `pinned` are leaves that are
-    so too, with their numbers.
+    so too, with their numbers; `arrays` are the numbers of those that are arrays, if any two could be one, and
+    `aliases` says which are.
     """
 
     cdef Surroundings around
     cdef Path path
     cdef object attempt, restore
+    cdef bint is_float              # is the result one Python float?
     cdef Run direct
     cdef tuple shape
     cdef Arguments arguments
-    cdef list live, static, places, fixed, pinned
+    cdef list live, static, places, fixed, pinned, arrays
+    cdef tuple aliases
     cdef bint is_whole
 
     @staticmethod
-    def of(Path path, Surroundings around, tuple args, dict kwargs, list live, list static, list pinned,
-           bint is_whole):
-        """The route of a call that took `path`, or None where one has no template."""
+    def of(Path path, Surroundings around, tuple args, dict kwargs, positions, list live, list static, list leaves,
+           list pinned, bint is_whole):
+        """The route of a call that took `path`, or None where one has no template; see `Arguments.of`."""
         cdef Route route = Route.__new__(Route)
         route.path, route.around, route.is_whole = path, around, is_whole
         route.attempt, route.restore = path.program.attempt, path.program.restore
-        route.direct = path.program.direct if route.restore is None else None
+        route.is_float = path.program.is_float
+        route.direct = path.program.direct if route.restore is None or route.is_float else None
         route.shape = path.program.shape if route.restore is None or route.restore.keeps_out else None
-        route.arguments = Arguments.of(args, kwargs)
+        route.arguments = Arguments.of(args, kwargs, positions)
         route.places, route.live = live, [template_of(lowered((<Place>place).read())) for place in live]
         route.fixed, route.static = static, [snapshot_of((<Place>place).read()) for place in static]
         route.pinned = [(i, snapshot_of(leaf)) for i, leaf in pinned]
+        route.aliases = aliases_of(leaves)
+        route.arrays = [i for i, x in enumerate(leaves) if isinstance(x, np.ndarray)]
+        if len(route.arrays) < 2:
+            route.arrays = []
         return None if route.arguments is None or None in route.live else route
 
     cdef bint fits(self, tuple args, dict kwargs, list leaves, list operands) except -1:
@@ -717,7 +735,19 @@ cdef class Route:
         for i, x in self.pinned:
             if not is_same(leaves[i], x):
                 return False
-        return True
+        return self.has_aliases(PySequence_Fast_ITEMS(leaves))
+
+    cdef bint has_aliases(self, PyObject **leaves) except -1:
+        """Are the same leaves one array as the last time?"""
+        cdef Py_ssize_t i, j, n = len(self.arrays), found = 0
+        for i in range(n):
+            for j in range(i):
+                if leaves[<Py_ssize_t>self.arrays[i]] == leaves[<Py_ssize_t>self.arrays[j]]:
+                    if (self.arrays[i], self.arrays[j]) not in self.aliases:
+                        return False
+                    found += 1
+                    break
+        return found == len(self.aliases)
 
     cdef object result_at(self, PyObject **args, Py_ssize_t count, out):
         """The result at arguments that are leaves; `absent` if they do not fit, or a guard failed."""
@@ -730,20 +760,28 @@ cdef class Route:
             if not self.fits_places(leaves, None):
                 return absent
             args, count = PySequence_Fast_ITEMS(leaves), len(leaves)
+        elif self.arrays and not self.has_aliases(args):
+            return absent
         try:
             y = self.direct.single(args, count, out)
-        except GuardError:
+        except FAILURES:
             return absent
+        if self.is_float and type(y) is float64:
+            return PyFloat_AS_DOUBLE(y)
         return absent if type(y) is int else y
 
     cdef object result(self, list leaves, out):
         """What the program returns, or the number of a guard that failed."""
         if self.direct is not None:
             try:
-                return self.direct.single(PySequence_Fast_ITEMS(leaves), len(leaves), out)
-            except GuardError:
+                y = self.direct.single(PySequence_Fast_ITEMS(leaves), len(leaves), out)
+            except FAILURES:
                 return -1
-        y = self.attempt(leaves) if out is None else self.attempt(leaves, [out])
+            return PyFloat_AS_DOUBLE(y) if self.is_float and type(y) is float64 else y
+        try:
+            y = self.attempt(leaves) if out is None else self.attempt(leaves, [out])
+        except FAILURES:
+            return -1
         if type(y) is int:
             return y
         return y[0] if self.restore is None else self.restore(y)
@@ -849,7 +887,10 @@ cdef class Caller(Vectored):
             return None
         if not route.fits(args, kwargs, leaves, operands):
             return None
-        outputs = route.attempt(leaves)
+        try:
+            outputs = route.attempt(leaves)
+        except FAILURES:
+            return None
         if type(outputs) is not list:
             return None
         route.path.calls += 1

@@ -409,17 +409,20 @@ class Reading:
         All else.
     held : list
         What the places hold, in which leaves may be operands of a derivative.
+    aliases : tuple of (int, int)
+        Pairs of leaves that are one array, and so one operand.
     frozen : frozenset of int
         Numbers of the leaves, those of the arguments first, whose values f needs as they are, for ``math.exp`` or
         a function in C: they are part of the key too.
     """
 
-    __slots__ = ("captures", "frozen", "held", "in_derivative", "key", "leaves", "values")
+    __slots__ = ("aliases", "captures", "frozen", "held", "in_derivative", "key", "leaves", "values")
 
     def __init__(self, captures, held, values, leaves, key, in_derivative):
         self.captures, self.held, self.values, self.leaves, self.key = captures, held, values, leaves, key
         self.in_derivative = in_derivative
         self.frozen: frozenset = frozenset()
+        self.aliases: tuple = ()
 
     @property
     def is_plain(self) -> bool:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.levels import outside, running
+from wengert.core.levels import Unrecorded, outside, running
 from wengert.core.rebind import rebound
 from wengert.core.var import is_traced
 from wengert.errors import (
@@ -36,10 +36,19 @@ from wengert.errors import (
 )
 from wengert.program import record, within
 from wengert.program.agreement import difference
-from wengert.program.callpath import Caller, Observer, Path, Route, is_observed, vectored
+from wengert.program.callpath import FAILURES, Caller, Observer, Path, Route, is_observed, vectored
 from wengert.program.capture import NotHere, NotReplayable, capture
 from wengert.program.elements import SINGULAR
-from wengert.program.leaves import Same, UnsupportedValue, classes_of, fill, key_of, lowered, operands_of
+from wengert.program.leaves import (
+    Same,
+    UnsupportedValue,
+    aliases_of,
+    classes_of,
+    fill,
+    key_of,
+    lowered,
+    operands_of,
+)
 from wengert.program.program import as_floats, checked_tier
 from wengert.program.purity import is_pure
 from wengert.transforms.dense import JVP, VJP, Derivative, Operator
@@ -300,7 +309,10 @@ class Compiled(Caller):
         """Let the next call that is like this one take its path at once."""
         captures, pinned = table.captures, [(i, leaves[i]) for i in reading.frozen]
         live, static = captures.live, captures.static
-        self._route = Route.of(path, captures.around, args, kwargs, live, static, pinned, captures.is_whole)
+        positions = record.positions_of(self.f, args)
+        self._route = Route.of(
+            path, captures.around, args, kwargs, positions, live, static, leaves, pinned, captures.is_whole
+        )
 
     def _as_floats(self, args):
         """The arguments, differentiated ones as arrays and floats: no key is made of integers among them."""
@@ -361,6 +373,9 @@ class Compiled(Caller):
         """The first path whose guards hold, or a new one, and the outputs; None where f is to run as it is."""
         n = len(leaves)
         leaves += reading.leaves
+        reading.aliases = aliases_of(leaves)
+        if reading.aliases:
+            key = key, reading.aliases
         while True:
             reading.frozen = frozen = table.frozen.get(key, pinned)
             full = (key, *[np.asarray(leaves[i]).tobytes() for i in frozen]) if frozen else key
@@ -368,7 +383,10 @@ class Compiled(Caller):
             for path in paths:
                 if path is failed:
                     continue
-                y = path.program.attempt(leaves)
+                try:
+                    y = path.program.attempt(leaves)
+                except FAILURES:
+                    continue
                 if type(y) is not list:  # a guard failed
                     continue
                 self._replays += 1
@@ -468,7 +486,7 @@ class Compiled(Caller):
                 try:
                     program = record.trace(self.f, args, kwargs, reading, self.exact)
                     return program if self.tier == "auto" else program.tiered(self.tier)
-                except NotHere:
+                except (NotHere, Unrecorded):
                     return ""
                 except NotReplayable as reason:
                     return self._noted(reason)
@@ -576,8 +594,12 @@ class Compiled(Caller):
             for leaf, old in zip(arrays, before):
                 leaf[...] = old
             return False
-        if self._agrees(path, y, expected, reading, args, kwargs, leaves, is_first=False):
-            return True
+        try:
+            if self._agrees(path, y, expected, reading, args, kwargs, leaves, is_first=False):
+                return True
+        except Unrecorded:  # f goes a way now that no recording can follow
+            self._tables, self._route = {}, None
+            return False
         raise ReplayMismatchError(
             f"{self!r}: {self._name}, run as it is, gives another value than a recording made at the same point. "
             "Does it ask for the type of a value, or is it not a function of its arguments alone? The recordings have "
@@ -615,8 +637,8 @@ class Compiled(Caller):
         return _restored(program, program.run(leaves))
 
     def _plain(self, args, kwargs, reading, leaves):
-        """f itself, with numbers in the place of operands that it reads; its numbers are NumPy's, as in a recording."""
-        numbers = iter([_as_numpy(leaf) for leaf in leaves])
+        """f itself, with numbers in the place of operands that it reads."""
+        numbers = iter(leaves)
         args, kwargs = fill((args, kwargs), numbers)
         return (self.f if reading.is_plain else reading.bound(numbers))(*args, **kwargs)
 
@@ -624,10 +646,6 @@ class Compiled(Caller):
 def _restored(program, y):
     """What f returns, of its leaves; a single one is that itself."""
     return y[0] if program.restore is None else program.restore(y)
-
-
-def _as_numpy(leaf):
-    return leaf if isinstance(leaf, (np.ndarray, np.generic)) else np.asarray(leaf)[()]
 
 
 def _put(table, key, value, most):

@@ -1,7 +1,8 @@
 """What a call depends on, taken apart: the numbers that are inputs of a program, and all else, which is its key.
 
-Floats, complex numbers and arrays of them are *leaves*: their values may differ from call to call.
-Integers, flags, strings, None and the form of containers are *static*: they are part of the key.
+Floats, NumPy's complex numbers and arrays of them are *leaves*: their values may differ from call to call.
+Integers, Python's complex numbers, flags, strings, None and the form of containers are *static*: part of the key.
+A Python float and a `numpy.float64` have different keys, for operators, ``type`` and ``isinstance`` tell them apart.
 Functions and objects count by identity.
 """
 
@@ -64,16 +65,20 @@ def _key_of_array(value, leaves, others):
     return dtype.str, value.shape, value.strides, value.tobytes()
 
 
-def _key_of_scalar(char):
+def _key_of_scalar(kind):
     def key(value, leaves, others):
         leaves.append(value)
-        return char
+        return kind
 
     return key
 
 
 def _key_of_constant(value, leaves, others):
     return type(value), value
+
+
+def _key_of_complex(value, leaves, others):
+    return complex, value.real.hex(), value.imag.hex()  # zeros of either sign are different, NaNs are not
 
 
 def _key_of_list(value, leaves, others):
@@ -119,8 +124,10 @@ _CONSTANTS = frozenset((int, bool, str, bytes, type(None), float))
 
 _KEYS: dict[type, Callable] = {
     np.ndarray: _key_of_array,
-    **dict.fromkeys((float, np.float64), _key_of_scalar("d")),
-    **dict.fromkeys((complex, np.complex128), _key_of_scalar("D")),
+    float: _key_of_scalar(float),
+    complex: _key_of_complex,
+    np.float64: _key_of_scalar("d"),
+    np.complex128: _key_of_scalar("D"),
     np.float32: _key_of_scalar("f"),
     np.complex64: _key_of_scalar("F"),
     **dict.fromkeys((int, bool, str, bytes, range, type(None), type(...), np.bool_, np.str_), _key_of_constant),
@@ -132,6 +139,16 @@ _KEYS: dict[type, Callable] = {
 }  # fmt: skip
 
 _CONTAINERS = (list, tuple, dict)
+
+
+def aliases_of(leaves: list) -> tuple:
+    """Pairs of numbers of leaves that are one array: each that is given again, and where it stands first."""
+    first: dict[int, int] = {}
+    found = []
+    for i, leaf in enumerate(leaves):
+        if isinstance(leaf, np.ndarray) and first.setdefault(id(leaf), i) != i:
+            found.append((i, first[id(leaf)]))
+    return tuple(found)
 
 
 def is_data(value: Any) -> bool:
@@ -222,7 +239,7 @@ def mapped(value: Any, change: Callable) -> Any:
     return change(value) if found is None else found[1]([mapped(item, change) for item in found[0]])
 
 
-_SCALARS = frozenset((float, np.float64, complex, np.complex128, np.float32, np.complex64))
+_SCALARS = frozenset((float, np.float64, np.complex128, np.float32, np.complex64))
 
 
 def form_of(value: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from wengert.containers import children_of, input_leaf, split
 from wengert.core.tape import kernel_rows
-from wengert.core.var import holds_traced
+from wengert.core.var import holds_traced, is_var
 from wengert.errors import TracedValueError
 from wengert.program import derive, entries, loops, passes, regroup, roll, shifts, vectors, widen
 from wengert.program.callpath import Arguments, Runner, vectored
@@ -71,12 +71,17 @@ def _form() -> str:
 
 
 class Slot:
-    """The place of a leaf in a container: its number."""
+    """The place of a leaf in a container: its number; of a result, what makes another type of the scalar there."""
 
-    __slots__ = ("number",)
+    __slots__ = ("make", "number")
 
-    def __init__(self, number: int):
-        self.number = number
+    def __init__(self, number: int, make: Callable | None = None):
+        self.number, self.make = number, make
+
+    def fill(self, found: list) -> Any:
+        """The leaf, among others."""
+        y = found[self.number]
+        return y if self.make is None or not isinstance(y, np.generic) or is_var(y) else self.make(y)
 
 
 class NotDerivable(TypeError):
@@ -126,7 +131,7 @@ class Form:
             parts.append(key_of(x, self.leaves, self.others))
             self.templates.append(fill(x, map(Slot, range(first, len(self.leaves)))))
         self.keywords = tuple(sorted((name, key_of(x, self.leaves, self.others)) for name, x in kwargs.items()))
-        self.key = (tuple(parts), self.keywords)
+        self.key = _of_numbers((tuple(parts), self.keywords))
         self.count = len(self.leaves)
 
     def with_direction(self, direction) -> Form:
@@ -149,6 +154,17 @@ class Form:
         """Numbers of the leaves of an argument."""
         return _slots_of(self.templates[position])
 
+    def inputs_at(self, positions: tuple) -> set[int]:
+        """The same of several."""
+        return {i for position in positions for i in self.inputs_of(position)}
+
+
+def _of_numbers(key):
+    """A key by which Python floats and `numpy.float64` are one: a program computes what it was recorded with."""
+    if type(key) is tuple:
+        return tuple(map(_of_numbers, key))
+    return "d" if key is float else key
+
 
 def _slots_of(template):
     found: list = []
@@ -169,7 +185,7 @@ class Result:
         self.template = template
 
     def __call__(self, found: list) -> Any:
-        return mapped(self.template, lambda x: found[x.number] if type(x) is Slot else _own(x))
+        return mapped(self.template, lambda x: x.fill(found) if type(x) is Slot else _own(x))
 
 
 def _own(x):
@@ -304,8 +320,17 @@ class Program(Runner):
     @property
     def restore(self) -> Result | None:
         """What makes the result of the outputs; None where it is the first one itself."""
-        is_itself = type(self._result) is Result and type(self._result.template) is Slot
-        return None if is_itself else self._result
+        return None if self._is_one and self._result.template.make is None else self._result
+
+    @property
+    def is_float(self) -> bool:
+        """Is the result one Python float?"""
+        return self._is_one and self._result.template.make is float
+
+    @property
+    def _is_one(self):
+        """Is the result the first output?"""
+        return type(self._result) is Result and type(self._result.template) is Slot
 
     def _call(self, args, kwargs, out):
         refuse_traced(repr(self), args, kwargs)

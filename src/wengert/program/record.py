@@ -6,12 +6,13 @@ import types
 
 import numpy as np
 
+from wengert.core.levels import Unrecorded
 from wengert.core.pullback import was_written
-from wengert.core.var import holds_traced, is_var, plain
+from wengert.core.var import as_numpy, float_of, holds_traced, is_scalar, is_var, plain
 from wengert.errors import TracedValueError
 from wengert.program import passes
 from wengert.program.capture import NotReplayable, capture
-from wengert.program.leaves import fill, mapped
+from wengert.program.leaves import aliases_of, fill, mapped
 from wengert.program.program import Form, NotDerivable, Program, Result, Slot, as_inputs, refuse_traced
 from wengert.program.tracing import listed
 from wengert.transforms.dense import JVP, Gradient, Jacobian, Operator
@@ -34,14 +35,14 @@ def record(f, args: tuple, kwargs: dict, exact: bool, is_raw: bool = False, is_l
         if is_raw:
             return _traced(lambda bound: bound, f, args, kwargs, reading, exact, is_raw)
         return trace(f, args, kwargs, reading, exact)
-    except NotReplayable as reason:
+    except (NotReplayable, Unrecorded) as reason:
         raise TracedValueError(f"record({name}): {reason}") from None
 
 
 class _Constants:
     """What a function reads from outside, as it was once."""
 
-    leaves = ()
+    leaves = aliases = ()
 
     def __init__(self, reading):
         self._reading = reading
@@ -121,10 +122,16 @@ def _traced(inner, f, args, kwargs, reading, exact, is_raw=False):
     form = Form(args, kwargs)
     count = len(form.leaves)
     leaves = [*form.leaves, *reading.leaves]
+    own = form.inputs_at(f.positions(args) if inner is _inner else positions_of(f, args))
+    aliases = aliases_of([None if i in own else leaf for i, leaf in enumerate(leaves)]) if reading.aliases else ()
     ends: list = []
 
     def run(*inputs):
-        operands = reading.operands(inputs, leaves)
+        operands = [
+            float_of(x) if type(leaf) is float else x for x, leaf in zip(reading.operands(inputs, leaves), leaves)
+        ]
+        for i, j in aliases:
+            operands[i] = operands[j]
         given, keywords = fill((args, kwargs), iter(operands[:count]))
         y = inner(reading.bound(operands[count:]))(*given, **keywords)
         if any(map(was_written, inputs)):
@@ -139,14 +146,23 @@ def _traced(inner, f, args, kwargs, reading, exact, is_raw=False):
     return Program(name, listing, form, ends[0], exact, leaves)
 
 
+def positions_of(f, args: tuple) -> tuple:
+    """Numbers of the arguments that are differentiated, or directions: no two of them are one array to a function."""
+    if not isinstance(f, Operator):
+        return ()
+    if not isinstance(f, (JVP, HVP)):
+        return f.positions(args)
+    return (*[position + (position > 0) for position in f.positions((args[0], *args[2:]))], 1)
+
+
 def _parted(y, name):
     """The traced leaves of a result, and the result with slots in their place."""
     found = []
 
     def part(leaf):
         if is_var(leaf):
-            found.append(leaf)
-            return Slot(len(found) - 1)
+            found.append(as_numpy(leaf))
+            return Slot(len(found) - 1, _maker_of(leaf))
         if _hides(leaf):
             kind = type(leaf)
             raise NotReplayable(
@@ -157,6 +173,13 @@ def _parted(y, name):
 
     template = mapped(y, part)
     return found, template
+
+
+def _maker_of(leaf):
+    """What makes a leaf of a result of a scalar: Python floats and arrays without axes are none."""
+    if as_numpy(leaf) is not leaf:
+        return float
+    return None if is_scalar(leaf) or np.ndim(leaf) else np.asarray
 
 
 def _hides(x):

@@ -257,6 +257,8 @@ class Scan:
             self.effect = "the code of functions is not read in this version of Python"
             return
         info = read(f.__code__)
+        if info.is_alarmed:
+            self.effect = f"{f.__qualname__} makes exceptions of floating-point warnings, or catches them"
         self.loaded |= info.loaded
         self.is_dynamic |= not DYNAMIC_NAMES.isdisjoint(info.loaded)
         self.codes.update((code_key(code), code) for code in _codes_in(f.__code__))

@@ -73,7 +73,7 @@ def listed(function, examples: list, name: str, exact: bool = False):
     tape = Tape(name, recording=True)
     token = None
     try:
-        with levels.recording(tape):
+        with levels.recording(tape), levels.until_recorded():
             inputs = [independent(tape, np.float64(x) if type(x) is float else x) for x in examples]
             code = Definitions(tape, exact)
             for number, x in enumerate(inputs):

@@ -1,0 +1,262 @@
+# Python floats on a recording tape: numbers whose operators mean what Python's do, not what NumPy's do.
+#
+# Among Python floats and ints the result is one too, comparisons give a plain bool, and where Python would raise, or
+# give a complex number, a guard or `levels.unrecorded` ends the recording.  Beside an operand, a scalar or an array of
+# NumPy's a Python float is a number like any other, but that it leaves float32 what it is.
+
+cdef extern from "float.h":
+    double DBL_MAX
+
+cdef long long EXACT = 1 << 53      # integers up to here are doubles
+
+cdef tuple POWERS = (2.0, 0.5, -1.0, 1.0, 0.0)      # exponents for which an array has another way than ``np.power``
+
+
+cdef inline bint is_python(object x):
+    """Is this a number of Python's, traced or not?"""
+    return type(x) is FloatVar or type(x) is float or PyLong_Check(x)
+
+
+cpdef object float_of(x):
+    """A traced scalar as the Python float that it is to f."""
+    cdef FloatVar y
+    if type(x) is not ScalarVar:
+        return x
+    y = FloatVar.__new__(FloatVar)
+    y.x = <ScalarVar>x
+    return y
+
+
+cpdef object as_numpy(x):
+    """A traced Python float as the scalar that NumPy makes of it; all else as it is."""
+    return (<FloatVar>x).x if type(x) is FloatVar else x
+
+
+cpdef bint holds_float(x):
+    """Is there a traced Python float in `x`, or in the lists and tuples of `x`?"""
+    if type(x) is list or type(x) is tuple:
+        for item in x:
+            if holds_float(item):
+                return True
+    return type(x) is FloatVar
+
+
+cdef object beside(object x, object other):
+    """A traced Python float as it meets something of NumPy's: it leaves float32 what it is."""
+    if type(x) is not FloatVar:
+        return x
+    dtype = None if is_python(other) else getattr(other, "dtype", None)
+    return (<FloatVar>x).x if dtype is None else dispatch.weak((<FloatVar>x).x, dtype)
+
+
+cdef bint is_zero(object x) except -1:
+    """Is a divisor 0? A traced one leaves a guard."""
+    return not as_bool((<FloatVar>x).x) if type(x) is FloatVar else not x
+
+
+cdef object float_operator(int op, object left, object right):
+    """left op right, one of them a traced Python float."""
+    cdef object other = right if type(left) is FloatVar else left
+    if not is_python(other):
+        return float_among_others((<Kernel>by_opcode[op]).ufunc, left, right, op)
+    if op == WG_DIVIDE and is_zero(right):
+        return value_of(left) / value_of(right)         # Python's error
+    y = apply_operator(op, as_numpy(left), as_numpy(right))
+    if op == WG_POW:
+        refuse_unlike(y, left, right)
+    return float_of(y)
+
+
+cdef int refuse_unlike(ScalarVar y, object left, object right) except -1:
+    """End the recording where a power is not that of C: it raises, is complex, or is not finite."""
+    if not (fabs(y.v) <= DBL_MAX and observed(abs(y) <= DBL_MAX)):
+        dispatch.unrecorded(f"{value_of(left)!r} ** {value_of(right)!r} is no finite float")
+    return 0
+
+
+cdef object float_among_others(object fun, object left, object right, int op=-1, object compute=None):
+    """The operator where one side is of NumPy's, or of a type unknown here."""
+    other = right if type(left) is FloatVar else left
+    if isinstance(other, (list, tuple)):
+        return NotImplemented
+    if not (is_var(other) or isinstance(other, (ndarray, np.generic, complex))):
+        return dispatch.matrices.operate(fun, as_numpy(left), as_numpy(right))
+    left, right = beside(left, right), beside(right, left)
+    return apply_operator(op, left, right) if op >= 0 else compute(left, right)
+
+
+cdef object exponent(FloatVar x):
+    """The exponent of an array: a plain number where NumPy's operator has another way than ``np.power``."""
+    for c in POWERS:
+        if x == c:
+            return c
+    return x
+
+
+cdef object float_remainder(object fun, object compute, object left, object right):
+    """The operators ``%`` and ``//``."""
+    if not is_python(right if type(left) is FloatVar else left):
+        return float_among_others(fun, left, right, -1, compute)
+    if is_zero(right):
+        return compute(value_of(left), value_of(right))
+    return float_of(dispatch.operate(fun, compute, as_numpy(left), as_numpy(right)))
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(64)
+cdef class FloatVar:
+    """A number that a recording takes from outside, standing for a Python ``float``."""
+
+    def __init__(self, *args):
+        raise TypeError("type(x) of a traced number makes no numbers: use x.__class__(...), which is float")
+
+    def __add__(self, other):
+        return float_operator(WG_ADD, self, other)
+
+    def __radd__(self, other):
+        return float_operator(WG_ADD, other, self)
+
+    def __sub__(self, other):
+        return float_operator(WG_SUBTRACT, self, other)
+
+    def __rsub__(self, other):
+        return float_operator(WG_SUBTRACT, other, self)
+
+    def __mul__(self, other):
+        return float_operator(WG_MULTIPLY, self, other)
+
+    def __rmul__(self, other):
+        return float_operator(WG_MULTIPLY, other, self)
+
+    def __truediv__(self, other):
+        return float_operator(WG_DIVIDE, self, other)
+
+    def __rtruediv__(self, other):
+        return float_operator(WG_DIVIDE, other, self)
+
+    def __pow__(self, other, modulo):
+        return NotImplemented if modulo is not None else float_operator(WG_POW, self, other)
+
+    def __rpow__(self, other, modulo):
+        return NotImplemented if modulo is not None else float_operator(WG_POW, other, self)
+
+    def __mod__(self, other):
+        return float_remainder(np.remainder, operator.mod, self, other)
+
+    def __rmod__(self, other):
+        return float_remainder(np.remainder, operator.mod, other, self)
+
+    def __floordiv__(self, other):
+        return float_remainder(np.floor_divide, operator.floordiv, self, other)
+
+    def __rfloordiv__(self, other):
+        return float_remainder(np.floor_divide, operator.floordiv, other, self)
+
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    def __rdivmod__(self, other):
+        return other // self, other % self
+
+    def __neg__(self):
+        return float_of(-self.x)
+
+    def __pos__(self):
+        return self
+
+    def __abs__(self):
+        return float_of(abs(self.x))
+
+    def __richcmp__(self, other, int op):
+        if not is_python(other):
+            if not (is_var(other) or isinstance(other, (ndarray, np.generic, complex))):
+                return NotImplemented
+            return compare(beside(self, other), other, op)
+        if PyLong_Check(other) and not -EXACT <= other <= EXACT:        # Python compares those exactly
+            dispatch.unrecorded("a float is compared with an integer that is none")
+        return bool(observed(compare(self.x, as_numpy(other), op)))
+
+    def __hash__(self):
+        return hash(self.x)
+
+    def __bool__(self):
+        return as_bool(self.x)
+
+    def __int__(self):
+        return int(self.x)
+
+    def __trunc__(self):
+        return int(self.x)
+
+    def __floor__(self):
+        return self.x.__floor__()
+
+    def __ceil__(self):
+        return self.x.__ceil__()
+
+    def __round__(self, digits=None):
+        if digits is None:
+            return round(self.x)
+        return float_of(dispatch.record_constant(dispatch.constant_row, (self.x, digits), {}, rounded_float))
+
+    def __float__(self):
+        return float(self.x)
+
+    def __complex__(self):
+        return complex(float(self.x))
+
+    def __array__(self, dtype=None, copy=None):
+        return self.x.__array__(dtype, copy)
+
+    def __reduce__(self):
+        return self.x.__reduce__()
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __repr__(self):
+        return repr(observed(self))
+
+    def __str__(self):
+        return str(observed(self))
+
+    def __format__(self, spec):
+        return format(observed(self), spec)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        return dispatch.ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function, types, args, kwargs):
+        return dispatch.function(function, args, kwargs)
+
+    def __getattr__(self, name):
+        if name.startswith("__") or not hasattr(float, name):
+            raise AttributeError(f"'float' object has no attribute {name!r}")
+        return getattr(self.x, name)
+
+    @property
+    def __class__(self):
+        return FloatVar if is_asked_by_sparse(True) else float
+
+    @property
+    def real(self):
+        return self
+
+    @property
+    def imag(self):
+        return 0.0
+
+    def conjugate(self):
+        return self
+
+    def is_integer(self):
+        return bool(observed(self.x.__getattr__("is_integer")()))
+
+
+def rounded_float(x, digits):
+    """``round`` of a Python float, which rounds otherwise than NumPy's scalars."""
+    return float64(round(float(x), digits))
