@@ -156,7 +156,7 @@ class GuardError(RuntimeError):
     >>> import wengert as wg
     >>> f = wg.compile(lambda x: x if x > 0 else -x)
     >>> f(1.0), f(-2.0), f.paths        # one recording for each branch
-    (np.float64(1.0), np.float64(2.0), 2)
+    (1.0, 2.0, 2)
     """
 
 

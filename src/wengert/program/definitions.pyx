@@ -26,7 +26,7 @@ from wengert.core.tape cimport (
     Node, NodeKind, Tape, swap, wg_list, WG_ABSOLUTE, WG_ADD, WG_DIVIDE, WG_INPUT, WG_LOAD, WG_MULTIPLY, WG_NEGATIVE,
     WG_NODE, WG_POSITIVE, WG_STORE, WG_SUBTRACT, WG_TARGET,
 )
-from wengert.core.var cimport ArrayVar, ScalarVar
+from wengert.core.var cimport ArrayVar, ScalarVar, as_numpy
 from wengert.program.listing cimport (
     FLAG, SCALAR, Listing, c_strides, emit, overlaps, paired, parted, whole_view,
 )
@@ -952,6 +952,7 @@ cdef class Definitions:
 
     def output(self, y):
         """The value of an output."""
+        y = as_numpy(y)
         if type(y) is ScalarVar:
             return self.of_slot[(<ScalarVar>y).slot]
         if type(y) is ArrayVar and (<ArrayVar>y).buffer.level is self.tape.level:
