@@ -293,7 +293,11 @@ class Scan:
     def look_at_import(self, space, name, level):
         """What an import in a function gives."""
         if level:
-            name = importlib.util.resolve_name("." * level + name, space.get("__package__") or "")
+            package = space.get("__package__") or str(space.get("__name__")).rpartition(".")[0]
+            try:
+                name = importlib.util.resolve_name("." * level + name, package)
+            except ImportError:  # the function will say so itself
+                return
         parts = name.split(".")
         for i in range(len(parts)):
             self.look(sys.modules, ".".join(parts[: i + 1]), True)
