@@ -134,9 +134,9 @@ def _taken(x, dtype):
     return weak(var.as_numpy(x), dtype) if var.holds_float(x) else x
 
 
-def unrecorded(reason):
+def unrecorded(reason, is_lasting=False):
     """End the recording that runs here; f runs as it is."""
-    raise levels.unrecorded(f"{reason}{_at()}")
+    raise levels.unrecorded(f"{reason}{_at()}", is_lasting)
 
 
 def noted(compute, args, kwargs):
@@ -253,7 +253,7 @@ def function(fun, args, kwargs, compute=None):
         if recording and not row.static:
             return record_constant(row, args, kwargs, compute or fun)
         if recording and fun in _OF_MEMORY:
-            unrecorded(f"numpy.{fun.__name__} of arguments")
+            unrecorded(f"numpy.{fun.__name__} of arguments", True)
         return clean((compute or fun)(*plain(args), **_plain_keywords(kwargs)))
     if var.holds_traced(tuple(kwargs.values())):
         args, kwargs = _positional(fun, args, kwargs)
@@ -820,19 +820,19 @@ class Flags:
 
     def __getattr__(self, name):
         if name not in self._LAYOUT:
-            unrecorded(f"x.flags.{name} tells of the memory of an array")
+            unrecorded(f"x.flags.{name} tells of the memory of an array", True)
         return getattr(self._flags, name)
 
     def __getitem__(self, name):
         if name not in self._LAYOUT:
-            unrecorded(f"x.flags[{name!r}] tells of the memory of an array")
+            unrecorded(f"x.flags[{name!r}] tells of the memory of an array", True)
         return self._flags[name]
 
     def __setattr__(self, name, value):
-        unrecorded(f"x.flags.{name} of an array is set")
+        unrecorded(f"x.flags.{name} of an array is set", True)
 
     def __repr__(self):
-        unrecorded("x.flags tells of the memory of an array")
+        unrecorded("x.flags tells of the memory of an array", True)
 
     __class__ = property(lambda self: type(self._flags))
 
@@ -859,7 +859,7 @@ def array_attribute(x, name):
     if name in METADATA:
         return Flags(value.flags) if name == "flags" and var.recording_level(x) else getattr(value, name)
     if name in _OF_MEMORY and var.recording_level(x):
-        unrecorded(f"x.{name} tells of the memory of an array")
+        unrecorded(f"x.{name} tells of the memory of an array", True)
     if name == "mT":
         return np.swapaxes(x, -1, -2)
     if name.startswith("__") or not hasattr(np.ndarray, name):

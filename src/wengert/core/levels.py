@@ -56,15 +56,20 @@ class Unrecorded(BaseException):
     """A function goes a way at its arguments that no recording can follow: this call of it is to run as it is.
 
     No `Exception`, for the function must not catch it; one that does is remembered, see `until_recorded`.
+    `is_lasting` says that other values of the same arguments do not lead elsewhere.
     """
+
+    def __init__(self, reason: str, is_lasting: bool = False):
+        super().__init__(reason)
+        self.is_lasting = is_lasting
 
 
 _ended: ContextVar = ContextVar("wengert_ended", default=None)
 
 
-def unrecorded(reason: str) -> Unrecorded:
+def unrecorded(reason: str, is_lasting: bool = False) -> Unrecorded:
     """The error that ends a recording; noted, it is raised at the end whether it is raised now or not."""
-    error = Unrecorded(reason)
+    error = Unrecorded(reason, is_lasting)
     if (errors := _ended.get()) is not None:
         errors.append(error)
     return error

@@ -716,7 +716,8 @@ cdef class Route:
         route.arrays = [i for i, x in enumerate(leaves) if isinstance(x, np.ndarray)]
         if len(route.arrays) < 2:
             route.arrays = []
-        return None if route.arguments is None or None in route.live else route
+        has_pinned_array = any([isinstance(leaf, np.ndarray) for _, leaf in pinned])    # whose flags f may read
+        return None if route.arguments is None or None in route.live or has_pinned_array else route
 
     cdef bint fits(self, tuple args, dict kwargs, list leaves, list operands) except -1:
         if not self.around.hold() or not self.arguments.take(args, kwargs, leaves, operands):

@@ -378,7 +378,7 @@ class Compiled(Caller):
             key = key, reading.aliases
         while True:
             reading.frozen = frozen = table.frozen.get(key, pinned)
-            full = (key, *[np.asarray(leaves[i]).tobytes() for i in frozen]) if frozen else key
+            full = (key, *[_pinned(leaves[i]) for i in frozen]) if frozen else key
             paths = table.paths.get(full, ())
             for path in paths:
                 if path is failed:
@@ -414,7 +414,7 @@ class Compiled(Caller):
                 path, y = found
                 if reading.frozen is not frozen:
                     _put(table.frozen, key, reading.frozen, _KEYS)
-                    full, paths = (key, *[np.asarray(leaves[i]).tobytes() for i in reading.frozen]), ()
+                    full, paths = (key, *[_pinned(leaves[i]) for i in reading.frozen]), ()
                 kept = paths if reading.in_derivative else paths[: _PATHS - 1]
                 _put(table.paths, full, (path, *kept), _KEYS)
                 return path, y
@@ -486,8 +486,10 @@ class Compiled(Caller):
                 try:
                     program = record.trace(self.f, args, kwargs, reading, self.exact)
                     return program if self.tier == "auto" else program.tiered(self.tier)
-                except (NotHere, Unrecorded):
+                except NotHere:
                     return ""
+                except Unrecorded as reason:
+                    return str(reason) if reason.is_lasting else ""
                 except NotReplayable as reason:
                     return self._noted(reason)
                 except NonSmoothError:
@@ -646,6 +648,11 @@ class Compiled(Caller):
 def _restored(program, y):
     """What f returns, of its leaves; a single one is that itself."""
     return y[0] if program.restore is None else program.restore(y)
+
+
+def _pinned(leaf):
+    """What tells a constant leaf from another: its bytes, and of an array its flags, which f may read."""
+    return leaf.tobytes() if isinstance(leaf, np.generic) else (np.asarray(leaf).tobytes(), np.asarray(leaf).flags.num)
 
 
 def _put(table, key, value, most):
