@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         ReplayMismatchError,
         SingularJacobianError,
         StaleProgramError,
+        TextWarning,
         TracedValueError,
         UnsupportedFunctionError,
     )
@@ -99,6 +100,7 @@ _HOMES = {
     "ReplayMismatchError": "errors",
     "SingularJacobianError": "errors",
     "StaleProgramError": "errors",
+    "TextWarning": "errors",
     "TracedValueError": "errors",
     "UnsupportedFunctionError": "errors",
 }
@@ -119,6 +121,7 @@ __all__ = [
     "ReplayMismatchError",
     "SingularJacobianError",
     "StaleProgramError",
+    "TextWarning",
     "TracedValueError",
     "UnsupportedFunctionError",
     "checkpoint",

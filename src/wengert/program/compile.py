@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.levels import outside, running
+from wengert.core.levels import caught, outside, remember, running, unnoted
 from wengert.core.rebind import rebound
 from wengert.core.var import is_traced
 from wengert.errors import (
@@ -240,10 +240,9 @@ class Compiled(Caller):
             return None
         if table is None or not table.captures.is_whole:
             return None
-        try:
+        found = None
+        with caught(LevelError):  # f reads traced values where they are not looked for, as in a large container
             found = self._run(table, (key, reading.key), reading, given, keywords, leaves, None)
-        except LevelError:  # f reads traced values where they are not looked for, as in a large container
-            return None
         if not found:
             return None
         path, outputs = found
@@ -351,7 +350,8 @@ class Compiled(Caller):
             if known.issubset(frozen):
                 reading.frozen = known if frozen == known else frozen
                 try:
-                    program = record.trace(self.f, args, kwargs, reading, self.exact)
+                    with unnoted():
+                        program = record.trace(self.f, args, kwargs, reading, self.exact)
                     return program if self.tier == "auto" else program.tiered(self.tier)
                 except NotHere:
                     return None
@@ -371,6 +371,7 @@ class Compiled(Caller):
         if getattr(errors[0], "runs_as_it_is", False):
             self._give_up(str(errors[0]))
             return None
+        remember(errors[0])
         raise errors[0]
 
     def _choices(self, args, leaves, n):

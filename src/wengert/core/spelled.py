@@ -1,0 +1,130 @@
+"""Traced values that became text: whether a number can be made of it again, which would have no derivative.
+
+Formatting to full precision is allowed, for it is how people look at values.  The user's own line tells what the text is
+for: shown (``print``, logging, an error), read back at once (``float(f"{x}")``), or neither, as where it is kept in a
+variable.  Where there is no source, the names that the code uses decide.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import re
+import weakref
+
+#: fewest digits behind the point that give the same number, or nearly, when they are read
+_DIGITS = 13
+
+_PRECISION = re.compile(r"(?:.?[<>=^])?[ +-]?z?#?0?\d*[,_]?(?:\.(\d+))?([a-zA-Z%]?)$", re.DOTALL)
+
+#: what makes numbers of text
+READERS = frozenset(
+    "float complex eval exec literal_eval Decimal Fraction mpf mpc sympify float64 float32 longdouble complex128 "
+    "fromstring loadtxt genfromtxt array asarray asfarray loads strptime".split()
+)
+
+#: what shows text to somebody
+_SHOWN = frozenset(
+    "print pprint pp debug info warning warn error critical exception log write writelines set_description update "
+    "set_postfix set_title fail skip echo".split()
+)
+
+#: methods of text, and functions, that give text
+_OF_TEXT = frozenset(
+    "str repr format __str__ __repr__ __format__ join strip lstrip rstrip removeprefix removesuffix ljust rjust center replace ascii dict list tuple "
+    "splitlines split expandtabs zfill encode decode array2string array_repr array_str map sorted".split()
+)
+
+#: modules that show what they are given
+_SHOWING = ("logging", "warnings", "pprint", "reprlib", "traceback", "_pytest", "pytest", "unittest", "pdb", "bdb", "IPython")
+
+_CLIMBED = (
+    ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.Tuple, ast.List, ast.Dict, ast.Starred, ast.keyword, ast.Subscript,
+    ast.IfExp, ast.Attribute, ast.GeneratorExp, ast.ListComp, ast.Name, ast.Constant, ast.comprehension,
+)
+
+
+def is_whole(spec: str) -> bool:
+    """Does a format give all digits of a number?"""
+    found = _PRECISION.match(spec)
+    if found is None:
+        return True
+    precision, kind = found.groups()
+    if precision is None:
+        return kind in ("", "s", "r")
+    return int(precision) >= _DIGITS
+
+
+def purpose(frame) -> str:
+    """What the text is for that a frame makes: "shown", "read" or "unknown"."""
+    while frame is not None and (
+        frame.f_code.co_name in ("__repr__", "__str__", "__format__")
+        or frame.f_globals.get("__name__") in ("reprlib", "dataclasses")
+    ):
+        frame = frame.f_back
+    if frame is None:
+        return "unknown"
+    if frame.f_globals.get("__name__", "").partition(".")[0] in _SHOWING:
+        return "shown"
+    known = _purposes.setdefault(frame.f_code, {})
+    if frame.f_lasti not in known:
+        known[frame.f_lasti] = _of_source(frame) or _of_names(frame.f_code)
+    return known[frame.f_lasti]
+
+
+#: by code and place
+_purposes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def _of_source(frame):
+    """The same, as the source tells; None where there is none."""
+    place = next(iter([*frame.f_code.co_positions()][frame.f_lasti // 2 :]), (None,) * 4)
+    tree = _tree("".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals)))
+    if None in place or tree is None:
+        return None
+    for node in reversed(_around(tree, place)):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if name in READERS:
+                return "read"
+            if name in _SHOWN or name.endswith(("Error", "Warning", "Exception")):
+                return "shown"
+            if name not in _OF_TEXT:
+                return "unknown"
+        elif isinstance(node, (ast.Expr, ast.Raise, ast.Assert)):
+            return "shown"
+        elif not isinstance(node, _CLIMBED):
+            return "unknown"
+    return None
+
+
+def _around(tree, place):
+    """The nodes that hold a place of the source, the outermost first."""
+    found, inner = [], tree
+    while inner is not None:
+        found.append(inner)
+        inner = next((node for node in ast.iter_child_nodes(inner) if _holds(node, place)), None)
+    return found
+
+
+def _holds(node, place):
+    """Does a node hold a place? One without a place of its own, as a comprehension, does if a part of it does."""
+    line, end_line, start, end = place
+    if not hasattr(node, "lineno"):
+        return any(_holds(child, place) for child in ast.iter_child_nodes(node))
+    return (node.lineno, node.col_offset) <= (line, start) and (end_line, end) <= (node.end_lineno, node.end_col_offset)
+
+
+@functools.lru_cache(maxsize=8)
+def _tree(source):
+    try:
+        return ast.parse(source) if source else None
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _of_names(code):
+    """The same, as the names tell that the code uses."""
+    names = {*code.co_names}
+    return "shown" if names & _SHOWN and not names & READERS else "unknown"
