@@ -1004,6 +1004,9 @@ def refusal(x, message: str, kind=TracedValueError):
 def spelled(x, text: str, spec: str = "") -> str:
     """The text of an operand. To make a number of it again loses the derivative: refused where that is seen."""
     level = var.made_at(x)
+    module = sys._getframe().f_globals.get("__name__", "")
+    if module.startswith("wengert.") and module != "wengert.numpy":     # in a message of ours
+        return text
     if level is None or not var.is_traced(x) or x.dtype.kind not in "fc" or not spelling.is_whole(spec):
         return text
     purpose = spelling.purpose(user_frame())

@@ -57,7 +57,7 @@ def is_whole(spec: str) -> bool:
 
 
 def purpose(frame) -> str:
-    """What the text is for that a frame makes: "shown", "read" or "unknown"."""
+    """What the text is for that a frame makes: "shown" (or compared), "read" or "unknown"."""
     while frame is not None and (
         frame.f_code.co_name in ("__repr__", "__str__", "__format__")
         or frame.f_globals.get("__name__") in ("reprlib", "dataclasses")
@@ -92,7 +92,7 @@ def _of_source(frame):
                 return "shown"
             if name not in _OF_TEXT:
                 return "unknown"
-        elif isinstance(node, (ast.Expr, ast.Raise, ast.Assert)):
+        elif isinstance(node, (ast.Expr, ast.Raise, ast.Assert, ast.Compare)):
             return "shown"
         elif not isinstance(node, _CLIMBED):
             return "unknown"
