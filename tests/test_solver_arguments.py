@@ -15,8 +15,10 @@ P = 1.3
 REFUSED = (wg.TracedValueError, wg.UnsupportedFunctionError, wg.SingularJacobianError, wg.ConvergenceError)
 
 #: arguments that say what is done, and hold no floats
-WORDS = {"method", "full_output", "disp", "col_deriv", "maxfev", "maxiter", "max_nfev", "verbose", "tr_solver", "k", "band"}
-WORDS |= {"workers"}
+WORDS = {
+    *("method", "full_output", "disp", "col_deriv", "maxfev", "maxiter", "max_nfev", "verbose", "tr_solver"),
+    *("k", "band", "workers"),
+}
 
 
 def square(x, p=2.0):
@@ -73,14 +75,16 @@ def minimize(**given):
     return optimize.minimize(**{"fun": bowl, "x0": [1.0], "tol": 1e-10, **given}).x[0]
 
 
-def slsqp(constraints, **given):
-    """The nearest point to the origin on a line that a constraint gives: as small as it lets it be."""
-    result = optimize.minimize(lambda x: x @ x, [1.0, 2.0], method=given.pop("method", "SLSQP"), constraints=constraints)
-    return result.x[0]
+def slsqp(constraints, method="SLSQP"):
+    """The first variable of the point of least size that a constraint leaves."""
+    return optimize.minimize(lambda x: x @ x, [1.0, 2.0], method=method, constraints=constraints).x[0]
 
 
 def callback(p):
-    return lambda *seen: None if p > 0 else None
+    def seen(*state):
+        assert p > 0
+
+    return seen
 
 
 #: what a solver gives, by argument: (argument, a call that hands it a value of p, followed or zero or refused)
@@ -201,7 +205,7 @@ for name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
         },
     )
 for name in CASES:
-    for tolerance in {*TOLERANCES} & {*inspect.signature(getattr(scipy.optimize, name)).parameters}:
+    for tolerance in sorted({*TOLERANCES} & {*inspect.signature(getattr(scipy.optimize, name)).parameters}):
         CASES[name][1][tolerance] = (lambda p, tolerance=tolerance: {tolerance: 1e-12 * p}, "zero")
 
 ROWS = [(name, argument) for name in CASES for argument in CASES[name][1]]

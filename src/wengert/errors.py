@@ -244,7 +244,8 @@ class TextWarning(UserWarning):
     """A traced value was written as text to full precision, and the text was kept.
 
     A number that is made of the text, as by ``float``, has no derivative.
-    Text that is shown at once, by ``print``, by logging or in an error, gives no warning, nor does text with fewer digits.
+    Text that is shown at once, by ``print``, by logging or in an error, gives no warning, nor does text with fewer
+    digits.
     """
 
 

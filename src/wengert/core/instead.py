@@ -39,7 +39,9 @@ _STEPS = "the steps of a method as a loop, see wengert.loop"
 _NODES = "a sum over nodes, as those of numpy.polynomial.legendre.leggauss(n)"
 
 #: options of SciPy's functions that change no value
-_UNHEEDED = frozenset("check_finite overwrite_a overwrite_b overwrite_ab overwrite_x workers plan lapack_driver".split())
+_UNHEEDED = frozenset(
+    "check_finite overwrite_a overwrite_b overwrite_ab overwrite_x workers plan lapack_driver".split()
+)
 
 
 def _always(text):
@@ -90,8 +92,8 @@ def _constant(node, default):
 
 _FACTORISED = "numpy.linalg.solve(a, b) with the matrix a that was factorised, and no factors"
 
-#: functions of SciPy in the words of NumPy: ``rule(given)`` of the arguments that a call has, by name, gives them, or None
-#: where NumPy has no such option
+#: functions of SciPy in the words of NumPy: ``rule(given)`` of the arguments that a call has, by name, gives them, or
+#: None where NumPy has no such option
 OF_SCIPY = {
     "scipy.linalg.cho_factor": _always(_FACTORISED),
     "scipy.linalg.cho_solve": _if_given("c_and_lower b", _FACTORISED),
@@ -200,8 +202,9 @@ def of_error(error: Exception) -> str | None:
     place = f" ({frame.f_code.co_filename}:{line})"
     if name == "solve" and "must be numpy.ndarray" in str(error):
         remedy = (
-            "Give the solution by a constant matrix a rule: wengert.primitive(lu.solve, jvp=lambda t, y, b: lu.solve(t), "
-            "vjp=lambda ybar, y, b: lu.solve(ybar, 'T')) with lu = scipy.sparse.linalg.splu(A)"
+            "Give the solution by a constant matrix a rule: wengert.primitive(lu.solve, "
+            "jvp=lambda t, y, b: lu.solve(t), vjp=lambda ybar, y, b: lu.solve(ybar, 'T')) "
+            "with lu = scipy.sparse.linalg.splu(A)"
         )
     else:
         known = OF_PYTHON.get(name)

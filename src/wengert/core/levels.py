@@ -157,9 +157,9 @@ def passive() -> Iterator[None]:
 
 # ---------------------------------------------------------------------------------------- errors that were caught
 
-# A derivative must not lose a value because its function catches the error that says so. Each `Refusal` is noted when it
-# is made, as text: an error would keep traced values alive. A derivative whose function has returned though something
-# was noted raises. Where nothing is refused, nothing is done but to look at one field.
+# A derivative must not lose a value because its function catches the error that says so.  Each `Refusal` is noted when
+# it is made, as text: the error itself would keep traced values alive.  A derivative whose function has returned though
+# something was noted raises.  Where nothing is refused, the cost is a look at one field.
 
 
 def remember(error: Refusal, *others) -> None:
@@ -192,8 +192,8 @@ def swallowed(holder, name: str) -> TracedValueError:
     kind, text = holder.refused[0]
     kind = kind if issubclass(kind, TypeError) else TracedValueError
     return kind(
-        f"{name}: the function caught an error that only a derivative meets, and went on without the derivative. Let it "
-        "out: catch the errors of plain code alone, or take the way that carries a derivative first, as np.exp(x) "
+        f"{name}: the function caught an error that only a derivative meets, and went on without the derivative. Let "
+        "it out: catch the errors of plain code alone, or take the way that carries a derivative first, as np.exp(x) "
         f"before math.exp(x). The error was: {text}"
     )
 
@@ -206,7 +206,8 @@ def check_end(level) -> None:
         file, line = level.spelled
         warnings.warn_explicit(
             f"{level.name}: a traced value was written as text to full precision ({file}:{line}), and a number that is "
-            'made of the text has no derivative: use the value as it is, or write fewer digits, as f"{x:.6g}", to show it',
+            "made of the text has no derivative: use the value as it is, or write fewer digits, as "
+            'f"{x:.6g}", to show it',
             TextWarning,
             file,
             line,

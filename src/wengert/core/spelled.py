@@ -1,8 +1,9 @@
-"""Traced values that became text: whether a number can be made of it again, which would have no derivative.
+"""What the text of a traced value is for: a number made of it again would have no derivative.
 
-Formatting to full precision is allowed, for it is how people look at values.  The user's own line tells what the text is
-for: shown (``print``, logging, an error), read back at once (``float(f"{x}")``), or neither, as where it is kept in a
-variable.  Where there is no source, the names that the code uses decide.
+Values are formatted to be looked at, so formatting them is allowed.
+The user's own line tells what the text is for: to be shown (``print``, logging, an error), to be read back at once
+(``float(f"{x}")``), or neither, as where it is kept in a variable.
+Where there is no source, the names that the code uses decide.
 """
 
 from __future__ import annotations
@@ -26,22 +27,27 @@ READERS = frozenset(
 
 #: what shows text to somebody
 _SHOWN = frozenset(
-    "print pprint pp debug info warning warn error critical exception log write writelines set_description update "
-    "set_postfix set_title fail skip echo".split()
+    "print pprint pp debug info warning warn error critical exception log set_description set_postfix set_title fail "
+    "skip echo".split()
 )
 
 #: methods of text, and functions, that give text
 _OF_TEXT = frozenset(
-    "str repr format __str__ __repr__ __format__ join strip lstrip rstrip removeprefix removesuffix ljust rjust center replace ascii dict list tuple "
-    "splitlines split expandtabs zfill encode decode array2string array_repr array_str map sorted".split()
+    "str repr format __str__ __repr__ __format__ join strip lstrip rstrip removeprefix removesuffix ljust rjust center "
+    "replace ascii dict list tuple splitlines split expandtabs zfill encode decode array2string array_repr array_str "
+    "map sorted".split()
 )
 
 #: modules that show what they are given
-_SHOWING = ("logging", "warnings", "pprint", "reprlib", "traceback", "_pytest", "pytest", "unittest", "pdb", "bdb", "IPython")
+_SHOWING = frozenset(
+    "logging warnings pprint reprlib traceback _pytest pytest unittest pdb bdb IPython".split()
+)
 
+#: what holds text and is no call
 _CLIMBED = (
-    ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.Tuple, ast.List, ast.Dict, ast.Starred, ast.keyword, ast.Subscript,
-    ast.IfExp, ast.Attribute, ast.GeneratorExp, ast.ListComp, ast.Name, ast.Constant, ast.comprehension,
+    *(ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.Tuple, ast.List, ast.Dict, ast.Starred, ast.keyword),
+    *(ast.Subscript, ast.IfExp, ast.Attribute, ast.GeneratorExp, ast.ListComp, ast.Name, ast.Constant),
+    ast.comprehension,
 )
 
 
@@ -89,6 +95,8 @@ def _of_source(frame):
             if name in READERS:
                 return "read"
             if name in _SHOWN or name.endswith(("Error", "Warning", "Exception")):
+                return "unknown" if _goes_to_file(node) else "shown"
+            if ast.unparse(node.func).endswith(("stdout.write", "stderr.write")):
                 return "shown"
             if name not in _OF_TEXT:
                 return "unknown"
@@ -97,6 +105,12 @@ def _of_source(frame):
         elif not isinstance(node, _CLIMBED):
             return "unknown"
     return None
+
+
+def _goes_to_file(call):
+    """Does a call, as ``print(x, file=f)``, write into a file that may be read again?"""
+    files = [ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg == "file"]
+    return any(not file.endswith(("stdout", "stderr")) for file in files)
 
 
 def _around(tree, place):

@@ -24,7 +24,7 @@ import numpy as np
 
 from wengert.containers import plain_copy
 from wengert.core import dispatch, var
-from wengert.core.levels import caught, is_recording, outside, passive, running, within
+from wengert.core.levels import forget, is_recording, noted, outside, passive, running, within
 from wengert.core.rebind import rebound
 from wengert.errors import ConvergenceError, LevelError, SingularJacobianError, TracedValueError
 from wengert.implicit.factors import Diagonal, Iterative, Matrix, Sparse, Symmetric, Unknown, gmres
@@ -132,9 +132,13 @@ def _at_numbers(f):
         nonlocal stands_alone
         with within(around), passive():
             if stands_alone:
-                with caught(LevelError, TracedValueError), outside():  # from reading traced values that are not seen
-                    return plain_copy(f(*args, **kwargs))
-                stands_alone = False
+                before = noted()
+                try:
+                    with outside():
+                        return plain_copy(f(*args, **kwargs))
+                except (LevelError, TracedValueError):  # it reads traced values from places that are not seen
+                    stands_alone = False
+                    forget(before)
             followed = f if isinstance(f, Operator) else rebound(f)
             return plain_copy(followed(*args, **kwargs))
 

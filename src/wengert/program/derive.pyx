@@ -701,7 +701,7 @@ cdef class Reverse(Sweep):
         else:
             with caught(NonSmoothError) as failure:
                 found = self.run_pullback(call, wanted, g, i, False)
-            if failure.error is not None:       # for a cotangent of ones; there may be one for which it has a derivative
+            if failure.error is not None:       # for a cotangent of ones; f may have one for which there is one
                 found = self.run_pullback(call, wanted, g, i, True)
         for j, part in zip(wanted, found):
             self.accumulate(call.operands[j], part)
