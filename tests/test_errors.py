@@ -810,3 +810,5 @@ def test_arguments_in_tuples_as_jax_takes_them_are_explained(word):
 
 def test_arguments_that_are_tuples_stay_what_they_are():
     assert wg.jvp(lambda pair: pair[0] @ pair[1], (X, X), (X, X))[1] == 2 * X @ X
+    with pytest.raises(wg.TracedValueError, match=r"^a traced value cannot become a Python float"):
+        wg.jvp(lambda pair: math.exp(pair[0][0]), (X, X), (X, X))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from wengert.containers import stopped
 from wengert.core import tape
+from wengert.errors import Refusal
 from wengert.transforms import custom
 from wengert.transforms.dense import JVP, VJP, Elementwise, Gradient, Jacobian
 from wengert.transforms.second import HVP, Hessian, Linearize
@@ -44,7 +45,7 @@ def _along(derivative, x, v, args, kwargs):
     try:
         return derivative(x, v, *args, **(kwargs or {}))
     except TypeError as error:
-        if type(x) is not tuple or type(v) is not tuple or args:
+        if type(x) is not tuple or type(v) is not tuple or args or isinstance(error, Refusal):
             raise
         word = derivative.word
         raise TypeError(

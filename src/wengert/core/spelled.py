@@ -3,12 +3,13 @@
 Values are formatted to be looked at, so formatting them is allowed.
 The user's own line tells what the text is for: to be shown (``print``, logging, an error), to be read back at once
 (``float(f"{x}")``), or neither, as where it is kept in a variable.
-Where there is no source, the names that the code uses decide.
+Where there is no source, the instructions around it and the names that the code uses tell.
 """
 
 from __future__ import annotations
 
 import ast
+import dis
 import functools
 import linecache
 import re
@@ -75,7 +76,7 @@ def purpose(frame) -> str:
         return "shown"
     known = _purposes.setdefault(frame.f_code, {})
     if frame.f_lasti not in known:
-        known[frame.f_lasti] = _of_source(frame) or _of_names(frame.f_code)
+        known[frame.f_lasti] = _of_source(frame) or _of_code(frame.f_code, frame.f_lasti) or _of_names(frame.f_code)
     return known[frame.f_lasti]
 
 
@@ -91,20 +92,27 @@ def _of_source(frame):
         return None
     for node in reversed(_around(tree, place)):
         if isinstance(node, ast.Call):
-            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            if name in READERS:
-                return "read"
-            if name in _SHOWN or name.endswith(("Error", "Warning", "Exception")):
-                return "unknown" if _goes_to_file(node) else "shown"
-            if ast.unparse(node.func).endswith(("stdout.write", "stderr.write")):
-                return "shown"
-            if name not in _OF_TEXT:
+            found = _of_call(getattr(node.func, "attr", getattr(node.func, "id", "")))
+            if found == "shown" and _goes_to_file(node):
                 return "unknown"
+            if found == "unknown" and ast.unparse(node.func).endswith(("stdout.write", "stderr.write")):
+                return "shown"
+            if found is not None:
+                return found
         elif isinstance(node, (ast.Expr, ast.Raise, ast.Assert, ast.Compare)):
             return "shown"
         elif not isinstance(node, _CLIMBED):
             return "unknown"
     return None
+
+
+def _of_call(name):
+    """What a function does with the text that it is given; None: it gives text."""
+    if name in READERS:
+        return "read"
+    if name in _SHOWN or name.endswith(("Error", "Warning", "Exception")):
+        return "shown"
+    return None if name in _OF_TEXT else "unknown"
 
 
 def _goes_to_file(call):
@@ -136,6 +144,32 @@ def _tree(source):
         return ast.parse(source) if source else None
     except (SyntaxError, ValueError):
         return None
+
+
+def _of_code(code, last):
+    """The same, as the positions tell of the instructions around; None where they do not."""
+    places = [*code.co_positions()]
+    line, end_line, start, end = place = places[last // 2]
+    if None in place:
+        return None
+    around, loads = [], []
+    for step in dis.get_instructions(code):
+        a, b, c, d = places[step.offset // 2]
+        if None in (a, b, c, d):
+            continue
+        if step.opname.startswith("LOAD_"):
+            loads.append(((a, c), (b, d), step.argval))
+        elif step.opname.startswith(("CALL", "COMPARE_OP", "CONTAINS_OP")):
+            if (a, c) <= (line, start) and (end_line, end) <= (b, d):
+                around.append(((a, c), (b, d), step.opname))
+    for first, behind, name in sorted(around, key=lambda each: ([-n for n in each[0]], each[1])):
+        if not name.startswith("CALL"):
+            return "shown"
+        named = [load for load in loads if load[0] == first and load[1] < behind and isinstance(load[2], str)]
+        found = _of_call(max(named, key=lambda load: load[1])[2] if named else "")
+        if found is not None:
+            return found
+    return None
 
 
 def _of_names(code):
