@@ -771,8 +771,8 @@ SAID = [
     (
         lambda x: struct.pack("d", x[0]),
         "a traced value cannot become a Python float ({}): its derivative would be lost. Numbers packed by struct have "
-        "no derivative. Use the NumPy function (np.sin(x) for math.sin(x)), or wengert.stop_gradient(x) where a constant "
-        "is meant",
+        "no derivative. Use the NumPy function (np.sin(x) for math.sin(x)), or wengert.stop_gradient(x) where a "
+        "constant is meant",
     ),
     (store_flat_item, f"a traced value cannot be stored in a plain NumPy array: element assignment ({{}}). {STORE}"),
     (store_flat_slice, f"a traced value cannot be stored in a plain NumPy array: slice assignment ({{}}). {STORE}"),
@@ -799,8 +799,8 @@ def test_arguments_in_tuples_as_jax_takes_them_are_explained(word):
     with pytest.raises(TypeError) as raised:
         getattr(wg, word)(lambda x: (x**2).sum(), (X,), (X,))
     assert str(raised.value) == (
-        f"{word}(test_arguments_in_tuples_as_jax_takes_them_are_explained.<locals>.<lambda>): the function failed on the "
-        "tuple that was given as its one argument: unsupported operand type(s) for ** or pow(): 'tuple' and 'int'. "
+        f"{word}(test_arguments_in_tuples_as_jax_takes_them_are_explained.<locals>.<lambda>): the function failed on "
+        "the tuple that was given as its one argument: unsupported operand type(s) for ** or pow(): 'tuple' and 'int'. "
         f"Arguments stand in no tuple here: write {word}(f, x, v) for {word}(f, (x,), (v,)), and {word}(f, x, (v, w), "
         f"args=(y,), argnums=(0, 1)) for {word}(f, (x, y), (v, w))"
     )
