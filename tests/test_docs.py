@@ -111,7 +111,7 @@ def test_examples_of_docstrings_run(name):
 
 
 #: nothing to show: no result, and no way to show it in a line
-WITHOUT_EXAMPLE = {"clear_caches", "FiniteDifferenceWarning", "MutatedInputWarning"}
+WITHOUT_EXAMPLE = {"clear_caches", "FiniteDifferenceWarning", "MutatedInputWarning", "TextWarning"}
 
 
 def sections(docstring):

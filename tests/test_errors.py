@@ -2,11 +2,14 @@
 """Messages word for word: what happened, at which line of the user, what to write instead; no state left."""
 
 import dataclasses
+import decimal
 import math
+import struct
 
 import numpy as np
 import pytest
-from scipy import fft, integrate, linalg, signal
+from scipy import fft, integrate, linalg, signal, sparse
+from scipy.sparse.linalg import splu, spsolve
 
 import wengert as wg
 from helpers import assert_rounding
@@ -302,7 +305,8 @@ OF_SCIPY = [
     (lambda x: linalg.solve(np.diag(x), x), "linalg.solve takes plain arrays alone: write numpy.linalg.solve. "),
     (
         lambda x: linalg.cho_factor(np.diag(x))[0],
-        "cho_factor takes plain arrays alone: write numpy.linalg.solve(a, b). ",
+        "cho_factor takes plain arrays alone: write numpy.linalg.solve(a, b) with the matrix a that was factorised, "
+        "and no factors. ",
     ),
     (
         lambda x: linalg.cholesky(np.diag(x)),
@@ -523,11 +527,18 @@ def test_output_that_is_no_number_is_refused_by_type(value):
             driver(lambda x: value, X)
 
 
-def test_ragged_input_and_output_name_the_driver():
-    with pytest.raises((TypeError, ValueError), match=r"grad\(vector\)"):
-        wg.grad(vector, [[1.0, 2.0], [3.0]])
-    with pytest.raises(TypeError, match="no rectangular array"):
-        wg.jacobian(lambda x: [[x[0]], [x[1], x[2]]], X)
+def test_ragged_input_and_output_are_containers():
+    found = wg.grad(lambda rows: np.sum(rows[0] ** 2) * rows[1][0], [[1.0, 2.0], [3.0]])
+    assert [part.tolist() for part in found] == [[6, 12], [5]]
+    first, second = wg.jacobian(lambda x: [[x[0]], [x[1], x[2]]], X)
+    assert np.array_equal(first, np.eye(3)[:1])
+    assert np.array_equal(second, np.eye(3)[1:])
+    mixed = wg.grad(lambda tree: tree[0] * tree[1][0] * tree[1][1], [2.0, [3.0, 4.0]])
+    assert mixed[0] == 12
+    assert mixed[1].tolist() == [8, 6]
+    assert wg.jvp(lambda rows: rows[0] @ rows[0] + rows[1][0], ([1.0, 2.0], [3.0]), ([1.0, 0.0], [1.0])) == (8, 3)
+    compiled = wg.compile(wg.grad(lambda rows: np.sum(rows[0] ** 2) * rows[1][0]))
+    assert [part.tolist() for part in compiled([[1.0, 2.0], [3.0]])] == [[6, 12], [5]]
 
 
 def test_values_of_two_derivatives_name_both():
@@ -614,3 +625,190 @@ def test_numpys_own_errors_surface_with_the_line_of_the_function():
 
 def endless(x):
     return endless(x * 1.0)
+
+
+# ---- what SciPy, NumPy and Python say themselves
+
+
+K, M2 = np.array([[4.0, 1.0], [1.0, 3.0]]), np.array([[3.0, 1.0], [1.0, 2.0]])
+TWO = np.array([1.0, 2.0])
+
+
+def scaled(x):
+    """A sparse array with traced entries."""
+    return sparse.csr_array(K).multiply(x[0]).tocsr()
+
+
+#: calls, and what is to be written in their place
+ADVICE = [
+    (lambda x: linalg.cholesky(K * x[0], lower=True), "numpy.linalg.cholesky(a)"),
+    (lambda x: linalg.cholesky(K * x[0], True), "numpy.linalg.cholesky(a)"),
+    (lambda x: linalg.cholesky(K * x[0], lower=False, check_finite=False), "numpy.linalg.cholesky(a).T"),
+    (lambda x: linalg.cholesky(K * x[0], lower=x[0] > 9), None),
+    (lambda x: linalg.solve_triangular(K * x[0], TWO), "numpy.linalg.solve(numpy.triu(a), b)"),
+    (lambda x: linalg.solve_triangular(K * x[0], TWO, lower=True), "numpy.linalg.solve(numpy.tril(a), b)"),
+    (lambda x: linalg.solve_triangular(K * x[0], TWO, trans=1), None),
+    (lambda x: linalg.solve_triangular(K * x[0], TWO, unit_diagonal=True), None),
+    (lambda x: integrate.simpson(x, x=[0.0, 3.0]), "simpson(numpy.eye(y.size), x=[0.0, 3.0]) @ y"),
+    (lambda x: integrate.simpson(x, dx=0.5), "simpson(numpy.eye(y.size), dx=0.5) @ y"),
+    (lambda x: integrate.simpson(x, axis=0), None),
+    (lambda x: linalg.eigh(K * x[0])[0], "numpy.linalg.eigh"),
+    (lambda x: linalg.eigh(K * x[0], M2)[0], None),
+    (lambda x: linalg.eigh(K * x[0], b=M2)[0], None),
+    (lambda x: linalg.eigh(K * x[0], subset_by_index=[0, 0])[0], None),
+    (lambda x: linalg.eigvalsh(K * x[0], M2), None),
+    (lambda x: linalg.eig(K * x[0], M2)[0].real, None),
+    (
+        lambda x: linalg.lu_solve(linalg.lu_factor(K), x),
+        "numpy.linalg.solve(a, b) with the matrix a that was factorised, and no factors",
+    ),
+    (lambda x: linalg.lu_solve(linalg.lu_factor(K), x, trans=1), None),
+    (
+        lambda x: linalg.lu_factor(K * x[0])[0],
+        "numpy.linalg.solve(a, b) with the matrix a that was factorised, and no factors",
+    ),
+    (lambda x: linalg.solve_banded((0, 0), np.ones((1, 2)), x), None),
+    (lambda x: linalg.solve(K, x, transposed=True), None),
+    (lambda x: linalg.solve(K, x, overwrite_b=False), "numpy.linalg.solve"),
+    (lambda x: linalg.solve(*(K, x)), None),
+    (lambda x: linalg.qr(K * x[0])[0], None),
+    (lambda x: linalg.qr(K * x[0], mode="economic")[0], "numpy.linalg.qr(a)"),
+    (lambda x: signal.convolve(x, TWO), "numpy.convolve"),
+    (lambda x: signal.convolve(x, TWO, mode="same"), None),
+]
+
+
+@pytest.mark.parametrize(("f", "advice"), ADVICE)
+def test_advice_is_right_for_the_arguments_or_absent(f, advice):
+    with pytest.raises(wg.TracedValueError) as raised:
+        wg.jacobian(f, TWO)
+    said = str(raised.value)
+    assert ("takes plain arrays alone. Use np.stack" if advice is None else f"alone: write {advice}. Use") in said
+
+
+def test_advice_for_scipy_gives_the_values_of_the_call():
+    x, y = TWO, np.array([1.0, 2.0, 4.0])
+    lower, upper = np.tril(K), np.triu(K)
+    assert np.allclose(np.linalg.cholesky(K), linalg.cholesky(K, lower=True))
+    assert np.allclose(np.linalg.cholesky(K).T, linalg.cholesky(K))
+    assert np.allclose(np.linalg.solve(lower, x), linalg.solve_triangular(K, x, lower=True))
+    assert np.allclose(np.linalg.solve(upper, x), linalg.solve_triangular(K, x))
+    for given in ({}, {"x": [0.0, 3.0, 4.0]}, {"dx": 0.5}):
+        assert np.allclose(integrate.simpson(np.eye(y.size), **given) @ y, integrate.simpson(y, **given))
+
+
+SOLVED = (
+    "Give the solution by a constant matrix a rule: wengert.primitive(lu.solve, jvp=lambda t, y, b: lu.solve(t), "
+    "vjp=lambda ybar, y, b: lu.solve(ybar, 'T')) with lu = scipy.sparse.linalg.splu(A)"
+)
+NUMBERS = "use NumPy functions, or wengert.stop_gradient(x) where a constant is meant"
+PLAIN = (
+    "its derivative would be lost. Use it as it is, in A @ x, sums and multiples, or make a traced array of it with "
+    "A.toarray()"
+)
+STORE = (
+    "The array was made where wengert does not see it, and the derivative would be lost. "
+    "Make it with `import wengert.numpy as np`, or with np.zeros(n, like=x), or copy it with np.copy(a), or build "
+    "a list and return it"
+)
+outer_array = np.zeros(2)
+
+
+def store_flat_item(x):
+    outer_array.flat[0] = x[0]
+
+
+def store_flat_slice(x):
+    outer_array.flat[:] = x
+
+
+def store_flat(x):
+    outer_array.flat = x
+
+
+SAID = [
+    (
+        lambda x: spsolve(scaled(x), TWO),
+        "a sparse array with traced entries cannot go through scipy.sparse.linalg.spsolve ({}): its derivative would "
+        "be lost. Solve with numpy.linalg.solve(A.toarray(), b)",
+    ),
+    (
+        lambda x: splu(scaled(x)).solve(TWO),
+        "a sparse array with traced entries cannot go through scipy.sparse.linalg.splu ({}): its derivative would be "
+        "lost. Solve with numpy.linalg.solve(A.toarray(), b)",
+    ),
+    (
+        lambda x: splu(sparse.csc_array(K)).solve(x),
+        "a traced value cannot go through splu(sparse.csc_array(K)).solve ({}), which takes plain values alone "
+        f"(argument 1 must be numpy.ndarray, not a traced array). {SOLVED}",
+    ),
+    (
+        lambda x: sparse.csr_matrix(scaled(x)),
+        f"a sparse array with traced entries cannot become a plain one ({{}}): {PLAIN}",
+    ),
+    (
+        lambda x: sparse.csc_array(scaled(x)),
+        f"a sparse array with traced entries cannot become a plain one ({{}}): {PLAIN}",
+    ),
+    (
+        lambda x: sparse.csr_matrix(np.outer(x, x)),
+        "a traced value cannot become a plain NumPy array ({}): its derivative would be lost. sparse.csr_matrix takes "
+        "plain arrays alone. Use np.stack([...]) to join traced values and NumPy functions (np.linalg.solve) in place "
+        "of SciPy's, or wengert.stop_gradient(x) where a constant is meant",
+    ),
+    (
+        lambda x: memoryview(x),
+        "a traced value cannot go through memoryview ({}), which takes plain values alone (memoryview: a bytes-like "
+        "object is required, not a traced array). NumPy's own views, as x[1:] and x.reshape(...), are followed: "
+        f"{NUMBERS}",
+    ),
+    (
+        lambda x: decimal.Decimal(x[0]),
+        "a traced value cannot go through decimal.Decimal ({}), which takes plain values alone (conversion from a "
+        "traced number to Decimal is not supported). Decimal computes with decimal digits, which have no derivative: "
+        f"{NUMBERS}",
+    ),
+    (
+        lambda x: struct.pack("d", x[0]),
+        "a traced value cannot become a Python float ({}): its derivative would be lost. Numbers packed by struct have "
+        "no derivative. Use the NumPy function (np.sin(x) for math.sin(x)), or wengert.stop_gradient(x) where a "
+        "constant is meant",
+    ),
+    (store_flat_item, f"a traced value cannot be stored in a plain NumPy array: element assignment ({{}}). {STORE}"),
+    (store_flat_slice, f"a traced value cannot be stored in a plain NumPy array: slice assignment ({{}}). {STORE}"),
+    (
+        store_flat,
+        "a traced value cannot be stored in a plain NumPy array: assignment to an attribute, as y.flat ({}). " + STORE,
+    ),
+]
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize(("f", "said"), SAID)
+def test_code_that_is_not_followed_is_named_word_for_word(f, said, mode):
+    with pytest.raises(wg.TracedValueError) as raised:
+        wg.jacobian(f, TWO, mode=mode)
+    offset = 1 if f.__name__.startswith("store") else 0
+    found = str(raised.value)
+    lines = [line_of(f, offset + further) for further in (0, 1)]
+    assert found in [said.format(line) for line in lines]
+
+
+@pytest.mark.parametrize("word", ["jvp", "hvp"])
+def test_arguments_in_tuples_as_jax_takes_them_are_explained(word):
+    with pytest.raises(TypeError) as raised:
+        getattr(wg, word)(lambda x: (x**2).sum(), (X,), (X,))
+    assert str(raised.value) == (
+        f"{word}(test_arguments_in_tuples_as_jax_takes_them_are_explained.<locals>.<lambda>): the function failed on "
+        "the tuple that was given as its one argument: unsupported operand type(s) for ** or pow(): 'tuple' and 'int'. "
+        f"Arguments stand in no tuple here: write {word}(f, x, v) for {word}(f, (x,), (v,)), and {word}(f, x, (v, w), "
+        f"args=(y,), argnums=(0, 1)) for {word}(f, (x, y), (v, w))"
+    )
+    with pytest.raises(TypeError, match=r"Arguments stand in no tuple here"):
+        getattr(wg, word)(lambda x, y: (x * y).sum(), (X, X), (X, X))
+
+
+def test_arguments_that_are_tuples_stay_what_they_are():
+    assert wg.jvp(lambda pair: pair[0] @ pair[1], (X, X), (X, X))[1] == 2 * X @ X
+    with pytest.raises(wg.TracedValueError, match=r"^a traced value cannot become a Python float"):
+        wg.jvp(lambda pair: math.exp(pair[0][0]), (X, X), (X, X))

@@ -732,10 +732,8 @@ WAYS_OUT = {
 def test_ways_out_are_closed_inside_of_two_derivatives(use, D):
     A, B = D
     for f, x in ((lambda x: B(lambda y: use(y) * x)(2.0), 3.0), (B(use), 2.0)):
-        with pytest.raises((wg.TracedValueError, ValueError)) as caught:
+        with pytest.raises(wg.TracedValueError):  # also where NumPy's assignment puts an error of its own in front
             A(f)(x)
-        # NumPy's assignment puts an error of its own in front
-        assert isinstance(caught.value.__cause__ or caught.value, wg.TracedValueError)
 
 
 def test_numbers_of_all_levels_have_the_same_attributes():
@@ -752,7 +750,8 @@ def test_numbers_of_all_levels_have_the_same_attributes():
     found = []
 
     def collect(x):
-        found.append({name: outcome(x, name) for name in names})
+        with levels.unnoted():  # errors are what is looked for
+            found.append({name: outcome(x, name) for name in names})
         return x * x
 
     wg.derivative(collect, 1.3)

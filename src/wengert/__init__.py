@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         ReplayMismatchError,
         SingularJacobianError,
         StaleProgramError,
+        TextWarning,
         TracedValueError,
         UnsupportedFunctionError,
     )
@@ -101,6 +102,7 @@ _HOMES = {
     "ReplayMismatchError": "errors",
     "SingularJacobianError": "errors",
     "StaleProgramError": "errors",
+    "TextWarning": "errors",
     "TracedValueError": "errors",
     "UnsupportedFunctionError": "errors",
 }
@@ -122,6 +124,7 @@ __all__ = [
     "ReplayMismatchError",
     "SingularJacobianError",
     "StaleProgramError",
+    "TextWarning",
     "TracedValueError",
     "UnsupportedFunctionError",
     "checkpoint",

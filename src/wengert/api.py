@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from wengert.containers import stopped
 from wengert.core import tape
+from wengert.errors import Refusal
 from wengert.transforms import custom
 from wengert.transforms.dense import JVP, VJP, Elementwise, Gradient, Jacobian
 from wengert.transforms.second import HVP, Hessian, Linearize
@@ -37,6 +38,21 @@ def _apply(derivative, x, args, kwargs):
             raise TypeError(f"{derivative!r}: args and kwargs go with a point x; the callable takes them when called")
         return derivative
     return derivative(x, *args, **(kwargs or {}))
+
+
+def _along(derivative, x, v, args, kwargs):
+    """A product at a point; where `f` fails at tuples, they may be all its arguments, as JAX takes them."""
+    try:
+        return derivative(x, v, *args, **(kwargs or {}))
+    except TypeError as error:
+        if type(x) is not tuple or type(v) is not tuple or args or isinstance(error, Refusal):
+            raise
+        word = derivative.word
+        raise TypeError(
+            f"{derivative!r}: the function failed on the tuple that was given as its one argument: {error}. Arguments "
+            f"stand in no tuple here: write {word}(f, x, v) for {word}(f, (x,), (v,)), and {word}(f, x, (v, w), "
+            f"args=(y,), argnums=(0, 1)) for {word}(f, (x, y), (v, w))"
+        ) from error
 
 
 def _operator(cls, f, *options):
@@ -380,7 +396,7 @@ def jvp(
         return _apply(derivative, x, args, kwargs)
     if v is _NOT_GIVEN:
         raise TypeError(f"{derivative!r}: give the direction too: jvp(f, x, v)")
-    return derivative(x, v, *args, **(kwargs or {}))
+    return _along(derivative, x, v, args, kwargs)
 
 
 def vjp(
@@ -571,7 +587,7 @@ def hvp(
         if x is not _NOT_GIVEN:
             raise TypeError(f"{product!r}: a point x goes with a vector v; hvp(f) takes both when called")
         return _apply(product, x, args, kwargs)
-    return product(x, v, *args, **(kwargs or {}))
+    return _along(product, x, v, args, kwargs)
 
 
 def linearize(

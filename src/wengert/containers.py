@@ -1,8 +1,8 @@
 """Containers: what is one array, what holds several, and how to take them apart and put them together again.
 
-A list or tuple whose leaves are all numbers is an array, as SciPy takes it.
-Dicts, named tuples, dataclasses, `types.SimpleNamespace`, registered classes, and lists or tuples that hold an array or
-a container, are containers: their leaves are differentiated one by one, and results have their form.
+A list or tuple whose leaves are all numbers, in rectangular form, is an array, as SciPy takes it.
+Dicts, named tuples, dataclasses, `types.SimpleNamespace`, registered classes, lists or tuples that hold an array or a
+container, and ragged ones, are containers: their leaves are differentiated one by one, and results have their form.
 """
 
 from __future__ import annotations
@@ -168,16 +168,23 @@ def fields_of(x: Any) -> list[str] | None:
 
 
 def _holds_arrays(x: list | tuple) -> bool:
-    """Does a list or tuple hold an array of one axis or more, or a container?"""
+    """Does a list or tuple hold an array of one axis or more, or a container, or numbers in no rectangular form?"""
+    is_nested = False
     for item in x:
         if isinstance(item, (np.ndarray, Lifted)) and item.ndim >= 1:
             return True
         if isinstance(item, (list, tuple)):
             if hasattr(item, "_fields") or _holds_arrays(item):
                 return True
+            is_nested = True
         elif children_of(item) is not None:
             return True
-    return False
+    return is_nested and len({_shape(item) for item in x}) > 1
+
+
+def _shape(x) -> tuple:
+    """Shape of nested lists that are rectangular."""
+    return (len(x), *(_shape(x[0]) if x else ())) if isinstance(x, (list, tuple)) else ()
 
 
 def split(x: Any) -> tuple[list, Callable[[list], Any]]:

@@ -7,7 +7,22 @@ A message says what happened, where, and what to write instead.
 import numpy as np
 
 
-class UnsupportedFunctionError(TypeError):
+class Refusal(Exception):
+    """An error that only a derivative meets: plain code would have gone on.
+
+    A function that catches one takes a way that plain code does not take, and loses a derivative there.
+    So the derivatives that are running remember each, and raise at their end if it was caught.
+    """
+
+    #: set by `wengert.core.levels`, which knows what is running
+    remember = staticmethod(lambda error: None)
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        Refusal.remember(self)
+
+
+class UnsupportedFunctionError(Refusal, TypeError):
     """A traced value reached a function that has no derivative rule.
 
     Examples
@@ -24,7 +39,7 @@ class UnsupportedFunctionError(TypeError):
     """
 
 
-class TracedValueError(TypeError):
+class TracedValueError(Refusal, TypeError):
     """A traced value reached code that cannot carry it, and its derivative would have been lost.
 
     Examples
@@ -55,7 +70,7 @@ class ComplexValueError(TracedValueError):
     """
 
 
-class LevelError(ValueError):
+class LevelError(Refusal, ValueError):
     """A traced value was used where it does not belong: after its derivative ended, or inside another one.
 
     Examples
@@ -105,7 +120,7 @@ class SingularJacobianError(np.linalg.LinAlgError):
     """
 
 
-class NonSmoothError(ValueError):
+class NonSmoothError(Refusal, ValueError):
     """The function has no derivative at this point, and no convention gives it one.
 
     Examples
@@ -243,6 +258,15 @@ class FiniteDifferenceWarning(UserWarning):
     """A derivative is taken by differences, as ``primitive(f, jvp="fd")`` asks for; the message estimates its error.
 
     It is shown when the function is first differentiated, and again when the estimate becomes much worse.
+    """
+
+
+class TextWarning(UserWarning):
+    """A traced value was written as text to full precision, and the text was kept.
+
+    A number that is made of the text, as by ``float``, has no derivative.
+    Text that is shown at once, by ``print``, by logging or in an error, gives no warning, nor does text with fewer
+    digits.
     """
 
 

@@ -153,6 +153,11 @@ def is_assignment_code(code: bytes, at: int) -> bool:
     return dis.opname[code[at]] in ("STORE_SUBSCR", "STORE_SLICE")
 
 
+def is_attribute_assignment_code(code: bytes, at: int) -> bool:
+    """Is the instruction at this place an assignment to an attribute?"""
+    return dis.opname[code[at]] == "STORE_ATTR"
+
+
 def is_operator_code(code: bytes, at: int) -> bool:
     """Is the instruction at this place a binary operator?  From 3.14 on a subscript is a BINARY_OP too, of code 26."""
     return dis.opname[code[at]] == "BINARY_OP" and code[at + 1] < _OPERATORS

@@ -546,12 +546,11 @@ def _taking_lists(fun):
             is_list = type(argument) in (list, tuple)
             if _dispatch.holds_traced(argument) if is_list else chooses and _var.is_var(argument):
                 return _dispatch.function(fun, args, kwargs)
-        try:
-            result = fun(*args, **kwargs)
-        except _errors.TracedValueError:
-            if not _lifted.holds_lifted((*args, *kwargs.values())):
-                raise
-            return fun(*map(_of_lifted, args), **{name: _of_lifted(x) for name, x in kwargs.items()})
+        if _levels.is_lifting() and _lifted.holds_lifted((*args, *kwargs.values())):
+            with _levels.caught(_errors.TracedValueError):
+                return fun(*args, **kwargs)
+            args, kwargs = [*map(_of_lifted, args)], {name: _of_lifted(x) for name, x in kwargs.items()}
+        result = fun(*args, **kwargs)
         if fresh and type(result) is _np.ndarray and _dispatch.is_tracing():
             return _dispatch.clean(result)
         return result

@@ -40,7 +40,7 @@ from wengert.checkpointing.state import (
     snapshot,
 )
 from wengert.core import var
-from wengert.core.levels import Watch, running
+from wengert.core.levels import Watch, check_end, replaced, running
 from wengert.core.nested import List
 from wengert.core.pullback import add_loop, independent, open_tail, own_copy, pull_tail
 from wengert.core.rebind import rebound
@@ -283,12 +283,12 @@ class _Replay:
     def tail(self, recorder, entry: int, forgets: bool) -> Iterator:
         """A tail of the list in whose place it records."""
         tail = open_tail(recorder, entry, f"a step of {self.name} in {recorder.level.name}", forgets)
-        token = running.set((*self.levels[:-1], tail.recorder))
         try:
-            yield tail
+            with replaced(self.levels, tail.recorder):
+                yield tail
         finally:
-            running.reset(token)
             tail.cut()
+        check_end(tail.level)
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:

@@ -10,7 +10,7 @@ from functools import reduce
 
 import numpy as np
 
-from wengert.core.levels import recording
+from wengert.core.levels import check_end, recording
 from wengert.core.memory import empty
 from wengert.core.pullback import independent
 from wengert.core.tangents import argument, place, pullback, replaced, tangent
@@ -154,6 +154,7 @@ def recorded_pullbacks(row, args, kwargs, operands, tangents, g, y, y_tangent):
                 if position not in found:
                     found[position] = pullback(row, position, g, y, args, kwargs)
                 outputs.append(found[position] if item < 0 else found[position][item])
+        check_end(tape.level)
     except BaseException:
         tape.close()
         raise

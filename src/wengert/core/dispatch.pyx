@@ -23,7 +23,7 @@ from wengert.core import levels, var
 from wengert.core.tape import holds_complex, strong_product
 from wengert.core.var import holds_traced, holds_var, observed, plain
 from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunctionError
-from wengert.features import is_assignment_code, is_operator_code, written_as
+from wengert.features import is_assignment_code, is_attribute_assignment_code, is_operator_code, written_as
 
 cdef dict _rows = registry.rows
 cdef tuple _ARRAYS = (np.ndarray, np.generic)
@@ -223,7 +223,7 @@ def function(fun, args, kwargs, compute=None):
     if row is None or row.kind == "refuse":
         if _all_passive((args, tuple(kwargs.values()))):
             return clean(fun(*observed(args), **_observed_keywords(kwargs)))
-        raise UnsupportedFunctionError(_no_rule(fun, row))
+        raise refusal((args, tuple(kwargs.values())), _no_rule(fun, row), UnsupportedFunctionError)
     if row.condition is not None and _is_traced_number(*args[row.condition : row.condition + 1]):
         return function(fun, with_condition(row, args, np.not_equal(args[row.condition], 0)), kwargs, compute)
     if row.simpler is not None and (y := row.simpler(*args, **kwargs)) is not None:
@@ -248,6 +248,8 @@ def function(fun, args, kwargs, compute=None):
             _check_target(row.name, args)
         return row.variadic(*args, **kwargs)
     if row.kind == "constant":
+        if fun in _WRITERS:
+            spelled(args[0], "")
         if row.on_complex is not None and holds_complex(args):
             return row.on_complex(*args, **kwargs)
         if recording and not row.static:
@@ -389,6 +391,9 @@ def _leaves(x):
     else:
         yield x
 
+
+#: functions that write arrays as text
+_WRITERS = frozenset((np.array2string, np.array_repr, np.array_str))
 
 #: functions that write into their first argument
 _STORES = frozenset((np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_diagonal))
@@ -867,18 +872,21 @@ def array_attribute(x, name):
     if not var.is_traced(x):
         return getattr(np.asarray(x), name)
     if name in REFUSED_METHODS:
-        raise UnsupportedFunctionError(
-            f"ndarray.{name} has no derivative rule{_at()}: {REFUSED_METHODS[name]}"
+        raise refusal(
+            x, f"ndarray.{name} has no derivative rule{_at()}: {REFUSED_METHODS[name]}", UnsupportedFunctionError
         )
     if var.is_passive(x):
         return getattr(observed(x), name)
     if name in WAYS_OUT:
-        raise TracedValueError(
+        raise refusal(
+            x,
             f"ndarray.{name} would lose the derivative of a traced array{_at()}: "
-            "pass wengert.stop_gradient(array) where a constant is meant"
+            "pass wengert.stop_gradient(array) where a constant is meant",
         )
-    raise UnsupportedFunctionError(
-        f"ndarray.{name} has no derivative rule{_at()}: write it with NumPy functions that have one"
+    raise refusal(
+        x,
+        f"ndarray.{name} has no derivative rule{_at()}: write it with NumPy functions that have one",
+        UnsupportedFunctionError,
     )
 
 
@@ -910,11 +918,16 @@ def scalar_attribute(x, name):
     if var.is_passive(x):
         return getattr(observed(x), name)
     if name in WAYS_OUT:
-        raise TracedValueError(
+        raise refusal(
+            x,
             f"float64.{name} would lose the derivative of a traced value{_at()}: "
-            "pass wengert.stop_gradient(value) where a constant is meant"
+            "pass wengert.stop_gradient(value) where a constant is meant",
         )
-    raise UnsupportedFunctionError(f"float64.{name} has no derivative rule{_at()}: use NumPy functions that have one")
+    raise refusal(
+        x,
+        f"float64.{name} has no derivative rule{_at()}: use NumPy functions that have one",
+        UnsupportedFunctionError,
+    )
 
 
 def _reshape(x, *shape, **kwargs):
@@ -1068,6 +1081,38 @@ _ARRAY_METHODS = {
 # ------------------------------------------------------------------------------------------ messages
 
 
+def refusal(x, message: str, kind=TracedValueError):
+    """The error of code that a traced value, or the values in a list or tuple, cannot go through.
+
+    It is noted at the derivative of these too, which need not run where they are used: in another thread, say.
+    """
+    error = kind(message)
+    found = [level for item in _leaves(x) if var.is_var(item) and (level := var.made_at(item)) is not None]
+    if found:
+        levels.remember(error, *found)
+    return error
+
+
+def spelled(x, text: str, spec: str = "") -> str:
+    """The text of an operand. To make a number of it again loses the derivative: refused where that is seen."""
+    level = var.made_at(x)
+    module = sys._getframe().f_globals.get("__name__", "")
+    if module.startswith("wengert.") and module != "wengert.numpy":     # in a message of ours
+        return text
+    if level is None or not var.is_traced(x) or x.dtype.kind not in "fc" or not spelling.is_whole(spec):
+        return text
+    purpose = spelling.purpose(user_frame())
+    if purpose == "read":
+        raise refusal(
+            x,
+            f"a number made from the text of a traced value{_at()} has no derivative: use the value as it is, or "
+            "wengert.stop_gradient(x) where a constant is meant",
+        )
+    if purpose == "unknown":
+        levels.spell(level, *(file_and_line(caller()) if caller() else ("an unknown file", 0)))
+    return text
+
+
 def is_tracing() -> bool:
     """Is a derivative being recorded in this context?"""
     running = levels.running.get()
@@ -1075,12 +1120,12 @@ def is_tracing() -> bool:
 
 
 def is_asserted() -> bool:
-    """Is a value asked for by an assertion of `numpy.testing`, which computes nothing with it?"""
+    """Is a value asked for by an assertion of `numpy.testing` or a message of `logging`, which compute nothing?"""
     frame = sys._getframe()
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if not module.startswith(("numpy.", "wengert.core.")):
-            return False
+            return module == "logging"
         if module.startswith("numpy.testing."):
             return True
         frame = frame.f_back
@@ -1174,6 +1219,12 @@ def _is_assignment() -> bool:
     return position is not None and is_assignment_code(position[0].co_code, position[1])
 
 
+def _is_attribute_assignment() -> bool:
+    """The same of an assignment to an attribute."""
+    position = caller()
+    return position is not None and is_attribute_assignment_code(position[0].co_code, position[1])
+
+
 def is_operator() -> bool:
     """Is the user's instruction at work an operator, and not a call?"""
     position = caller()
@@ -1247,6 +1298,19 @@ def _sparse_solver() -> str | None:
     return found
 
 
+def sparse_message() -> str:
+    solver = _sparse_solver()
+    if solver is not None:
+        return (
+            f"a sparse array with traced entries cannot go through scipy.sparse.linalg.{solver}{_at()}: its derivative "
+            "would be lost. Solve with numpy.linalg.solve(A.toarray(), b)"
+        )
+    return (
+        f"a sparse array with traced entries cannot become a plain one{_at()}: its derivative would be lost. "
+        "Use it as it is, in A @ x, sums and multiples, or make a traced array of it with A.toarray()"
+    )
+
+
 def array_message() -> str:
     solver = _solver()
     if solver is not None:
@@ -1261,6 +1325,8 @@ def array_message() -> str:
         )
     if _is_assignment():
         return assignment_message("slice assignment")
+    if _is_attribute_assignment():
+        return assignment_message("assignment to an attribute, as y.flat")
     return (
         f"a traced value cannot become a plain NumPy array{_at()}: its derivative would be lost. "
         f"{instead.of(user_frame())}"
@@ -1351,4 +1417,4 @@ registry.strong_product = strong_product
 var.set_dispatch(sys.modules[__name__])
 
 # they import this module; `tangents` is found here by var.pyx
-from wengert.core import flat, instead, matrices, options, tangents, watch  # no-cython-lint
+from wengert.core import flat, instead, matrices, options, spelled as spelling, tangents, watch  # no-cython-lint

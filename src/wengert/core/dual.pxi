@@ -82,7 +82,7 @@ cdef class ScalarDual:
         return compare_scalar(self.v, other, op)
 
     def __hash__(self):
-        raise TracedValueError(dispatch.hash_message("scalar"))
+        raise dispatch.refusal(self, dispatch.hash_message("scalar"))
 
     def __bool__(self):
         return self.v != 0.0
@@ -109,7 +109,7 @@ cdef class ScalarDual:
     def __float__(self):
         if scalar_has_ended(self) or dispatch.is_asserted():
             return self.v
-        raise TracedValueError(dispatch.float_message())
+        raise dispatch.refusal(self, dispatch.float_message())
 
     def __complex__(self):
         return complex(float(self))
@@ -120,10 +120,10 @@ cdef class ScalarDual:
             return handed
         if scalar_has_ended(self) or dispatch.is_asserted():
             return np.array(self.v, dtype=dtype)
-        raise TracedValueError(dispatch.array_message())
+        raise dispatch.refusal(self, dispatch.array_message())
 
     def __reduce__(self):
-        raise TracedValueError("a traced value cannot be pickled: pass wengert.stop_gradient(value)")
+        raise dispatch.refusal(self, "a traced value cannot be pickled: pass wengert.stop_gradient(value)")
 
     def __copy__(self):
         return self
@@ -134,13 +134,13 @@ cdef class ScalarDual:
     # what np.float64 has besides
 
     def __repr__(self):
-        return repr(float64(self.v))
+        return dispatch.spelled(self, repr(float64(self.v)))
 
     def __str__(self):
-        return str(float64(self.v))
+        return dispatch.spelled(self, str(float64(self.v)))
 
     def __format__(self, spec):
-        return format(float64(self.v), spec)
+        return dispatch.spelled(self, format(float64(self.v), spec), spec)
 
     def __getitem__(self, key):
         if key is Ellipsis or (type(key) is tuple and not key):

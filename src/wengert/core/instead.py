@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import itertools
 import linecache
+import re
 import sys
 import textwrap
 
@@ -33,24 +35,107 @@ OF_PLACES = {"choice": "x[rng.integers(len(x), size=size)]"}
 for name in ("permutation", "permuted", "shuffle"):
     OF_PLACES[name] = "x[rng.permutation(len(x))]"
 
-_SOLVE = "numpy.linalg.solve(a, b)"
 _STEPS = "the steps of a method as a loop, see wengert.loop"
 _NODES = "a sum over nodes, as those of numpy.polynomial.legendre.leggauss(n)"
 
-#: functions of SciPy in the words of NumPy, where these are others
+#: options of SciPy's functions that change no value
+_UNHEEDED = frozenset(
+    "check_finite overwrite_a overwrite_b overwrite_ab overwrite_x workers plan lapack_driver".split()
+)
+
+
+def _always(text):
+    return lambda given: text
+
+
+def _if_given(names, text):
+    """Advice that is right where nothing but these arguments is given."""
+    names = frozenset(names.split())
+    return lambda given: text if names.issuperset(given) else None
+
+
+def _of_triangle(given):
+    if not {"a", "b", "lower"}.issuperset(given):
+        return None
+    part = {True: "tril", False: "triu"}.get(_constant(given.get("lower"), False))
+    return part and f"numpy.linalg.solve(numpy.{part}(a), b)"
+
+
+def _of_cholesky(given):
+    lower = _constant(given.get("lower"), False)
+    if not {"a", "lower"}.issuperset(given) or not isinstance(lower, bool):
+        return None
+    return "numpy.linalg.cholesky(a)" if lower else "numpy.linalg.cholesky(a).T"
+
+
+def _of_simpson(given):
+    if not {"y", "x", "dx"}.issuperset(given):
+        return None
+    options = "".join(f", {name}={ast.unparse(given[name])}" for name in ("x", "dx") if name in given)
+    return f"simpson(numpy.eye(y.size){options}) @ y"
+
+
+def _of_convolve(given):
+    is_full = {"in1", "in2", "mode"}.issuperset(given) and _constant(given.get("mode"), "full") == "full"
+    return "numpy.convolve" if is_full else None
+
+
+def _of_qr(given):
+    is_thin = {"a", "mode"}.issuperset(given) and _constant(given.get("mode"), "full") == "economic"
+    return "numpy.linalg.qr(a)" if is_thin else None
+
+
+def _constant(node, default):
+    """The value of an argument that is written as a constant; None for any other."""
+    return default if node is None else node.value if isinstance(node, ast.Constant) else None
+
+
+_FACTORISED = "numpy.linalg.solve(a, b) with the matrix a that was factorised, and no factors"
+
+#: functions of SciPy in the words of NumPy: ``rule(given)`` of the arguments that a call has, by name, gives them, or
+#: None where NumPy has no such option
 OF_SCIPY = {
-    "scipy.linalg.cholesky": "numpy.linalg.cholesky(a).T",
-    "scipy.linalg.expm": "wengert.primitive(expm, jvp=lambda t, y, a: expm_frechet(a, t, compute_expm=False), "
-    "vjp=lambda ybar, y, a: expm_frechet(a.T, ybar, compute_expm=False))",
-    "scipy.integrate.odeint": _STEPS,
-    "scipy.integrate.quad": _NODES,
-    "scipy.integrate.simpson": "simpson(numpy.eye(y.size)) @ y",
-    "scipy.integrate.solve_ivp": _STEPS,
-    "scipy.integrate.trapezoid": "numpy.trapezoid",
-    "scipy.signal.convolve": "numpy.convolve",
+    "scipy.linalg.cho_factor": _always(_FACTORISED),
+    "scipy.linalg.cho_solve": _if_given("c_and_lower b", _FACTORISED),
+    "scipy.linalg.cholesky": _of_cholesky,
+    "scipy.linalg.det": _if_given("a", "numpy.linalg.det"),
+    "scipy.linalg.eig": _if_given("a", "numpy.linalg.eig"),
+    "scipy.linalg.eigh": _if_given("a", "numpy.linalg.eigh"),
+    "scipy.linalg.eigvals": _if_given("a", "numpy.linalg.eigvals"),
+    "scipy.linalg.eigvalsh": _if_given("a", "numpy.linalg.eigvalsh"),
+    "scipy.linalg.expm": _if_given(
+        "A",
+        "wengert.primitive(expm, jvp=lambda t, y, a: expm_frechet(a, t, compute_expm=False), "
+        "vjp=lambda ybar, y, a: expm_frechet(a.T, ybar, compute_expm=False))",
+    ),
+    "scipy.linalg.inv": _if_given("a", "numpy.linalg.inv"),
+    "scipy.linalg.lstsq": _if_given("a b", "numpy.linalg.lstsq"),
+    "scipy.linalg.lu_factor": _always(_FACTORISED),
+    "scipy.linalg.lu_solve": _if_given("lu_and_piv b", _FACTORISED),
+    "scipy.linalg.norm": _if_given("a ord axis keepdims", "numpy.linalg.norm"),
+    "scipy.linalg.pinv": _if_given("a", "numpy.linalg.pinv"),
+    "scipy.linalg.qr": _of_qr,
+    "scipy.linalg.solve": _if_given("a b", "numpy.linalg.solve"),
+    "scipy.linalg.solve_triangular": _of_triangle,
+    "scipy.linalg.svd": _if_given("a full_matrices compute_uv", "numpy.linalg.svd"),
+    "scipy.linalg.svdvals": _if_given("a", "numpy.linalg.svdvals"),
+    "scipy.integrate.odeint": _always(_STEPS),
+    "scipy.integrate.quad": _always(_NODES),
+    "scipy.integrate.simpson": _of_simpson,
+    "scipy.integrate.solve_ivp": _always(_STEPS),
+    "scipy.integrate.trapezoid": _always("numpy.trapezoid"),
+    "scipy.signal.convolve": _of_convolve,
 }
-for name in ("cho_factor", "cho_solve", "lu_factor", "lu_solve", "solve_banded", "solve_triangular", "solveh_banded"):
-    OF_SCIPY[f"scipy.linalg.{name}"] = _SOLVE
+
+#: what stands in C, and takes no traced value, by what a message calls it
+OF_PYTHON = {
+    "Decimal": "decimal computes with decimal digits, which have no derivative",
+    "memoryview": "NumPy's own views, as x[1:] and x.reshape(...), are followed",
+    "bytes": "memory as bytes has no derivative",
+    "bytearray": "memory as bytes has no derivative",
+    "pack": "numbers packed by struct have no derivative",
+    "pack_into": "numbers packed by struct have no derivative",
+}
 
 
 def of(frame) -> str:
@@ -62,8 +147,10 @@ def of(frame) -> str:
         return f"Write x.astype(numpy.{name}) for numpy.{name}(x). "
     if isinstance(getattr(call, "func", None), ast.Attribute) and call.func.attr == "dot" and fun is not np.dot:
         return "A plain array's own method sees plain arrays alone: write a @ x, or numpy.dot(a, x), for a.dot(x). "
+    if name in OF_PYTHON and getattr(fun, "__module__", None) in ("_struct", "decimal", "builtins"):
+        return f"{OF_PYTHON[name][0].upper()}{OF_PYTHON[name][1:]}. "
     if (place := place_in_scipy(fun)) is not None:
-        return of_scipy(place, name, ast.unparse(call.func))
+        return of_scipy(place, fun, call)
     random = sys.modules.get("numpy.random")
     owner = getattr(fun, "__self__", None)
     if random is None or not isinstance(owner, (random.Generator, random.RandomState)):
@@ -81,11 +168,71 @@ def place_in_scipy(fun) -> str | None:
     return ".".join(itertools.takewhile(lambda part: not part.startswith("_"), parts)) if parts[0] == "scipy" else None
 
 
-def of_scipy(place: str, name: str, written: str) -> str:
-    """A sentence for a function of a package of SciPy, which the user's line calls as it is written there."""
-    of_numpy = getattr(np, place.removeprefix("scipy."), None) if place in ("scipy.fft", "scipy.linalg") else None
-    instead = OF_SCIPY.get(f"{place}.{name}") or (f"numpy.{place[6:]}.{name}" if hasattr(of_numpy, name) else None)
+def of_scipy(place: str, fun, call) -> str:
+    """A sentence for a call of a function of a package of SciPy."""
+    name, written, given = fun.__name__, ast.unparse(call.func), _given(fun, call)
+    rule = OF_SCIPY.get(f"{place}.{name}")
+    instead = rule(given) if rule is not None and given is not None else None
+    if rule is None and place == "scipy.fft" and hasattr(np.fft, name) and given is not None:
+        instead = f"numpy.fft.{name}"
     return f"{written} takes plain arrays alone" + (f": write {instead}. " if instead else ". ")
+
+
+def _given(fun, call):
+    """The arguments of a call by name, as they are written, without options that change no value; None if not told."""
+    if any(isinstance(argument, ast.Starred) for argument in call.args) or None in [k.arg for k in call.keywords]:
+        return None
+    try:
+        bound = inspect.signature(fun).bind(*call.args, **{keyword.arg: keyword.value for keyword in call.keywords})
+    except (TypeError, ValueError):
+        return None
+    return {name: node for name, node in bound.arguments.items() if name not in _UNHEEDED}
+
+
+def of_error(error: Exception) -> str | None:
+    """What to say in the place of an error in which code in C names our operands; None where it does not."""
+    if not isinstance(error, (TypeError, ValueError)) or not _OPERANDS.search(str(error)):
+        return None
+    frame, line = _user_frame_of(error)
+    call = call_at(frame)
+    if call is None:
+        return None
+    written = ast.unparse(call.func)
+    name = written.rpartition(".")[2]
+    place = f" ({frame.f_code.co_filename}:{line})"
+    if name == "solve" and "must be numpy.ndarray" in str(error):
+        remedy = (
+            "Give the solution by a constant matrix a rule: wengert.primitive(lu.solve, "
+            "jvp=lambda t, y, b: lu.solve(t), vjp=lambda ybar, y, b: lu.solve(ybar, 'T')) "
+            "with lu = scipy.sparse.linalg.splu(A)"
+        )
+    else:
+        known = OF_PYTHON.get(name)
+        remedy = (known[0].upper() + known[1:] + ": use" if known else "Use") + (
+            " NumPy functions, or wengert.stop_gradient(x) where a constant is meant"
+        )
+    said = _OPERANDS.sub(lambda found: _CALLED[found[1]], str(error)).replace("'a traced", "a traced")
+    return f"a traced value cannot go through {written}{place}, which takes plain values alone ({said}). {remedy}"
+
+
+_OPERANDS = re.compile(r"'?(?:wengert\.core\.\w+\.)?\b(ScalarVar|ScalarDual|ArrayVar|SparseVar)\b'?")
+_CALLED = {
+    "ScalarVar": "a traced number",
+    "ScalarDual": "a traced number",
+    "ArrayVar": "a traced array",
+    "SparseVar": "a sparse array with traced entries",
+}
+
+
+def _user_frame_of(error):
+    """The innermost frame of the user's code that an error went through, and its line."""
+    found = None, 0
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] not in ("numpy", "scipy", "wengert"):
+            found = trace.tb_frame, trace.tb_lineno
+        trace = trace.tb_next
+    return found
 
 
 def is_fill(frame) -> bool:

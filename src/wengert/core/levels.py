@@ -9,8 +9,11 @@ The answer is a context variable: each thread and each task has its own.
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 from contextvars import ContextVar
+
+from wengert.errors import Refusal, TextWarning, TracedValueError
 
 #: the derivatives that are running in this context, the innermost last: tapes, lists, forward levels
 running: ContextVar = ContextVar("wengert_running", default=())
@@ -23,7 +26,7 @@ _lifting: ContextVar = ContextVar("wengert_lifting", default=None)
 @contextlib.contextmanager
 def lifting(maker) -> Iterator[None]:
     """Block in which creation functions make what `maker` makes of their arrays; not in derivatives inside of it."""
-    token = _lifting.set((maker, running.get()))
+    token = _lifting.set((maker, running.get(), _lifting.get()))
     try:
         yield
     finally:
@@ -40,6 +43,11 @@ def lifted_around():
     """The same of code around this, too, with derivatives between the two."""
     found = _lifting.get()
     return None if found is None else found[0]
+
+
+def is_lifting() -> bool:
+    """Does a function run on lifted values around this, or a rule on what they are made of?"""
+    return _lifting.get() is not None
 
 
 @contextlib.contextmanager
@@ -98,9 +106,32 @@ def within(recorders: tuple) -> Iterator[None]:
         running.reset(token)
 
 
-def outside() -> contextlib.AbstractContextManager:
+#: the derivatives that do not follow what runs here, though it is called inside of them: see `outside`
+_behind: ContextVar = ContextVar("wengert_behind", default=())
+
+
+@contextlib.contextmanager
+def outside() -> Iterator[None]:
     """Block in which no derivative is running."""
-    return within(())
+    behind = _behind.set((*_behind.get(), *running.get()))
+    token = running.set(())
+    try:
+        yield
+    finally:
+        running.reset(token)
+        _behind.reset(behind)
+
+
+@contextlib.contextmanager
+def replaced(recorders: tuple, recorder) -> Iterator[None]:
+    """Block in which `recorder` stands in the place of the innermost of these derivatives."""
+    behind = _behind.set((*_behind.get(), *recorders[-1:]))
+    token = running.set((*recorders[:-1], recorder))
+    try:
+        yield
+    finally:
+        running.reset(token)
+        _behind.reset(behind)
 
 
 def is_recording() -> bool:
@@ -158,3 +189,130 @@ def passive() -> Iterator[None]:
     finally:
         for recorder, start in reversed(paused):
             recorder.resume(start)
+
+
+# ---------------------------------------------------------------------------------------- errors that were caught
+
+# A derivative must not lose a value because its function catches the error that says so.  Each `Refusal` is noted when
+# it is made, as text: the error itself would keep traced values alive.  A derivative whose function has returned though
+# something was noted raises.  Where nothing is refused, the cost is a look at one field.
+
+
+def remember(error: Refusal, *others) -> None:
+    """Note an error at each derivative around this, or at others whose values were refused."""
+    holders = set(others or _holders())
+    if others:  # what is running has noted it when it was made
+        holders.difference_update(_holders())
+    if holders:
+        from wengert.core import dispatch  # which knows what the user's code is, and imports this
+
+        text, at = str(error), dispatch.where(dispatch.caller())
+        noted = type(error), text if at in text else f"{text} ({at})"
+        for holder in holders:
+            holder.refused = [*(holder.refused or ()), noted]
+
+
+def _holders() -> list:
+    """The levels, and what makes lifted values, of everything that is running around this."""
+    found = [level for recorder in (*_behind.get(), *running.get()) if (level := getattr(recorder, "level", None))]
+    lifted = _lifting.get()
+    while lifted is not None:
+        maker, _, lifted = lifted
+        if maker is not None:
+            found.append(maker)
+    return found
+
+
+def swallowed(holder, name: str) -> TracedValueError:
+    """The error of a derivative whose function has caught one that was noted."""
+    kind, text = holder.refused[0]
+    kind = kind if issubclass(kind, TypeError) else TracedValueError
+    return kind(
+        f"{name}: the function caught an error that only a derivative meets, and went on without the derivative. Let "
+        "it out: catch the errors of plain code alone, or take the way that carries a derivative first, as np.exp(x) "
+        f"before math.exp(x). The error was: {text}"
+    )
+
+
+def check_end(level) -> None:
+    """Raise if a function that has returned caught an error that was noted; warn if it wrote values as text."""
+    if level.refused:
+        raise swallowed(level, level.name)
+    if level.spelled:
+        file, line = level.spelled
+        warnings.warn_explicit(
+            f"{level.name}: a traced value was written as text to full precision ({file}:{line}), and a number that is "
+            "made of the text has no derivative: use the value as it is, or write fewer digits, as "
+            'f"{x:.6g}", to show it',
+            TextWarning,
+            file,
+            line,
+            registry=_told,
+        )
+
+
+#: lines of which that was said, for the filters of `warnings`
+_told: dict = {}
+
+
+def spell(level, file: str, line: int) -> None:
+    """Note that a value was written as text to full precision, at its derivative and at those around this."""
+    for holder in {level, *_holders()}:
+        holder.spelled = holder.spelled or (file, line)
+
+
+def explain(level, error: BaseException) -> None:
+    """Raise a clear error in the place of one that has come out of a function because of its traced values.
+
+    Code in C, and code that catches errors and raises others, put errors in the place of ours that say nothing of it.
+    """
+    if isinstance(error, Refusal) or not isinstance(error, Exception):
+        return
+    if level.refused:
+        kind, text = level.refused[0]
+        raise (kind if issubclass(kind, TypeError) else TracedValueError)(text) from error
+    from wengert.core import instead  # as above
+
+    if (text := instead.of_error(error)) is not None:
+        raise TracedValueError(text) from error
+
+
+def noted() -> list:
+    """What has been noted so far, for `forget`."""
+    return [(holder, holder.refused) for holder in _holders()]
+
+
+def forget(before: list) -> None:
+    """Forget what has been noted since then: code of ours deals with it."""
+    for holder, refused in before:
+        holder.refused = refused
+
+
+class Caught:
+    """What `caught` has caught."""
+
+    error: BaseException | None = None
+
+
+@contextlib.contextmanager
+def caught(*kinds: type[BaseException]) -> Iterator[Caught]:
+    """Block of ours that deals with its errors: those of these kinds end it, and what was noted in it is forgotten."""
+    before, found = noted(), Caught()
+    try:
+        yield found
+    except kinds as error:
+        found.error = error
+        forget(before)
+
+
+@contextlib.contextmanager
+def unnoted() -> Iterator[None]:
+    """Block whose errors leave no note: what becomes of them is decided behind it."""
+    before = noted()
+    try:
+        yield
+    finally:
+        forget(before)
+
+
+Refusal.remember = staticmethod(remember)

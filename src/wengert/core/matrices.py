@@ -293,7 +293,11 @@ class SparseVar:
 
     def __array__(self, dtype=None, copy=None):
         handed = handed_over(self)
-        return np.asarray(self.toarray(), dtype=dtype) if handed is None else handed
+        if handed is not None:
+            return handed
+        if var.is_traced(self._entries) and not var.is_passive(self._entries):
+            raise dispatch.refusal(self._entries, dispatch.sparse_message())
+        return np.asarray(self.toarray(), dtype=dtype)
 
     def __repr__(self):
         return f"<traced sparse array of shape {self.shape} with {self.nnz} entries>"

@@ -35,6 +35,8 @@ cdef class Level:                       # which derivative a value belongs to
     cdef readonly Py_ssize_t k          # of a forward level: directions
     cdef readonly object doubtful       # of a forward level: a row that had no tangents somewhere, and gave NaN
     cdef object recorder                # of a nested level: its list, until it ends
+    cdef public list refused            # errors that only a derivative meets: (class, text); see `levels.remember`
+    cdef public object spelled          # where a traced value became the text of a number, see `levels.spell`
     cdef str remedy                     # what to do about a value that outlived it, as the message says; None: as ever
 
 

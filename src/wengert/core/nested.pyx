@@ -533,6 +533,7 @@ def transposed_on(recorder, pullback, y, t):
             zero = np.zeros(np.shape(y), dtype=y.dtype)
             ybar = independent(recorder, zero if np.ndim(y) else zero[()])
             xbar = pullback(ybar)
+        levels.check_end(recorder.level)
         if level_of(xbar) is not recorder.level:        # a pullback that is zero
             np.asarray(var.plain(xbar))                 # a missing one says so here
             return np.zeros((len(t), *np.shape(y)), dtype=y.dtype)

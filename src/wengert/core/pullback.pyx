@@ -354,8 +354,11 @@ def quick(call, str name, tuple args, dict kwargs, Py_ssize_t position, Py_ssize
     token = PyContextVar_Set(running, (tape,))
     try:
         y = call(*traced, **kwargs) if kwargs else call(*traced)
-    except BaseException:
+        if tape.level.refused is not None or tape.level.spelled is not None:
+            levels.check_end(tape.level)
+    except BaseException as error:
         tape.close()
+        levels.explain(tape.level, error)
         raise
     finally:
         PyContextVar_Reset(running, token)
@@ -413,8 +416,11 @@ def quick_push(call, str name, tuple args, dict kwargs, v):
     token = PyContextVar_Set(running, (level,))
     try:
         found = call(x, *args[1:], **kwargs)
-    except BaseException:
+        if level.refused is not None or level.spelled is not None:
+            levels.check_end(level)
+    except BaseException as error:
         level.close()
+        levels.explain(level, error)
         raise
     finally:
         PyContextVar_Reset(running, token)

@@ -128,13 +128,12 @@ def transposed(row, operand, t, args, kwargs, y):
         return np.conj(nested.transposed(of_cotangent, row.name, y, np.conj(t), values))
     if row.kind != "custom" or holds_traced(values):
         return nested.transposed(of_cotangent, row.name, y, t, values)
-    try:
+    with levels.caught(TypeError):  # a rule that calls compiled code: a row of its matrix at a time
         return nested.transposed(of_cotangent, row.name, y, t, values)
-    except TypeError:  # a rule that calls compiled code: a row of its matrix at a time
-        units = np.reshape(np.eye(np.size(y), dtype=y.dtype), (np.size(y), *np.shape(y)))
-        rows = [np.broadcast_to(of_cotangent(unit[()]), t.shape[1:]) for unit in units]
-        found = np.stack([np.sum(times(t, r), axis=tuple(range(1, t.ndim))) for r in rows], axis=-1)
-        return np.reshape(found, (len(t), *np.shape(y)))
+    units = np.reshape(np.eye(np.size(y), dtype=y.dtype), (np.size(y), *np.shape(y)))
+    rows = [np.broadcast_to(of_cotangent(unit[()]), t.shape[1:]) for unit in units]
+    found = np.stack([np.sum(times(t, r), axis=tuple(range(1, t.ndim))) for r in rows], axis=-1)
+    return np.reshape(found, (len(t), *np.shape(y)))
 
 
 def pullback(row, position, ybar, y, args, kwargs):

@@ -292,7 +292,7 @@ cdef class ScalarVar:
     def __hash__(self):
         if is_passive(self):
             return hash(observed(self))
-        raise TracedValueError(dispatch.hash_message("scalar"))
+        raise dispatch.refusal(self, dispatch.hash_message("scalar"))
 
     def __bool__(self):
         return as_bool(self) if self.tape.recording else self.v != 0.0
@@ -323,7 +323,7 @@ cdef class ScalarVar:
             return self.v
         if is_passive(self) or dispatch.is_asserted():
             return float(observed(self))
-        raise TracedValueError(dispatch.float_message())
+        raise dispatch.refusal(self, dispatch.float_message())
 
     def __complex__(self):
         return complex(float(self))
@@ -336,12 +336,12 @@ cdef class ScalarVar:
             return np.array(self.v, dtype=dtype)
         if is_passive(self) or dispatch.is_asserted():
             return np.array(observed(self), dtype=dtype)
-        raise TracedValueError(dispatch.array_message())
+        raise dispatch.refusal(self, dispatch.array_message())
 
     def __reduce__(self):
         if is_passive(self):
             return observed(self).__reduce__()
-        raise TracedValueError("a traced value cannot be pickled: pass wengert.stop_gradient(value)")
+        raise dispatch.refusal(self, "a traced value cannot be pickled: pass wengert.stop_gradient(value)")
 
     def __copy__(self):
         return self
@@ -352,13 +352,13 @@ cdef class ScalarVar:
     # what np.float64 has besides
 
     def __repr__(self):
-        return repr(observed(self))
+        return dispatch.spelled(self, repr(observed(self)))
 
     def __str__(self):
-        return str(observed(self))
+        return dispatch.spelled(self, str(observed(self)))
 
     def __format__(self, spec):
-        return format(observed(self), spec)
+        return dispatch.spelled(self, format(observed(self), spec), spec)
 
     def __getitem__(self, key):
         if key is Ellipsis or (type(key) is tuple and not key):
@@ -1002,7 +1002,7 @@ cdef class ArrayVar:
         if self.scalar:
             if is_passive(self):
                 return hash(observed(self))
-            raise TracedValueError(dispatch.hash_message("scalar"))
+            raise dispatch.refusal(self, dispatch.hash_message("scalar"))
         raise TypeError("unhashable type: 'numpy.ndarray'")
 
     # -- elements and views
@@ -1090,7 +1090,7 @@ cdef class ArrayVar:
             return float(self.v)
         if is_passive(self) or dispatch.is_asserted():
             return float(observed(self))
-        raise TracedValueError(dispatch.float_message())
+        raise dispatch.refusal(self, dispatch.float_message())
 
     def __complex__(self):
         return complex(self.v) if not is_live(self.buffer) else complex(float(self))
@@ -1123,7 +1123,7 @@ cdef class ArrayVar:
             return self.v.__reduce__()
         if is_passive(self):
             return observed(self).__reduce__()
-        raise TracedValueError("a traced array cannot be pickled: pass wengert.stop_gradient(array)")
+        raise dispatch.refusal(self, "a traced array cannot be pickled: pass wengert.stop_gradient(array)")
 
     def __copy__(self):
         return self if self.scalar else dispatch.function(np.copy, (self,), {})
@@ -1134,15 +1134,14 @@ cdef class ArrayVar:
     # -- what an ndarray has besides
 
     def __repr__(self):
-        return repr(observed(self) if recordings else self.v)
+        return dispatch.spelled(self, repr(observed(self) if recordings else self.v))
 
     def __str__(self):
-        return str(observed(self) if recordings else self.v)
+        return dispatch.spelled(self, str(observed(self) if recordings else self.v))
 
     def __format__(self, spec):
-        if recordings:
-            return format(observed(self)[()], spec)
-        return format(self.v[()] if self.v.ndim == 0 else self.v, spec)
+        value = observed(self) if recordings else self.v
+        return dispatch.spelled(self, format(value[()] if self.v.ndim == 0 else value, spec), spec)
 
     def __array_ufunc__(self, ufunc, method, x0, x1=None, *rest, out=None, where=True, **kwargs):
         return array_ufunc(ufunc, method, x0, x1, rest, out, where, kwargs)
@@ -1520,7 +1519,7 @@ cdef object hand_out(ArrayVar x, object dtype, object copy):
         settle(x.buffer)            # its own error if it has ended
         if is_passive(x) or dispatch.is_asserted():
             return np.array(observed(x), dtype=dtype)
-        raise TracedValueError(dispatch.array_message())
+        raise dispatch.refusal(x, dispatch.array_message())
     if copy or (dtype is not None and dtype != x.v.dtype):
         return np.array(x.v, dtype=dtype, copy=True)
     if x.buffer.escaped is None:
@@ -1574,6 +1573,17 @@ cpdef Level level_of(x):
     if level.tape == NULL and not level.live:
         raise LevelError(ended_message(level))
     return level
+
+
+cpdef Level made_at(x):
+    """Level at which an operand was made, whether or not it has ended."""
+    if type(x) is ScalarVar:
+        return (<ScalarVar>x).tape.level
+    if type(x) is ScalarDual:
+        return (<ScalarDual>x).level
+    if type(x) is FloatVar:
+        return made_at((<FloatVar>x).x)
+    return (<ArrayVar>x).buffer.level if type(x) is ArrayVar else None
 
 
 cpdef Level inner(Level one, Level other):

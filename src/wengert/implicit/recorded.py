@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from wengert.core import var
-from wengert.core.levels import outside, running, within
+from wengert.core.levels import caught, outside, running, within
 from wengert.errors import (
     ConvergenceError,
     GuardError,
@@ -186,15 +186,15 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
         raise _NotFollowed(f"{name}: {error}") from error
     is_found = solution.outcome[0]
     settled = SettledAndChecked(solution, polish)
-    try:
+    with caught(Exception) as failure:  # what it is, the derivative of f tells
         z = slices.numbers_of(settled, [x])
-    except Exception as error:  # what it is, the derivative of f tells
-        if not is_found:
-            raise NotHere(f"{name} does not converge here") from None
-        solution.refusal = str(error)
-    else:
+    if failure.error is None:
         solution.path = paths.number([z, *slices.numbers()])
         solution.settled = settled
+    elif not is_found:
+        raise NotHere(f"{name} does not converge here")
+    else:
+        solution.refusal = str(failure.error)
     paths.record = None
     return slices.operand(solution, starts, begin, x), solution.outcome
 

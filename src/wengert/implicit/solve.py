@@ -12,7 +12,7 @@ import numpy as np
 from wengert.containers import stopped
 from wengert.core.dispatch import stacked
 from wengert.core.rebind import rebound
-from wengert.core.var import value_of
+from wengert.core.var import holds_traced, value_of
 from wengert.errors import ComplexValueError, ConvergenceError, GuardError
 from wengert.implicit.recorded import Recorded, is_recorded, recorded
 from wengert.implicit.stripped import stripped
@@ -293,7 +293,9 @@ def _solution(word, f, residual, x0, args, solve, default, on_failure, has_info,
         if on_failure == "warn":
             warnings.warn(f"{name}: {found}", RuntimeWarning, stacklevel=frames_inside())
         x = found.x if on_failure == "warn" else np.full_like(x0, np.nan)[()]
-    made, info = implicit(residual, x, args, name=name, on_failure=on_failure, **options)
+    made, info = implicit(
+        residual, x, args, name=name, on_failure=on_failure, starts_traced=holds_traced(start), **options
+    )
     if not has_info:
         return made
     return made, info or information(residual, x, args, name, options["jac"], options["linsolve"])

@@ -13,6 +13,7 @@ from typing import Any
 
 from wengert.containers import children_of, plain_copy
 from wengert.core import var
+from wengert.core.levels import caught
 from wengert.features import is_made_in_python
 from wengert.transforms.dense import Operator
 
@@ -92,9 +93,10 @@ def _object(x, memo):
     values = _changed([*space.values()], memo)
     if values is None:
         return x
-    try:
+    made = None
+    with caught(Exception):  # whatever its class does to be copied: then it stays
         made = copy.copy(x)
-    except Exception:  # whatever its class does to be copied: then it stays
+    if made is None:
         return x
     made.__dict__.update(zip(space, values))
     return made

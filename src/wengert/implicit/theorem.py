@@ -24,7 +24,7 @@ import numpy as np
 
 from wengert.containers import plain_copy
 from wengert.core import dispatch, var
-from wengert.core.levels import is_recording, outside, passive, running, within
+from wengert.core.levels import forget, is_recording, noted, outside, passive, running, within
 from wengert.core.rebind import rebound
 from wengert.errors import ConvergenceError, LevelError, SingularJacobianError, TracedValueError
 from wengert.implicit.factors import Diagonal, Iterative, Matrix, Sparse, Symmetric, Unknown, gmres
@@ -132,11 +132,13 @@ def _at_numbers(f):
         nonlocal stands_alone
         with within(around), passive():
             if stands_alone:
+                before = noted()
                 try:
                     with outside():
                         return plain_copy(f(*args, **kwargs))
                 except (LevelError, TracedValueError):  # it reads traced values from places that are not seen
                     stands_alone = False
+                    forget(before)
             followed = f if isinstance(f, Operator) else rebound(f)
             return plain_copy(followed(*args, **kwargs))
 
@@ -171,6 +173,7 @@ def implicit(
     symmetric: bool = False,
     elementwise: bool = False,
     plain: Callable | None = None,
+    starts_traced: bool = False,
 ) -> tuple[Any, Info | None]:
     """`x`, which solves ``residual(x, *args) = 0``, as a function of every traced value that `residual` reads.
 
@@ -192,6 +195,8 @@ def implicit(
         Equation i has the unknown i alone.
     plain : callable, optional
         `residual` without the traced values that it holds, if that is known.
+    starts_traced : bool
+        Traced values say where the search began, or when it ended: then the equations must determine `x` in any case.
 
     Returns
     -------
@@ -205,6 +210,8 @@ def implicit(
     at = _as_floats(x, name)
     equations = Equations(residual, args, np.shape(at), name, jac, linsolve, symmetric, elementwise, plain)
     if not np.size(at) or not (equations.holds_traced or dispatch.holds_traced(equations(at))):
+        if starts_traced and np.size(at):  # a solution that equations do not determine is where the search began
+            settle(equations, at, on_failure, on_singular, polish)
         return x, None
     point = settle(equations, at, on_failure, on_singular, polish)
     r = equations(point.at)

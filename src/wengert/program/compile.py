@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.levels import Unrecorded, outside, running
+from wengert.core.levels import Unrecorded, caught, outside, running, unnoted
 from wengert.core.rebind import rebound
 from wengert.core.var import is_traced
 from wengert.errors import (
@@ -291,10 +291,9 @@ class Compiled(Caller):
             return None
         if table is None or not table.captures.is_whole:
             return None
-        try:
+        found = None
+        with caught(LevelError):  # f reads traced values where they are not looked for, as in a large container
             found = self._run(table, (key, reading.key), reading, given, keywords, leaves, None, pinned)
-        except LevelError:  # f reads traced values where they are not looked for, as in a large container
-            return None
         if found is None or type(found) is _Itself:
             return None
         path, outputs = found
@@ -484,7 +483,8 @@ class Compiled(Caller):
             if known.issubset(frozen):
                 reading.frozen = known if frozen == known else frozen
                 try:
-                    program = record.trace(self.f, args, kwargs, reading, self.exact)
+                    with unnoted():
+                        program = record.trace(self.f, args, kwargs, reading, self.exact)
                     return program if self.tier == "auto" else program.tiered(self.tier)
                 except NotHere:
                     return ""

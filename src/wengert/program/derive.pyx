@@ -26,6 +26,7 @@ from wengert.program.opcodes cimport *
 
 from wengert import registry
 from wengert.core import dispatch
+from wengert.core.levels import caught
 from wengert.core.tape import kernel_rows
 from wengert.errors import NonSmoothError
 from wengert.program import rows
@@ -66,14 +67,12 @@ class Rule:
         self.asked += 1
         if self.machine is None and self.asked > FEW:
             self.machine = Machine(lowered(self.guards))
-        try:
-            with np.errstate(all="ignore"):
-                if self.machine is not None:
-                    return type(self.machine.attempt(examples)) is list
-                evaluated(self.guards, examples)
-                return True
-        except Exception:       # a guard fails, or it is not defined there, as it says when it is traced
-            return False
+        with caught(Exception), np.errstate(all="ignore"):
+            if self.machine is not None:
+                return type(self.machine.attempt(examples)) is list
+            evaluated(self.guards, examples)
+            return True
+        return False            # a guard fails, or it is not defined there, as it says when it is traced
 
 
 def with_all_guards(Listing code, list outputs):
@@ -303,10 +302,9 @@ cdef class Sweep:
         cdef int32_t v
         if not is_function(call):
             return None
-        try:
+        with caught(Exception):         # it may well not be defined there
             return Rule(self.traced(function, self.of_types([self.like(v) for v in values], values)))
-        except Exception:       # it may well not be defined there
-            return None
+        return None
 
     cdef object like(self, int32_t g):
         """An example of a value."""
@@ -701,9 +699,9 @@ cdef class Reverse(Sweep):
             known = self.known_of(call)
             found = self.inline(Rule(call.compute.adjoints(call, wanted, known)), [g, i, *call.operands, *known])
         else:
-            try:
+            with caught(NonSmoothError) as failure:
                 found = self.run_pullback(call, wanted, g, i, False)
-            except NonSmoothError:      # for a cotangent of ones; f may have one for which there is a derivative
+            if failure.error is not None:       # for a cotangent of ones; f may have one for which there is one
                 found = self.run_pullback(call, wanted, g, i, True)
         for j, part in zip(wanted, found):
             self.accumulate(call.operands[j], part)

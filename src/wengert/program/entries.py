@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wengert.core.levels import caught
 from wengert.core.tape import kernel_rows
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.program import callterms, derive, passes, roll
@@ -109,10 +110,10 @@ def entries(
         If an instruction has no rule here, there would be too many terms or operations, or an entry is not wanted.
     """
     found = _Partials(code, x, y, example, most)
-    try:
+    with caught(NonSmoothError, UnsupportedFunctionError) as why:  # other ways say so, if they need it
         found.run()
-    except (NonSmoothError, UnsupportedFunctionError) as why:  # other ways say so, if they need it
-        raise Refused(str(why)) from None
+    if why.error is not None:
+        raise Refused(str(why.error))
     return found.assembled(symmetric, dense, wanted)
 
 

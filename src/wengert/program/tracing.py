@@ -81,7 +81,12 @@ def listed(function, examples: list, name: str, exact: bool = False):
             made = Recording(tape, code, examples, exact)
             token = recording.set(made)
             tape.reader = code.keep_up  # from time to time, so that a long list needs no memory for its arrays
-            found = function(*inputs)
+            try:
+                found = function(*inputs)
+            except Exception as error:
+                levels.explain(tape.level, error)
+                raise
+        _check_end(tape.level)
         code.run()
         code.listing.outputs = [code.output(y) for y in found]
         return _without(code.listing, made.unknowns) if made.unknowns else code.listing
@@ -90,6 +95,15 @@ def listed(function, examples: list, name: str, exact: bool = False):
             recording.reset(token)
         tape.reader = None
         tape.close()
+
+
+def _check_end(level):
+    """Raise if the function caught an error of the recording: it runs as it is, where nothing is refused."""
+    if level.refused:
+        error = levels.swallowed(level, level.name)
+        error.runs_as_it_is = True
+        raise error
+    levels.check_end(level)
 
 
 def dependent(code: Listing, values, start: int = 0) -> np.ndarray:

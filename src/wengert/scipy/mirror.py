@@ -19,7 +19,7 @@ import numpy as np
 
 from wengert.containers import plain_copy
 from wengert.core.dispatch import stacked
-from wengert.core.levels import outside, passive
+from wengert.core.levels import forget, noted, outside, passive
 from wengert.core.rebind import rebound
 from wengert.core.var import holds_traced
 from wengert.errors import ConvergenceError, LevelError, TracedValueError, UnsupportedFunctionError
@@ -162,6 +162,7 @@ class Call:
         if not self.traced:
             return self._scipy(arguments, supply)
         with passive():
+            before = noted()
             try:
                 with outside():
                     found = self._scipy({**self._stripped(), **forced}, supply)
@@ -172,6 +173,7 @@ class Call:
                 if not self._met_hidden():
                     return found
             self._errors.clear()
+            forget(before)
             return self._scipy({name: plain_copy(value) for name, value in arguments.items()}, supply)
 
     def _stripped(self):
@@ -179,6 +181,18 @@ class Call:
         if self._plain is None:
             self._plain = stripped(self.arguments)
         return self._plain
+
+    @property
+    def holds_traced(self) -> bool:
+        """Does any argument hold a traced value, as the start of a search or a tolerance may?"""
+        return any(value is not self.arguments[name] for name, value in self._stripped().items())
+
+    def reads_traced(self, name: str, x: Any = None) -> bool:
+        """Does an argument hold a traced value, or does a function in it read one at the point `x`?"""
+        given = self[name]
+        return self._stripped().get(name) is not self.arguments.get(name) or any(
+            holds_traced(rebound(f)(np.array(x), *args)) for f, args in _functions_in(given)
+        )
 
     def _plain_residual(self):
         """`residual` without the traced values that it holds; None where that is to be found out."""
@@ -224,7 +238,7 @@ class Call:
         """
         if not np.all(converged) and not self._is_close(residual, x, converged):
             y = residual(x)
-            if not holds_traced(y):
+            if not (holds_traced(y) or self.holds_traced):
                 return x
             value, derivative = ("gradient", "Hessian") if how.get("symmetric") else ("residual", "Jacobian")
             worst = np.max(np.abs(plain_copy(y)), where=~np.asarray(converged), initial=0)
@@ -247,6 +261,7 @@ class Call:
                 block.enter_context(warnings.catch_warnings())
                 warnings.filterwarnings("ignore", f"{self.name}: no solution", RuntimeWarning)
             plain = self._plain_residual() if residual is self.residual else None
+            how["starts_traced"] = self.holds_traced
             found, self.info = implicit(residual, x, name=self.name, plain=plain, **options, **how)
         return found
 
@@ -270,6 +285,17 @@ class Call:
             ) from cause
         if self.options["on_failure"] == "warn":
             warnings.warn(f"{text}; the derivative is taken there", RuntimeWarning, stacklevel=5)
+
+
+def _functions_in(constraints):
+    """The functions of the variables in constraints, with their further arguments."""
+    if isinstance(constraints, (list, tuple)):
+        return [found for constraint in constraints for found in _functions_in(constraint)]
+    if isinstance(constraints, Mapping):
+        args = constraints.get("args", ())
+        return [(constraints["fun"], args if isinstance(args, tuple) else (args,))]
+    fun = getattr(constraints, "fun", None)  # a NonlinearConstraint; others hold matrices alone
+    return [(fun, ())] if callable(fun) else []
 
 
 def _as_tuple(original, args):

@@ -341,11 +341,14 @@ def least_squares(call):
 def _held(call, found):
     """Which variables bounds hold."""
     bounds = stripped(call["bounds"])
-    held = found.active_mask != 0
-    if held.any() and bounds is not call["bounds"]:
-        raise UnsupportedFunctionError(f"{call.name}: a bound that holds a variable is taken for a constant here")
     ends = (bounds.lb, bounds.ub) if isinstance(bounds, scipy.optimize.Bounds) else bounds
-    return held | _is_at_end(found.x, *ends)
+    held = (found.active_mask != 0) | _is_at_end(found.x, *ends)
+    if held.any() and call.reads_traced("bounds"):
+        raise UnsupportedFunctionError(
+            f"{call.name}: a bound that holds a variable depends on a traced value, and the solution has no derivative "
+            "through it: write the variable as that bound, and solve for the others"
+        )
+    return held
 
 
 def _is_at_end(x, low, high):
@@ -404,8 +407,13 @@ def minimize(call):
     if not call.traced:
         return found
     phi = _number(call.value)
-    if (call["constraints"] or call["bounds"] is not None) and holds_traced(api.grad(phi)(found.x)):
-        _check_unconstrained(call, found.x)
+    if kind == "custom" and call.reads_traced("method"):
+        raise UnsupportedFunctionError(
+            f"{call.name}: a method of your own reads a traced value, through which the minimum has no derivative: let "
+            "the objective read it, or pass wengert.stop_gradient(value)"
+        )
+    if call["constraints"] or call["bounds"] is not None:
+        _check_unconstrained(call, found.x, holds_traced(api.grad(phi)(found.x)))
     x = _minimum(call, phi, found, np.zeros(found.x.shape, dtype=bool))
     if not holds_traced(x):
         return found
@@ -463,16 +471,17 @@ def _minimum(call, phi, found, held):
     return fixed + place @ free
 
 
-def _check_unconstrained(call, x):
-    """Refuse a minimum that a bound or a constraint may have put where it is."""
-    if call["constraints"]:
+def _check_unconstrained(call, x, is_traced):
+    """Refuse a minimum that a bound or a constraint may have put where it is, if traced values move it."""
+    constraints, bounds = call["constraints"], call["bounds"]
+    if constraints and (is_traced or call.reads_traced("constraints", x)):
         raise UnsupportedFunctionError(
             f"{call.name}: a minimum under constraints has no derivative yet: solve its Karush-Kuhn-Tucker conditions "
             "with wengert.scipy.optimize.root, or eliminate the constraints by a change of variables"
         )
-    if call["bounds"] is None:
+    if bounds is None or not (is_traced or call.reads_traced("bounds")):
         return
-    bounds = stripped(call["bounds"])
+    bounds = stripped(bounds)
     if isinstance(bounds, scipy.optimize.Bounds):
         low, high = bounds.lb, bounds.ub
     else:

@@ -52,10 +52,9 @@ class Mapped(Operator):
     def __call__(self, *args, **kwargs):
         elements = _Elements(self, args)
         if not self._loops and levels.lifted_around() is None:
-            try:
+            with levels.caught(Apart, Exception):  # the loop tells what is wrong, if something is
                 return self._at_once(elements, kwargs)
-            except (Apart, Exception):  # the loop tells what is wrong, if something is
-                self._loops = True
+            self._loops = True
         f = rebound(self.f) if running.get() else self.f
         return self._stacked([f(*elements.arguments(i), **kwargs) for i in range(elements.size)], self.out_axes)
 
@@ -64,6 +63,8 @@ class Mapped(Operator):
         maker = Maker(elements.size)
         with levels.lifting(maker):
             y = rebound(self.f)(*elements.together(), **kwargs)
+        if maker.refused:
+            raise levels.swallowed(maker, self.name)
         return self._taken_apart(y, self.out_axes, maker)
 
     def _taken_apart(self, y, axes, maker):

@@ -10,7 +10,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.containers import plain_copy
-from wengert.core import dispatch, nested, var
+from wengert.core import dispatch, levels, nested, var
 from wengert.transforms.fallback import Slope
 from wengert.transforms.structure import Structure
 
@@ -141,11 +141,8 @@ def _one_cotangent(f, jvp, structure, is_opaque, i, ybar, y, args, kwargs):
     if not is_opaque:
         row = np.reshape(ybar, (1, *np.shape(ybar)))
         values = (row, y, args, tuple(kwargs.values()))
-        try:
+        with levels.caught(*() if dispatch.holds_traced(values) else (TypeError,)):  # a rule that calls compiled code
             return nested.transposed(tangent, registry.dotted_name(f), args[i], row, values)[0]
-        except TypeError:  # a rule that calls compiled code
-            if dispatch.holds_traced(values):
-                raise
     return structure.cotangent(tangent, i, ybar, y, args[i])
 
 

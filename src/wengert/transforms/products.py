@@ -18,7 +18,7 @@ import numpy as np
 import wengert.numpy  # noqa: F401  (makes NumPy's functions known to the rebinding of code)
 from wengert.containers import input_leaf, leaves_like, lowered, output_leaf, split
 from wengert.core.dispatch import holds_complex, stacked
-from wengert.core.levels import is_watched, recording, running
+from wengert.core.levels import check_end, explain, is_watched, recording, running
 from wengert.core.memory import Level
 from wengert.core.nested import List
 from wengert.core.pullback import carried, has_stores, independent, is_output, pull_back, was_written
@@ -135,9 +135,12 @@ def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool,
         y = rebound(f)(*traced, **kwargs)
         if has_aux:
             y, run.aux = _pair(y, run.level, run.name)
+        if run.level.refused is not None or run.level.spelled is not None:
+            check_end(run.level)
         _take_apart(run, y)
-    except BaseException:
+    except BaseException as error:
         run.tape.close()
+        explain(run.level, error)
         raise
     finally:
         running.reset(token)

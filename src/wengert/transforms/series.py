@@ -110,6 +110,8 @@ class Series(Lifted):
 class Maker:
     """What makes arrays while a function runs on series."""
 
+    refused = spelled = None  # errors that were noted, see `wengert.core.levels.remember`
+
     def __init__(self, order: int):
         self.order = order
 

@@ -73,6 +73,8 @@ class Batch(Lifted):
 class Maker:
     """What makes arrays while a function runs on batches."""
 
+    refused = spelled = None  # errors that were noted, see `wengert.core.levels.remember`
+
     def __init__(self, size: int):
         self.size = size
 

@@ -43,6 +43,8 @@ class Taylor(Operator):
         maker = Maker(order)
         with levels.lifting(maker):
             y = rebound(self.f)(*args, **kwargs)
+        if maker.refused:
+            raise levels.swallowed(maker, self.name)
         leaves, restore = split(y)
         return restore([self._coefficients(leaf, maker) for leaf in leaves])
 

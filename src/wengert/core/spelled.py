@@ -1,0 +1,178 @@
+"""What the text of a traced value is for: a number made of it again would have no derivative.
+
+Values are formatted to be looked at, so formatting them is allowed.
+The user's own line tells what the text is for: to be shown (``print``, logging, an error), to be read back at once
+(``float(f"{x}")``), or neither, as where it is kept in a variable.
+Where there is no source, the instructions around it and the names that the code uses tell.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import functools
+import linecache
+import re
+import weakref
+
+#: fewest digits behind the point that give the same number, or nearly, when they are read
+_DIGITS = 13
+
+_PRECISION = re.compile(r"(?:.?[<>=^])?[ +-]?z?#?0?\d*[,_]?(?:\.(\d+))?([a-zA-Z%]?)$", re.DOTALL)
+
+#: what makes numbers of text
+READERS = frozenset(
+    "float complex eval exec literal_eval Decimal Fraction mpf mpc sympify float64 float32 longdouble complex128 "
+    "fromstring loadtxt genfromtxt array asarray asfarray loads strptime".split()
+)
+
+#: what shows text to somebody
+_SHOWN = frozenset(
+    "print pprint pp debug info warning warn error critical exception log set_description set_postfix set_title fail "
+    "skip echo".split()
+)
+
+#: methods of text, and functions, that give text
+_OF_TEXT = frozenset(
+    "str repr format __str__ __repr__ __format__ join strip lstrip rstrip removeprefix removesuffix ljust rjust center "
+    "replace ascii dict list tuple splitlines split expandtabs zfill encode decode array2string array_repr array_str "
+    "map sorted".split()
+)
+
+#: modules that show what they are given
+_SHOWING = frozenset(
+    "logging warnings pprint reprlib traceback _pytest pytest unittest pdb bdb IPython".split()
+)
+
+#: what holds text and is no call
+_CLIMBED = (
+    *(ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.Tuple, ast.List, ast.Dict, ast.Starred, ast.keyword),
+    *(ast.Subscript, ast.IfExp, ast.Attribute, ast.GeneratorExp, ast.ListComp, ast.Name, ast.Constant),
+    ast.comprehension,
+)
+
+
+def is_whole(spec: str) -> bool:
+    """Does a format give all digits of a number?"""
+    found = _PRECISION.match(spec)
+    if found is None:
+        return True
+    precision, kind = found.groups()
+    if precision is None:
+        return kind in ("", "s", "r")
+    return int(precision) >= _DIGITS
+
+
+def purpose(frame) -> str:
+    """What the text is for that a frame makes: "shown" (or compared), "read" or "unknown"."""
+    while frame is not None and (
+        frame.f_code.co_name in ("__repr__", "__str__", "__format__")
+        or frame.f_globals.get("__name__") in ("reprlib", "dataclasses")
+    ):
+        frame = frame.f_back
+    if frame is None:
+        return "unknown"
+    if frame.f_globals.get("__name__", "").partition(".")[0] in _SHOWING:
+        return "shown"
+    known = _purposes.setdefault(frame.f_code, {})
+    if frame.f_lasti not in known:
+        known[frame.f_lasti] = _of_source(frame) or _of_code(frame.f_code, frame.f_lasti) or _of_names(frame.f_code)
+    return known[frame.f_lasti]
+
+
+#: by code and place
+_purposes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def _of_source(frame):
+    """The same, as the source tells; None where there is none."""
+    place = next(iter([*frame.f_code.co_positions()][frame.f_lasti // 2 :]), (None,) * 4)
+    tree = _tree("".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals)))
+    if None in place or tree is None:
+        return None
+    for node in reversed(_around(tree, place)):
+        if isinstance(node, ast.Call):
+            found = _of_call(getattr(node.func, "attr", getattr(node.func, "id", "")))
+            if found == "shown" and _goes_to_file(node):
+                return "unknown"
+            if found == "unknown" and ast.unparse(node.func).endswith(("stdout.write", "stderr.write")):
+                return "shown"
+            if found is not None:
+                return found
+        elif isinstance(node, (ast.Expr, ast.Raise, ast.Assert, ast.Compare)):
+            return "shown"
+        elif not isinstance(node, _CLIMBED):
+            return "unknown"
+    return None
+
+
+def _of_call(name):
+    """What a function does with the text that it is given; None: it gives text."""
+    if name in READERS:
+        return "read"
+    if name in _SHOWN or name.endswith(("Error", "Warning", "Exception")):
+        return "shown"
+    return None if name in _OF_TEXT else "unknown"
+
+
+def _goes_to_file(call):
+    """Does a call, as ``print(x, file=f)``, write into a file that may be read again?"""
+    files = [ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg == "file"]
+    return any(not file.endswith(("stdout", "stderr")) for file in files)
+
+
+def _around(tree, place):
+    """The nodes that hold a place of the source, the outermost first."""
+    found, inner = [], tree
+    while inner is not None:
+        found.append(inner)
+        inner = next((node for node in ast.iter_child_nodes(inner) if _holds(node, place)), None)
+    return found
+
+
+def _holds(node, place):
+    """Does a node hold a place? One without a place of its own, as a comprehension, does if a part of it does."""
+    line, end_line, start, end = place
+    if not hasattr(node, "lineno"):
+        return any(_holds(child, place) for child in ast.iter_child_nodes(node))
+    return (node.lineno, node.col_offset) <= (line, start) and (end_line, end) <= (node.end_lineno, node.end_col_offset)
+
+
+@functools.lru_cache(maxsize=8)
+def _tree(source):
+    try:
+        return ast.parse(source) if source else None
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _of_code(code, last):
+    """The same, as the positions tell of the instructions around; None where they do not."""
+    places = [*code.co_positions()]
+    line, end_line, start, end = place = places[last // 2]
+    if None in place:
+        return None
+    around, loads = [], []
+    for step in dis.get_instructions(code):
+        a, b, c, d = places[step.offset // 2]
+        if None in (a, b, c, d):
+            continue
+        if step.opname.startswith("LOAD_"):
+            loads.append(((a, c), (b, d), step.argval))
+        elif step.opname.startswith(("CALL", "COMPARE_OP", "CONTAINS_OP")):
+            if (a, c) <= (line, start) and (end_line, end) <= (b, d):
+                around.append(((a, c), (b, d), step.opname))
+    for first, behind, name in sorted(around, key=lambda each: ([-n for n in each[0]], each[1])):
+        if not name.startswith("CALL"):
+            return "shown"
+        named = [load for load in loads if load[0] == first and load[1] < behind and isinstance(load[2], str)]
+        found = _of_call(max(named, key=lambda load: load[1])[2] if named else "")
+        if found is not None:
+            return found
+    return None
+
+
+def _of_names(code):
+    """The same, as the names tell that the code uses."""
+    names = {*code.co_names}
+    return "shown" if names & _SHOWN and not names & READERS else "unknown"

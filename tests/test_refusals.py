@@ -1,0 +1,516 @@
+"""An error that only a derivative meets cannot be caught by the function: the derivative raises at its end."""
+
+import io
+import logging
+import math
+import threading
+import warnings
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.sparse
+
+import wengert as wg
+from wengert.core import levels
+
+X = np.array([0.5, 2.0])
+REFUSED = (wg.TracedValueError, wg.UnsupportedFunctionError)
+SAID = "the function caught an error that only a derivative meets, and went on without the derivative"
+plain = np.zeros(2)
+
+
+def weight(x):
+    """exp(-x), or 1 where that fails: a constant in a derivative, if nobody looks."""
+    try:
+        return math.exp(-x)
+    except (TypeError, ValueError):
+        return 1.0
+
+
+def caught(x):
+    return weight(x[0]) * np.sum(x)
+
+
+def caught_in_array(x):
+    return weight(x[0]) * x
+
+
+class Model:
+    """Third-party code whose property has a fallback."""
+
+    def __init__(self, x):
+        self.x = x
+
+    @property
+    def rate(self):
+        return math.exp(self.x)
+
+    @property
+    def safe(self):
+        try:
+            return self.rate
+        except Exception:
+            return 1.0
+
+
+def through_generator(x):
+    def terms():
+        for item in x:
+            try:
+                yield math.sin(item)
+            except TypeError:
+                yield 1.0
+
+    return sum(terms()) * x[0]
+
+
+def through_thread(x):
+    found = []
+
+    def run():
+        found.append(weight(x[0]))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return found[0] * x[1]
+
+
+def through_store(x):
+    try:
+        plain[0] = x[0]
+    except Exception:
+        pass
+    return plain.sum() + x.sum()
+
+
+def through_sparse(x):
+    try:
+        return scipy.sparse.csr_array(np.outer(x, x)).sum()
+    except ValueError:
+        return x.sum()
+
+
+def through_curve_fit(x):
+    try:
+        return scipy.optimize.curve_fit(lambda t, a: a * t, np.arange(3.0), x[0] * np.arange(3.0))[0][0]
+    except Exception:
+        return x.sum()
+
+
+def through_missing_rule(x):
+    try:
+        return np.setdiff1d(x, [1.0]).sum()
+    except TypeError:
+        return x.sum()
+
+
+def through_attribute(x):
+    try:
+        return x.tobytes() and x.sum()
+    except TypeError:
+        return x.sum()
+
+
+def through_ended_value(x):
+    kept = []
+    wg.grad(lambda y: kept.append(y) or y * y, 2.0)
+    try:
+        return x[0] * kept[0]
+    except ValueError:
+        return x.sum()
+
+
+def through_inner_derivative(x):
+    try:
+        return wg.grad(weight)(x[0]) * x[1]
+    except TypeError:
+        return x.sum()
+
+
+def in_finally(x):
+    total = x.sum()
+    try:
+        total = total * math.exp(x[0])
+    finally:
+        return total  # noqa: B012
+
+
+def in_hash(x):
+    try:
+        return {x[0]: 1.0}[x[0]] * x[1]
+    except TypeError:
+        return x[1]
+
+
+FUNCTIONS = [
+    caught,
+    lambda x: Model(x[0]).safe * x[1],
+    through_generator,
+    through_thread,
+    through_store,
+    through_sparse,
+    through_curve_fit,
+    through_missing_rule,
+    through_attribute,
+    through_ended_value,
+    through_inner_derivative,
+    in_hash,
+    in_finally,
+    lambda x: wg.loop(caught_in_array, x, 3).sum(),
+    lambda x: wg.loop(caught_in_array, x, 30, checkpoints=3).sum(),
+    lambda x: wg.checkpoint(caught_in_array)(x).sum(),
+    lambda x: wg.implicit.root(lambda z: z * weight(x[0]) - 1, 0.5) * x[1],
+    lambda x: wg.implicit.root(lambda z: z * weight(x[0]) - x[1], 0.5),
+    lambda x: wg.implicit.fixed_point(lambda z: weight(x[0]) * np.cos(z), 0.5) * x[1],
+    lambda x: wg.scipy.optimize.root(lambda z: z * weight(x[0]) - 1, [0.5]).x[0] * x[1],
+    lambda x: wg.scipy.optimize.minimize(lambda z: np.sum((z - weight(x[0])) ** 2), [0.5]).x[0] * x[1],
+]
+
+MODES = {
+    "grad": lambda f: wg.grad(f, X),
+    "value and aux": lambda f: wg.grad(lambda x: (f(x), 1.0), X, value=True, has_aux=True),
+    "container": lambda f: wg.grad(lambda tree: f(tree["x"]), {"x": X}),
+    "forward": lambda f: wg.jacobian(f, X, mode="forward"),
+    "reverse": lambda f: wg.jacobian(f, X, mode="reverse"),
+    "shared": lambda f: wg.jacobian(f).fun(X),
+    "jvp": lambda f: wg.jvp(f, X, X),
+    "vjp": lambda f: wg.vjp(f, X),
+    "hvp": lambda f: wg.hvp(f, X, X),
+    "hessian": lambda f: wg.hessian(f, X),
+    "hessian, forward": lambda f: wg.hessian(f, X, mode="forward"),
+    "linearize": lambda f: wg.linearize(lambda x: np.stack([f(x), x[0]]), X),
+    "nested": lambda f: wg.grad(lambda x: wg.grad(f)(x).sum(), X),
+    "batch of gradients": lambda f: wg.vmap(wg.grad(f))(np.stack([X, X])),
+    "recorded": lambda f: wg.record(f, X).grad()(X),
+    "compiled": lambda f: wg.grad(wg.compile(f))(X),
+    "sparse": lambda f: wg.jacobian(lambda x: np.stack([f(x), x[0]]), X, sparse=True),
+    "watched": lambda f: under_watch(f),
+}
+
+
+def under_watch(f):
+    with wg.detect_nan():
+        return wg.grad(f, X)
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("f", FUNCTIONS)
+def test_an_error_that_was_caught_makes_the_derivative_raise(f, mode):
+    with pytest.raises((*REFUSED, wg.LevelError)):
+        MODES[mode](f)
+
+
+def test_taylor_series_raise_too():
+    with pytest.raises(wg.TracedValueError, match=SAID):
+        wg.taylor(caught, X, X, 2)
+
+
+def test_the_message_says_where_it_began():
+    with pytest.raises(wg.TracedValueError) as error:
+        wg.grad(caught, X)
+    line = weight.__code__.co_firstlineno + 3
+    assert str(error.value) == (
+        f"grad(caught): {SAID}. Let it out: catch the errors of plain code alone, or take the way that carries a "
+        "derivative first, as np.exp(x) before math.exp(x). The error was: a traced value cannot become a Python float "
+        f"({__file__}:{line}): its derivative would be lost. Use the NumPy function (np.sin(x) for math.sin(x)), or "
+        "wengert.stop_gradient(x) where a constant is meant"
+    )
+
+
+def test_a_batch_is_run_element_by_element():
+    assert np.array_equal(wg.vmap(weight)(X), [weight(x) for x in X])
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+def test_a_compiled_function_without_derivatives_runs_as_it_is():
+    f = wg.compile(caught)
+    for _ in range(3):
+        assert f(X) == caught(X)
+
+
+def test_a_program_is_not_recorded():
+    with pytest.raises(wg.TracedValueError, match=SAID):
+        wg.record(caught, X)
+
+
+def probes(x):
+    """Questions that plain arrays refuse too, or that answer without an error."""
+    assert not hasattr(x, "columns")
+    assert getattr(x, "units", None) is None
+    try:
+        hash(x)
+    except TypeError:
+        pass
+    try:
+        len(x[0])
+    except TypeError:
+        pass
+    try:
+        x @ np.ones(3)
+    except ValueError:
+        pass
+    try:
+        x.unknown  # noqa: B018
+    except AttributeError:
+        pass
+    return np.sum(x**2)
+
+
+def inner_of_constants(x):
+    """An inner derivative whose own values are refused, of none of ours."""
+    with pytest.raises(wg.TracedValueError):
+        wg.jvp(lambda y: math.exp(y), 1.0, 1.0)
+    return np.sum(x**2)
+
+
+def logs(x):
+    logger = logging.Logger("derivative")
+    logger.addHandler(logging.NullHandler())
+    logger.warning("%s %.3f %g", x, x[0], x[1])
+    record = logging.LogRecord("derivative", logging.INFO, __file__, 1, "%s %.3f", (x, x[0]), None)
+    assert record.getMessage().endswith("0.500")
+    return np.sum(x**2)
+
+
+RIGHT = {
+    "probes": probes,
+    "logging": logs,
+    "passive": lambda x: np.sum(x**2) + 0 * weight(wg.stop_gradient(x[0])),
+    "histogram": lambda x: np.sum(x**2) + 0 * np.histogram([1.0, 2.0], weights=x)[0].sum(),
+    "sparse operators": lambda x: np.sum(x**2) + 0 * (scipy.sparse.eye_array(2, format="csr") @ x).sum(),
+    "custom rule of compiled code": lambda x: np.sum(x**2) + 0 * compiled_rule(x[0]),
+    "recorded solver": lambda x: np.sum(x**2) + 0 * wg.scipy.optimize.brentq(lambda z: z - x[0], 0.0, 1.0),
+    "hidden values": lambda x: np.sum(x**2) + 0 * wg.implicit.root(Hidden([[x[0]]] * 3), 1.0),
+    "batch that loops": lambda x: np.sum(x**2) + 0 * wg.vmap(lambda z: z if z > 1 else -z)(x).sum(),
+    "compiled part": lambda x: np.sum(x**2) + 0 * compiled_part(x),
+    "inner derivative that fails": lambda x: np.sum(x**2) + 0 * failing(2.0),
+}
+
+
+def failing(value):
+    """A derivative by other means where it fails, away from any other derivative."""
+    with levels.outside(), levels.unnoted():
+        try:
+            return wg.grad(weight)(value)
+        except TypeError:
+            return 0.0
+
+
+class Hidden:
+    """Holds traced values where they are not looked for at first."""
+
+    def __init__(self, held):
+        self.held = iter([held])
+        self.rows = None
+
+    def __call__(self, z):
+        self.rows = self.rows or next(self.held)
+        return z * z - self.rows[0][0]
+
+
+@wg.primitive(jvp=lambda t, y, x: math.exp(x) * float(t))
+def compiled_rule(x):
+    return math.exp(x)
+
+
+@wg.compile
+def compiled_part(x):
+    return np.sum(np.sin(x))
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("name", RIGHT)
+def test_no_false_alarm(name):
+    f = RIGHT[name]
+    assert np.allclose(wg.grad(f, X), 2 * X)
+    assert np.allclose(wg.jacobian(f, X, mode="forward"), 2 * X)
+
+
+def test_an_inner_derivative_that_was_refused_is_remembered_by_the_one_around_it():
+    with pytest.raises(wg.TracedValueError, match=SAID):
+        wg.grad(inner_of_constants, X)
+
+
+def test_the_next_derivative_starts_anew():
+    with pytest.raises(wg.TracedValueError):
+        wg.grad(caught, X)
+    assert np.allclose(wg.grad(lambda x: np.sum(x**2), X), 2 * X)
+
+
+def test_an_error_that_comes_out_is_itself():
+    with pytest.raises(wg.TracedValueError, match=r"^a traced value cannot become a Python float"):
+        wg.grad(lambda x: math.exp(x[0]), X)
+
+
+def test_another_error_after_one_that_was_caught_gives_way_to_it():
+    def f(x):
+        try:
+            return math.exp(x[0])
+        except TypeError:
+            raise RuntimeError("no value") from None
+
+    with pytest.raises(wg.TracedValueError, match=r"^a traced value cannot become a Python float") as error:
+        wg.grad(f, X)
+    assert isinstance(error.value.__cause__, RuntimeError)
+
+
+def test_threads_do_not_share_what_they_remember():
+    failed, right = [], []
+
+    def lose():
+        for _ in range(30):
+            with pytest.raises(wg.TracedValueError):
+                wg.grad(caught, X)
+            failed.append(1)
+
+    def keep():
+        for _ in range(30):
+            right.append(np.allclose(wg.grad(lambda x: np.sum(x**2), X), 2 * X))
+
+    threads = [threading.Thread(target=target) for target in (lose, keep, lose, keep)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(failed) == 60
+    assert all(right)
+    assert len(right) == 60
+
+
+# ---- text
+
+
+def helper(text):
+    return float(text)
+
+
+def kept(x):
+    text = f"{x}"
+    return float(text) * x
+
+
+def kept_digits(x):
+    text = f"{x:.17g}"
+    return float(text) * x
+
+
+READ = [
+    lambda x: float(f"{x}") * x,
+    lambda x: float(repr(x)) * x,
+    lambda x: float(str(x)) * x,
+    lambda x: eval(repr(x), {"np": np}) * x,
+    lambda x: float(f"{x:.17g}") * x,
+    lambda x: float("{:.16f}".format(x)) * x,  # noqa: UP032
+    lambda x: float("%s" % x) * x,  # noqa: UP031
+    lambda x: np.float64(str(x)) * x,
+    lambda x: np.array(str(x), dtype=float) * x,
+    lambda x: float(format(x, ".15e").strip()) * x,
+    lambda x: float(x.__str__()) * x,
+    lambda x: np.fromstring(np.array2string(np.stack([x, x]))[1:-1], sep=" ").sum() * x,
+]
+KEPT = [
+    kept,
+    kept_digits,
+    lambda x: helper(str(x)) * x,
+    lambda x: {"text": repr(x)} and x * x,
+    lambda x: io.StringIO().write(f"{x}") * x,
+    lambda x: print(x, file=io.StringIO()) or x,
+]
+SHOWN = [
+    lambda x: print(x) or x * x,
+    lambda x: print(f"{x}", repr(x), str(x), f"x={x!r}") or x * x,
+    lambda x: logging.getLogger("derivative").info("%s", x) or x * x,
+    lambda x: logging.getLogger("derivative").debug(f"{x}") or x * x,
+    lambda x: x * x if x < 100 else raise_error(f"{x} is too large"),
+    lambda x: helper(f"{x:.6g}") * 0 + x * x,
+    lambda x: helper(f"{x:10.3f}") * 0 + x * x,
+]
+EACH = {
+    "grad": lambda f: wg.grad(f, 2.0),
+    "jvp": lambda f: wg.jvp(f, 2.0, 1.0)[1],
+    "nested": lambda f: wg.grad(lambda x: wg.jvp(f, x, 1.0)[0], 2.0),
+}
+
+
+def raise_error(text):
+    raise ValueError(text)
+
+
+@pytest.fixture
+def told_anew():
+    levels._told.clear()
+
+
+@pytest.mark.parametrize("mode", EACH)
+@pytest.mark.parametrize("f", READ)
+def test_a_number_made_from_the_text_of_a_traced_value_is_refused(f, mode):
+    with pytest.raises(wg.TracedValueError, match="a number made from the text of a traced value"):
+        EACH[mode](f)
+
+
+@pytest.mark.parametrize("mode", EACH)
+@pytest.mark.parametrize("f", KEPT)
+def test_text_that_is_kept_gives_a_warning(f, mode, told_anew):
+    with pytest.warns(wg.TextWarning, match="was written as text to full precision"):
+        EACH[mode](f)
+
+
+@pytest.mark.parametrize("mode", EACH)
+@pytest.mark.parametrize("f", SHOWN)
+def test_text_that_is_shown_gives_no_warning(f, mode, capsys):
+    assert EACH[mode](f) == 4
+
+
+def test_the_warning_comes_once_and_says_the_line(told_anew):
+    derivative = wg.grad(kept)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        derivative(2.0)
+        derivative(3.0)
+    line = kept.__code__.co_firstlineno + 1
+    assert [str(warning.message) for warning in told] == [
+        f"grad(kept): a traced value was written as text to full precision ({__file__}:{line}), and a number that is "
+        'made of the text has no derivative: use the value as it is, or write fewer digits, as f"{x:.6g}", to show it'
+    ]
+    assert told[0].lineno == line
+
+
+def test_the_message_about_text_says_the_line():
+    with pytest.raises(wg.TracedValueError) as error:
+        wg.grad(READ[0], 2.0)
+    line = READ[0].__code__.co_firstlineno
+    assert str(error.value) == (
+        f"a number made from the text of a traced value ({__file__}:{line}) has no derivative: use the value as it is, "
+        "or wengert.stop_gradient(x) where a constant is meant"
+    )
+
+
+#: bodies of functions without source, and what is seen of them
+WITHOUT_SOURCE = {
+    "return float(f'{x}') * x": "read",
+    "return float(str(x).strip()) * x": "read",
+    "return eval('1.0 * ' + repr(x)) * x": "read",
+    "text = str(x); return x * x": "kept",
+    "return dict(text=str(x)) and x * x": "kept",
+    "print(x); return x * x": "shown",
+    "print(f'{x} is x', end=''); return x * x": "shown",
+    "assert str(x) == '2.0'; return x * x": "shown",
+    "return x * x if x < 9 else float(ValueError(f'{x}'))": "shown",
+}
+
+
+@pytest.mark.parametrize("body", WITHOUT_SOURCE)
+def test_code_without_source_is_judged_by_its_instructions(body, told_anew, capsys):
+    space = {}
+    exec(f"def f(x):\n    {body}\n", space)
+    if WITHOUT_SOURCE[body] == "read":
+        with pytest.raises(wg.TracedValueError, match="a number made from the text"):
+            wg.grad(space["f"], 2.0)
+    elif WITHOUT_SOURCE[body] == "kept":
+        with pytest.warns(wg.TextWarning):
+            wg.grad(space["f"], 2.0)
+    else:
+        assert wg.grad(space["f"], 2.0) == 4

@@ -1,0 +1,365 @@
+"""A traced value that reaches any argument of a solver is followed, has derivative zero, or is refused: never lost."""
+
+import inspect
+import types
+
+import numpy as np
+import pytest
+import scipy.optimize
+from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
+
+import wengert as wg
+from wengert.scipy import optimize
+
+P = 1.3
+REFUSED = (wg.TracedValueError, wg.UnsupportedFunctionError, wg.SingularJacobianError, wg.ConvergenceError)
+
+#: arguments that say what is done, and hold no floats
+WORDS = {
+    *("method", "full_output", "disp", "col_deriv", "maxfev", "maxiter", "max_nfev", "verbose", "tr_solver"),
+    *("k", "band", "workers"),
+}
+
+
+def square(x, p=2.0):
+    return x * x - p
+
+
+def halved(x, p=1.0):
+    return (x + 2 * p / x) / 2
+
+
+def bowl(x, p=2.0):
+    return np.sum((x - p) ** 4 + (x - p) ** 2)
+
+
+def custom(fun, x0, args=(), **options):
+    """A method for `minimize` that knows where the minimum is."""
+    return scipy.optimize.OptimizeResult(x=np.array([2.0]), success=True, message="", fun=0.0)
+
+
+held = types.SimpleNamespace(p=P)
+
+
+def system(**given):
+    options = {"fun": square, "x0": [1.0], "tol": 1e-12, **given}
+    return optimize.root(**options).x[0]
+
+
+def fsolve(**given):
+    return optimize.fsolve(**{"func": square, "x0": [1.0], "xtol": 1e-12, **given})[0]
+
+
+def scalar(**given):
+    bracket = {} if {"x0", "x1", "fprime", "fprime2"} & {*given} else {"bracket": (0.5, 3.0)}
+    return optimize.root_scalar(**{"f": square, **bracket, **given}).root
+
+
+def newton(**given):
+    return optimize.newton(**{"func": square, "x0": 1.0, "tol": 1e-12, **given})
+
+
+def bracketing(name):
+    return lambda **given: getattr(optimize, name)(**{"f": square, "a": 0.5, "b": 3.0, **given})
+
+
+def fixed_point(**given):
+    return optimize.fixed_point(**{"func": halved, "x0": 1.0, "xtol": 1e-12, **given})
+
+
+def least_squares(**given):
+    return optimize.least_squares(**{"fun": lambda x: x - 2.0, "x0": [1.0], "xtol": 1e-14, "gtol": 1e-14, **given}).x[0]
+
+
+def minimize(**given):
+    return optimize.minimize(**{"fun": bowl, "x0": [1.0], "tol": 1e-10, **given}).x[0]
+
+
+def slsqp(constraints, method="SLSQP"):
+    """The first variable of the point of least size that a constraint leaves."""
+    return optimize.minimize(lambda x: x @ x, [1.0, 2.0], method=method, constraints=constraints).x[0]
+
+
+def callback(p):
+    def seen(*state):
+        assert p > 0
+
+    return seen
+
+
+#: what a solver gives, by argument: (argument, a call that hands it a value of p, followed or zero or refused)
+TOLERANCES = ("xtol", "rtol", "tol", "ftol", "gtol")
+CASES = {
+    "root": (
+        system,
+        {
+            "fun": (lambda p: {"fun": lambda x: x * x - p}, "followed"),
+            "args": (lambda p: {"args": (p,)}, "followed"),
+            "x0": (lambda p: {"x0": [p]}, "zero"),
+            "jac": (lambda p: {"jac": lambda x: np.diag(2 * x) * (p / p)}, "zero"),
+            "callback": (lambda p: {"callback": callback(p), "method": "krylov"}, "zero"),
+            "options": (lambda p: {"options": {"xtol": 1e-12 * p}}, "zero"),
+        },
+    ),
+    "fsolve": (
+        fsolve,
+        {
+            "func": (lambda p: {"func": lambda x: x * x - p}, "followed"),
+            "args": (lambda p: {"args": p}, "followed"),
+            "x0": (lambda p: {"x0": [p]}, "zero"),
+            "fprime": (lambda p: {"fprime": lambda x: np.diag(2 * x) * (p / p)}, "zero"),
+            "epsfcn": (lambda p: {"epsfcn": 1e-12 * p}, "zero"),
+            "factor": (lambda p: {"factor": 10 * p}, "zero"),
+            "diag": (lambda p: {"diag": (p,)}, "zero"),
+        },
+    ),
+    "root_scalar": (
+        scalar,
+        {
+            "f": (lambda p: {"f": lambda x: x * x - p}, "followed"),
+            "args": (lambda p: {"args": (p,)}, "followed"),
+            "bracket": (lambda p: {"bracket": (0.5 * p, 3.0)}, "zero"),
+            "fprime": (lambda p: {"x0": 1.0, "fprime": lambda x: 2 * x * (p / p)}, "zero"),
+            "fprime2": (lambda p: {"x0": 1.0, "fprime": lambda x: 2 * x, "fprime2": lambda x: 2 * (p / p)}, "zero"),
+            "x0": (lambda p: {"x0": p, "fprime": lambda x: 2 * x}, "zero"),
+            "x1": (lambda p: {"x0": 1.0, "x1": p}, "zero"),
+            "options": (lambda p: {"options": {"xtol": 1e-12 * p}}, "zero"),
+        },
+    ),
+    "newton": (
+        newton,
+        {
+            "func": (lambda p: {"func": lambda x: x * x - p}, "followed"),
+            "args": (lambda p: {"args": (p,)}, "followed"),
+            "x0": (lambda p: {"x0": p}, "zero"),
+            "x1": (lambda p: {"x1": p}, "zero"),
+            "fprime": (lambda p: {"fprime": lambda x: 2 * x * (p / p)}, "zero"),
+            "fprime2": (lambda p: {"fprime": lambda x: 2 * x, "fprime2": lambda x: 2 * (p / p)}, "zero"),
+        },
+    ),
+    "fixed_point": (
+        fixed_point,
+        {
+            "func": (lambda p: {"func": lambda x: (x + p / x) / 2}, "followed"),
+            "args": (lambda p: {"args": (p,)}, "followed"),
+            "x0": (lambda p: {"x0": p}, "zero"),
+        },
+    ),
+    "least_squares": (
+        least_squares,
+        {
+            "fun": (lambda p: {"fun": lambda x: x - p}, "followed"),
+            "args": (lambda p: {"fun": square, "args": (p,)}, "followed"),
+            "kwargs": (lambda p: {"fun": square, "kwargs": {"p": p}}, "followed"),
+            "x0": (lambda p: {"x0": [p]}, "zero"),
+            "jac": (lambda p: {"jac": lambda x: np.eye(1) * (p / p)}, "zero"),
+            "bounds": (lambda p: {"bounds": ([0.0], [p])}, "refused"),
+            "x_scale": (lambda p: {"x_scale": p}, "zero"),
+            "loss": (
+                lambda p: {
+                    "fun": lambda x: np.array([x[0] - 1.0, 2.0 * x[0] - 3.0]),
+                    "loss": lambda z: np.array([z + 0.1 * p * z**2, 1 + 0.2 * p * z, 0.2 * p + 0 * z]),
+                },
+                "followed",
+            ),
+            "f_scale": (
+                lambda p: {
+                    "fun": lambda x: np.array([x[0] - 1.0, 2.0 * x[0] - 3.0]), "loss": "soft_l1", "f_scale": p
+                },
+                "followed",
+            ),
+            "diff_step": (lambda p: {"jac": "2-point", "diff_step": 1e-8 * p}, "zero"),
+            "tr_options": (lambda p: {"tr_solver": "lsmr", "tr_options": {"atol": 1e-12 * p}}, "zero"),
+            "jac_sparsity": (lambda p: {"jac_sparsity": [[p]]}, "zero"),
+            "callback": (lambda p: {"callback": callback(p)}, "zero"),
+        },
+    ),
+    "minimize": (
+        minimize,
+        {
+            "fun": (lambda p: {"fun": lambda x: bowl(x, p)}, "followed"),
+            "args": (lambda p: {"args": (p,)}, "followed"),
+            "x0": (lambda p: {"x0": [p]}, "zero"),
+            "jac": (lambda p: {"jac": lambda x: (4 * (x - 2) ** 3 + 2 * (x - 2)) * (p / p)}, "zero"),
+            "hess": (
+                lambda p: {"method": "trust-exact", "hess": lambda x: np.diag(12 * (x - 2) ** 2 + 2) * (p / p)}, "zero"
+            ),
+            "hessp": (
+                lambda p: {"method": "newton-cg", "hessp": lambda x, v: (12 * (x - 2) ** 2 + 2) * v * (p / p)}, "zero"
+            ),
+            "bounds": (lambda p: {"bounds": [(None, p)]}, "refused"),
+            "constraints": (lambda p: {"constraints": {"type": "ineq", "fun": lambda x: p - x[0]}}, "refused"),
+            "callback": (lambda p: {"callback": callback(p)}, "zero"),
+            "options": (lambda p: {"options": {"gtol": 1e-10 * p}}, "zero"),
+        },
+    ),
+}
+for name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
+    CASES[name] = (
+        bracketing(name),
+        {
+            "f": (lambda p: {"f": lambda x: x * x - p}, "followed"),
+            "args": (lambda p: {"args": (p,)}, "followed"),
+            "a": (lambda p: {"a": 0.5 * p}, "zero"),
+            "b": (lambda p: {"b": 3.0 * p}, "zero"),
+        },
+    )
+for name in CASES:
+    for tolerance in sorted({*TOLERANCES} & {*inspect.signature(getattr(scipy.optimize, name)).parameters}):
+        CASES[name][1][tolerance] = (lambda p, tolerance=tolerance: {tolerance: 1e-12 * p}, "zero")
+
+ROWS = [(name, argument) for name in CASES for argument in CASES[name][1]]
+MODES = {
+    "forward": lambda f: wg.jvp(f, P, 1.0)[1],
+    "reverse": lambda f: wg.grad(f, P),
+    "compiled": lambda f: wg.grad(wg.compile(f))(P),
+}
+
+
+def slope(f):
+    return (f(P + 1e-4) - f(P - 1e-4)) / 2e-4
+
+
+def check(f, expected, mode):
+    try:
+        found = MODES[mode](f)
+    except REFUSED:
+        assert expected == "refused" or mode == "compiled"
+        return
+    assert expected != "refused"
+    wanted = slope(f)
+    assert found == pytest.approx(wanted, rel=1e-5, abs=1e-6)
+    assert (wanted == pytest.approx(0, abs=1e-6)) == (expected == "zero")
+
+
+def test_every_argument_of_every_solver_has_a_row():
+    for name in optimize.__all__:
+        parameters = {*inspect.signature(getattr(scipy.optimize, name)).parameters}
+        assert parameters - WORDS <= {*CASES[name][1]}, name
+    assert {*CASES} == {*optimize.__all__}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("name", "argument"), ROWS)
+def test_a_traced_value_in_an_argument_is_not_lost(name, argument, mode):
+    solver, rows = CASES[name]
+    given, expected = rows[argument]
+    check(lambda p: solver(**given(p)), expected, mode)
+
+
+class Line:
+    """A constraint whose function is a method, and reads an attribute."""
+
+    def __init__(self, p):
+        self.p = p
+
+    def residual(self, x):
+        return x[0] + x[1] - self.p
+
+
+def of_global(x):
+    return x[0] + x[1] - held.p
+
+
+def through_global(p):
+    held.p = p
+    try:
+        return slsqp({"type": "eq", "fun": of_global})
+    finally:
+        held.p = P
+
+
+CONSTRAINTS = {
+    "closure": lambda p: slsqp({"type": "eq", "fun": lambda x: x[0] + x[1] - p}),
+    "list": lambda p: slsqp([{"type": "eq", "fun": lambda x: x[0] + x[1] - p}]),
+    "args": lambda p: slsqp({"type": "eq", "fun": lambda x, q: x[0] + x[1] - q, "args": (p,)}),
+    "default": lambda p: slsqp({"type": "eq", "fun": lambda x, q=p: x[0] + x[1] - q}),
+    "method": lambda p: slsqp({"type": "eq", "fun": Line(p).residual}),
+    "global": through_global,
+    "linear": lambda p: slsqp(LinearConstraint(np.ones((1, 2)), p, p), method="trust-constr"),
+    "linear matrix": lambda p: slsqp(LinearConstraint([[1.0, p]], 1.0, 1.0)),
+    "nonlinear": lambda p: slsqp(NonlinearConstraint(lambda x: x[0] + x[1] - p, 0.0, 0.0)),
+    "nonlinear bound": lambda p: slsqp(NonlinearConstraint(lambda x: x[0] + x[1], p, p)),
+    "nonlinear jac": lambda p: slsqp(
+        NonlinearConstraint(lambda x: x[0] + x[1] - p, 0.0, 0.0, jac=lambda x: np.ones((1, 2)))
+    ),
+    "cobyla": lambda p: slsqp({"type": "ineq", "fun": lambda x: x[0] - p}, method="COBYLA"),
+    "bounds pairs": lambda p: minimize(bounds=[(0.0, p)]),
+    "bounds object": lambda p: minimize(bounds=Bounds(0.0, p)),
+    "bounds array": lambda p: minimize(bounds=np.stack([np.zeros(1), p * np.ones(1)], axis=1)),
+    "bounds nelder-mead": lambda p: minimize(bounds=[(0.0, p)], method="nelder-mead"),
+    "bounds of least squares": lambda p: least_squares(bounds=Bounds(0.0, p)),
+    "bounds of dogbox": lambda p: least_squares(bounds=(0.0, p), method="dogbox"),
+    "method of one's own": lambda p: minimize(method=lambda fun, x0, **options: custom(fun, x0 * p)),
+    "too few steps": lambda p: minimize(x0=[10 * p], options={"maxiter": 1}),
+    "undetermined": lambda p: minimize(fun=lambda x: (x[0] + x[1]) ** 2, x0=[p, 0.0]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_a_minimum_that_moves_other_than_by_its_objective_is_refused(name, mode):
+    f = CONSTRAINTS[name]
+    with pytest.raises(REFUSED):
+        MODES[mode](f)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_constraints_and_bounds_that_hold_no_traced_value_stay_as_they_are(mode):
+    def f(p):
+        fixed = optimize.minimize(lambda x: x @ x, [1.0, 2.0], constraints={"type": "eq", "fun": lambda x: sum(x) - 1})
+        return p * fixed.x[0]
+
+    with np.errstate(all="ignore"):
+        assert MODES[mode](f) == pytest.approx(0.5)
+    assert MODES[mode](lambda p: p * minimize(bounds=[(0.0, 1.5)])) == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_bounds_that_hold_no_variable_have_derivative_zero(mode):
+    assert MODES[mode](lambda p: minimize(bounds=[(0.0, 3 * p)])) == 0
+    assert MODES[mode](lambda p: least_squares(bounds=([0.0], [3 * p]))) == 0
+
+
+def test_hock_schittkowski_71_is_refused():
+    def f(p):
+        return optimize.minimize(
+            lambda x: x[0] * x[3] * (x[0] + x[1] + x[2]) + x[2],
+            [1.0, 5.0, 5.0, 1.0],
+            method="SLSQP",
+            bounds=[(1, 5)] * 4,
+            constraints=[
+                {"type": "ineq", "fun": lambda x: x[0] * x[1] * x[2] * x[3] - p},
+                {"type": "eq", "fun": lambda x: x @ x - 40.0},
+            ],
+        ).fun
+
+    with pytest.raises(wg.UnsupportedFunctionError) as error:
+        wg.grad(f, 25.0)
+    assert str(error.value) == (
+        "wengert.scipy.optimize.minimize: a minimum under constraints has no derivative yet: solve its "
+        "Karush-Kuhn-Tucker conditions with wengert.scipy.optimize.root, or eliminate the constraints by a change of "
+        "variables"
+    )
+
+
+ROOTS = {
+    "f": (lambda p: wg.implicit.root(lambda x: x * x - p, 1.0), "followed"),
+    "args": (lambda p: wg.implicit.root(square, 1.0, args=(p,)), "followed"),
+    "x0": (lambda p: wg.implicit.root(square, p), "zero"),
+    "solve": (lambda p: wg.implicit.root(square, 1.0, solve=lambda f, x0: 2.0**0.5 * (p / p)), "zero"),
+    "jac": (lambda p: wg.implicit.root(square, 1.0, jac=lambda x: 2 * x * (p / p)), "zero"),
+    "linsolve": (lambda p: wg.implicit.root(square, np.ones(2), linsolve=lambda A, b: b / 2.8 * (p / p))[0], "zero"),
+    "fixed point": (lambda p: wg.implicit.fixed_point(lambda x: np.cos(p * x), 0.7), "followed"),
+    "fixed point x0": (lambda p: wg.implicit.fixed_point(np.cos, 0.5 * p), "zero"),
+    "undetermined": (lambda p: wg.implicit.root(lambda x: 0 * x + x[0] - x[1], np.stack([p, 0.0]))[0], "refused"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ROOTS)
+def test_a_traced_value_in_an_argument_of_a_root_is_not_lost(name, mode):
+    check(*ROOTS[name], mode)
