@@ -20,7 +20,7 @@ def binned(n):
     return f
 
 
-@pytest.mark.parametrize("size, n", [(1_000, 100), (10_000, 100), (100_000, 20)])
+@pytest.mark.parametrize(("size", "n"), [(1_000, 100), (10_000, 100), (100_000, 20)])
 def test_masks_of_other_lengths_at_each_step_gather_their_own_places(size, n):
     rng = np.random.default_rng(0)
     d, r = rng.random(size), rng.random(size)
