@@ -23,9 +23,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from wengert.program.listing import Listing
+
 import wengert as wg
 from wengert.program import spec
-from wengert.program.listing import Listing
 from wengert.program.loops import Loop
 from wengert.program.program import Program, pickled
 
@@ -35,7 +36,7 @@ BATCH, PATIENCE = 100, 20
 MEMORY = 6 << 30
 
 X = np.linspace(0.2, 1.7, 12)
-BIG = np.linspace(-1.0, 1.0, 3000)
+BIG = np.linspace(0.1, 1.0, 3000)
 A = np.linspace(0.1, 1, 144).reshape(12, 12)
 
 
@@ -186,7 +187,8 @@ def other_list(code, r):
             else:
                 word = r.choice(("steps", "carried", "kept", "results", "backward"))
                 setattr(loop, word, other(getattr(loop, word), r))
-            parts[8] = [*parts[8][:k], type(call)(loop, call.args, call.kwargs, call.operands, call.row), *parts[8][k + 1 :]]
+            call = type(call)(loop, call.args, call.kwargs, call.operands, call.row)
+            parts[8] = [*parts[8][:k], call, *parts[8][k + 1 :]]
         elif code.calls and r.random() < 0.2:
             k = r.randrange(len(code.calls))
             call = code.calls[k].on(list(code.calls[k].operands))

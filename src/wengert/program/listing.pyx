@@ -284,7 +284,7 @@ def restored(op, a, b, c, type, types, constants, arrays, calls, views, packs, g
         column = columns[k]
         for i in range(n):
             if k == 0:
-                code.ops[i] = <int16_t>column[i] if 0 <= column[i] < OPS else -1
+                code.ops[i] = <int16_t>(column[i] if 0 <= column[i] < OPS else OPS)
             else:
                 (code.as_ if k == 1 else code.bs if k == 2 else code.cs if k == 3 else code.kinds)[i] = column[i]
     code.constants = constants
