@@ -753,7 +753,7 @@ class Program(Runner):
 
     @classmethod
     def load(cls, path: Any) -> Program:
-        """The program in a file; as with `pickle`, only from files that you trust.
+        """The program in a file; as with `pickle`, only from files that you trust: damage is found, malice is not.
 
         Raises
         ------
