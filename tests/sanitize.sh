@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds with AddressSanitizer and UndefinedBehaviorSanitizer in a temporary folder and runs tests there, by default
-# those that reach most of the compiled code in some minutes.  Arguments are pytest's.
+# Builds with AddressSanitizer and UndefinedBehaviorSanitizer in a temporary folder, the VM with bounds checks and a
+# buffer of its own for each array, and runs tests there: by default those that reach most of the compiled code, and
+# random programs.  Arguments are pytest's, and leave the random programs out.
 # Exit status: 99 where a sanitizer reports, which ends the run, else pytest's.
 # usage: [PYTHON=python] tests/sanitize.sh [tests/test_inplace.py ...]
 set -eu
@@ -11,8 +12,13 @@ trap 'rm -rf "$build"' EXIT
 mkdir "$build/tree"
 tar -C "$here" -cf - --exclude=./.git --exclude=./build --exclude='*.so' . | tar -C "$build/tree" -xf -
 cd "$build/tree"
-[ $# -gt 0 ] || set -- tests/test_recording.py tests/test_inplace.py tests/test_second.py tests/test_machine.py \
-    tests/test_random_programs.py tests/test_fuzz.py tests/test_forward.py
+fuzz=
+[ $# -gt 0 ] || {
+    fuzz=yes
+    set -- tests/test_recording.py tests/test_inplace.py tests/test_second.py tests/test_machine.py \
+        tests/test_random_programs.py tests/test_fuzz.py tests/test_forward.py tests/test_memory_safety.py \
+        tests/test_replay.py tests/test_loops.py tests/test_folds.py tests/test_blocks.py tests/test_program.py
+}
 
 # Optimised as the build asks, and for each instruction set, the checks take the compiler very long: the last that it
 # is told is -O1, and one set.
@@ -22,7 +28,7 @@ exec ${CC:-cc} "\$@" -O1 '-Dtarget_clones(...)='
 CC
 chmod +x "$build/cc"
 flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1'
-CC="$build/cc" CFLAGS="$flags" LDFLAGS="$flags" \
+WENGERT_DEBUG=1 CC="$build/cc" CFLAGS="$flags" LDFLAGS="$flags" \
     "$python" -m pip install --quiet --no-deps --target "$build/site" .
 
 # Python's own allocator hides its blocks from the sanitizer, and what Python keeps until its end is no leak.
@@ -32,9 +38,15 @@ for library in asan ubsan stdc++; do
     preload="$preload $(${CC:-cc} -print-file-name=lib$library.so)"
 done
 status=0
-PYTHONPATH="$build/site" PYTHONMALLOC=malloc OPENBLAS_NUM_THREADS=1 \
-    ASAN_OPTIONS=detect_leaks=0:exitcode=99 UBSAN_OPTIONS=print_stacktrace=1:exitcode=99 \
-    LD_PRELOAD="$preload" \
-    "$python" -m pytest -q -n0 --capture=sys -p no:cacheprovider "$@" || status=$?
+sanitized() {
+    PYTHONPATH="$build/site" PYTHONMALLOC=malloc OPENBLAS_NUM_THREADS=1 \
+        ASAN_OPTIONS=detect_leaks=0:exitcode=99 UBSAN_OPTIONS=print_stacktrace=1:exitcode=99 \
+        LD_PRELOAD="$preload" "$python" "$@" || status=$?
+}
+sanitized -m pytest -q -n0 --capture=sys -p no:cacheprovider "$@"
+[ -z "$fuzz" ] || [ $status -ne 0 ] || {
+    sanitized -m tests.fuzz --programs 300
+    sanitized -m tests.fuzz.sizes --programs 200
+}
 [ $status -ne 99 ] || echo "tests/sanitize.sh: a sanitizer reports" >&2
 exit $status

@@ -2,6 +2,7 @@
 
 setuptools loads this file by its path before the package is built, so it imports nothing of it.
 `WENGERT_WERROR=1` turns the C compiler's warnings on and into errors; `.ci/run` sets it.
+`WENGERT_DEBUG=1` makes the VM check the bounds of its buffers; `tests/sanitize.sh` sets it.
 """
 
 import os
@@ -36,6 +37,7 @@ class build_ext(_build_ext):
             ext.depends += sorted(path.as_posix() for path in interfaces)
             ext.include_dirs += [numpy.get_include(), *map(str, homes)]
             ext.define_macros += MACROS
+            ext.define_macros += [("WG_DEBUG", "1")] if os.environ.get("WENGERT_DEBUG", "0") != "0" else []
 
     def build_extensions(self):
         msvc = self.compiler.compiler_type == "msvc"

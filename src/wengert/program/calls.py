@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from wengert.program.leaves import Same
 from wengert.program.opcodes import Op
 
 #: functions that multiply rows of the first argument by columns of another, and those that sum over any axes
@@ -178,8 +179,8 @@ def static(x):
         return tuple((key, static(value)) for key, value in x.items())
     if isinstance(x, slice):
         return "slice", static(x.start), static(x.stop), static(x.step)
-    if isinstance(x, np.ndarray):
-        return x.dtype.str, x.shape, x.tobytes() if _by_content(x) else id(x)
+    if isinstance(x, np.ndarray):  # `Same` keeps it: another array cannot have its identity as long as the key is known
+        return x.dtype.str, x.shape, x.tobytes() if _by_content(x) else Same(x)
     if isinstance(x, (float, np.floating)):
         return type(x).__name__, float(x).hex()
     if isinstance(x, (complex, np.complexfloating)):

@@ -22,6 +22,7 @@ from wengert.program import locality, passes, products, rows
 from wengert.program.apart import in_type
 from wengert.program.calls import Call, Operand, static
 from wengert.program.evaluate import of_type
+from wengert.program.leaves import Same
 from wengert.program.listing import c_strides, kind_of
 from wengert.program.locality import FREE
 from wengert.program.loops import is_loop
@@ -308,7 +309,7 @@ def _by_seeds(p, i, call, j, seeds, is_back):
 def _derivatives(p, call, j, seeds, values, is_back):
     """The list of these, made once for all calls that are alike and whose rules do not look at values."""
     types = [kind_of(p.new, v) for v in values]
-    alike = id(call.row), id(call.compute), static(call.args), static(call.kwargs)
+    alike = Same(call.row), Same(call.compute), static(call.args), static(call.kwargs)
     key = *alike, j, is_back, *types, *[(np.shape(seed), seed.tobytes()) for seed in seeds]
     code = p.rules.get(key)
     if code is not None:

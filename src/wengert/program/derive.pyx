@@ -32,6 +32,7 @@ from wengert.errors import NonSmoothError
 from wengert.program import rows
 from wengert.program.calls import is_function, is_solution, is_told, known_solutions, static
 from wengert.program.evaluate import evaluated, example_of, of_type
+from wengert.program.leaves import Same
 from wengert.program.listing import operands
 from wengert.program.loops import Loop, call_of, is_loop, type_of_result
 from wengert.program.passes import folded, live, lowered, needed_for, simplified
@@ -271,7 +272,7 @@ cdef class Sweep:
         A rule that has looked at values has left guards: it is traced anew where they do not hold.
         """
         cdef tuple types
-        key = (what, tuple([self.code.kinds[<int32_t>v] for v in values]), id(call.row), id(call.compute),
+        key = (what, tuple([self.code.kinds[<int32_t>v] for v in values]), Same(call.row), Same(call.compute),
                static(call.args), static(call.kwargs))
         of_all = None
         if self.is_guarded and self.known is None:

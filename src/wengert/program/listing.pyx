@@ -15,6 +15,8 @@ cimport numpy as cnp
 from libc.stdint cimport int16_t, int32_t
 from libc.string cimport memcpy
 
+import importlib
+
 import numpy as np
 
 from wengert.core.memory cimport Block, empty_array, take
@@ -259,16 +261,32 @@ cdef class Listing:
     def __reduce__(self):
         state = (self.op, self.a, self.b, self.c, self.type, self.types, self.constants, self.arrays, self.calls,
                  self.views, self.packs, self.guards, self.inputs, self.outputs)
-        return restored, state
+        return restored, (*state, importlib.import_module("wengert.program.spec").form())
 
 
-def restored(op, a, b, c, type, types, constants, arrays, calls, views, packs, guards, inputs, outputs):
-    """A list from its columns and tables."""
+def restored(op, a, b, c, type, types, constants, arrays, calls, views, packs, guards, inputs, outputs, form=None):
+    """A list from its columns and tables, which `wengert.program.spec.check` is to look at before it is used."""
+    spec = importlib.import_module("wengert.program.spec")      # which knows this module
+    spec.check_form(form, "a list of instructions")
     cdef Listing code = Listing.__new__(Listing)
+    cdef const int32_t[::1] column
+    cdef Py_ssize_t i, k, n = len(op)
+    columns = [np.array(values, dtype=np.int32).ravel() for values in (op, a, b, c, type)]
+    if any([len(values) != n for values in columns]) or n > 1 << 30:
+        raise spec.MalformedProgram("columns of a list of other lengths")
     for kind in types:
         code.type_of(kind)
-    for i in range(len(op)):
-        emit(code, op[i], a[i], b[i], c[i], type[i])
+    if len(code.types) != len(types):
+        raise spec.MalformedProgram("a type that is in the table twice")
+    code.reserve(n)
+    code.n = n
+    for k in range(5):
+        column = columns[k]
+        for i in range(n):
+            if k == 0:
+                code.ops[i] = <int16_t>(column[i] if 0 <= column[i] < OPS else OPS)
+            else:
+                (code.as_ if k == 1 else code.bs if k == 2 else code.cs if k == 3 else code.kinds)[i] = column[i]
     code.constants = constants
     code.arrays = arrays
     code.calls = calls

@@ -128,6 +128,29 @@ class Loop:
         shape = shape if word == "last" else (self.steps, *shape)
         return self.place(word, number), shape, c_strides(shape, 8)
 
+    def mismatch(self, types: list) -> str:
+        """Why the body cannot run on operands of these types, or its results are not where they should be; "" if so."""
+        body, first = self.body, self.carried + self.kept
+        of_inputs = [kind_of(body, v) for v in body.inputs]
+        of_outputs = [kind_of(body, v) for v in body.outputs]
+        if not all(type(n) is int for n in (self.steps, self.carried, self.kept)):
+            return "a loop whose steps are no number"
+        if not self.steps > 0 <= min(self.carried, self.kept) or self.carried > len(of_outputs):
+            return f"a loop of {self.steps} steps that carries {self.carried} values"
+        if first > len(of_inputs) or len(types) != len(of_inputs):
+            return f"{len(types)} operands of a loop with {len(of_inputs)}"
+        for k, (given, (dtype, shape, _)) in enumerate(zip(types, of_inputs)):
+            if given[:2] != (dtype, shape if k < first else (self.steps, *shape)):
+                return f"operand {k} of a loop has another type"
+        if any(a[:2] != b[:2] for a, b in zip(of_inputs[: self.carried], of_outputs)):
+            return "a loop carries a value on as another type"
+        for word, number in self.results:
+            limits = {"last": (0, self.carried), "entry": (0, self.carried), "stack": (self.carried, len(of_outputs))}
+            low, high = limits.get(word, (0, math.inf if word == "zeros" else 0))
+            if not low <= number < high or (word == "zeros" and number % 8):
+                return f"a loop has no result ({word}, {number})"
+        return ""
+
     def with_entries(self, numbers) -> Loop:
         """The loop that stacks what these carried values are when each step begins, too; all else lies where it was."""
         more = [("entry", k) for k in numbers if ("entry", k) not in self.results]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
+import io
 import math
 import pickle
 import zlib
@@ -14,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import children_of, input_leaf, split
-from wengert.core.tape import kernel_rows
 from wengert.core.var import holds_traced, is_var
 from wengert.errors import TracedValueError
-from wengert.program import derive, entries, loops, passes, regroup, roll, shifts, vectors, widen
+from wengert.program import derive, entries, loops, passes, regroup, roll, shifts, spec, vectors, widen
 from wengert.program.callpath import Arguments, Runner, vectored
 from wengert.program.dot import to_dot
 from wengert.program.elements import DERIVED_AS_THEY_ARE, by_elements, nanoseconds
@@ -31,8 +31,6 @@ from wengert.program.text import printed
 from wengert.program.vm import Machine
 from wengert.transforms.costs import is_forward
 
-#: of the pickled form, to be raised when what a list means changes; another one is refused with what to do
-VERSION = 1
 #: how a file begins; behind it, a line each, stand the form and a checksum of the rest, which is a pickle
 _MAGIC = b"wengert program"
 
@@ -61,13 +59,6 @@ _NO_JACOBIAN = (
     "the argument is complex: record the derivative as wengert gives it, "
     "wengert.record(wengert.jacobian(f, holomorphic=True), x)"
 )
-
-
-@functools.cache
-def _form() -> str:
-    """The pickled form: lists hold numbers of instructions, which are others where there are other rows."""
-    rows = [row[:2] for row in kernel_rows()], [(op.name, int(op)) for op in Op]
-    return f"{VERSION}-{zlib.crc32(repr(rows).encode()):08x}"
 
 
 class Slot:
@@ -730,20 +721,42 @@ class Program(Runner):
         cuda = importlib.import_module("wengert.cuda.batch")
         return cuda.Kernel(self, dtype, compile=compile, chunk=chunk, debug=debug, target=target)
 
+    def __copy__(self):
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made._reset()
+        return made
+
+    def __deepcopy__(self, memo):
+        return copy.copy(self)  # a program never changes
+
     def __reduce__(self):
-        return _restored, (type(self), self.__getstate__())
+        try:
+            content = pickled(self)
+        except (pickle.PicklingError, AttributeError, TypeError):  # another pickler may know what it calls
+            return _restored, (type(self), self.__getstate__())
+        return _unpickled, (spec.form(), zlib.crc32(content), content)
 
     def __getstate__(self):
-        state = {**self.__dict__, "_version": _form()}
+        state = {**self.__dict__, "_version": spec.form()}
         for name in ("_machine", "_expanded", "_derived"):
             del state[name]
         return state
 
     def __setstate__(self, state):
         state = {**state}
-        _check_form(state.pop("_version", None), "this program")
+        spec.check_form(state.pop("_version", None), "this program")
         self.__dict__.update(state)
         self._reset()
+        self._verify()
+
+    def _verify(self):
+        """Raise `MalformedProgram` where a state cannot be that of a program."""
+        parts = {"_form": Form, "_result": Result, "_example": list, "_name": str, "_exact": bool, "_floats": int}
+        for name, kind in parts.items():
+            if not isinstance(getattr(self, name, None), kind):
+                raise spec.MalformedProgram(f"the state of a program is damaged: {name} is no {kind.__name__}")
+        spec.check(getattr(self, "_listing", None))
 
     def save(self, path: Any) -> None:
         """Write the program into a file, by `pickle`.
@@ -754,18 +767,18 @@ class Program(Runner):
             If it calls a function that `pickle` does not find again, such as a lambda; no file is written then.
         """
         try:
-            content = pickle.dumps(self, protocol=5)
+            content = pickled(self)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise TypeError(
                 f"{self!r} cannot be saved ({error}): functions that it calls must stand at the top of a module"
             ) from error
         with open(path, "wb") as file:
-            file.write(b"%s\n%s\n%08x\n" % (_MAGIC, _form().encode(), zlib.crc32(content)))
+            file.write(b"%s\n%s\n%08x\n" % (_MAGIC, spec.form().encode(), zlib.crc32(content)))
             file.write(content)
 
     @classmethod
     def load(cls, path: Any) -> Program:
-        """The program in a file; as with `pickle`, only from files that you trust.
+        """The program in a file; as with `pickle`, only from files that you trust: damage is found, malice is not.
 
         Raises
         ------
@@ -778,20 +791,13 @@ class Program(Runner):
             magic, form, checksum, content = [*file.read().split(b"\n", 3), b"", b"", b""][:4]
         if magic != _MAGIC:
             raise TypeError(f"{path} holds no program that Program.save wrote")
-        _check_form(form.decode(errors="replace"), path)
+        spec.check_form(form.decode(errors="replace"), path)
         if checksum != b"%08x" % zlib.crc32(content):
             raise ValueError(f"{path} is damaged: its content is not what was saved. Record the program again")
         found = pickle.loads(content)
         if not isinstance(found, cls):
             raise TypeError(f"{path} holds no {cls.__name__}, but a {type(found).__name__}")
         return found
-
-
-def _check_form(form, name):
-    if form != _form():
-        raise ValueError(
-            f"{name} was saved in form {form}, and this version of wengert reads form {_form()}: record it again"
-        )
 
 
 def _unlaid(key):
@@ -979,7 +985,46 @@ class Stacked(Swept):
         return np.ascontiguousarray(found).reshape(self._y + self._x)[()]
 
 
+class _Writer(pickle.Pickler):
+    """Pickles a program so that what NumPy's own unpickling would trust is plain: arrays are bytes with a shape."""
+
+    def reducer_override(self, x):
+        if isinstance(x, Program):  # it shares lists with the one around it
+            return _restored, (type(x), x.__getstate__())
+        if isinstance(x, np.dtype) and x.kind in _PLAIN:
+            return np.dtype, (x.str,)
+        if type(x) is np.ndarray and x.dtype.kind in _PLAIN:
+            order = "F" if x.flags.f_contiguous and not x.flags.c_contiguous else "C"
+            return _array, (x.tobytes(order), x.dtype.str, x.shape, order)
+        return NotImplemented
+
+
+#: kinds of elements of arrays that are pickled as bytes
+_PLAIN = frozenset("biufc")
+
+
+def pickled(program: Program) -> bytes:
+    """The content of a pickle of a program."""
+    content = io.BytesIO()
+    _Writer(content, protocol=5).dump(program)
+    return content.getvalue()
+
+
+def _array(content, dtype, shape, order):
+    return np.frombuffer(content, dtype).reshape(shape, order=order).copy(order)
+
+
+def _unpickled(form, checksum, content):
+    """The program in such bytes, which are looked at only if they are as they were written."""
+    spec.check_form(form, "this program")
+    if type(content) is not bytes or checksum != zlib.crc32(content):
+        raise ValueError("this program is damaged: its content is not what was pickled. Record the program again")
+    return pickle.loads(content)
+
+
 def _restored(cls, state):
+    if not (isinstance(cls, type) and issubclass(cls, Program)):
+        raise TypeError(f"the state of a program for {cls!r}, which is no class of programs")
     program = cls.__new__(cls)
     program.__setstate__(state)
     return program

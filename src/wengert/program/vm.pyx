@@ -11,7 +11,7 @@ A run allocates nothing but the outputs and what calls return; a call must not k
 cimport cython
 cimport numpy as cnp
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF, Py_REFCNT
 from libc.stdint cimport int16_t, int32_t, int64_t
@@ -28,7 +28,7 @@ from wengert.core.kernel cimport Kernel, by_opcode, loop_function
 from wengert.core.memory cimport Block, empty_array, int32s, owns_memory, take
 from wengert.core.tape cimport WG_POSITIVE, WG_POW, WG_SQUARE, times_partial
 from wengert.program.callpath cimport Run
-from wengert.program.listing cimport c_strides, overlaps
+from wengert.program.listing cimport Listing, c_strides, overlaps
 from wengert.program.opcodes cimport Op
 
 from wengert.core.tape import kernel_rows
@@ -115,6 +115,9 @@ cdef extern from "vm.h" nogil:
         WG_M_EXACT, WG_M_GET, WG_M_PUT, WG_M_GET_BOOL, WG_M_PUT_BOOL, WG_M_SUM, WG_M_GATHER
         WG_M_ONE, WG_M_FOLD, WG_M_SUM_ROWS, WG_M_GET_ROWS, WG_M_PUT_ROWS, WG_M_GET_BOOL_ROWS, WG_M_PUT_BOOL_ROWS
 
+    enum:
+        WG_DEBUG, WG_FENCE
+
     Py_ssize_t wg_run(const wg_step *steps, Py_ssize_t i, Py_ssize_t count, const wg_space *w, int32_t *failed)
     int wg_machine_op(int op)
     bint wg_is_vector_code(int op)
@@ -125,6 +128,7 @@ cdef extern from "vm.h" nogil:
     void wg_values(int op, Py_ssize_t n, double *a, double *b, double *y)
 
 include "lower.pxi"
+include "bounds.pxi"
 
 cdef struct Port:                   # a value of a body that lies elsewhere in each step
     int32_t slot                    # of a number; -1: of an array
@@ -143,6 +147,7 @@ cdef Py_ssize_t KEPT = 1 << 22      # doubles that may be kept from one run to t
 cdef double WORTH = 8.0             # operations for each of them that make it worth while
 cdef int CHANGES = 8                # runs in vain after which nothing is kept any more
 cdef size_t PIECE = 1 << 12         # bytes for short lists of numbers
+cdef char CANARY = -1               # in each byte: a NaN
 cdef double LONG = 20000.0          # operations of steps that are worth letting other threads run meanwhile
 cdef cnp.dtype FLOAT = np.dtype(np.float64)
 cdef cnp.dtype BOOL = np.dtype(np.bool)
@@ -239,6 +244,7 @@ cdef class Workspace:
 
     cdef wg_space space
     cdef list kept                  # arrays that own the memory
+    cdef list fenced                # of a debug build: address and size of each buffer
     cdef char *memory
     cdef list objects               # of each root: the array whose memory it is
     cdef char **bottom              # its lowest address
@@ -246,8 +252,33 @@ cdef class Workspace:
     def __dealloc__(self):
         PyMem_RawFree(self.space.where)
         PyMem_RawFree(self.bottom)
+        for address, _ in self.fenced or ():
+            PyMem_RawFree(<void *><size_t>address)
+
+    cdef char *fence(self, Py_ssize_t size) except NULL:
+        """A buffer of a debug build, of just this size."""
+        cdef char *memory = <char *>PyMem_RawMalloc(size + 2 * WG_FENCE + 1)
+        if memory == NULL:
+            raise MemoryError()
+        memset(memory, CANARY, size + 2 * WG_FENCE)         # what is read before it is written is no number
+        self.fenced = self.fenced or []
+        self.fenced.append((<size_t>memory, size))
+        return memory + WG_FENCE
+
+    cdef int check_fences(self) except -1:
+        """Raise unless all canaries are alive."""
+        cdef const char *memory
+        cdef Py_ssize_t i, n
+        for address, size in self.fenced or ():
+            memory, n = <const char *><size_t>address, size
+            for i in range(WG_FENCE):
+                if memory[i] != CANARY or memory[WG_FENCE + n + i] != CANARY:
+                    raise SystemError(f"a step wrote beside a buffer of {n} bytes")
+        return 0
 
     cdef double *doubles(self, Py_ssize_t n) except NULL:
+        if WG_DEBUG:
+            return <double *>self.fence(n * <Py_ssize_t>sizeof(double))
         cdef cnp.ndarray memory = np.empty(n + 8)
         self.kept.append(memory)
         return <double *>((<size_t>cnp.PyArray_DATA(memory) + 63) // 64 * 64)
@@ -360,6 +391,10 @@ cdef class Machine(Run):
     cdef int build(self, Lowering low, listing) except -1:
         cdef Py_ssize_t i
         cdef Kernel kernel
+        if WG_DEBUG:
+            if isinstance(listing, Listing):        # not one written by hand
+                importlib.import_module("wengert.program.spec").check(listing)
+            check_bounds(low)
         self.exact = low.exact
         self.spaces = []
         self.kept, self.left = [], 0
@@ -616,7 +651,7 @@ cdef class Machine(Run):
         w.memory = <char *>w.doubles(self.memory // sizeof(double) + 8)
         for root in self.roots:
             if root.kind == WORK:
-                put_root(w, root, w.memory + root.place)
+                put_root(w, root, w.fence(root.layout.span) if WG_DEBUG else w.memory + root.place)
             elif root.kind == CONSTANT:
                 array = self.constants[root.which]
                 if not fits(array, root.layout):
@@ -967,6 +1002,8 @@ cdef class Machine(Run):
                     i = wg_run(self.steps, i, self.count, &w.space, &failed)
             else:
                 i = wg_run(self.steps, i, self.count, &w.space, &failed)
+            if WG_DEBUG:
+                w.check_fences()
             if failed >= 0 or i == self.count:
                 return failed
             failed = self.run_python(w, self.python[i])
@@ -1105,6 +1142,9 @@ cdef cnp.ndarray slices(cnp.ndarray array, Py_ssize_t steps, Layout layout):
     cdef Py_ssize_t inner = 0 if layout is None else layout.ndim
     if array.ndim != inner + 1 or len(array) != steps:
         raise ValueError(f"an array of shape {np.shape(array)} for the slices of {steps} steps")
+    for d in range(inner):
+        if cnp.PyArray_DIM(array, d + 1) != layout.dims[d]:
+            raise ValueError(f"slices of shape {np.shape(array)[1:]} for a body that reads {layout.shape}")
     if array.dtype == np.float64:
         for d in range(inner):
             if layout.dims[d] > 1 and cnp.PyArray_STRIDE(array, d + 1) != layout.steps[d]:

@@ -1,0 +1,194 @@
+"""Programs whose sizes depend on data: masks, gathers, stores and sorts, at small and large sizes, in both tiers."""
+
+import copy
+import gc
+import pickle
+
+import numpy as np
+import pytest
+from wengert.program.listing import kind_of
+
+import wengert as wg
+from fuzz import damage
+from wengert.program import spec
+from wengert.program.calls import static
+from wengert.program.loops import loops_of
+
+
+def binned(n):
+    def f(d, r):
+        s = 0.0
+        for i in range(n):
+            s = s + d[(i / n <= r) & (r < (i + 1) / n)].sum() * (i + 1.0)
+        return s
+
+    return f
+
+
+@pytest.mark.parametrize(("size", "n"), [(1_000, 100), (10_000, 100), (100_000, 20)])
+def test_masks_of_other_lengths_at_each_step_gather_their_own_places(size, n):
+    rng = np.random.default_rng(0)
+    d, r = rng.random(size), rng.random(size)
+    f = binned(n)
+    spec.check(wg.record(f, d, args=(r,)))
+    g = wg.compile(f)
+    for _ in range(3):
+        assert g(d, r) == pytest.approx(f(d, r), rel=1e-12)
+    assert np.array_equal(wg.grad(g)(d, r), wg.grad(f)(d, r))
+
+
+def test_keys_keep_the_arrays_that_they_tell_apart_by_identity():
+    known = {static(np.full(100, k)) for k in range(50)}  # each would get the memory of the one before
+    gc.collect()
+    assert len(known) == 50
+
+
+# ---- masks, gathers, stores and sorts in both tiers
+
+
+def masks(x, r):
+    y = np.zeros(x.size)
+    y[r > 0.5] = x[r > 0.5] ** 2
+    y[x > 0.3] += np.compress(r > 0.2, x)[0]
+    return np.sum(y * np.where((x > 0) & (r < 0.9), x, r)) + x[np.nonzero(x > 0.1)[0]].sum()
+
+
+def gathers(x, r):
+    places = (r * x.size).astype(int)
+    y = x[places] * x[-1 - places] + np.take(x, np.argsort(r))
+    np.add.at(y, places, x)
+    y[np.flatnonzero(r > 0.7) - x.size] = 0.5
+    return np.sum(y * y)
+
+
+def sorts(x, r):
+    order = np.argsort(x)[:: 1 + x.size // 1000]
+    return np.sum(np.sort(x)[::2]) + np.sum(x[order] * r[order]) + np.cumsum(x)[-1] * np.median(x)
+
+
+def repeats(x, r):
+    y = np.repeat(x[:50], (5 * r[:50]).astype(int))
+    return np.sum(y**2) + np.sum(np.unique(x)[:3]) + np.sum(x[np.searchsorted(np.sort(r), r) % x.size] * r)
+
+
+def steps(x, r):
+    s = 0.0
+    for i in range(12):
+        s = s + np.sum(x[(12 * r).astype(int) == i] ** 2) * (i + 1)
+    return s
+
+
+PROGRAMS = [masks, gathers, sorts, repeats, steps]
+
+
+@pytest.mark.parametrize("tier", ["vm", "llvm"])
+@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+def test_values_and_gradients_are_those_of_eager_mode_at_each_size(f, tier):
+    if tier == "llvm":
+        pytest.importorskip("llvmlite")
+    for size in (20, 513, 40_000) if tier == "vm" else (513,):
+        g = wg.compile(f, tier=tier)
+        for seed in (0, 1, 0):
+            rng = np.random.default_rng(seed)
+            x, r = rng.uniform(-1, 1, size), rng.random(size)
+            assert g(x, r) == pytest.approx(f(x, r), rel=1e-10)
+            np.testing.assert_allclose(wg.grad(g)(x, r), wg.grad(f)(x, r), rtol=1e-9, atol=1e-9)
+
+
+def test_a_place_outside_is_an_index_error_at_replay_too():
+    f = wg.compile(lambda x, r: np.sum(x[(r * x.size).astype(int)]))
+    x, r = np.linspace(0, 1, 200), np.linspace(0, 0.99, 200)
+    f(x, r)
+    for wrong in (1.1 * r, 2 * r, -3 * r):
+        with pytest.raises(IndexError):
+            f(x, wrong)
+    assert f(x, r) == pytest.approx(np.sum(x[(r * 200).astype(int)]), rel=1e-13)
+
+
+def test_an_index_array_that_changes_in_place_is_read_as_it_was():
+    def f(x):
+        places = np.arange(100)
+        y = x[places]
+        places[:] = places[::-1].copy()
+        return np.sum(y * x[places] * np.arange(100.0))
+
+    x = np.random.default_rng(0).random(100)
+    assert wg.compile(f)(x) == pytest.approx(f(x), rel=1e-12)
+    np.testing.assert_allclose(wg.grad(wg.compile(f))(x), wg.grad(f)(x), rtol=1e-12)
+
+
+# ---- damaged programs
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_damaged_programs_are_refused_or_run(seed):
+    found, error, last = damage.batch(seed, 0, 60)
+    assert not error, f"try {last}: {error}"
+    assert len(found) == 60
+
+
+LOOPS = {"steps": 0, "carried": 10**6, "kept": -1, "results": (("entry", 99),), "body": None}
+
+
+@pytest.mark.parametrize("word", LOOPS)
+def test_a_loop_whose_parts_are_damaged_is_refused(word):
+    code = wg.record(damage.in_time, damage.BIG).vjp()._listing
+    loop, *_ = loops_of(code)
+    (call,) = [call for call in code.calls if call.compute is loop]
+    types = [kind_of(code, v) for v in call.operands]
+    assert not loop.mismatch(types)
+    call.compute = copy.copy(loop)
+    setattr(call.compute, word, LOOPS[word])
+    with pytest.raises(spec.MalformedProgram):
+        spec.check(code)
+
+
+def damaged(program, k, change):
+    """The program with a change in a part of its list, as pickles hold it."""
+    state = program.__getstate__()
+    restore, parts = state["_listing"].__reduce__()
+    parts = [part.copy() if isinstance(part, np.ndarray) else part for part in parts]
+    parts[k] = change(parts[k])
+    state["_listing"] = restore(*parts)
+    made = type(program).__new__(type(program))
+    made.__setstate__(state)
+    return made
+
+
+TYPES, ARRAYS, VIEWS, INPUTS = 5, 7, 9, 12
+DAMAGE = {
+    "a shape too large": (TYPES, lambda types: [*types[:2], *[(t[0], (10**15,), t[2]) for t in types[2:]]]),
+    "objects": (TYPES, lambda types: [*types[:2], *[(np.dtype(object), *t[1:]) for t in types[2:]]]),
+    "a negative size": (TYPES, lambda types: [*types[:2], *[(t[0], (-1,), t[2]) for t in types[2:]]]),
+    "a place outside": (ARRAYS, lambda arrays: [a + 10**6 if a.dtype == np.int32 else a for a in arrays]),
+    "a view outside": (VIEWS, lambda views: [(offset + 4000, *rest) for offset, *rest in views]),
+    "an input that is none": (INPUTS, lambda inputs: [10**6]),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_what_would_lie_outside_of_its_buffer_is_refused(what):
+    def f(x):
+        y = x[x > 0.1]
+        return np.sum(y * y[0]) + np.sum(x[3:9] * x[:6])
+
+    program = wg.record(f, np.random.default_rng(0).random(200))
+    damaged(program, TYPES, lambda types: types)
+    with pytest.raises(ValueError, match=r"."):
+        damaged(program, *DAMAGE[what])
+
+
+def test_another_bit_of_a_pickle_is_told_by_its_checksum():
+    content = bytearray(pickle.dumps(wg.record(masks, np.ones(9), args=(np.linspace(0, 1, 9),))))
+    content[len(content) // 2] ^= 4
+    with pytest.raises(ValueError, match=r"damaged: .* Record the program again"):
+        pickle.loads(bytes(content))
+
+
+def test_a_pickle_of_an_earlier_form_says_so():
+    program = wg.record(masks, np.ones(9), args=(np.linspace(0, 1, 9),))
+    restore, parts = program._listing.__reduce__()
+    with pytest.raises(ValueError, match=r"by another version .* record it again"):
+        restore(*parts[:-1])
+    with pytest.raises(ValueError, match=r"in form 1-.* record it again"):
+        pickle.loads(pickle.dumps(program).replace(spec.form().encode(), b"1" + spec.form().encode()[1:]))
