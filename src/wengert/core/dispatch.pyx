@@ -23,6 +23,7 @@ from wengert.core import levels, var
 from wengert.core.tape import holds_complex, strong_product
 from wengert.core.var import holds_traced, holds_var, observed, plain
 from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunctionError
+from wengert.features import is_assignment_code, is_attribute_code, is_operator_code, written_as
 
 cdef dict _rows = registry.rows
 cdef tuple _ARRAYS = (np.ndarray, np.generic)
@@ -426,7 +427,7 @@ def _plain_keywords(kwargs):
 def signature(fun):
     """Parameters of a function; None where Python cannot tell them."""
     try:
-        return list(inspect.signature(fun).parameters.values())
+        return list(inspect.signature(written_as.get(fun, fun)).parameters.values())
     except (ValueError, TypeError):
         return None
 
@@ -747,7 +748,7 @@ METADATA = frozenset("nbytes itemsize strides flags device".split())
 
 #: ways out on which the derivative would be lost
 WAYS_OUT = frozenset(
-    "as_integer_ratio hex tolist tobytes tofile dump dumps data ctypes base "
+    "as_integer_ratio hex tolist tobytes tostring tofile dump dumps data ctypes base "
     "__array_interface__ __array_struct__".split()
 )
 
@@ -927,8 +928,8 @@ def _fill(x, value):
     x[...] = value
 
 
-def _sort(x, axis=-1, kind=None, order=None, *, stable=None):
-    kwargs = {"kind": kind, "order": order, "stable": stable}
+def _sort(x, axis=-1, kind=None, order=None, **options):
+    kwargs = {"kind": kind, "order": order, **options}
     x[...] = function(np.sort, (x, axis), {name: option for name, option in kwargs.items() if option is not None})
 
 
@@ -1121,22 +1122,22 @@ def _addresses(x):
     return x.__array_interface__["data"][0] + sum(np.ix_(*steps), np.zeros((), np.intp))
 
 
-def _is_at(word: str) -> bool:
-    """Does the name of the user's instruction at work begin so?"""
-    import dis
-
-    position = caller()
-    return position is not None and dis.opname[position[0].co_code[position[1]]].startswith(word)
-
-
 def _is_assignment() -> bool:
     """Is the user's instruction at work an assignment to an element or slice?"""
-    return _is_at("STORE_S")
+    position = caller()
+    return position is not None and is_assignment_code(position[0].co_code, position[1])
+
+
+def _is_attribute() -> bool:
+    """Is the user's instruction at work an assignment to an attribute?"""
+    position = caller()
+    return position is not None and is_attribute_code(position[0].co_code, position[1])
 
 
 def is_operator() -> bool:
     """Is the user's instruction at work an operator, and not a call?"""
-    return _is_at("BINARY_OP")
+    position = caller()
+    return position is not None and is_operator_code(position[0].co_code, position[1])
 
 
 def assignment_message(what: str) -> str:
@@ -1233,7 +1234,7 @@ def array_message() -> str:
         )
     if _is_assignment():
         return assignment_message("slice assignment")
-    if _is_at("STORE_ATTR"):
+    if _is_attribute():
         return assignment_message("assignment to an attribute, as y.flat")
     return (
         f"a traced value cannot become a plain NumPy array{_at()}: its derivative would be lost. "
