@@ -229,3 +229,13 @@ def test_plain_code_compiles_without_a_warning():
         for step in range(4):
             np.testing.assert_allclose(compiled(grid + step), wg.grad(f)(grid + step), rtol=1e-12)
     assert compiled.paths == 1
+
+
+def test_floating_point_errors_raise_where_numpy_is_told_to():
+    f = wg.compile(lambda u: u / (u - 1.0))
+    for _ in range(3):
+        with np.errstate(divide="ignore"):
+            np.testing.assert_array_equal(f(np.array([2.0, 1.0])), [2.0, np.inf])
+        with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+            f(np.array([2.0, 1.0]))
+    assert f.paths == 1

@@ -850,7 +850,7 @@ cdef class Caller(Vectored):
         cdef Route route = self._route
         cdef list leaves
         failed = out = None
-        if route is not None and not is_running():
+        if route is not None and not is_running() and not raises_errors():
             leaves = []
             # A call that is compared with f takes the long way.
             if self._takes_out and "out" in kwargs:
@@ -871,7 +871,8 @@ cdef class Caller(Vectored):
     cdef object at(self, PyObject **args, Py_ssize_t count, out):
         cdef Route route = self._route
         if (route is None or route.direct is None or route.path.calls + 2 >= route.path.due
-                or not (out is None or self._takes_out and is_array_of(out, route.shape)) or is_running()):
+                or not (out is None or self._takes_out and is_array_of(out, route.shape))
+                or is_running() or raises_errors()):
             return absent
         y = route.result_at(args, count, out)
         if y is not absent:
@@ -900,6 +901,27 @@ cdef class Caller(Vectored):
 
 
 let_vector(Caller)
+
+
+# How NumPy meets floating-point errors here, as `np.errstate` says, and the last such state that raises nothing.
+cdef object handling = getattr(np._core._multiarray_umath, "_extobj_contextvar", None), quiet = None
+
+
+cpdef bint raises_errors() except -1:
+    """Does NumPy raise an error, or call a function, where a result is infinite or NaN? A replay does not."""
+    global quiet
+    cdef PyObject *found = NULL
+    if handling is None:
+        return False
+    PyContextVar_Get(handling, NULL, &found)
+    state = <object>found
+    Py_DECREF(state)
+    if state is quiet:
+        return False
+    if not {"raise", "call"}.isdisjoint(np.geterr().values()):
+        return True
+    quiet = state
+    return False
 
 
 cdef bint is_running() except -1:

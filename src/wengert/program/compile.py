@@ -36,7 +36,16 @@ from wengert.errors import (
 )
 from wengert.program import record, within
 from wengert.program.agreement import difference
-from wengert.program.callpath import FAILURES, Caller, Observer, Path, Route, is_observed, vectored
+from wengert.program.callpath import (
+    FAILURES,
+    Caller,
+    Observer,
+    Path,
+    Route,
+    is_observed,
+    raises_errors,
+    vectored,
+)
 from wengert.program.capture import NotHere, NotReplayable, capture
 from wengert.program.elements import SINGULAR
 from wengert.program.leaves import (
@@ -234,7 +243,7 @@ class Compiled(Caller):
     def _call(self, args, kwargs, failed):
         if running.get():
             return self._in_derivative(args, kwargs)
-        if self._eager or is_observed():
+        if self._eager or is_observed() or (raises_errors() and not isinstance(self.f, Operator)):
             return self.f(*args, **kwargs)
         out = kwargs.pop("out", None) if isinstance(self.f, Derivative) else None
         args = self._as_floats(args)

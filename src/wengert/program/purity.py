@@ -12,6 +12,7 @@ import copy
 import dataclasses
 import datetime
 import fractions
+import functools
 import inspect
 import operator
 import re
@@ -20,6 +21,7 @@ import types
 
 import numpy as np
 
+from wengert.core.follow import is_installed
 from wengert.features import is_made_in_python
 
 #: packages and modules whose functions read no state that a program may change
@@ -29,6 +31,9 @@ PURE = frozenset(
     "warnings bisect _bisect heapq _heapq contextlib string _string re _sre reprlib keyword textwrap builtins "
     "_weakrefset".split()
 )
+
+#: packages that may be built where they are developed
+_ANYWHERE = {"numpy", "scipy", "wengert"}
 
 #: builtins that act on the world, or read what no argument names
 _IMPURE_BUILTINS = {"breakpoint", "compile", "eval", "exec", "globals", "input", "open", "print"}
@@ -87,10 +92,17 @@ def top(module: object) -> str:
     return module.partition(".")[0] if isinstance(module, str) else ""
 
 
+@functools.cache
+def _is_genuine(name):
+    """Is this the package that is known by this name, and no module of the user's that has it too?"""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return file is None or name in _ANYWHERE or is_installed(file)
+
+
 def is_pure(module: object) -> bool:
     """Does the code of a module, given by its name, depend on its arguments alone?"""
     name = top(module)
-    return name in PURE or name.startswith("namedtuple_")
+    return (name in PURE and _is_genuine(name)) or name.startswith("namedtuple_")
 
 
 def verdict(module: object) -> bool | None:
@@ -108,7 +120,7 @@ def is_random(kind: type) -> bool:
 def is_library(module: object) -> bool:
     """Is this a module of Python's own library, or of the interpreter?"""
     name = top(module)
-    return (name in sys.stdlib_module_names and name != "__main__") or name in _TOOLS
+    return (name in sys.stdlib_module_names and name != "__main__" and _is_genuine(name)) or name in _TOOLS
 
 
 def has_known_layout(kind: type) -> bool:
