@@ -104,6 +104,10 @@ NAMING = {
     "IMPORT_FROM": 0,
 }
 
+_ops = [each.opname for each in dis.get_instructions(compile("f(x)(y)", "probe", "eval"))]
+#: does the NULL of a call come before what is called? until 3.12
+null_is_first = _ops.index("PUSH_NULL") < _ops.index("LOAD_NAME")
+
 _PROBE = """
 def probe(x, y):
     global made
@@ -142,10 +146,6 @@ def knows_bytecode() -> bool:
             if each.opname in names and code.co_names[each.arg >> NAMING[each.opname] :][:1] != (each.argval,):
                 return False
     return True
-
-
-#: is the NULL of a call pushed before what is called?  From 3.13 on behind it
-PUSHES_NULL_FIRST = [each.opname for each in dis.get_instructions(compile("f[0]()", "", "eval"))][1] == "PUSH_NULL"
 
 
 def is_assignment_code(code: bytes, at: int) -> bool:

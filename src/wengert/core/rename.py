@@ -20,7 +20,7 @@ import sys
 import types
 import weakref
 
-from wengert.features import CACHE, NAMING, PUSHES_NULL_FIRST
+from wengert.features import CACHE, NAMING, null_is_first
 
 __all__ = [
     "BUILTINS",
@@ -63,8 +63,6 @@ _NAMED_LOADS = {dis.opmap[name]: bits for name, bits in NAMING.items()
 _MATCH_CLASS = dis.opmap["MATCH_CLASS"]
 _IMPORT_TAIL = {_op[name] for name in (
     "IMPORT_FROM", "SWAP", "POP_TOP", "STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")}  # fmt: skip
-
-
 _ALARMS = {"FloatingPointError", "RuntimeWarning"}
 _SWITCHES = {"errstate", "seterr", "seterrcall", "simplefilter", "filterwarnings"}
 _ALARMED = {"raise", "call", "error"}
@@ -226,9 +224,9 @@ def _is_mapped(code, before):
 
 def _is_used(instructions, k):
     """Is what a call gives, of the name that instruction k loads and of another name, called or read from?"""
-    if PUSHES_NULL_FIRST and instructions[k - 1][1] == _op["PUSH_NULL"]:
+    if null_is_first and instructions[k - 1][1] == _op["PUSH_NULL"]:
         return True
-    after = _ATTRIBUTE if PUSHES_NULL_FIRST else _ATTRIBUTE | {_op["PUSH_NULL"]}
+    after = _ATTRIBUTE if null_is_first else _ATTRIBUTE | {_op["PUSH_NULL"]}
     ops = [op for _, op, _, _ in instructions[k + 2 : k + 5] if op != _op["PRECALL"]]
     return len(ops) > 1 and ops[0] == _op["CALL"] and ops[1] in after
 
