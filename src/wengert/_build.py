@@ -5,6 +5,7 @@ setuptools loads this file by its path before the package is built, so it import
 """
 
 import os
+import sys
 from pathlib import Path
 
 import numpy
@@ -13,8 +14,13 @@ from setuptools.command.build_ext import build_ext as _build_ext
 
 # No flag changes a value: errno and floating-point traps go unread, and contraction to fused
 # multiply-add, which would break bit-equality with NumPy, is off.
-UNIX = ["-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
+UNIX = ["-std=c11", "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
 MSVC = ["/std:c11", "/O2", "/fp:precise"]
+
+# Neither debug information nor symbols, four fifths of what would be installed, unless CFLAGS asks for them.
+WITH_SYMBOLS = any(flag.startswith("-g") and flag != "-g0" for flag in os.environ.get("CFLAGS", "").split())
+STRIP = [] if WITH_SYMBOLS else ["-g0"]
+STRIP_LINK = [] if WITH_SYMBOLS or sys.platform == "darwin" else ["-Wl,-s"]  # Apple's linker does not know -s
 
 # The one exclusion: Cython emits utility functions that a module may not call.
 WERROR = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
@@ -39,20 +45,22 @@ class build_ext(_build_ext):
 
     def build_extensions(self):
         msvc = self.compiler.compiler_type == "msvc"
-        flags = MSVC if msvc else UNIX
+        flags = MSVC if msvc else UNIX + STRIP
         if os.environ.get("WENGERT_WERROR", "0") != "0":
             flags = flags + (["/WX"] if msvc else WERROR)
         for ext in self.extensions:
             ext.extra_compile_args += flags
             ext.libraries += [] if msvc else ["m"]
-        self.translate()
+            ext.extra_link_args += [] if msvc else STRIP_LINK
         self.parallel = self.parallel or os.cpu_count()
+        self.translate()
         super().build_extensions()
 
     def translate(self):
-        """Cython to C, one file after another: unlike the C compiler, Cython does not run in several threads."""
+        """Cython to C, in processes of their own: unlike the C compiler, Cython does not run in several threads."""
         translated = cythonize(
             self.extensions,
+            nthreads=self.parallel,
             force=self.force,
             quiet=self.verbose == 0,
             build_dir=self.build_temp if self.cython_c_in_temp else None,
