@@ -1,4 +1,4 @@
-"""The `build_ext` command that pyproject.toml names: include directories and compiler flags.
+"""The `build_ext` command that pyproject.toml names: compiler flags, include directories, what is built again.
 
 setuptools loads this file by its path before the package is built, so it imports nothing of it.
 `WENGERT_WERROR=1` turns the C compiler's warnings on and into errors; `.ci/run` sets it.
@@ -6,16 +6,32 @@ setuptools loads this file by its path before the package is built, so it import
 """
 
 import os
+import re
+import sys
+import sysconfig
 from pathlib import Path
 
 import numpy
 from Cython.Build import cythonize
 from setuptools.command.build_ext import build_ext as _build_ext
+from setuptools.modified import newer_group
 
 # No flag changes a value: errno and floating-point traps go unread, and contraction to fused
 # multiply-add, which would break bit-equality with NumPy, is off.
-UNIX = ["-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
+UNIX = ["-std=c11", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
 MSVC = ["/std:c11", "/O2", "/fp:precise"]
+
+# Loops over scalars and arrays are C files of their own, and optimised like the modules that run at every recorded
+# operation.  Elsewhere Cython's calls of Python take all the time there is, and -O1 is as fast in half the time to
+# build (benchmarks/instructions.py).
+FAST, PLAIN = "-O3", "-O1"
+HOT = {f"wengert.core.{name}" for name in ("kernel", "memory", "pullback", "tape", "var")}
+
+# Neither debug information nor symbols, four fifths of what would be installed, unless CFLAGS asks for them.
+# Apple's linker has no option for the latter.
+WITH_SYMBOLS = any(flag.startswith("-g") and flag != "-g0" for flag in os.environ.get("CFLAGS", "").split())
+COMPILE_STRIPPED = [] if WITH_SYMBOLS else ["-g0"]
+LINK_STRIPPED = [] if WITH_SYMBOLS or sys.platform == "darwin" else ["-Wl,-s"]
 
 # The one exclusion: Cython emits utility functions that a module may not call.
 WERROR = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
@@ -24,37 +40,54 @@ MACROS = [
     ("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION"),
 ]
 
+# Classes with C attributes are pickled by a method that they state, or not at all.
+DIRECTIVES = {"language_level": 3, "auto_pickle": False}
+
+
+def headers(source, places):
+    """The package's headers that a C file includes, directly or not."""
+    found, unread = set(), [Path(source)]
+    while unread:
+        names = re.findall(r'^#include "([^"]+)"', unread.pop().read_text(encoding="utf-8"), re.M)
+        new = {path for name in names for place in places if (path := Path(place, name)).exists()} - found
+        found |= new
+        unread += new
+    return sorted(map(str, found))
+
 
 class build_ext(_build_ext):
     def finalize_options(self):
         super().finalize_options()
-        self.cython_directives = {"language_level": 3, **self.cython_directives}
+        self.cython_directives = {**DIRECTIVES, **self.cython_directives}
         for ext in self.extensions or ():
             home = Path(ext.sources[0]).parent
-            homes = dict.fromkeys([home, home.parent / "core"])
-            patterns = ("*.pxd", "*.pxi", "*.h")
-            interfaces = [path for place in homes for pattern in patterns for path in place.glob(pattern)]
-            ext.depends += sorted(path.as_posix() for path in interfaces)
-            ext.include_dirs += [numpy.get_include(), *map(str, homes)]
+            ext.homes = dict.fromkeys([home, home.parent / "core"])
+            ext.include_dirs += [numpy.get_include(), *map(str, ext.homes)]
             ext.define_macros += MACROS
             ext.define_macros += [("WG_DEBUG", "1")] if os.environ.get("WENGERT_DEBUG", "0") != "0" else []
 
     def build_extensions(self):
-        msvc = self.compiler.compiler_type == "msvc"
-        flags = MSVC if msvc else UNIX
+        self.msvc = self.compiler.compiler_type == "msvc"
+        if self.editable_mode:  # setuptools' folders are temporary, and would have everything built again
+            machine = f"{sysconfig.get_platform()}-{sys.implementation.cache_tag}"
+            self.build_temp, self.build_lib = f"build/temp.{machine}", f"build/lib.{machine}"
+        self.parallel = self.parallel or os.cpu_count()
+        flags = MSVC if self.msvc else UNIX + COMPILE_STRIPPED
         if os.environ.get("WENGERT_WERROR", "0") != "0":
-            flags = flags + (["/WX"] if msvc else WERROR)
+            flags = flags + (["/WX"] if self.msvc else WERROR)
         for ext in self.extensions:
             ext.extra_compile_args += flags
-            ext.libraries += [] if msvc else ["m"]
+            if not self.msvc:
+                ext.libraries += ["m"]
+                ext.extra_link_args += LINK_STRIPPED
         self.translate()
-        self.parallel = self.parallel or os.cpu_count()
         super().build_extensions()
 
     def translate(self):
-        """Cython to C, one file after another: unlike the C compiler, Cython does not run in several threads."""
+        """Cython to C, in processes of their own: unlike the C compiler, Cython does not run in several threads."""
         translated = cythonize(
             self.extensions,
+            nthreads=self.parallel,
             force=self.force,
             quiet=self.verbose == 0,
             build_dir=self.build_temp if self.cython_c_in_temp else None,
@@ -63,6 +96,29 @@ class build_ext(_build_ext):
         )
         sources = {ext.name: ext.sources for ext in translated}
         for ext in self.extensions:
-            ext.sources = sources[ext.name]
+            ext.written = ext.sources[1:]
+            ext.sources = sources[ext.name][:1]
+            ext.depends = headers(ext.sources[0], ext.homes)
         self.cython_c_in_temp = 0  # they are there
         self.extensions.sort(key=lambda ext: -os.path.getsize(ext.sources[0]))  # no long one comes last, alone
+
+    def build_extension(self, ext):
+        ext.extra_objects += [self.object_of(source, ext) for source in ext.written]
+        ext.depends += ext.extra_objects
+        if not self.msvc:
+            ext.extra_compile_args += [FAST if ext.name in HOT else PLAIN]
+        super().build_extension(ext)
+
+    def object_of(self, source, ext):
+        """Compiles C that is not Cython's, if it or a header has changed."""
+        (built,) = self.compiler.object_filenames([source], output_dir=self.build_temp)
+        if self.force or newer_group([source, *headers(source, ext.homes)], built):
+            self.compiler.compile(
+                [source],
+                output_dir=self.build_temp,
+                macros=ext.define_macros,
+                include_dirs=ext.include_dirs,
+                debug=self.debug,
+                extra_postargs=ext.extra_compile_args + ([] if self.msvc else [FAST]),
+            )
+        return built

@@ -38,7 +38,7 @@ from wengert.registry import strong
 
 cnp.import_array()
 
-cdef extern from "second.h" nogil:
+cdef extern from "second_sweep.h" nogil:
     ctypedef struct wg_second:
         double *adjoint
         double *tangent

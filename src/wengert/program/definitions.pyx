@@ -45,7 +45,7 @@ cnp.import_array()
 
 include "pairs.pxi"
 
-cdef extern from "sweep.h" nogil:
+cdef extern from "list.h" nogil:
     void wg_swap(const wg_list *t, Py_ssize_t i)
 
 #: comparisons and the like that have an instruction of their own, for numbers and for arrays of one shape

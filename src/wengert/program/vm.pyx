@@ -51,7 +51,7 @@ cdef extern from "numpy/arrayobject.h":
 
 ctypedef int32_t (*compiled_step)(double *slots, char **where, const int32_t *table) noexcept nogil
 
-cdef extern from "vm.h" nogil:
+cdef extern from "vm_loops.h" nogil:
     ctypedef struct wg_code:
         int32_t op, a, b, y
 

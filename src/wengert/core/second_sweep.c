@@ -1,25 +1,8 @@
-/* Forward over reverse on one list, k directions at once: tangents of all slots, then their adjoints' tangents.
- *
- *   tangent_i = sum of dy/d(operand) * tangent_operand
- *   adjoint_a += adjoint_i * pa
- *   second_a  += second_i * pa + adjoint_i * (paa * tangent_a + pab * tangent_b)
- *
- * `second` is the tangent of the adjoint. Strong zero holds in every product: see sweep.h.
- */
-#ifndef WENGERT_SECOND_H
-#define WENGERT_SECOND_H
+/* The loops of forward over reverse: see second_sweep.h. */
 
-#include "rows.h"
+#include "second_sweep.h"
 
-typedef struct {
-    double *adjoint;                        /* of slot i: one number */
-    double *tangent, *second;               /* a row of k numbers */
-    wg_range *tangents, *seconds;           /* and what is known of it; with k = 1 rows are whole, ranges unused */
-    char **tangent_memory, **second_memory; /* of buffer i: k directions, `span` bytes apart */
-    ptrdiff_t *unit;                        /* element e moves in direction e - unit alone; or WG_NOT_UNIT */
-} wg_second;
-
-#define WG_NOT_UNIT PTRDIFF_MIN
+#include <string.h>
 
 /* An entry's operands that are slots (or -1), and its partials in them. */
 typedef struct {
@@ -174,16 +157,16 @@ WG_CLONES static ptrdiff_t wg_seconds_many(const wg_list *t, const wg_second *s,
     return wg_seconds_k(t, s, i, stop, k);
 }
 
-static ptrdiff_t wg_tangents(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t n, ptrdiff_t k) {
+ptrdiff_t wg_tangents(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t n, ptrdiff_t k) {
     return k == 1 ? wg_tangents_k(t, s, i, n, 1) : wg_tangents_many(t, s, i, n, k);
 }
 
-static ptrdiff_t wg_seconds(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t k) {
+ptrdiff_t wg_seconds(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t k) {
     return k == 1 ? wg_seconds_k(t, s, i, stop, 1) : wg_seconds_many(t, s, i, stop, k);
 }
 
 /* Undo the writes of all entries below `i`, down to an array entry, whose index is returned (-1 if none). */
-static ptrdiff_t wg_roll_back(const wg_list *t, ptrdiff_t i) {
+ptrdiff_t wg_roll_back(const wg_list *t, ptrdiff_t i) {
     while (--i >= 0) {
         if (t->op[i] == WG_NODE) break;
         if (t->op[i] == WG_STORE) wg_swap(t, i);
@@ -192,8 +175,6 @@ static ptrdiff_t wg_roll_back(const wg_list *t, ptrdiff_t i) {
 }
 
 /* ---- arrays: one partial of a row over n elements, and sums of products for k directions */
-
-enum { WG_PA, WG_PB, WG_PAA, WG_PAB, WG_PBB }; /* columns of kernels.h */
 
 #define WG_COLUMN(partial)                                           \
     WG_IVDEP for (i = 0; i < n; i++) {                                        \
@@ -221,29 +202,29 @@ enum { WG_PA, WG_PB, WG_PAA, WG_PAB, WG_PBB }; /* columns of kernels.h */
         }                                                                 \
         break;
 
-WG_CLONES static void wg_column_vv(int op, int column, ptrdiff_t n, const double *av, const double *bv,
-                                   const double *yv, double *out) {
+WG_CLONES void wg_column_vv(int op, int column, ptrdiff_t n, const double *av, const double *bv, const double *yv,
+                            double *out) {
     const ptrdiff_t sa = 1, sb = 1;
     ptrdiff_t i;
     switch (op) { WG_UNARY(WG_COLUMN_UNARY) WG_BINARY(WG_COLUMN_BINARY) default : break; }
 }
 
-WG_CLONES static void wg_column_vs(int op, int column, ptrdiff_t n, const double *av, const double *bv,
-                                   const double *yv, double *out) {
+WG_CLONES void wg_column_vs(int op, int column, ptrdiff_t n, const double *av, const double *bv, const double *yv,
+                            double *out) {
     const ptrdiff_t sa = 1, sb = 0;
     ptrdiff_t i;
     switch (op) { WG_BINARY(WG_COLUMN_BINARY) default : break; }
 }
 
-WG_CLONES static void wg_column_sv(int op, int column, ptrdiff_t n, const double *av, const double *bv,
-                                   const double *yv, double *out) {
+WG_CLONES void wg_column_sv(int op, int column, ptrdiff_t n, const double *av, const double *bv, const double *yv,
+                            double *out) {
     const ptrdiff_t sa = 0, sb = 1;
     ptrdiff_t i;
     switch (op) { WG_BINARY(WG_COLUMN_BINARY) default : break; }
 }
 
 /* Is a column of a row 0 everywhere? kernels.h then says so literally. */
-static int wg_is_zero(int op, int column) {
+int wg_is_zero(int op, int column) {
     switch (op) {
 #define R(NAME, name, cost, value, ua, pa, paa) \
     case WG_##NAME: return column > WG_PAA || column == WG_PB || (column == WG_PAA && #paa[0] == '0');
@@ -260,7 +241,7 @@ static int wg_is_zero(int op, int column) {
 }
 
 /* Do the partials of a row call functions? Then they are worth keeping. */
-static int wg_is_costly(int op) {
+int wg_is_costly(int op) {
     enum { CHEAP, VECTOR, COSTLY };
     switch (op) {
 #define R(NAME, name, cost, ...) \
@@ -270,13 +251,6 @@ static int wg_is_costly(int op) {
     default: return 0;
     }
 }
-
-/* A product, for each direction j, over n elements: x[j] times the factors p, or times one number for direction j.
- * The steps lead from one direction to the next. */
-typedef struct {
-    const double *x, *p, *c; /* p or c is NULL */
-    ptrdiff_t x_step, c_step;
-} wg_term;
 
 /* out (+)= x * p; out may be x itself, element by element */
 WG_INLINE void wg_add_product(int add, ptrdiff_t n, const double *x, const double *p, double *out) {
@@ -301,8 +275,8 @@ WG_INLINE void wg_add_multiple(int add, ptrdiff_t n, const double *x, double c, 
 }
 
 /* out[j] (+)= sum of the terms, in k directions */
-WG_CLONES static void wg_combine(ptrdiff_t k, ptrdiff_t n, const wg_term *terms, int count, int add, double *out,
-                                 ptrdiff_t out_step) {
+WG_CLONES void wg_combine(ptrdiff_t k, ptrdiff_t n, const wg_term *terms, int count, int add, double *out,
+                          ptrdiff_t out_step) {
     ptrdiff_t j;
     int m;
     for (j = 0; j < k; j++, out += out_step)
@@ -317,8 +291,8 @@ WG_CLONES static void wg_combine(ptrdiff_t k, ptrdiff_t n, const wg_term *terms,
 }
 
 /* Sum of n elements, times factors p if there are any, in each of k directions, added to a row. */
-WG_CLONES static void wg_add_sums(ptrdiff_t k, ptrdiff_t n, const double *x, ptrdiff_t x_step, const double *p,
-                                  double *row) {
+WG_CLONES void wg_add_sums(ptrdiff_t k, ptrdiff_t n, const double *x, ptrdiff_t x_step, const double *p,
+                           double *row) {
     ptrdiff_t i, j, m;
 #define WG_SUMS(element)                                       \
     for (j = 0; j < k; j++, x += x_step) {                     \
@@ -340,5 +314,3 @@ WG_CLONES static void wg_add_sums(ptrdiff_t k, ptrdiff_t n, const double *x, ptr
 #undef WG_PLAIN
 #undef WG_WEIGHTED
 }
-
-#endif

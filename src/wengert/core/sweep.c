@@ -1,0 +1,213 @@
+/* The loops of the reverse sweep: see sweep.h. */
+
+#include "sweep.h"
+
+/* Sweep entries below `i` down to `stop`, or to an array entry, whose index is returned (`stop - 1` if none). */
+WG_INLINE ptrdiff_t wg_sweep_k(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint, wg_range *ranges,
+                               const ptrdiff_t k, const ptrdiff_t width) {
+    wg_range range = {0, 1};
+    while (--i >= stop) {
+        const uint8_t op = t->op[i];
+        const int32_t ia = t->a[i], ib = t->b[i];
+        double *g = adjoint + i * width;
+        const double y = t->v[i];
+        double a, b, p;
+        ptrdiff_t j;
+        if (op == WG_NODE) return i;
+        if (op == WG_STORE) {
+            double *shadow = (double *)t->shadow[t->a[i + 1]] + ib;
+            const ptrdiff_t step = t->span[t->a[i + 1]] / (ptrdiff_t)sizeof(double);
+            if (k == 1 && ia >= 0) adjoint[ia] += *shadow;
+            for (j = 0; j < k; j++) {
+                if (k != 1) g[j] = shadow[j * step]; /* the row of a store is free */
+                shadow[j * step] = 0.0;
+            }
+            if (k != 1 && ia >= 0) {
+                for (; j < width; j++) g[j] = 0.0;
+                range = wg_in_groups(wg_trimmed(g, k));
+                wg_add_row(adjoint + ia * width, ranges + ia, g, range, 1.0, k, WG_GROUP);
+            }
+            wg_swap(t, i);
+            continue;
+        }
+        if (k != 1) range = ranges[i];
+        if (k == 1 ? g[0] == 0.0 : range.low >= range.high) continue;
+        switch (op) {
+        case WG_LOAD: {
+            double *shadow = (double *)t->shadow[ia] + ib;
+            const ptrdiff_t step = t->span[ia] / (ptrdiff_t)sizeof(double);
+            for (j = range.low; j < range.high && j < k; j++) shadow[j * step] += g[j];
+            break;
+        }
+#define WG_PUSH(slot, partial)                                                                      \
+    p = (partial);                                                                                  \
+    if (k != 1)                                                                                     \
+        wg_add_row(adjoint + (ptrdiff_t)(slot) * width, ranges + (slot), g, range, p, k, WG_GROUP); \
+    else if (p != 0.0) /* nor is g */                                                               \
+        adjoint[slot] += *g * p;
+#define R(NAME, name, cost, value, ua, pa, ...) \
+    case WG_##NAME:                      \
+        a = t->v[ia], (void)a;           \
+        WG_PUSH(ia, pa) break;
+            WG_UNARY(R)
+#undef R
+#define R(NAME, name, cost, value, ua, ub, pa, pb, ...)                \
+    case WG_##NAME:                                             \
+        a = t->v[ia], b = t->v[ib], (void)a, (void)b;           \
+        WG_PUSH(ia, pa) WG_PUSH(ib, pb) break;                  \
+    case WG_##NAME##_VC:                                        \
+        a = t->v[ia], b = t->constants[ib], (void)a, (void)b;   \
+        WG_PUSH(ia, pa) break;                                  \
+    case WG_##NAME##_CV:                                        \
+        a = t->constants[ia], b = t->v[ib], (void)a, (void)b;   \
+        WG_PUSH(ib, pb) break;
+            WG_BINARY(R)
+#undef R
+#undef WG_PUSH
+        default: break; /* INPUT, TARGET: nothing to pass on */
+        }
+    }
+    return stop - 1;
+}
+
+WG_ROW_CLONES static ptrdiff_t wg_sweep_many(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint,
+                                             wg_range *ranges, ptrdiff_t k, ptrdiff_t width) {
+    return wg_sweep_k(t, i, stop, adjoint, ranges, k, width);
+}
+
+/* With k = 1 there are no ranges; else a row is as wide as whole groups. */
+ptrdiff_t wg_sweep(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint, wg_range *ranges, ptrdiff_t k,
+                   ptrdiff_t width) {
+    return k == 1 ? wg_sweep_k(t, i, stop, adjoint, ranges, 1, 1)
+                  : wg_sweep_many(t, i, stop, adjoint, ranges, k, width);
+}
+
+/* Roll the writes forward again from entry `i`, up to an array entry, whose index is returned (n if none). */
+ptrdiff_t wg_roll_forward(const wg_list *t, ptrdiff_t i, ptrdiff_t n) {
+    for (; i < n; i++) {
+        if (t->op[i] == WG_NODE) break;
+        if (t->op[i] == WG_STORE) wg_swap(t, i);
+    }
+    return i;
+}
+
+/* adjoint[i] (+)= g[i] * dy/d(operand `side`) over n elements; sa, sb: 1, or 0 for an operand that is one number.
+ * `fresh`: adjoint holds nothing yet and is written, not added to; then it may be g itself. */
+#define WG_LOOP(partial)                                             \
+    WG_IVDEP for (i = 0; i < n; i++) {                                        \
+        const double a = av[i * sa], b = bv[i * sb], y = yv[i];      \
+        const double p = (partial), q = g[i];                        \
+        const double t = ((p == 0.0) | (q == 0.0)) ? 0.0 : p * q;     \
+        (void)a, (void)b, (void)y;                                   \
+        adjoint[i] = fresh ? t : adjoint[i] + t;                     \
+    }
+
+#define WG_PULL(rows, fresh_, sa_, sb_)          \
+    {                                            \
+        const int fresh = (fresh_);              \
+        const ptrdiff_t sa = (sa_), sb = (sb_);  \
+        switch (op) { rows default : break; }    \
+    }
+#define WG_VECTORS WG_UNARY(WG_PULL_UNARY) WG_BINARY(WG_PULL_BINARY)
+#define WG_VECTOR_AND_NUMBER WG_BINARY(WG_PULL_BINARY)
+#define WG_PULL_UNARY(NAME, name, cost, value, ua, pa, ...) \
+    case WG_##NAME: WG_LOOP(pa) break;
+#define WG_PULL_BINARY(NAME, name, cost, value, ua, ub, pa, pb, ...) \
+    case WG_##NAME:                              \
+        if (side == 0) {                         \
+            WG_LOOP(pa)                          \
+        } else {                                 \
+            WG_LOOP(pb)                          \
+        }                                        \
+        break;
+
+WG_CLONES void wg_pull_vv(int op, int side, int add, ptrdiff_t n, const double *g, const double *av, const double *bv,
+                          const double *yv, double *adjoint) {
+    ptrdiff_t i;
+    if (!bv) bv = av; /* the one operand: loops read both */
+    if (add) WG_PULL(WG_VECTORS, 0, 1, 1) else WG_PULL(WG_VECTORS, 1, 1, 1)
+}
+
+WG_CLONES void wg_pull_vs(int op, int side, int add, ptrdiff_t n, const double *g, const double *av, const double *bv,
+                          const double *yv, double *adjoint) {
+    ptrdiff_t i;
+    if (add) WG_PULL(WG_VECTOR_AND_NUMBER, 0, 1, 0) else WG_PULL(WG_VECTOR_AND_NUMBER, 1, 1, 0)
+}
+
+WG_CLONES void wg_pull_sv(int op, int side, int add, ptrdiff_t n, const double *g, const double *av, const double *bv,
+                          const double *yv, double *adjoint) {
+    ptrdiff_t i;
+    if (add) WG_PULL(WG_VECTOR_AND_NUMBER, 0, 0, 1) else WG_PULL(WG_VECTOR_AND_NUMBER, 1, 0, 1)
+}
+
+/* adjoint (+)= g * p with the partial in an array of its own */
+WG_CLONES void wg_multiply_add(int add, ptrdiff_t n, const double *g, const double *pv, double *adjoint) {
+    ptrdiff_t i;
+    const ptrdiff_t sa = 0, sb = 0;
+    const double *av = pv, *bv = pv, *yv = pv;
+    if (add) {
+        const int fresh = 0;
+        WG_LOOP(y)
+    } else {
+        const int fresh = 1;
+        WG_LOOP(y)
+    }
+}
+
+/* y = g * p, but 0 where that is NaN and a factor is 0 */
+#define WG_STRONG(g, p) \
+    const double found = (g) * (p); \
+    y[i] = found != found && ((g) == 0.0 || (p) == 0.0) ? 0.0 : found;
+
+WG_CLONES void wg_strong(ptrdiff_t n, const double *g, const double *p, double *y) {
+    ptrdiff_t i;
+    for (i = 0; i < n; i++) {
+        WG_STRONG(g[i], p[i])
+    }
+}
+
+WG_CLONES void wg_strong_number(ptrdiff_t n, const double *g, double p, double *y) {
+    ptrdiff_t i;
+    for (i = 0; i < n; i++) {
+        WG_STRONG(g[i], p)
+    }
+}
+
+/* adjoint (+)= g, one number for every element: the pullback of a sum */
+WG_CLONES void wg_add_number(int add, ptrdiff_t n, double g, double *adjoint) {
+    ptrdiff_t i;
+    if (add)
+        for (i = 0; i < n; i++) adjoint[i] += g;
+    else
+        for (i = 0; i < n; i++) adjoint[i] = g;
+}
+
+/* Partials of one row at one point, for tests and for the table of opcodes. */
+void wg_partials(int op, double a, double b, double y, double *pa, double *pb) {
+    (void)b, (void)y;
+    switch (op) {
+#define R(NAME, name, cost, value, ua, pa_, ...) \
+    case WG_##NAME: *pa = (pa_); break;
+        WG_UNARY(R)
+#undef R
+#define R(NAME, name, cost, value, ua, ub, pa_, pb_, ...) \
+    case WG_##NAME: *pa = (pa_), *pb = (pb_); break;
+        WG_BINARY(R)
+#undef R
+    default: break;
+    }
+}
+
+#ifdef WG_VECTOR_MATH
+enum { COSTLY = 0, CHEAP = 1, VECTOR = 1 };
+#else
+enum { COSTLY = 0, CHEAP = 1, VECTOR = 0 };
+#endif
+const wg_row wg_rows[] = {
+#define R(NAME, name, cost, value, ua, ...) {name, WG_##NAME, 1, cost, ua, 0},
+    WG_UNARY(R)
+#undef R
+#define R(NAME, name, cost, value, ua, ub, ...) {name, WG_##NAME, 2, cost, ua, ub},
+    WG_BINARY(R)
+#undef R
+    {0, 0, 0, 0, 0, 0}};
