@@ -8,6 +8,7 @@ cover its domain, the far ends included.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -626,8 +627,11 @@ PIECES = [
     call(np.clip, arr(3, 4), -0.5, label="crossed", a_max=-1.0),
     call(np.clip, arr(), arr(), 1.0, label="0d"),
 ]
-if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
+if "min" in inspect.signature(np.clip).parameters:
     PIECES.append(call(np.clip, arr(3, 4), label="keywords", min=-0.5, max=1.0))
+
+#: from NumPy 2.5 on
+DESCENDING = {"descending": True} if "descending" in inspect.signature(np.sort).parameters else {}
 
 MOVES = [
     call(np.reshape, arr(3, 4), (2, 6)),
@@ -696,6 +700,7 @@ JOINS = [
     call(np.sort, arr(3, 5)),
     call(np.sort, arr(5, 3), label="axis", axis=0),
     call(np.sort, arr(3, 2), label="flat", axis=None),
+    *[call(np.sort, arr(3, 2), label=f"descending along {axis}", axis=axis, **DESCENDING) for axis in (-1, 0, None)],
     call(np.median, arr(3, 5), label="odd", axis=1),
     call(np.median, arr(4, 5), label="even", axis=0, keepdims=True),
     call(np.median, arr(3, 4), label="all"),

@@ -795,7 +795,7 @@ EFFECTS = {
     "list": (appends, "list", lambda: len(history)),
     "deque": (pushes, "list", lambda: len(recent)),
     "counter": (counts_calls, "list", lambda: seen["calls"]),
-    "iterator": (draws_the_next, r"iterator \(count\)", lambda: numbers.__reduce__()[1][0]),
+    "iterator": (draws_the_next, r"iterator \(count\)", lambda: int(repr(numbers)[len("count(") : -1])),
 }
 
 

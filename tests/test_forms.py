@@ -408,6 +408,7 @@ def asserted(x):
     return x**2
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")
 @pytest.mark.parametrize("name", METHODS)
 def test_an_array_as_an_object_is_differentiated(name):
     check(METHODS[name])

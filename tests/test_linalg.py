@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -412,11 +414,15 @@ def test_vector_norms_at_the_origin_are_flat(order):
 @pytest.mark.filterwarnings("ignore:.*2-dimensional vectors:DeprecationWarning")
 @pytest.mark.parametrize(("shape", "other"), [((2,), (2,)), ((3,), (2,)), ((4, 2), (3,)), ((4, 1, 2), (3, 2))])
 def test_vectors_in_the_plane_have_cross_products(shape, other):
-    if np.lib.NumpyVersion(np.__version__) >= "3.0.0":
-        return
     a, b = random(*shape), random(*other, seed=1)
     for i, x in enumerate((a, b)):
         f = lambda x, i=i: np.cross(x, b) if i == 0 else np.cross(a, x)
+        try:
+            f(x)
+        except ValueError as error:  # from NumPy 2.5 on
+            with pytest.raises(ValueError, match=re.escape(str(error))):
+                wg.jacobian(f, x)
+            continue
         v = random(*x.shape, seed=2)
         found = np.sum(wg.jacobian(f, x) * v, axis=tuple(range(-v.ndim, 0)))
         np.testing.assert_allclose(found, derivative(f, x, v), rtol=1e-9, atol=1e-12)
@@ -488,7 +494,7 @@ def test_sums_of_powers_of_eigenvalues_are_traces_of_powers(mode):
 def test_a_matrix_function_by_eigenvectors_has_its_derivative(mode):
     def cube(a):
         w, v = np.linalg.eig(a)
-        return (v * w**3) @ np.linalg.inv(v)
+        return ((v * w**3) @ np.linalg.inv(v)).real
 
     found, wanted = (wg.jacobian(f, LINES, mode=mode) for f in (cube, lambda a: a @ a @ a))
     np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-11)

@@ -44,7 +44,7 @@ def along(x, v, h):
 def paired(x, w):
     if isinstance(x, list):
         return sum(paired(a, b) for a, b in zip(x, w, strict=True))
-    return np.sum(np.where(np.isfinite(x), w, 0.0) * np.where(np.isfinite(x), x, 0.0))
+    return np.sum(np.where(np.isfinite(x), w, 0.0) * np.where(np.isfinite(x), np.real(x), 0.0))
 
 
 def rules_of(case):

@@ -23,6 +23,7 @@ from wengert.core import levels, var
 from wengert.core.tape import holds_complex, strong_product
 from wengert.core.var import holds_traced, holds_var, observed, plain
 from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunctionError
+from wengert.features import is_assignment_code, is_operator_code
 
 cdef dict _rows = registry.rows
 cdef tuple _ARRAYS = (np.ndarray, np.generic)
@@ -914,8 +915,8 @@ def _fill(x, value):
     x[...] = value
 
 
-def _sort(x, axis=-1, kind=None, order=None, *, stable=None):
-    kwargs = {"kind": kind, "order": order, "stable": stable}
+def _sort(x, axis=-1, kind=None, order=None, **options):
+    kwargs = {"kind": kind, "order": order, **options}
     x[...] = function(np.sort, (x, axis), {name: option for name, option in kwargs.items() if option is not None})
 
 
@@ -1078,18 +1079,14 @@ def _addresses(x):
 
 def _is_assignment() -> bool:
     """Is the user's instruction at work an assignment to an element or slice?"""
-    import dis
-
     position = caller()
-    return position is not None and dis.opname[position[0].co_code[position[1]]].startswith("STORE_S")
+    return position is not None and is_assignment_code(position[0].co_code, position[1])
 
 
 def is_operator() -> bool:
     """Is the user's instruction at work an operator, and not a call?"""
-    import dis
-
     position = caller()
-    return position is not None and dis.opname[position[0].co_code[position[1]]].startswith("BINARY_OP")
+    return position is not None and is_operator_code(position[0].co_code, position[1])
 
 
 def assignment_message(what: str) -> str:

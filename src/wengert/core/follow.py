@@ -13,7 +13,8 @@ import os
 import sys
 import types
 
-from wengert.core.rename import BUILTINS, KNOWN, read
+from wengert.core.rename import BUILTINS, read
+from wengert.features import is_made_in_python, knows_bytecode
 
 REGISTERED = {}  # id(original) -> (original, replacement, private name)
 PLACES = {}  # module name -> ((id of the module, its file), what it belongs to)
@@ -79,14 +80,14 @@ def is_inert(value):
     kind = type(value)
     if kind in INERT:
         return True
-    if kind in SPECIAL or kind.__flags__ & 1 << 9:  # made by a class statement
+    if kind in SPECIAL or is_made_in_python(kind):
         return False
     INERT.add(kind)
     return True
 
 
 def can_copy(f):
-    return KNOWN and f.__builtins__ is BUILTINS and top_package(f.__globals__.get("__name__")) not in FOREIGN
+    return knows_bytecode() and f.__builtins__ is BUILTINS and top_package(f.__globals__.get("__name__")) not in FOREIGN
 
 
 def can_twin(cls):

@@ -20,9 +20,10 @@ import sys
 import types
 import weakref
 
+from wengert.features import CACHE, NAMING
+
 __all__ = [
     "BUILTINS",
-    "KNOWN",
     "Alias",
     "Place",
     "TooWide",
@@ -36,8 +37,6 @@ __all__ = [
 ]
 
 BUILTINS = vars(builtins)
-# 3.15 packs flags into IMPORT_NAME's argument; a bytecode we have not read is left alone.
-KNOWN = sys.implementation.name == "cpython" and (3, 11) <= sys.version_info < (3, 15)
 
 _codes = {}  # id(code) -> Code
 _aliases = weakref.WeakValueDictionary()  # id(followed object) -> Alias
@@ -45,12 +44,13 @@ _number = itertools.count()
 
 _op = {name: dis.opmap.get(name, -1) for name in (
     "LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "IMPORT_NAME", "IMPORT_FROM", "EXTENDED_ARG",
-    "LOAD_CONST", "LOAD_SMALL_INT", "LOAD_ATTR", "LOAD_METHOD", "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_NAME",
-    "STORE_DEREF", "DELETE_DEREF", "STORE_FAST", "SWAP", "POP_TOP", "PUSH_NULL")}  # fmt: skip
+    "LOAD_CONST", "LOAD_SMALL_INT", "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_GLOBAL",
+    "DELETE_GLOBAL", "STORE_NAME", "STORE_DEREF", "DELETE_DEREF", "STORE_FAST", "SWAP", "POP_TOP",
+    "PUSH_NULL")}  # fmt: skip
 _LOAD_GLOBAL, _IMPORT_NAME, _EXTENDED_ARG = _op["LOAD_GLOBAL"], _op["IMPORT_NAME"], _op["EXTENDED_ARG"]
 _LOADS = {_op["LOAD_NAME"], _op["LOAD_FROM_DICT_OR_GLOBALS"]} - {-1}
 _ATTRIBUTE = {_op["LOAD_ATTR"], _op["LOAD_METHOD"]}
-_ATTRIBUTE_SHIFT = int(sys.version_info >= (3, 12))  # LOAD_ATTR has LOAD_METHOD's meaning too, by its low bit
+_ATTRIBUTE_SHIFT = NAMING["LOAD_ATTR"]
 _STORE_NAME = _op["STORE_NAME"]
 _NAMING = {_LOAD_GLOBAL, _IMPORT_NAME, _STORE_NAME, *_LOADS, *_ATTRIBUTE}
 _GLOBAL_STORES = {_op["STORE_GLOBAL"], _op["DELETE_GLOBAL"]}
@@ -156,7 +156,7 @@ def _decode(code):
     raw, out, arg, width = code.co_code, [], 0, 8
     for i in range(0, len(raw), 2):
         op = raw[i]
-        if op == 0:  # CACHE
+        if op == CACHE:
             continue
         arg |= raw[i + 1]
         if op == _EXTENDED_ARG:
@@ -183,9 +183,12 @@ def _import_form(code, instructions, k):
 
     if k < 2 or constant(instructions[k - 2]) != 0:  # a relative import
         return None
+    listed = constant(instructions[k - 1])
+    if listed is ...:
+        return None
     following = instructions[k + 1 :]
     is_as = following[0][1] == _op["IMPORT_FROM"]
-    form = "from" if constant(instructions[k - 1]) else "as" if is_as else "bare"
+    form = "from" if listed else "as" if is_as else "bare"
     for _, op, arg, _ in following[:1] if form == "bare" else following:
         if op not in _IMPORT_TAIL:
             break
@@ -241,6 +244,8 @@ class Code:
             elif op in _ATTRIBUTE:
                 if instructions[k - 1][1] != _LOAD_GLOBAL:
                     self.methods.add(code.co_names[arg >> _ATTRIBUTE_SHIFT])
+            elif op == _op["LOAD_SUPER_ATTR"]:
+                self.methods.add(code.co_names[arg >> NAMING["LOAD_SUPER_ATTR"]])
             elif op in _GLOBAL_STORES:
                 self.assigned.add(code.co_names[arg])
             elif op in _CELL_STORES:

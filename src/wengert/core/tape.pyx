@@ -39,28 +39,10 @@ from wengert.core.memory cimport (
 
 from wengert.core import levels
 from wengert.errors import LevelError, ReplayMismatchError
+from wengert.features import float_errors, float_errors_with
 from wengert.registry import strong
 
 cnp.import_array()
-
-
-class _Entered:
-    """`numpy.errstate`, entered and left: what a signal may interrupt half-way."""
-
-    @staticmethod
-    def set(errstate):
-        errstate.__enter__()
-        return errstate
-
-    @staticmethod
-    def reset(errstate):
-        errstate.__exit__(None, None, None)
-
-
-try:
-    from numpy._core.umath import _extobj_contextvar as float_errors, _make_extobj as float_errors_with
-except ImportError:
-    float_errors, float_errors_with = _Entered, np.errstate
 
 cdef extern from "sweep.h" nogil:
     ctypedef struct wg_row:

@@ -17,6 +17,7 @@ from wengert import registry
 from wengert.core.dispatch import converted
 from wengert.cuda import elimination
 from wengert.errors import UnsupportedFunctionError
+from wengert.features import fix
 from wengert.program import formulas, passes
 from wengert.program.calls import Call, Operand
 from wengert.program.emit import NAMES, Builder, Number
@@ -125,7 +126,7 @@ FUNCTIONS = {
     **{
         function: lambda of, *operands, name=name: each(of, name, *operands)
         for function, name in (
-            (np.fix, "trunc"),
+            *((old, "trunc") for old in fix),
             (np.sinc, "sinc"),
             (np.isposinf, "isposinf"),
             (np.isneginf, "isneginf"),

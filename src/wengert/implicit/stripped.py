@@ -13,6 +13,7 @@ from typing import Any
 
 from wengert.containers import children_of, plain_copy
 from wengert.core import var
+from wengert.features import is_made_in_python
 from wengert.transforms.dense import Operator
 
 #: items of a container, or attributes of an object, that are looked at
@@ -52,7 +53,7 @@ def _rebuilt(x, memo):
         items, restore = found or (list(x), kind)
         items = _changed(items, memo)
         return x if items is None else restore(items)
-    if kind.__flags__ & 1 << 9 and not isinstance(x, type):  # of a class statement
+    if is_made_in_python(kind) and not isinstance(x, type):
         return _object(x, memo)
     return x
 

@@ -30,6 +30,7 @@ import numpy as np
 from wengert.core.follow import WRAPPERS, is_kin, parts_of, place_of, py_func_of, steps_of
 from wengert.core.rebind import Plan, Proxy, constant, make_twin, rebound
 from wengert.core.rename import BUILTINS, Alias, TooWide, private, read, rename
+from wengert.features import is_made_in_python
 from wengert.program.callpath import ABSENT, Place, Surroundings
 from wengert.program.leaves import (
     SMALL,
@@ -183,7 +184,7 @@ class _Scan:
         self.sizes[id(space)] = space, len(space)
 
     def enter_class(self, cls):
-        if cls is object or not cls.__flags__ & 1 << 9:  # not made by a class statement
+        if cls is object or not is_made_in_python(cls):
             return
         space, is_followed = vars(cls), id(cls) in self.followed
         for name, value in space.items():
@@ -197,7 +198,7 @@ class _Scan:
 
     def enter_object(self, value):
         kind = type(value)
-        is_builtin = not kind.__flags__ & 1 << 9
+        is_builtin = not is_made_in_python(kind)
         if is_builtin and hasattr(kind, "__next__"):
             self.effect = f"it reads an iterator ({kind.__name__}), which each call may use up"
         if issubclass(kind, _SHELVES):

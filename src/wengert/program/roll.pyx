@@ -134,7 +134,7 @@ def classes(Listing code):
     roll.find_classes()
     made = roll.run()
     kept = np.frombuffer(needed_for(made, made.inputs + made.outputs, True), np.uint8)
-    numbers = np.where(kept, np.cumsum(kept) - 1, -1)
+    numbers = np.where(kept, np.cumsum(kept, dtype=np.int64) - 1, -1)  # its own dtype is unsigned
     in_sums = np.array([roll.inner[i] != 0 for i in range(code.n)])
     in_sums[list(roll.sums)] = True
     found = []

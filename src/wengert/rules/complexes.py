@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from wengert.features import has_cumulative, has_matvec
 from wengert.registry import (
     analytic,
     composed,
@@ -78,9 +79,8 @@ analytic(weighted_counts, np.histogram, np.histogram2d, np.histogramdd)
 analytic(np.put, np.putmask, np.place, np.put_along_axis, np.choose, np.apply_along_axis, np.apply_over_axes)
 analytic(*[body for body in ufunc_methods.values() if body in rows and rows[body].kind == "composed"])
 
-for name in ("cumulative_sum", "cumulative_prod"):  # NumPy 2.1
-    if hasattr(np, name):
-        analytic(getattr(np, name))
+if has_cumulative:
+    analytic(np.cumulative_sum, np.cumulative_prod)
 if np.linalg.tensordot is not np.tensordot:
     analytic(np.linalg.tensordot)
 if np.linalg.matmul is not np.matmul:
@@ -252,7 +252,7 @@ on_complex(  # linear in the first operand and in the conjugate of the second
         lambda ybar, y, a, v, mode="valid": correlation.vjps[1](np.conj(ybar), y, a, v, mode),
     ),
 )
-if hasattr(np, "matvec"):  # NumPy 2.2
+if has_matvec:
     analytic(np.matvec)
     on_complex(
         np.vecmat,

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from wengert.features import fix
 from wengert.registry import constant, refuse, varies_on_complex
 from wengert.rules.complexes import unit
 
 # ---- steps: rounding, signs, ulps
 
 constant(np.sign, np.floor, np.ceil, np.trunc, np.rint, np.floor_divide, np.spacing)
-constant(np.round, np.around, np.fix)
+constant(np.round, np.around, *fix)
 varies_on_complex(np.sign, unit)
 
 # ---- questions: comparisons and tests

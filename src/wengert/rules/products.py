@@ -12,6 +12,7 @@ from functools import lru_cache, reduce
 
 import numpy as np
 
+from wengert.features import has_matvec
 from wengert.registry import strong, strong_matmul, structural
 from wengert.rules.broadcasting import aligned, conjugate, from_end, front, leading, unbroadcast
 
@@ -148,7 +149,7 @@ def push_vecmat_matrix(t, y, v, a, out=None):
     return push_matvec_matrix(transposed(t), y, transposed(a), v)
 
 
-if hasattr(np, "matvec"):  # NumPy 2.2
+if has_matvec:
     structural(
         np.matvec,
         matvec_wrt_matrix,

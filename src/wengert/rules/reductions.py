@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from wengert.features import has_cumulative
 from wengert.registry import linear, strong, structural, ufunc_methods
 from wengert.rules.broadcasting import (
     aligned,
@@ -392,7 +393,7 @@ def push_cumulative_prod(t, y, x, axis=None, dtype=None, out=None, include_initi
     return with_initial(push_cumprod(t, y, x, axis), x, axis, include_initial)
 
 
-if hasattr(np, "cumulative_sum"):  # NumPy 2.1
+if has_cumulative:
     linear(np.cumulative_sum, cumulative_sum_transpose, jvp=push_cumulative_sum, stacked=True)
     structural(
         np.cumulative_prod, cumulative_prod_wrt_array, jvp=(push_cumulative_prod,), stacked=True

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
+from wengert.features import has_astype, has_unstack
 from wengert.registry import (
     choosing,
     composed,
@@ -46,7 +47,7 @@ view(np.transpose, np.matrix_transpose, np.linalg.matrix_transpose, np.swapaxes,
 view(np.flip, np.fliplr, np.flipud, np.rot90)
 view(np.diagonal, np.linalg.diagonal, np.broadcast_to)
 view(np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit)
-if hasattr(np, "unstack"):  # NumPy 2.1
+if has_unstack:
     view(np.unstack)
 
 # ---- rearrangements
@@ -196,20 +197,20 @@ conditional(np.extract, 0)
 # ---- order: the branch taken
 
 
-def sorted_places(a, axis):
+def sorted_places(a, axis, **descending):
     """Where each of the sorted elements was, numbered from 1."""
-    order = np.argsort(a, axis=axis, kind="stable")
+    order = np.argsort(a, axis=axis, stable=True, **descending)
     if axis is None:
         return elements(np.ravel(numbers(a)), order)
     return np.take_along_axis(numbers(a), order, axis)
 
 
-def sort_wrt_array(ybar, y, a, axis=-1, kind=None, order=None, *, stable=None):
-    return send_home(ybar, sorted_places(a, axis), a)
+def sort_wrt_array(ybar, y, a, axis=-1, kind=None, order=None, *, stable=None, **descending):
+    return send_home(ybar, sorted_places(a, axis, **descending), a)
 
 
-def push_sort(t, y, a, axis=-1, kind=None, order=None, *, stable=None):
-    return fetch(t, sorted_places(a, axis), a)
+def push_sort(t, y, a, axis=-1, kind=None, order=None, *, stable=None, **descending):
+    return fetch(t, sorted_places(a, axis, **descending), a)
 
 
 structural(np.sort, sort_wrt_array, jvp=(push_sort,), stacked=True, curvature="none")
@@ -473,5 +474,5 @@ choosing(np.bincount, 0, fits=lambda x, weights=None, minlength=0: np.all(np.les
 
 # ---- change of dtype
 
-if hasattr(np, "astype"):  # NumPy 2.1
+if has_astype:
     linear(np.astype, lambda ybar, x, dtype, *, copy=True, device=None: ybar, stacked=True)

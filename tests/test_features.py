@@ -1,0 +1,108 @@
+"""What is decided by features of the installed Python and NumPy: bytecode read right, classes made in Python."""
+
+from __future__ import annotations
+
+import collections
+import dis
+import functools
+import itertools
+import re
+import types
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert import features
+from wengert.core import follow, rename
+from wengert.errors import TracedValueError
+
+
+@pytest.fixture
+def fresh():
+    """Anew, and forgotten afterwards."""
+    features.knows_bytecode.cache_clear()
+    yield
+    features.knows_bytecode.cache_clear()
+
+
+def test_the_bytecode_of_this_python_is_read_as_its_disassembler_reads_it():
+    assert features.knows_bytecode()
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("change", ["an opcode that names", "bits below an index", "room for notes", "interpreter"])
+def test_bytecode_that_is_read_wrong_in_anything_is_not_known(monkeypatch, change):
+    if change == "an opcode that names":
+        monkeypatch.setattr(dis, "hasname", [*dis.hasname, dis.opmap["RETURN_VALUE"]])
+    elif change == "bits below an index":
+        monkeypatch.setitem(features.NAMING, "IMPORT_NAME", 2)  # as in Python 3.15
+    elif change == "room for notes":
+        monkeypatch.setattr(features, "CACHE", dis.opmap["POP_TOP"])
+    else:
+        monkeypatch.setattr(features.sys, "implementation", types.SimpleNamespace(name="other"))
+    assert not features.knows_bytecode()
+
+
+def test_without_known_bytecode_nothing_is_followed_and_the_refusal_says_what_to_write(monkeypatch):
+    monkeypatch.setattr(follow, "knows_bytecode", lambda: False)
+
+    def f(x):
+        y = np.zeros(2)
+        y[0] = x[0] ** 2
+        return y
+
+    with pytest.raises(TracedValueError, match=r"np\.zeros\(n, like=x\)"):
+        wg.jacobian(f, np.ones(2))
+
+
+@pytest.mark.parametrize(("text", "expected"), [("a + b", True), ("a **= b", True), ("a[b]", False), ("a(b)", False)])
+def test_an_operator_is_told_from_a_subscript(text, expected):
+    code = compile(text, "text", "exec").co_code
+    assert any(features.is_operator_code(code, at) for at in range(0, len(code), 2) if code[at]) == expected
+
+
+def test_the_first_code_behind_the_operators_is_not_one_of_them():
+    at_work = [bytes([dis.opmap["BINARY_OP"], number]) for number in (0, 25, 26)]  # 26: a subscript, in Python 3.14
+    assert [features.is_operator_code(code, 0) for code in at_work] == [True, True, False]
+
+
+@pytest.mark.parametrize(("text", "expected"), [("a[b] = c", True), ("a[b:c] = d", True), ("a.b = c", False)])
+def test_a_store_is_told_from_other_instructions(text, expected):
+    code = compile(text, "text", "exec").co_code
+    assert any(features.is_assignment_code(code, at) for at in range(0, len(code), 2) if code[at]) == expected
+
+
+class Slotted:
+    __slots__ = ("x",)
+
+
+class Borrowing:
+    __init__ = dict.__init__
+    __repr__ = object.__repr__
+
+
+MADE_IN_PYTHON = [Slotted, Borrowing, type("Made", (float,), {}), collections.Counter, collections.namedtuple("N", "a")]
+MADE_IN_C = [itertools.count, functools.partial, collections.deque, re.Pattern, np.ndarray, np.random.Generator, object]
+
+
+@pytest.mark.parametrize("cls", [*MADE_IN_PYTHON, *MADE_IN_C], ids=lambda cls: cls.__name__)
+def test_classes_made_in_python_are_told_from_those_made_in_c(cls):
+    assert features.is_made_in_python(cls) == (cls in MADE_IN_PYTHON)
+
+
+def test_what_numpy_uses_for_its_error_state_is_entered_and_left_by_both_ways():
+    for state, kept in ((features.float_errors, features.float_errors_with), (features._Entered, np.errstate)):
+        before = np.geterr()
+        token = state.set(kept(all="raise"))
+        assert np.geterr()["divide"] == "raise"
+        state.reset(token)
+        assert np.geterr() == before
+
+
+def test_methods_are_found_behind_super():
+    class Base:
+        def of(self, x):
+            return super().dot(x)
+
+    assert "dot" in rename.read(Base.of.__code__).methods
