@@ -192,3 +192,10 @@ def test_a_pickle_of_an_earlier_form_says_so():
         restore(*parts[:-1])
     with pytest.raises(ValueError, match=r"in form 1-.* record it again"):
         pickle.loads(pickle.dumps(program).replace(spec.form().encode(), b"1" + spec.form().encode()[1:]))
+
+
+@pytest.mark.parametrize("entry", [(), (np.zeros(1, dtype=np.int32),), None, [np.zeros(1, dtype=np.int32)] * 2])
+def test_a_pack_of_another_form_is_refused(entry):
+    program = wg.record(damage.guarded, damage.X)
+    with pytest.raises(spec.MalformedProgram):
+        damaged(program, 10, lambda packs: [entry for _ in packs])

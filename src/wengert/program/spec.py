@@ -98,6 +98,9 @@ class _Checked:
     def all(self):
         code = self.code
         self.expect(type(code) is Listing, "no list of instructions")
+        tables = (code.types, code.constants, code.arrays, code.calls, code.views, code.packs, code.guards)
+        are_lists = all(type(table) is list for table in (*tables, code.inputs, code.outputs))
+        self.expect(are_lists, "a table that is no list")
         self.n = len(code)
         self.rows = list(zip(code.op.tolist(), code.a.tolist(), code.b.tolist(), code.c.tolist(), code.type.tolist()))
         self.expect(code.types[:2] == [(np.dtype(float), (), None), (np.dtype(bool), (), "flag")], "types begin anew")
@@ -166,7 +169,9 @@ class _Checked:
             self.expect(a >= 0 and (table is None or a < len(table)), "an entry that is not in its table")
         if op == Op.PACK:
             self.expect(0 <= b < len(self.code.packs), "an entry that is not in its table")
-            self.expect(all(map(_is_places, self.code.packs[b])), "elements that are no numbers")
+            pack = self.code.packs[b]
+            holds = type(pack) is tuple and len(pack) == 2 and all(map(_is_places, pack))
+            self.expect(holds, "elements that are no numbers")
         for v in operands(self.code, self.i):
             self.expect(0 <= operator.index(v) < self.i, f"v{v} is read before it is defined")
             self.expect(self.rows[v][0] != Op.GUARD, f"v{v} is a guard and has no value")
@@ -244,6 +249,7 @@ class _Checked:
 
     def guard(self, a, b, c, kind):
         self.expect(0 <= b < len(self.code.guards) and kind == SCALAR, "an entry that is not in its table")
+        self.expect(type(self.code.guards[b]) is tuple, "no guard")
         expected, place = self.code.guards[b]
         self.expect(type(place) is str, "a guard says where it stands")
         self.expect(np.shape(expected) == self.shape(a), "a guard on a value of another shape")
