@@ -15,6 +15,7 @@ from numpy.polynomial.chebyshev import chebval
 
 import wengert as wg
 from helpers import assert_same_bits
+from wengert import features
 from wengert.errors import GuardError, TracedValueError, UnsupportedFunctionError
 
 X = np.random.default_rng(10).uniform(0.2, 2, (3, 4)) * np.array([1, -1, 1, -1.0])
@@ -137,6 +138,8 @@ OPTIONS = {
         for method in ("reduce", "accumulate", "reduceat")
     },
 }
+if not features.has_matvec:
+    del OPTIONS["batched matvec"]
 
 
 METHODS = {

@@ -5,6 +5,7 @@ A comment names the first release that has a feature, so that a branch goes when
 
 import dis
 import functools
+import inspect
 import sys
 import types
 
@@ -17,6 +18,30 @@ has_unstack = hasattr(np, "unstack")  # 2.1
 has_cumulative = hasattr(np, "cumulative_sum")  # 2.1, and cumulative_prod
 fix = (np.fix,) if hasattr(np, "fix") else ()  # deprecated in 2.5
 has_matvec = hasattr(np, "matvec")  # 2.2, and vecmat
+
+
+def _has_signature(fun) -> bool:
+    try:
+        inspect.signature(fun)
+    except ValueError:
+        return False
+    return True
+
+
+#: functions written in C whose parameters Python cannot tell, with functions of the same parameters; 2.4 tells them all
+written_as = {
+    fun: like
+    for fun, like in (
+        (np.bincount, lambda x, /, weights=None, minlength=0: None),
+        (np.concatenate, lambda arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind": None),
+        (np.copyto, lambda dst, src, casting="same_kind", where=True: None),
+        (np.dot, lambda a, b, out=None: None),
+        (np.lexsort, lambda keys, axis=-1: None),
+        (np.putmask, lambda a, /, mask, values: None),
+        (np.where, lambda condition, x=None, y=None, /: None),
+    )
+    if not _has_signature(fun)
+}
 
 
 class _Entered:

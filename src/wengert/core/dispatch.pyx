@@ -23,7 +23,7 @@ from wengert.core import levels, var
 from wengert.core.tape import holds_complex, strong_product
 from wengert.core.var import holds_traced, holds_var, observed, plain
 from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunctionError
-from wengert.features import is_assignment_code, is_operator_code
+from wengert.features import is_assignment_code, is_operator_code, written_as
 
 cdef dict _rows = registry.rows
 cdef tuple _ARRAYS = (np.ndarray, np.generic)
@@ -422,7 +422,7 @@ def _plain_keywords(kwargs):
 def signature(fun):
     """Parameters of a function; None where Python cannot tell them."""
     try:
-        return list(inspect.signature(fun).parameters.values())
+        return list(inspect.signature(written_as.get(fun, fun)).parameters.values())
     except (ValueError, TypeError):
         return None
 
@@ -743,7 +743,7 @@ METADATA = frozenset("nbytes itemsize strides flags device".split())
 
 #: ways out on which the derivative would be lost
 WAYS_OUT = frozenset(
-    "as_integer_ratio hex tolist tobytes tofile dump dumps data ctypes base "
+    "as_integer_ratio hex tolist tobytes tostring tofile dump dumps data ctypes base "
     "__array_interface__ __array_struct__".split()
 )
 

@@ -200,7 +200,7 @@ class _Derived:
 
     def begin(self, directions):
         """Inputs, in the order in which they are given; the inputs of F, as values of the list."""
-        given = [self.input(type) for type in directions]
+        given = [self.input(kind) for kind in directions]  # Python 3.12.1 would take `type` for a local below
         y = self.input(self.types[0])
         operands = [self.input(self.types[self.leaf(k)]) for k in range(len(self.positions))]
         leaves = [
