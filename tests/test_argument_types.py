@@ -406,3 +406,54 @@ def test_a_compiled_function_inside_of_a_derivative(name):
     for args in points * 3:
         found, expected = (outcome(wg.grad(lambda *args, h=h: h(*args) * 2.0), args) for h in (g, f))
         check_same(found, expected)
+
+
+class Meta(type):
+    def __new__(cls, name, bases, space):
+        return type.__new__(cls, name, bases, space)
+
+
+class OfMeta(metaclass=Meta):
+    pass
+
+
+class Vector:
+    def __init__(self, values):
+        self.values = np.zeros(2)
+        self.values[:] = values
+
+    def __add__(self, other):
+        return type(self)(self.values + other.values) if type(other) is Vector else NotImplemented
+
+
+WHOLE = np.ones((2, 2))
+
+
+def test_the_name_type_answers_as_plain_code_sees_it_and_is_the_class_in_all_else():
+    def f(x, s=2.0):
+        assert type(WHOLE) is np.ndarray and type(np.ones(3)) is np.ndarray and type(WHOLE.copy()) is np.ndarray
+        assert type(x) is np.ndarray and type(x[:1]) is np.ndarray and type(x[0]) is np.float64
+        assert type(s) in (float, int) and list(map(type, [x[0], s, 1])) == [np.float64, float, int]
+        assert isinstance(Vector, type) and type(Vector) is type and type(OfMeta) is Meta and type(type) is type
+        made = type("Made", (Vector,), {"a": 1})
+        assert made.__module__ == __name__ and made.a == 1
+
+        class Other(type):
+            pass
+
+        class OfOther(metaclass=Other):
+            pass
+
+        assert type(OfOther) is Other and type(OfOther()) is OfOther and issubclass(Other, type)
+        assert type.mro(Vector) == [Vector, object] and type.__name__ == "type" and type[int].__origin__ is type
+        v = Vector(x)
+        assert type(v) is Vector and type(v + v) is Vector and type(v).__name__ == "Vector"
+        with pytest.raises(TypeError):
+            type(1, 2)
+        return np.sum((v + v).values ** 2) * s
+
+    x = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(wg.grad(f)(x), 16 * x)
+    np.testing.assert_array_equal(wg.grad(wg.compile(f))(x, 1.0), 8 * x)
+    assert wg.compile(f)(x) == f(x) and wg.jvp(f, x, x)[0] == f(x)
+    np.testing.assert_array_equal(wg.hessian(f, x), 16 * np.eye(2))

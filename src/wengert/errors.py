@@ -189,7 +189,7 @@ class StaleProgramError(RuntimeError):
     >>> model = Model()
     >>> f = wg.compile(lambda x: model.rate * x, constant="model", recheck=1)
     >>> f(3.0)
-    np.float64(6.0)
+    6.0
     >>> model.rate = 5.0
     >>> try:
     ...     f(3.0)                           # compared at each call

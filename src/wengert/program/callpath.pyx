@@ -397,6 +397,8 @@ cdef class Template:
         given = x
         if operands is not None and self.form <= ARRAY:
             x = plain(x)
+        if self.form == SCALAR:
+            return <PyObject *>Py_TYPE(x) == <PyObject *>self.value and append(leaves, operands, x, given)
         if self.form == ARRAY:
             return self.is_like(x) and append(leaves, operands, x, given)
         if self.form == FIXED:
@@ -411,10 +413,6 @@ cdef class Template:
             return x is self.value
         if self.form == CONSTANT:
             return is_same(x, self.value)
-        if self.form == SCALAR:
-            if kind is not self.value:
-                return False
-            return append(leaves, operands, x, given)
         if self.form == MAPPING:
             if kind is not dict or list(x) != self.value:
                 return False

@@ -2,17 +2,6 @@
 
 #include <string.h>
 
-/* A build for tests: each buffer stands alone, between canaries or the red zones of AddressSanitizer, and each step is
- * checked against the buffers when it is made (bounds.pxi). */
-#ifndef WG_DEBUG
-#define WG_DEBUG 0
-#endif
-#if WG_DEBUG && !defined(__SANITIZE_ADDRESS__)
-enum { WG_FENCE = 64 }; /* bytes of canaries on either side */
-#else
-enum { WG_FENCE = 0 };
-#endif
-
 /* The other functions that glibc has in vector form, at most 4 ulp too, in this translation unit. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #include <features.h>

@@ -15,6 +15,17 @@
 #include "product.h"
 #include "team.h"
 
+/* A build for tests: each buffer stands alone, between canaries or the red zones of AddressSanitizer, and each step is
+ * checked against the buffers when it is made (bounds.pxi). */
+#ifndef WG_DEBUG
+#define WG_DEBUG 0
+#endif
+#if WG_DEBUG && !defined(__SANITIZE_ADDRESS__)
+enum { WG_FENCE = 64 }; /* bytes of canaries on either side */
+#else
+enum { WG_FENCE = 0 };
+#endif
+
 /* R(name, value): what only programs have, elementwise; first powers, as libm's pow gives them */
 #define WG_LOGIC_UNARY(R)                                    \
     R(CUBE, a * a * a)                                       \
