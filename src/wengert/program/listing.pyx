@@ -15,8 +15,6 @@ cimport numpy as cnp
 from libc.stdint cimport int16_t, int32_t
 from libc.string cimport memcpy
 
-import importlib
-
 import numpy as np
 
 from wengert.core.memory cimport Block, empty_array, take
@@ -261,23 +259,21 @@ cdef class Listing:
     def __reduce__(self):
         state = (self.op, self.a, self.b, self.c, self.type, self.types, self.constants, self.arrays, self.calls,
                  self.views, self.packs, self.guards, self.inputs, self.outputs)
-        return restored, (*state, importlib.import_module("wengert.program.spec").form())
+        return restored, state
 
 
-def restored(op, a, b, c, type, types, constants, arrays, calls, views, packs, guards, inputs, outputs, form=None):
+def restored(op, a, b, c, type, types, constants, arrays, calls, views, packs, guards, inputs, outputs):
     """A list from its columns and tables, which `wengert.program.spec.check` is to look at before it is used."""
-    spec = importlib.import_module("wengert.program.spec")      # which knows this module
-    spec.check_form(form, "a list of instructions")
     cdef Listing code = Listing.__new__(Listing)
     cdef const int32_t[::1] column
     cdef Py_ssize_t i, k, n = len(op)
     columns = [np.array(values, dtype=np.int32).ravel() for values in (op, a, b, c, type)]
     if any([len(values) != n for values in columns]) or n > 1 << 30:
-        raise spec.MalformedProgram("columns of a list of other lengths")
+        raise ValueError("the program is damaged: its columns have different lengths")
     for kind in types:
         code.type_of(kind)
     if len(code.types) != len(types):
-        raise spec.MalformedProgram("a type that is in the table twice")
+        raise ValueError("the program is damaged: a type is in its table twice")
     code.reserve(n)
     code.n = n
     for k in range(5):
