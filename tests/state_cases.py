@@ -1619,6 +1619,12 @@ def context_of_decimals():
 
 
 @case
+def context_of_decimals_made_inside():
+    decimal.getcontext().prec = 28
+    return lambda u: u * float(decimal.Decimal(1) / 7), lambda: setattr(decimal.getcontext(), "prec", 5)
+
+
+@case
 def file():
     held = io.BytesIO(b"25")
     return lambda u: u * float(chr(held.getbuffer()[0])), lambda: held.write(b"5")

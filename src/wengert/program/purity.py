@@ -51,7 +51,7 @@ DYNAMIC = {
     )
 }  # fmt: skip
 #: functions of pure packages that tell of their state
-READS_STATE = {
+_READS_STATE = {
     id(f)
     for f in (
         np.geterr, np.geterrcall, np.getbufsize, np.get_printoptions, np.array2string, np.array_repr, np.array_str,
@@ -110,6 +110,12 @@ def verdict(module: object) -> bool | None:
     if not isinstance(module, str):
         return None
     return True if is_pure(module) else None if is_library(module) else False
+
+
+def reads_state(value: object) -> bool:
+    """Does a function or class go by settings that no argument names, such as the context of `decimal`?"""
+    kinds = (type, types.FunctionType, types.BuiltinFunctionType)
+    return id(value) in _READS_STATE or (isinstance(value, kinds) and value.__module__ in ("decimal", "_decimal"))
 
 
 def is_random(kind: type) -> bool:

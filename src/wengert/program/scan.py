@@ -38,12 +38,12 @@ from wengert.program.purity import (
     ATOMS,
     DYNAMIC,
     DYNAMIC_NAMES,
-    READS_STATE,
     SHELVES,
     has_known_layout,
     is_library,
     is_pure,
     is_random,
+    reads_state,
 )
 from wengert.transforms.dense import Operator
 
@@ -334,9 +334,9 @@ class Scan:
         else:
             value = place.read()
             self.watched[place.key] = place, value
-            if id(value) in READS_STATE:
+            if reads_state(value):
                 self.origin = name
-                self.doubt(f"what {name} tells of the state of NumPy")
+                self.doubt(f"what {name} tells of the state of its package")
             if isinstance(value, (types.ModuleType, types.MethodType)) or id(value) in DYNAMIC:
                 self.origin = name
                 self.enter(value)
@@ -351,6 +351,9 @@ class Scan:
             self.sizes[id(space)] = space, len(space)
 
     def visit_class(self, cls):
+        if reads_state(cls):
+            self.doubt(f"{cls.__module__}.{cls.__qualname__}, which goes by a context that no argument names")
+            return
         if cls in ATOMS or is_pure(cls.__module__) or is_library(cls.__module__):
             return
         if not is_made_in_python(cls):
