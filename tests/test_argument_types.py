@@ -448,9 +448,10 @@ def test_the_name_type_answers_as_plain_code_sees_it_and_is_the_class_in_all_els
         assert type.mro(Vector) == [Vector, object] and type.__name__ == "type" and type[int].__origin__ is type
         v = Vector(x)
         assert type(v) is Vector and type(v + v) is Vector and type(v).__name__ == "Vector"
-        with pytest.raises(TypeError):
+        try:
             type(1, 2)
-        return np.sum((v + v).values ** 2) * s
+        except TypeError:
+            return np.sum((v + v).values ** 2) * s
 
     x = np.array([1.0, 2.0])
     np.testing.assert_array_equal(wg.grad(f)(x), 16 * x)

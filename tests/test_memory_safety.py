@@ -187,9 +187,6 @@ def test_another_bit_of_a_pickle_is_told_by_its_checksum():
 
 def test_a_pickle_of_an_earlier_form_says_so():
     program = wg.record(masks, np.ones(9), args=(np.linspace(0, 1, 9),))
-    restore, parts = program._listing.__reduce__()
-    with pytest.raises(ValueError, match=r"by another version .* record it again"):
-        restore(*parts[:-1])
     with pytest.raises(ValueError, match=r"in form 1-.* record it again"):
         pickle.loads(pickle.dumps(program).replace(spec.form().encode(), b"1" + spec.form().encode()[1:]))
 

@@ -287,6 +287,8 @@ class SparseVar:
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
+        if sys._getframe(1).f_globals.get("__name__", "").startswith("scipy."):  # handed to code that is not followed
+            raise dispatch.refusal(self._entries, dispatch.sparse_message())
         raise UnsupportedFunctionError(
             f"'{name}' of a sparse array whose entries are traced: write it with .toarray(), or with A @ x"
         )

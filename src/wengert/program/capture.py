@@ -22,6 +22,7 @@ import copy
 import dis
 import functools
 import operator
+import threading
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -68,6 +69,7 @@ class NotHere(NotReplayable):
 
 #: code of Python's own that an import of what is loaded already runs
 _IMPORTING = {"_handle_fromlist", "_lock_unlock_module"}
+_LOCK = threading.RLock.__code__  # which numpy.random.default_rng makes one of
 
 
 def _own(seen):
@@ -341,7 +343,7 @@ class Captures:
 
     def doubt(self, seen: Observer) -> str | None:
         """What f read, in a run that was observed, that cannot be watched, and where; None if there is nothing."""
-        ran = [found for found in _own(seen) if found[0].co_name not in _IMPORTING]
+        ran = [found for found in _own(seen) if found[0].co_name not in _IMPORTING and found[0] is not _LOCK]
         trusted = self._trusted(ran)
         ran = [found for found in ran if code_key(found[0]) not in trusted]
         for code, caller, line in ran:

@@ -50,6 +50,9 @@ DYNAMIC = {
         inspect.getattr_static, inspect.getmembers,
     )
 }  # fmt: skip
+#: what objects may hold for other threads; it tells nothing
+_LOCKS = {"_thread.RLock", "_thread.allocate_lock"}
+
 #: functions of pure packages that tell of their state
 _READS_STATE = {
     id(f)
@@ -145,6 +148,8 @@ def why_impure(fun: types.BuiltinFunctionType, caller_is_pure: bool) -> str | No
     if owner is None or type(owner) is types.ModuleType:
         module = fun.__module__ if owner is None else owner.__name__
         full = f"{module}.{name}".removeprefix("builtins.").removeprefix("posix.")
+        if full in _LOCKS:
+            return None
         if top(module) in _IMPURE_MODULES or name in _FILES:
             return f"it calls {full}"
         if caller_is_pure or (is_pure(module) and not (module == "builtins" and name in _IMPURE_BUILTINS)):

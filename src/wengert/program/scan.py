@@ -216,6 +216,8 @@ class Scan:
                 self.visit_object(value)
         elif isinstance(value, types.ModuleType):
             self.visit_module(value)
+        elif kind.__name__ == "cython_function_or_method" and is_pure(value.__module__):
+            pass
         elif kind is types.BuiltinFunctionType:
             if not isinstance(value.__self__, types.ModuleType):
                 self.enter(value.__self__)
