@@ -28,7 +28,6 @@ myst_heading_anchors = 3
 
 autodoc_typehints = "none"  # types and shapes stand in the docstrings
 numpydoc_show_class_members = False
-nitpick_ignore = [("py:class", "numpy.linalg.LinAlgError")]  # a base class, documented elsewhere
 numpydoc_xref_param_type = False
 
 
