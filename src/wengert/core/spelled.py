@@ -86,6 +86,8 @@ _purposes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 def _of_source(frame):
     """The same, as the source tells; None where there is none."""
+    if frame.f_code.co_filename == "<string>":  # what exec ran; from 3.13 on linecache has another source of that name
+        return None
     place = next(iter([*frame.f_code.co_positions()][frame.f_lasti // 2 :]), (None,) * 4)
     tree = _tree("".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals)))
     if None in place or tree is None:
