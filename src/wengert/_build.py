@@ -22,12 +22,11 @@ UNIX = ["-std=c11", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-mat
 MSVC = ["/std:c11", "/O2", "/fp:precise"]
 
 # Loops over scalars and arrays are C files of their own, and optimised like the modules that run at every recorded
-# operation.  Elsewhere Cython's calls of Python take all the time there is, and -O1 is as fast in half the time to
-# build (benchmarks/instructions.py).
+# operation.  Elsewhere Cython's calls of Python take the time, and -O1 builds faster (benchmarks/instructions.py).
 FAST, PLAIN = "-O3", "-O1"
 HOT = {f"wengert.core.{name}" for name in ("kernel", "memory", "pullback", "tape", "var")}
 
-# Neither debug information nor symbols, four fifths of what would be installed, unless CFLAGS asks for them.
+# Neither debug information nor symbols, which are most of what would be installed, unless CFLAGS asks for them.
 # Apple's linker has no option for the latter.
 WITH_SYMBOLS = any(flag.startswith("-g") and flag != "-g0" for flag in os.environ.get("CFLAGS", "").split())
 COMPILE_STRIPPED = [] if WITH_SYMBOLS else ["-g0"]
