@@ -381,9 +381,12 @@ class Captures:
         found = ((code, _first_load(code, name)) for code in codes.values())
         return next(((code, line) for code, line in found if line is not None), None)
 
-    def read(self, in_derivative: bool = False) -> Reading | None:
-        """What the places hold now, which may be operands in a derivative; None if `f` is to be looked at anew."""
-        if not self.around.hold():
+    def read(self, in_derivative: bool = False, is_new: bool = False) -> Reading | None:
+        """What the places hold now, which may be operands in a derivative; None if `f` is to be looked at anew.
+
+        `is_new` says that it was looked at just now.
+        """
+        if not (is_new or self.around.hold()):
             return None
         leaves: list = []
         others: list = []

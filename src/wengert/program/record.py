@@ -31,7 +31,10 @@ def record(f, args: tuple, kwargs: dict, exact: bool, is_raw: bool = False, is_l
     try:
         if captures.effect:
             raise NotReplayable(captures.effect)
-        reading = captures.read() if is_live else _Constants(captures.read())
+        reading = captures.read(is_new=True)
+        if reading is None:
+            raise NotReplayable("what it reads from outside cannot be made out")
+        reading = reading if is_live else _Constants(reading)
         if is_raw:
             return _traced(lambda bound: bound, f, args, kwargs, reading, exact, is_raw)
         return trace(f, args, kwargs, reading, exact)
