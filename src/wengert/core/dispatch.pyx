@@ -140,7 +140,7 @@ def unrecorded(reason, is_lasting=False):
 
 
 def noted(compute, args, kwargs):
-    """What a call gives in a recording; that it raised for its values is noted, for f may catch the error and go on."""
+    """Result of a call in a recording; an error that it raises for its values is noted, since f may catch it."""
     try:
         return compute(*args, **kwargs)
     except (ArithmeticError, np.linalg.LinAlgError) as error:
@@ -1220,7 +1220,7 @@ def _is_assignment() -> bool:
 
 
 def _is_attribute_assignment() -> bool:
-    """The same of an assignment to an attribute."""
+    """Is the user's instruction at work an assignment to an attribute?"""
     position = caller()
     return position is not None and is_attribute_assignment_code(position[0].co_code, position[1])
 

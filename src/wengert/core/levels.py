@@ -199,7 +199,7 @@ def passive() -> Iterator[None]:
 
 
 def remember(error: Refusal, *others) -> None:
-    """Note an error at each derivative around this, or at others whose values were refused."""
+    """Note an error on the enclosing derivatives, or on those whose values were refused."""
     holders = set(others or _holders())
     if others:  # what is running has noted it when it was made
         holders.difference_update(_holders())

@@ -257,7 +257,7 @@ def _kind(way, *kinds):
 class SparseVar:
     """A sparse array whose entries are traced: what products of a sparse constant with traced values give.
 
-    It stands for one of the class that SciPy would give, to all but SciPy's own operators.
+    It answers as the class that SciPy would return, except to SciPy's own operators.
     It has what is linear in the entries; an attribute that is not here is an error that says so.
     """
 

@@ -1,4 +1,4 @@
-"""What the text of a traced value is for: a number made of it again would have no derivative.
+"""The purpose of the text of a traced value: a number parsed from it would have no derivative.
 
 Values are formatted to be looked at, so formatting them is allowed.
 The user's own line tells what the text is for: to be shown (``print``, logging, an error), to be read back at once
@@ -64,7 +64,7 @@ def is_whole(spec: str) -> bool:
 
 
 def purpose(frame) -> str:
-    """What the text is for that a frame makes: "shown" (or compared), "read" or "unknown"."""
+    """Purpose of the text that a frame makes: "shown" (or compared), "read" or "unknown"."""
     while frame is not None and (
         frame.f_code.co_name in ("__repr__", "__str__", "__format__")
         or frame.f_globals.get("__name__") in ("reprlib", "dataclasses")
@@ -109,7 +109,7 @@ def _of_source(frame):
 
 
 def _of_call(name):
-    """What a function does with the text that it is given; None: it gives text."""
+    """Purpose for which a function takes text; None if it returns text itself."""
     if name in READERS:
         return "read"
     if name in _SHOWN or name.endswith(("Error", "Warning", "Exception")):
