@@ -18,15 +18,12 @@ import numpy as np
 from wengert.containers import children_of
 from wengert.core.levels import running
 from wengert.errors import PatternError, StaleProgramError
-from wengert.program import passes
 from wengert.program.compile import UNKNOWN, Compiled
-from wengert.program.derive import pushed_forward
 from wengert.program.elements import nanoseconds
 from wengert.program.entries import Refused, entries
 from wengert.program.leaves import fill
 from wengert.program.listing import kind_of
 from wengert.program.program import Program, Result, Slot, Swept
-from wengert.program.vm import Machine
 from wengert.sparse.colours import colouring
 from wengert.sparse.compression import Recovery
 from wengert.sparse.given import Given
@@ -86,7 +83,6 @@ class Nonzeros(Result):
         super().__init__(Slot(0))
         self.plan, self.keeps_out = plan, keeps_out
         self.program: Program | None = None  # whose result this is
-        self.ahead: Callable | None = None  # until the first result is compared: the list's derivative in a direction
 
     def __call__(self, found):
         return self, found
@@ -304,8 +300,6 @@ class Sparse(dense.Derivative):
         keeps_out = not self.with_value  # of two outputs the values are not the first
         is_dense = plan.mode == "dense"
         result = Nonzeros(plan, keeps_out) if is_dense else Matrix(plan, self.format, self.given, keeps_out)
-        if plan.mode == "direct":
-            result.ahead = functools.partial(_ahead, code, x, y)
         if self.with_value:
             made = Together([of_value, made], self.name)
         made._result, result.program = result, made
@@ -409,13 +403,6 @@ class Sparse(dense.Derivative):
                 if cost < best:
                     best, found = cost, (mode, colours)
         return found
-
-
-def _ahead(code, x, y, leaves, v):
-    """The derivative of a value of a list, in the input `x` and in a direction."""
-    longer = pushed_forward(code, [(x, len(code.inputs))], [y], leaves)
-    machine = Machine(passes.lowered(passes.live(longer, False)), False, "vm")
-    return machine.run([*leaves, v.reshape(kind_of(code, x)[1])[()]])[0]
 
 
 def _cost(colours, f):
