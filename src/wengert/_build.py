@@ -28,7 +28,7 @@ MSVC = ["/std:c11", "/O2", "/fp:precise"]
 # (benchmarks/instructions.py).
 FAST, PLAIN, QUICK = "-O3", "-O1", "-Og"
 LEVELS = {
-    **dict.fromkeys(["core.kernel", "core.memory", "core.pullback", "core.tape", "core.var"], FAST),
+    **dict.fromkeys(["core.kernel", "core.memory", "core.pullback", "core.var"], FAST),
     **dict.fromkeys(["core.dispatch", "core.nested"], QUICK),
     **dict.fromkeys(["program.definitions", "program.derive", "program.elements"], QUICK),
 }
