@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from wengert.containers import stopped
 from wengert.core import tape
@@ -29,6 +29,26 @@ class _NotGiven:
 
 
 _NOT_GIVEN: Any = _NotGiven()
+
+
+_Operator = TypeVar("_Operator", bound=Callable)
+
+
+def _counting(operator: _Operator) -> _Operator:
+    """`operator`, which says what to write where arguments of the function follow by position, as JAX takes them."""
+    names = operator.__code__.co_varnames[: operator.__code__.co_posonlyargcount]
+
+    @functools.wraps(operator)
+    def call(*given, **options):
+        if len(given) > len(names):
+            word, written = operator.__name__, ", ".join(names)
+            raise TypeError(
+                f"{word}({written}) was given {len(given)} arguments by position: further arguments of the function "
+                f"stand in args, write {word}({written}, args=(y,)) for {word}({written}, y)"
+            )
+        return operator(*given, **options)
+
+    return call
 
 
 def _apply(derivative, x, args, kwargs):
@@ -70,6 +90,7 @@ def _sparse(word, order, f, argnums, value, has_aux, chunk, mode, holomorphic, s
     return drivers.SparseDerivative(f, argnums, value, sparse, format, mode, order)
 
 
+@_counting
 def grad(
     f: Callable,
     x: Any = _NOT_GIVEN,
@@ -143,6 +164,7 @@ def grad(
 gradient = grad
 
 
+@_counting
 def value_and_grad(
     f: Callable,
     x: Any = _NOT_GIVEN,
@@ -176,6 +198,7 @@ def value_and_grad(
     return _apply(_operator(Gradient, f, argnums, True, has_aux), x, args, kwargs)
 
 
+@_counting
 def jacobian(
     f: Callable,
     x: Any = _NOT_GIVEN,
@@ -281,6 +304,7 @@ jacfwd = functools.partial(jacobian, mode="forward")
 jacrev = functools.partial(jacobian, mode="reverse")
 
 
+@_counting
 def derivative(
     f: Callable,
     x: Any = _NOT_GIVEN,
@@ -339,6 +363,7 @@ def derivative(
     return _apply(_operator(Elementwise, f, argnums, value, has_aux, order, holomorphic), x, args, kwargs)
 
 
+@_counting
 def jvp(
     f: Callable,
     x: Any = _NOT_GIVEN,
@@ -399,6 +424,7 @@ def jvp(
     return _along(derivative, x, v, args, kwargs)
 
 
+@_counting
 def vjp(
     f: Callable,
     x: Any = _NOT_GIVEN,
@@ -451,6 +477,7 @@ def vjp(
     return _apply(_operator(VJP, f, argnums, has_aux), x, args, kwargs)
 
 
+@_counting
 def hessian(
     f: Callable,
     x: Any = _NOT_GIVEN,
@@ -530,6 +557,7 @@ def hessian(
     return _apply(_operator(Hessian, f, argnums, value, has_aux, chunk, mode), x, args, kwargs)
 
 
+@_counting
 def hvp(
     f: Callable,
     x: Any = _NOT_GIVEN,
@@ -590,6 +618,7 @@ def hvp(
     return _along(product, x, v, args, kwargs)
 
 
+@_counting
 def linearize(
     f: Callable,
     x: Any = _NOT_GIVEN,
@@ -636,6 +665,7 @@ def linearize(
     return _apply(_operator(Linearize, f, argnums), x, args, kwargs)
 
 
+@_counting
 def taylor(
     f: Callable,
     x: Any = _NOT_GIVEN,
@@ -938,6 +968,7 @@ def compile(
     return Compiled(f, exact, recheck, tier, constant)
 
 
+@_counting
 def record(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = None, exact: bool = False) -> Program:
     """The program of a function: what it did at a point, as a list that is run without Python and differentiated.
 
@@ -985,6 +1016,7 @@ def record(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = No
     return record.record(f, (x, *args), kwargs or {}, exact)
 
 
+@_counting
 def sparsity(
     f: Callable,
     x: Any,

@@ -27,6 +27,7 @@ from wengert.core import dispatch as _dispatch
 from wengert.core import levels as _levels
 from wengert.core import lifted as _lifted
 from wengert.core import rebind as _rebind
+from wengert.core import refusing as _refusing
 from wengert.core import var as _var
 from wengert.core.ufunc import proxy as _proxy
 
@@ -728,6 +729,8 @@ def _install() -> None:
     _rebind.see_constants(_np.ndarray, _is_copied, _seen)
     for package, home in (("scipy", "wengert.scipy.standin"), ("scipy.special", "wengert.scipy.special")):
         _rebind.register_later(package, _functools.partial(_importlib.import_module, home))
+    for package in _refusing.NAMES:
+        _rebind.register_later(package, _functools.partial(_refusing.install, package))
 
 
 _install()

@@ -65,7 +65,20 @@ from wengert.core.follow import (
     steps_of,
     top_package,
 )
-from wengert.core.rename import BUILTINS, USED, TooWide, alias_of, chain, forget, place_in, private, read, rename
+from wengert.core.rename import (
+    BUILTINS,
+    CALLED,
+    READ,
+    USED,
+    TooWide,
+    alias_of,
+    chain,
+    forget,
+    place_in,
+    private,
+    read,
+    rename,
+)
 
 __all__ = [
     "Plan",
@@ -75,6 +88,7 @@ __all__ = [
     "partial_like",
     "rebound",
     "register",
+    "register_class",
     "register_later",
     "register_wrapper",
 ]
@@ -91,6 +105,7 @@ _lock = threading.RLock()
 _constants = []  # (is it an array that may be copied, how it is seen), once there is NumPy
 _asked = set()  # questions of kinship on the way, as ids, and the thread
 _seen_as = set()  # classes of arrays that are seen as views of another class, which names them `_wengert_original`
+_classes = set()  # ids of registered classes that stay themselves but where they are called or read from
 _later = {}  # package -> what registers its functions, until one of them is met
 
 # Twins ------------------------------------------------------------------------------------------------------
@@ -186,6 +201,23 @@ class Proxy(types.ModuleType):
 
 
 _of = Proxy._wengert_of
+
+
+class Library(Proxy):
+    """A module of a library, some functions and classes of which are registered; classes where they are used."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name):
+        module, _ = _of.__get__(self)
+        for use in (CALLED, READ):
+            if name.startswith(use):
+                value = getattr(module, name.removeprefix(use))
+                if id(value) not in _classes:
+                    raise AttributeError(name)
+                return REGISTERED[id(value)][1]
+        value = getattr(module, name)
+        return REGISTERED[id(value)][1] if id(value) in REGISTERED and id(value) not in _classes else value
 
 
 # Plans ------------------------------------------------------------------------------------------------------
@@ -432,7 +464,7 @@ class Plan:
             value = held[name] if name in held else BUILTINS.get(name)
             if id(value) in REGISTERED:
                 names[name] = REGISTERED[id(value)][2]
-                if value is type:
+                if id(value) in _classes:
                     sources.add(name)
             elif id(value) in self.changed:
                 stand_in(name, value)
@@ -703,9 +735,15 @@ def register(original, replacement):
         _plans.clear()
 
 
+def register_class(cls, stand_in):
+    """Let names that hold a class yield a stand-in where they are called, read from or mapped."""
+    _classes.add(id(cls))
+    register(cls, stand_in)
+
+
 def register_type(stand_in, used):
     """Let the name `type` yield a stand-in where it is called; another where what it gives is called or read from."""
-    register(type, stand_in)
+    register_class(type, stand_in)
     BUILTINS[REGISTERED[id(type)][2] + USED] = used
 
 
@@ -744,7 +782,8 @@ def _module_of(value):
     kind = type(value)
     if kind is types.ModuleType:
         return vars(value).get("__name__")
-    return (value if isinstance(value, type) or kind is types.FunctionType else kind).__module__
+    is_home = isinstance(value, type) or kind in (types.FunctionType, types.BuiltinFunctionType)
+    return (value if is_home else kind).__module__
 
 
 def _package(module):
@@ -923,7 +962,7 @@ def _replaced(value, home):
     if is_kin(value, home[0]):
         return Proxy(value)
     if isinstance(value, type) or is_differentiated(value) or not is_followed(value, home):
-        return REGISTERED[id(value)][1] if is_registered(value) else value
+        return REGISTERED[id(value)][1] if is_registered(value) and id(value) not in _classes else value
     if type(value) in (types.FunctionType, *WRAPPERS):
         return rebound(value)
     return rebound(f) if (f := py_func_of(value)) else _twin_of(value, _plan_of(value))

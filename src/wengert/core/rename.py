@@ -6,8 +6,9 @@ Private names live in `builtins` (imports: in `sys.modules`), where a global nam
 
 Invariants
 - Only the name index of LOAD_GLOBAL, LOAD_NAME, LOAD_FROM_DICT_OR_GLOBALS and IMPORT_NAME changes, within the
-  width it has, and that of an attribute that is called on a module which has another for calls (a class: in
-  `isinstance` it must stay itself).  Offsets, lines, constants, cells and the exception table keep their place.
+  width it has, and that of an attribute of a module that is called or read from where the module has another for
+  that (a class: in `isinstance` it must stay itself).  Offsets, lines, constants, cells and the exception table
+  keep their place.
 - A name that the code itself assigns is never renamed where the assignment can be seen.
 - A private name lasts while a renamed code uses it and what it stands for lives.
 """
@@ -24,6 +25,8 @@ from wengert.features import CACHE, NAMING, null_is_first
 
 __all__ = [
     "BUILTINS",
+    "CALLED",
+    "READ",
     "USED",
     "Alias",
     "Place",
@@ -38,6 +41,7 @@ __all__ = [
 ]
 
 BUILTINS = vars(builtins)
+CALLED, READ = "_called_", "_read_"  # begin other names of attributes of a module: where they are called, or read from
 USED = "_used"  # ends another private name, for calls whose result is called or read from
 
 _codes = {}  # id(code) -> Code
@@ -208,13 +212,16 @@ def _import_form(code, instructions, k):
     return form
 
 
-def _is_called(instructions, k):
-    """Does instruction k read an attribute of a global name in order to call it?"""
+def _use(code, instructions, k):
+    """What instruction k reads an attribute of a global name for: to call or map it, or to read from it; else None."""
     (_, before, held, _), (_, op, arg, _), (_, after, _, _) = instructions[k - 1 : k + 2]
     if before != _LOAD_GLOBAL:
-        return False
+        return None
     is_method = op == _op["LOAD_METHOD"] or (_ATTRIBUTE_SHIFT and arg & 1)
-    return is_method or after == _op["PUSH_NULL"] or (held & 1 and after not in _ATTRIBUTE)
+    is_mapped = k > 1 and _is_mapped(code, instructions[k - 2])
+    if is_method or is_mapped or after == _op["PUSH_NULL"] or (held & 1 and after not in _ATTRIBUTE):
+        return CALLED
+    return READ if after in _ATTRIBUTE else None
 
 
 def _is_mapped(code, before):
@@ -345,10 +352,10 @@ def rename(code, names, sources, imports, hidden=frozenset()):
             alias = None if name in hidden or name in sources else names.get(name)
         elif op == _IMPORT_NAME:
             alias = imports.get((code.co_names[arg], _import_form(code, instructions, k)))
-        elif op in _ATTRIBUTE and _is_called(instructions, k):
+        elif op in _ATTRIBUTE and (use := _use(code, instructions, k)):
             shift = _ATTRIBUTE_SHIFT
             holder = BUILTINS.get(names.get(code.co_names[instructions[k - 1][2] >> 1]))
-            alias = f"_called_{code.co_names[arg >> shift]}"
+            alias = f"{use}{code.co_names[arg >> shift]}"
             alias = alias if hasattr(holder, alias) else None
         else:
             continue

@@ -18,7 +18,16 @@ from wengert.core.lifted import Lifted, holds_lifted
 
 
 class Apart(BaseException):
-    """The elements have to be looked at one by one. No `Exception`, for a function must not catch it."""
+    """The elements have to be looked at one by one. No `Exception`, for a function must not catch it.
+
+    Code in C may put another error in its place, so it is noted, too.
+    """
+
+    def __init__(self):
+        super().__init__()
+        for holder in levels.holders():
+            if isinstance(holder, Maker):
+                holder.is_apart = True
 
 
 class Batch(Lifted):
@@ -51,6 +60,17 @@ class Batch(Lifted):
     def __bool__(self):
         raise Apart
 
+    def __index__(self):
+        if self.ndim or self.dtype.kind not in "iu":
+            raise TypeError("only integer scalar arrays can be converted to a scalar index")
+        raise Apart
+
+    def __repr__(self):
+        raise Apart
+
+    def __format__(self, spec):
+        raise Apart
+
     def _call(self, fun, args, kwargs):
         with levels.lifting(None):
             return apply(fun, args, kwargs)
@@ -74,6 +94,7 @@ class Maker:
     """What makes arrays while a function runs on batches."""
 
     refused = spelled = None  # errors that were noted, see `wengert.core.levels.remember`
+    is_apart = False  # have the elements to be looked at one by one?
 
     def __init__(self, size: int):
         self.size = size
