@@ -87,6 +87,8 @@ class Batch(Lifted):
     def astype(self, dtype, copy=True, **options):
         if not copy and self.dtype == dtype:
             return self
+        if np.dtype(dtype).kind not in "biufc":
+            raise Apart
         return Batch(self.v.astype(dtype))
 
 
@@ -202,7 +204,7 @@ def _elementwise(fun, args, kwargs):
 def _each(fun, args, kwargs, size):
     """A function of each element in turn."""
     found = [fun(*_element(args, i), **kwargs) for i in range(size)]
-    if any(isinstance(y, (list, tuple)) for y in found) or len({np.shape(y) for y in found}) > 1:
+    if any(isinstance(y, (list, tuple, str)) for y in found) or len({np.shape(y) for y in found}) > 1:
         raise Apart
     return np.stack(found)
 
