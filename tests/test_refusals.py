@@ -277,6 +277,37 @@ OF_CALLS = {
 }
 
 
+def local_class(x):
+    from decimal import Decimal as D
+    from decimal import getcontext
+
+    return float(sum(D(item) for item in x)) + 0 * getcontext().prec
+
+
+def local_module(x):
+    import decimal as d
+
+    return float(sum(map(d.Decimal, x)) + d.Decimal.from_float(x[0]))
+
+
+def local_method(x):
+    from decimal import Decimal
+
+    def made(item):
+        return [Decimal.from_float(part) for part in item]
+
+    return float(made(x)[0])
+
+
+def local_function(x):
+    from time import sleep
+
+    return sleep(x[0] * 1e-9) or 1.0
+
+
+CALLS |= {f.__name__: f for f in (local_class, local_module, local_method, local_function)}
+
+
 class Encoder(json.JSONEncoder):
     def default(self, o):
         return list(o) if isinstance(o, np.ndarray) else super().default(o)
@@ -347,8 +378,28 @@ def of_classes(x):
             return np.sum(x**2)
 
 
+def of_local_class(x):
+    from decimal import Decimal
+
+    class Money(Decimal):
+        pass
+
+    d = Decimal(3)
+    assert type(d) is Decimal and isinstance(d, Decimal) and type(Money(2)) is Money
+    return np.sum(x**2)
+
+
+def of_local_module(x):
+    import datetime
+    import decimal
+
+    d, t = decimal.Decimal(3), datetime.timedelta(1)
+    assert type(d) is decimal.Decimal and isinstance(d, decimal.Decimal) and t == datetime.timedelta(hours=24)
+    return np.sum(x**2)
+
+
 @pytest.mark.filterwarnings("ignore:compile")
-@pytest.mark.parametrize("f", [of_constants, of_classes])
+@pytest.mark.parametrize("f", [of_constants, of_classes, of_local_class, of_local_module])
 def test_calls_of_the_library_without_traced_values_are_what_they_were(f):
     assert np.array_equal(wg.grad(f, X), 2 * X)
     assert np.array_equal(wg.jacobian(f, X, mode="forward"), 2 * X)

@@ -68,6 +68,7 @@ from wengert.core.follow import (
 from wengert.core.rename import (
     BUILTINS,
     CALLED,
+    IN_USE,
     READ,
     USED,
     TooWide,
@@ -90,6 +91,7 @@ __all__ = [
     "register",
     "register_class",
     "register_later",
+    "register_library",
     "register_wrapper",
 ]
 
@@ -218,6 +220,16 @@ class Library(Proxy):
                 return REGISTERED[id(value)][1]
         value = getattr(module, name)
         return REGISTERED[id(value)][1] if id(value) in REGISTERED and id(value) not in _classes else value
+
+
+class _LibraryInUse(Proxy):
+    """The same for functions that import it, and do nothing else with its classes."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name):
+        value = getattr(_of.__get__(self)[0], name)
+        return REGISTERED[id(value)][1] if id(value) in REGISTERED else value
 
 
 # Plans ------------------------------------------------------------------------------------------------------
@@ -745,6 +757,13 @@ def register_type(stand_in, used):
     """Let the name `type` yield a stand-in where it is called; another where what it gives is called or read from."""
     register_class(type, stand_in)
     BUILTINS[REGISTERED[id(type)][2] + USED] = used
+
+
+def register_library(module):
+    """Let names that hold a module yield one in which what is registered of it is found."""
+    library, name = Library(module), private(module.__name__)
+    IN_USE[id(library)], sys.modules[name] = name, _LibraryInUse(module)
+    register(module, library)
 
 
 def register_wrapper(kind, inner, make):

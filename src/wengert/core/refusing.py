@@ -60,4 +60,4 @@ def install(package: str) -> None:
         value = getattr(module, name)
         register = rebind.register_class if isinstance(value, type) else rebind.register
         register(value, Refusing(value, f"{package}.{name}"))
-    rebind.register(module, rebind.Library(module))
+    rebind.register_library(module)

@@ -26,6 +26,7 @@ from wengert.features import CACHE, NAMING, null_is_first
 __all__ = [
     "BUILTINS",
     "CALLED",
+    "IN_USE",
     "READ",
     "USED",
     "Alias",
@@ -44,6 +45,7 @@ BUILTINS = vars(builtins)
 CALLED, READ = "_called_", "_read_"  # begin other names of attributes of a module: where they are called, or read from
 USED = "_used"  # ends another private name, for calls whose result is called or read from
 
+IN_USE = {}  # id(module in the place of one) -> name in `sys.modules` of that whose classes are as they are called
 _codes = {}  # id(code) -> Code
 _aliases = weakref.WeakValueDictionary()  # id(followed object) -> Alias
 _number = itertools.count()
@@ -238,6 +240,48 @@ def _is_used(instructions, k):
     return len(ops) > 1 and ops[0] == _op["CALL"] and ops[1] in after
 
 
+def _nested(code):
+    """A code object, and those nested in it."""
+    yield code
+    for const in code.co_consts:
+        if type(const) is types.CodeType:
+            yield from _nested(const)
+
+
+def _are_used(code, instructions, k, module):
+    """Are the classes of a module, which instruction k imports, called, mapped or read from, and nothing else?"""
+    attributes = {name for each in _nested(code) for name in each.co_names if hasattr(module, CALLED + name)}
+    variables, held = set(), (*code.co_varnames, *(c for c in code.co_cellvars if c not in code.co_varnames))
+    for (_, op, arg, _), (_, after, place, _) in itertools.pairwise(instructions[k + 1 :]):
+        if op not in _IMPORT_TAIL:
+            break
+        if op == _op["IMPORT_FROM"] and code.co_names[arg] in attributes:
+            if after not in (_op["STORE_FAST"], _op["STORE_DEREF"]):
+                return False
+            variables.add(held[place])
+    return all(_is_used_alone(each, attributes, variables) for each in _nested(code))
+
+
+def _is_used_alone(code, attributes, variables):
+    """The same of what attributes and local variables of these names hold in one code object."""
+    steps = [*dis.get_instructions(code)]
+    cells = {*code.co_cellvars, *code.co_freevars}
+    for k, each in enumerate(steps):
+        if each.opcode in _ATTRIBUTE:
+            is_one, first = each.argval in attributes, steps[k - 2].argval if k > 1 else None
+            is_called = each.opcode == _op["LOAD_METHOD"] or (_ATTRIBUTE_SHIFT and each.arg & 1)
+        elif each.opname.startswith("LOAD_") and (each.opcode in dis.haslocal or each.opcode in dis.hasfree):
+            is_cell = each.opcode in dis.haslocal or each.opname == "LOAD_CLOSURE"
+            is_one = not variables.isdisjoint(each.argval if type(each.argval) is tuple else (each.argval,))
+            is_one, first = is_one and not (is_cell and each.argval in cells), steps[k - 1].argval
+            is_called = steps[k - 1].opname == "PUSH_NULL" and null_is_first
+        else:
+            continue
+        if is_one and not (is_called or first == "map" or steps[k + 1].opcode in {*_ATTRIBUTE, _op["PUSH_NULL"]}):
+            return False
+    return True
+
+
 def _path(code, instructions, k):
     """Names of the attributes read, one from the other, from what instruction k loads."""
     reads = itertools.takewhile(lambda each: each[1] in _ATTRIBUTE, instructions[k + 1 :])
@@ -352,6 +396,9 @@ def rename(code, names, sources, imports, hidden=frozenset()):
             alias = None if name in hidden or name in sources else names.get(name)
         elif op == _IMPORT_NAME:
             alias = imports.get((code.co_names[arg], _import_form(code, instructions, k)))
+            module = sys.modules.get(alias)
+            if id(module) in IN_USE and _are_used(code, instructions, k, module):
+                alias = IN_USE[id(module)]
         elif op in _ATTRIBUTE and (use := _use(code, instructions, k)):
             shift = _ATTRIBUTE_SHIFT
             holder = BUILTINS.get(names.get(code.co_names[instructions[k - 1][2] >> 1]))
