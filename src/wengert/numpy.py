@@ -190,6 +190,32 @@ def _called_ndarray(shape, dtype=float, buffer=None, offset=0, strides=None, ord
     return _made(result) if buffer is None else result
 
 
+class _Methods:
+    """A class of NumPy where a method is read from it: operands answer with their own."""
+
+    __slots__ = ("_wengert_of",)
+
+    def __init__(self, cls):
+        self._wengert_of = cls
+
+    def __getattribute__(self, name):
+        cls = object.__getattribute__(self, "_wengert_of")
+        method = getattr(cls, name)
+        if type(method) not in (_types.MethodDescriptorType, _types.WrapperDescriptorType):
+            return method
+
+        @_functools.wraps(method)
+        def call(x, *args, **kwargs):
+            is_lifted = isinstance(x, _lifted.Lifted) and (x.ndim > 0) == (cls is _np.ndarray)
+            is_own = is_lifted or (_var.is_var(x) and isinstance(x, cls))
+            return getattr(x, name)(*args, **kwargs) if is_own else method(x, *args, **kwargs)
+
+        return call
+
+
+_read_ndarray, _read_float64 = _Methods(_np.ndarray), _Methods(_np.float64)
+
+
 class _Constant(_np.ndarray):
     """A plain array as a function that copies sees it: new arrays that are made of it may hold traced values."""
 

@@ -220,10 +220,11 @@ def _use(code, instructions, k):
     if before != _LOAD_GLOBAL:
         return None
     is_method = op == _op["LOAD_METHOD"] or (_ATTRIBUTE_SHIFT and arg & 1)
-    is_mapped = k > 1 and _is_mapped(code, instructions[k - 2])
-    if is_method or is_mapped or after == _op["PUSH_NULL"] or (held & 1 and after not in _ATTRIBUTE):
+    if is_method or after == _op["PUSH_NULL"]:
         return CALLED
-    return READ if after in _ATTRIBUTE else None
+    if after in _ATTRIBUTE:
+        return READ
+    return CALLED if held & 1 or (k > 1 and _is_mapped(code, instructions[k - 2])) else None
 
 
 def _is_mapped(code, before):
