@@ -76,7 +76,9 @@ class Batch(Lifted):
             return apply(fun, args, kwargs)
 
     def _item(self, key):
-        return Batch(self.v[_key(key)])
+        v = self.v[_key(key)]
+        is_number = np.ndim(v) == 1 and not any(part is Ellipsis for part in (key if type(key) is tuple else (key,)))
+        return Batch(np.copy(v) if is_number else v)  # a number is no view
 
     def _store(self, key, value):
         key = _key(key)
