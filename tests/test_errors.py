@@ -3,8 +3,10 @@
 
 import dataclasses
 import decimal
+import json
 import math
 import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -758,14 +760,21 @@ SAID = [
     ),
     (
         lambda x: memoryview(x),
-        "a traced value cannot go through memoryview ({}), which takes plain values alone (memoryview: a bytes-like "
-        "object is required, not a traced array). NumPy's own views, as x[1:] and x.reshape(...), are followed: "
-        f"{NUMBERS}",
+        "a traced value cannot go through memoryview ({}), which takes plain values alone. NumPy's own views, as x[1:] "
+        f"and x.reshape(...), are followed: {NUMBERS}",
+    ),
+    (
+        lambda x: zlib.crc32(x),
+        f"a traced value cannot go through zlib.crc32 ({{}}), which takes plain values alone. U{NUMBERS[1:]}",
     ),
     (
         lambda x: decimal.Decimal(x[0]),
-        "a traced value cannot go through decimal.Decimal ({}), which takes plain values alone (conversion from a "
-        "traced number to Decimal is not supported). Decimal computes with decimal digits, which have no derivative: "
+        "a traced value cannot go through decimal.Decimal ({}), which takes plain values alone. Decimal computes with "
+        f"decimal digits, which have no derivative: {NUMBERS}",
+    ),
+    (
+        lambda x: json.dumps(x[0]),
+        "a traced value cannot go through json ({}), which takes plain values alone. Text has no derivative: "
         f"{NUMBERS}",
     ),
     (
@@ -806,6 +815,17 @@ def test_arguments_in_tuples_as_jax_takes_them_are_explained(word):
     )
     with pytest.raises(TypeError, match=r"Arguments stand in no tuple here"):
         getattr(wg, word)(lambda x, y: (x * y).sum(), (X, X), (X, X))
+
+
+@pytest.mark.parametrize("word", ["grad", "jacobian", "hessian", "vjp", "linearize", "record", "jvp", "hvp"])
+def test_arguments_given_one_after_the_other_as_jax_takes_them_are_explained(word):
+    names = "f, x, v" if word in ("jvp", "hvp") else "f, x"
+    with pytest.raises(TypeError) as raised:
+        getattr(wg, word)(lambda x, y: (x * y).sum(), *[X] * names.count(","), X)
+    assert str(raised.value) == (
+        f"{word}({names}) was given {names.count(',') + 2} arguments by position: further arguments of the function "
+        f"stand in args, write {word}({names}, args=(y,)) for {word}({names}, y)"
+    )
 
 
 def test_arguments_that_are_tuples_stay_what_they_are():

@@ -883,3 +883,27 @@ def test_options_given_by_position_behind_out_are_kept(fun):
     x = np.arange(12.0).reshape(3, 4)
     y, _ = wg.vjp(lambda x: fun(x, -1, None, None, True), x)
     assert_same_bits(y, fun(x, -1, None, None, True))
+
+
+METHODS_OF_CLASSES = {
+    "ndarray.sum": (lambda x: np.ndarray.sum(x * x), lambda x: 2 * x),
+    "ndarray.__mul__": (lambda x: np.ndarray.__mul__(x, x)[0], lambda x: [2 * x[0], 0]),
+    "ndarray.reshape": (lambda x: np.ndarray.reshape(x, 2, 1)[1, 0], lambda x: [0, 1]),
+    "ndarray.sum, mapped": (lambda x: sum(map(np.ndarray.sum, [x, x])), lambda x: [2, 2]),
+    "ndarray.sum of a constant": (lambda x: np.ndarray.sum(CONSTANT) * x[0], lambda x: [3, 0]),
+    "float64.__mul__": (lambda x: np.float64.__mul__(x[0], x[1]), lambda x: [x[1], x[0]]),
+    "float64.fromhex": (lambda x: np.float64.fromhex("0x1p3") * x[0], lambda x: [8, 0]),
+    "ndarray.__name__": (lambda x: x[0] * len(np.ndarray.__name__), lambda x: [7, 0]),
+}
+CONSTANT = np.array([1.0, 2.0])
+
+
+@pytest.mark.parametrize("name", METHODS_OF_CLASSES)
+def test_a_method_that_is_read_from_a_class_of_numpy_is_that_of_the_operand(name):
+    f, expected = METHODS_OF_CLASSES[name]
+    x = np.array([0.5, 2.0])
+    assert np.array_equal(wg.grad(f, x), expected(x))
+    assert np.array_equal(wg.jacobian(f, x, mode="forward"), expected(x))
+    assert np.array_equal(wg.grad(wg.compile(f))(x), expected(x))
+    assert wg.taylor(f, x, [1.0, 0.0], 1)[1] == expected(x)[0]
+    assert np.array_equal(wg.vmap(f)(np.stack([x, 2 * x])), [f(x), f(2 * x)])

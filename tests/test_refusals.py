@@ -1,10 +1,27 @@
 """An error that only a derivative meets cannot be caught by the function: the derivative raises at its end."""
 
+import array
+import base64
+import collections
+import copy
+import datetime
+import decimal
+import fractions
+import hashlib
 import io
+import json
 import logging
 import math
+import pickle
+import statistics
+import struct
 import threading
+import time
 import warnings
+import zlib
+from datetime import timedelta
+from decimal import Decimal
+from time import sleep
 
 import numpy as np
 import pytest
@@ -201,6 +218,229 @@ def under_watch(f):
 def test_an_error_that_was_caught_makes_the_derivative_raise(f, mode):
     with pytest.raises((*REFUSED, wg.LevelError)):
         MODES[mode](f)
+
+
+#: calls of Python's library, in C for the most part, that plain values go through
+CALLS = {
+    "memoryview": lambda x: memoryview(x)[0],
+    "memoryview of a number": lambda x: memoryview(x[0]).nbytes,
+    "bytes": lambda x: bytes(x)[0],
+    "bytes of a number": lambda x: bytes(x[0])[0],
+    "bytearray": lambda x: bytearray(x)[0],
+    "bytes that are joined": lambda x: b"".join([x])[0],
+    "bytes that are added": lambda x: (b"" + x[0])[0],
+    "BytesIO": lambda x: io.BytesIO(x).read()[0],
+    "crc32": lambda x: zlib.crc32(x),
+    "sha1": lambda x: hashlib.sha1(x).digest()[0],
+    "update": lambda x: hashlib.sha1().update(x) or 1.0,
+    "b64encode": lambda x: base64.b64encode(x)[0],
+    "unpack": lambda x: struct.unpack("dd", x)[0],
+    "frombytes": lambda x: array.array("d").frombytes(x) or 1.0,
+    "a buffer of ndarray": lambda x: np.ndarray(2, float, x)[0],
+    "PickleBuffer": lambda x: bytes(pickle.PickleBuffer(x))[0],
+    "__array_interface__": lambda x: x.__array_interface__["data"][0] and 1.0,
+    "__array_struct__": lambda x: x[0].__array_struct__ and 1.0,
+    "as_ctypes": lambda x: np.ctypeslib.as_ctypes(x)[0],
+    "tobytes": lambda x: x.tobytes()[0],
+    "Decimal": lambda x: float(Decimal(x[0])),
+    "Decimal of its module": lambda x: float(decimal.Decimal(x[0])),
+    "Decimal, mapped": lambda x: float(sum(map(Decimal, x))),
+    "Decimal of its module, mapped": lambda x: float(sum(map(decimal.Decimal, x))),
+    "from_float": lambda x: float(Decimal.from_float(x[0])),
+    "from_float of the module": lambda x: float(decimal.Decimal.from_float(x[0])),
+    "timedelta": lambda x: timedelta(seconds=x[0]).total_seconds(),
+    "timedelta of its module": lambda x: datetime.timedelta(x[0]).total_seconds(),
+    "sleep": lambda x: sleep(x[0] * 1e-9) or 1.0,
+    "sleep of its module": lambda x: time.sleep(x[0] * 1e-9) or 1.0,
+    "gmtime": lambda x: time.gmtime(x[0]).tm_year * 1.0,
+    "Fraction": lambda x: float(fractions.Fraction(x[0])),
+    "dumps": lambda x: json.loads(json.dumps(x[0])),
+    "dumps of a list": lambda x: json.loads(json.dumps([x[0], 1]))[0],
+    "dumps of a dict in lines": lambda x: json.loads(json.dumps({"x": x[0]}, indent=1))["x"],
+    "JSONEncoder": lambda x: json.loads(json.JSONEncoder().encode([x[0]]))[0],
+    "a class of encoders": lambda x: json.loads(json.dumps(x, cls=Encoder))[0],
+    "pack": lambda x: struct.unpack("d", struct.pack("d", x[0]))[0],
+    "array": lambda x: array.array("d", x)[0],
+    "mean": lambda x: statistics.mean(list(x)),
+    "a key": lambda x: {x[0]: 1.0}[x[0]],
+    "in a set": lambda x: 1.0 if x[0] in {0.5} else 2.0,
+    "Counter": lambda x: collections.Counter(x).total() * 1.0,
+    "pickle": lambda x: pickle.loads(pickle.dumps(x))[0],
+    "hex": lambda x: float.fromhex(x[0].hex()),
+    "array2string": lambda x: float(np.array2string(x, precision=17)[1:-1].split()[0]),
+    "a record": lambda x: np.array([(x[0], 1)], dtype=[("a", "f8"), ("b", "i4")])["a"][0],
+}
+OF_CALLS = {
+    **{name: MODES[name] for name in ("grad", "forward", "hessian", "hessian, forward", "recorded", "compiled")},
+    "compiled gradient": lambda f: wg.compile(wg.grad(f))(X),
+    "taylor": lambda f: wg.taylor(f, X, X, 1),
+}
+
+
+def local_class(x):
+    from decimal import Decimal as D
+    from decimal import getcontext
+
+    return float(sum(D(item) for item in x)) + 0 * getcontext().prec
+
+
+def local_module(x):
+    import decimal as d
+
+    return float(sum(map(d.Decimal, x)) + d.Decimal.from_float(x[0]))
+
+
+def local_method(x):
+    from decimal import Decimal
+
+    def made(item):
+        return [Decimal.from_float(part) for part in item]
+
+    return float(made(x)[0])
+
+
+def local_function(x):
+    from time import sleep
+
+    return sleep(x[0] * 1e-9) or 1.0
+
+
+CALLS |= {f.__name__: f for f in (local_class, local_module, local_method, local_function)}
+
+
+class Encoder(json.JSONEncoder):
+    def default(self, o):
+        return list(o) if isinstance(o, np.ndarray) else super().default(o)
+
+
+def swallowing(call):
+    """The value of a call, or something else where it fails."""
+
+    def f(x):
+        try:
+            return call(x) * x[0]
+        except Exception:
+            return x.sum()
+
+    return f
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("mode", OF_CALLS)
+@pytest.mark.parametrize("call", CALLS)
+def test_an_error_of_the_library_that_was_caught_makes_the_derivative_raise(call, mode):
+    f = swallowing(CALLS[call])
+    assert np.isfinite(f(X))
+    with pytest.raises((wg.TracedValueError, wg.UnsupportedFunctionError), match=SAID):
+        OF_CALLS[mode](f)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_batch_of_calls_of_the_library_is_run_element_by_element(call):
+    f, points = swallowing(CALLS[call]), np.stack([X, X + 1])
+    assert np.array_equal(wg.vmap(f)(points), [f(x) for x in points], equal_nan=True)
+
+
+def of_constants(x):
+    """The same calls of what has no derivative."""
+    zeros, one = np.zeros(2), np.ones(2).sum() / 2
+    assert bytes(zeros) == bytes(16) and memoryview(zeros)[1] == 0 and zlib.crc32(zeros)
+    assert Decimal(one) == decimal.Decimal(1) == Decimal.from_float(one) and [*map(Decimal, [one])] == [1]
+    assert timedelta(seconds=one) == datetime.timedelta(0, 1) and sleep(one * 1e-9) is None
+    assert json.dumps([one, {"a": 1}]) == '[1.0, {"a": 1}]' and json.loads(json.dumps(one, indent=1)) == 1
+    assert copy.copy(x)[0] == x[0]
+    return np.sum(x**2)
+
+
+def of_classes(x):
+    """Classes that have a stand-in where they are called are themselves everywhere else."""
+    d, t = Decimal(3), datetime.timedelta(seconds=3)
+    assert type(d) is Decimal is decimal.Decimal and type(t) is timedelta is datetime.timedelta
+    assert isinstance(d, decimal.Decimal) and isinstance(t, (Decimal, timedelta)) and {Decimal: 1}[decimal.Decimal]
+
+    class Money(decimal.Decimal):
+        pass
+
+    class Wait(timedelta):
+        pass
+
+    assert type(Money(2)) is Money and isinstance(Wait(1), timedelta) and issubclass(Wait, datetime.timedelta)
+    assert timedelta.max is datetime.timedelta.max and datetime.datetime(2020, 1, 1).year == 2020
+    with decimal.localcontext() as context:
+        context.prec = 3
+        assert str(decimal.Decimal(1) / 3) == "0.333"
+    try:
+        Decimal("no number")
+    except decimal.InvalidOperation:
+        pass
+    match d:
+        case Decimal():
+            return np.sum(x**2)
+
+
+def of_local_class(x):
+    from decimal import Decimal
+
+    class Money(Decimal):
+        pass
+
+    d = Decimal(3)
+    assert type(d) is Decimal and isinstance(d, Decimal) and type(Money(2)) is Money
+    return np.sum(x**2)
+
+
+def of_local_module(x):
+    import datetime
+    import decimal
+
+    d, t = decimal.Decimal(3), datetime.timedelta(1)
+    assert type(d) is decimal.Decimal and isinstance(d, decimal.Decimal) and t == datetime.timedelta(hours=24)
+    return np.sum(x**2)
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("f", [of_constants, of_classes, of_local_class, of_local_module])
+def test_calls_of_the_library_without_traced_values_are_what_they_were(f):
+    assert np.array_equal(wg.grad(f, X), 2 * X)
+    assert np.array_equal(wg.jacobian(f, X, mode="forward"), 2 * X)
+    assert np.array_equal(wg.grad(wg.compile(f))(X), 2 * X)
+    assert np.array_equal(wg.vmap(f)(np.stack([X, X])), [np.sum(X**2)] * 2)
+
+
+def test_a_name_that_a_program_puts_into_a_module_is_the_one_that_is_called(monkeypatch):
+    monkeypatch.setattr(time, "sleep", lambda s: 2 * s)
+    assert wg.grad(lambda x: time.sleep(x), 1.0) == 2
+
+
+@pytest.mark.parametrize("derive", [lambda f: wg.compile(f), lambda f: wg.compile(wg.grad(f))])
+def test_a_compiled_function_goes_on_sleeping(derive):
+    def f(x):
+        time.sleep(0)
+        return x * x
+
+    with pytest.warns(wg.CompileWarning, match=r"it calls time\.sleep"):
+        derive(f)(2.0)
+
+
+def test_memory_that_was_lent_takes_no_traced_values():
+    def f(x):
+        made = np.zeros(2)
+        with memoryview(made) as memory:
+            made[0] = x[0]
+            return memory[0] + x[0]
+
+    with pytest.raises(wg.TracedValueError, match="its memory was handed to code that wengert does not see"):
+        wg.grad(f, X)
+
+
+def test_memory_is_lent_as_an_array_would_be():
+    kept = []
+    wg.grad(lambda x: kept.extend([x, x[0]]) or x.sum(), X)
+    assert bytes(kept[0]) == X.tobytes()
+    assert memoryview(kept[1])[()] == X[0]
+    with pytest.raises(wg.TracedValueError):
+        wg.grad(lambda x: zlib.crc32(x) * x[0], X)
+    assert np.array_equal(wg.grad(lambda x: zlib.crc32(wg.stop_gradient(x)) * x[0], X), [zlib.crc32(X), 0])
 
 
 def test_taylor_series_raise_too():
@@ -432,6 +672,7 @@ EACH = {
     "grad": lambda f: wg.grad(f, 2.0),
     "jvp": lambda f: wg.jvp(f, 2.0, 1.0)[1],
     "nested": lambda f: wg.grad(lambda x: wg.jvp(f, x, 1.0)[0], 2.0),
+    "taylor": lambda f: wg.taylor(f, 2.0, 1.0, 1)[1],
 }
 
 

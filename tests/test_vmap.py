@@ -293,3 +293,24 @@ def test_the_axis_of_the_batch_is_not_seen(name):
                      lambda P: wg.grad(lambda x: np.sum(f(x, axis)), P[0])):  # fmt: skip
             with pytest.raises(IndexError):
                 call(P)
+
+
+def exchange(x):
+    y = 2 * x
+    y[0], y[1] = y[1], y[0]
+    return y[0] - 3 * y[1]
+
+
+def overwrite(x):
+    y = 2 * x
+    first, last = y[0], y[-1, ...]
+    y *= x
+    return first + 3 * last
+
+
+@pytest.mark.parametrize("f", [exchange, overwrite])
+def test_a_number_that_was_read_stays_what_it_is_and_a_view_does_not(f):
+    points = np.array([[0.5, 2.0], [3.0, -4.0]])
+    assert np.array_equal(wg.vmap(f)(points), [f(x) for x in points])
+    assert np.array_equal(wg.vmap(wg.grad(f))(points), [wg.grad(f, x) for x in points])
+    assert np.array_equal(wg.jacobian(wg.vmap(f), points).sum(1), [wg.grad(f, x) for x in points])

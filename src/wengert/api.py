@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from wengert.containers import stopped
 from wengert.core import tape
@@ -29,6 +29,15 @@ class _NotGiven:
 
 
 _NOT_GIVEN: Any = _NotGiven()
+
+
+def _check_no_further(others, written):
+    """Say what to write where arguments of the function follow by position, as JAX takes them."""
+    if others:
+        raise TypeError(
+            f"{written}) was given {written.count(',') + 1 + len(others)} arguments by position: further arguments of "
+            f"the function stand in args, write {written}, args=(y,)) for {written}, y)"
+        )
 
 
 def _apply(derivative, x, args, kwargs):
@@ -74,7 +83,7 @@ def grad(
     f: Callable,
     x: Any = _NOT_GIVEN,
     /,
-    *,
+    *others: Never,
     args: tuple = (),
     kwargs: dict | None = None,
     argnums: int | tuple | slice = 0,
@@ -137,6 +146,7 @@ def grad(
     >>> wg.grad(lambda x: np.sum(x**2), [1.0, 2.0])
     array([2., 4.])
     """
+    _check_no_further(others, "grad(f, x")
     return _apply(_operator(Gradient, f, argnums, value, has_aux, holomorphic), x, args, kwargs)
 
 
@@ -147,7 +157,7 @@ def value_and_grad(
     f: Callable,
     x: Any = _NOT_GIVEN,
     /,
-    *,
+    *others: Never,
     args: tuple = (),
     kwargs: dict | None = None,
     argnums: int | tuple | slice = 0,
@@ -173,6 +183,7 @@ def value_and_grad(
     >>> wg.value_and_grad(lambda x: np.sum(x**2), [1.0, 2.0])
     (np.float64(5.0), array([2., 4.]))
     """
+    _check_no_further(others, "value_and_grad(f, x")
     return _apply(_operator(Gradient, f, argnums, True, has_aux), x, args, kwargs)
 
 
@@ -180,7 +191,7 @@ def jacobian(
     f: Callable,
     x: Any = _NOT_GIVEN,
     /,
-    *,
+    *others: Never,
     args: tuple = (),
     kwargs: dict | None = None,
     argnums: int | tuple | slice = 0,
@@ -271,6 +282,7 @@ def jacobian(
     [[2. 1. 0.]
      [0. 3. 2.]]
     """
+    _check_no_further(others, "jacobian(f, x")
     if sparse is not False:
         derivative = _sparse("jacobian", 1, f, argnums, value, has_aux, chunk, mode, holomorphic, sparse, format)
         return _apply(derivative, x, args, kwargs)
@@ -285,7 +297,7 @@ def derivative(
     f: Callable,
     x: Any = _NOT_GIVEN,
     /,
-    *,
+    *others: Never,
     order: int = 1,
     args: tuple = (),
     kwargs: dict | None = None,
@@ -336,6 +348,7 @@ def derivative(
     >>> wg.derivative(lambda x: x**3, [1.0, 2.0], order=2)
     array([ 6., 12.])
     """
+    _check_no_further(others, "derivative(f, x")
     return _apply(_operator(Elementwise, f, argnums, value, has_aux, order, holomorphic), x, args, kwargs)
 
 
@@ -344,7 +357,7 @@ def jvp(
     x: Any = _NOT_GIVEN,
     v: Any = _NOT_GIVEN,
     /,
-    *,
+    *others: Never,
     args: tuple = (),
     kwargs: dict | None = None,
     argnums: int | tuple = 0,
@@ -391,6 +404,7 @@ def jvp(
     >>> wg.jvp(lambda x: x**2, [1.0, 2.0, 3.0], [1.0, 0.0, 1.0])
     (array([1., 4., 9.]), array([2., 0., 6.]))
     """
+    _check_no_further(others, "jvp(f, x, v")
     derivative = _operator(JVP, f, argnums, has_aux)
     if x is _NOT_GIVEN:
         return _apply(derivative, x, args, kwargs)
@@ -403,7 +417,7 @@ def vjp(
     f: Callable,
     x: Any = _NOT_GIVEN,
     /,
-    *,
+    *others: Never,
     args: tuple = (),
     kwargs: dict | None = None,
     argnums: int | tuple = 0,
@@ -448,6 +462,7 @@ def vjp(
     >>> pullback(np.array([1.0, 0.0, 1.0]))
     array([2., 0., 6.])
     """
+    _check_no_further(others, "vjp(f, x")
     return _apply(_operator(VJP, f, argnums, has_aux), x, args, kwargs)
 
 
@@ -455,7 +470,7 @@ def hessian(
     f: Callable,
     x: Any = _NOT_GIVEN,
     /,
-    *,
+    *others: Never,
     args: tuple = (),
     kwargs: dict | None = None,
     argnums: int | tuple | slice = 0,
@@ -524,6 +539,7 @@ def hessian(
     array([[4., 2.],
            [2., 0.]])
     """
+    _check_no_further(others, "hessian(f, x")
     if sparse is not False:
         derivative = _sparse("hessian", 2, f, argnums, value, has_aux, chunk, mode, False, sparse, format)
         return _apply(derivative, x, args, kwargs)
@@ -535,7 +551,7 @@ def hvp(
     x: Any = _NOT_GIVEN,
     v: Any = _NOT_GIVEN,
     /,
-    *,
+    *others: Never,
     args: tuple = (),
     kwargs: dict | None = None,
     argnums: int | tuple = 0,
@@ -582,6 +598,7 @@ def hvp(
     >>> wg.hvp(lambda x: np.sum(x**3), [1.0, 2.0], [1.0, 1.0])
     array([ 6., 12.])
     """
+    _check_no_further(others, "hvp(f, x, v")
     product = _operator(HVP, f, argnums)
     if x is _NOT_GIVEN or v is _NOT_GIVEN:
         if x is not _NOT_GIVEN:
@@ -594,7 +611,7 @@ def linearize(
     f: Callable,
     x: Any = _NOT_GIVEN,
     /,
-    *,
+    *others: Never,
     args: tuple = (),
     kwargs: dict | None = None,
     argnums: int | tuple = 0,
@@ -633,6 +650,7 @@ def linearize(
     >>> J @ np.array([1.0, 0.0, 1.0])
     array([2., 0., 6.])
     """
+    _check_no_further(others, "linearize(f, x")
     return _apply(_operator(Linearize, f, argnums), x, args, kwargs)
 
 
@@ -642,7 +660,7 @@ def taylor(
     v: Any = _NOT_GIVEN,
     order: Any = _NOT_GIVEN,
     /,
-    *,
+    *others: Never,
     args: tuple = (),
     kwargs: dict | None = None,
     argnums: int | tuple = 0,
@@ -695,6 +713,7 @@ def taylor(
     >>> wg.taylor(lambda x: x[0] * x[1], [1.0, 2.0], [1.0, 1.0], 2)
     array([2., 3., 1.])
     """
+    _check_no_further(others, "taylor(f, x, v, order")
     from wengert.transforms.taylor import Taylor  # only here, as below
 
     expansion = Taylor(f, argnums)
@@ -938,7 +957,9 @@ def compile(
     return Compiled(f, exact, recheck, tier, constant)
 
 
-def record(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = None, exact: bool = False) -> Program:
+def record(
+    f: Callable, x: Any, /, *others: Never, args: tuple = (), kwargs: dict | None = None, exact: bool = False
+) -> Program:
     """The program of a function: what it did at a point, as a list that is run without Python and differentiated.
 
     `compile` records by itself whatever a call needs; a program is for looking at, keeping, and sending elsewhere.
@@ -979,6 +1000,7 @@ def record(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = No
     ...     print("the other branch is another program")
     the other branch is another program
     """
+    _check_no_further(others, "record(f, x")
     from wengert.program import record
 
     f = f.f if hasattr(type(f), "__wengert__") else f
@@ -989,7 +1011,7 @@ def sparsity(
     f: Callable,
     x: Any,
     /,
-    *,
+    *others: Never,
     order: int = 1,
     kind: str = "global",
     args: tuple = (),
@@ -1058,6 +1080,7 @@ def sparsity(
            [0, 1, 0, 1],
            [0, 0, 1, 0]])
     """
+    _check_no_further(others, "sparsity(f, x")
     from wengert.sparse import pattern  # only here, so that dense derivatives load no programs
 
     return pattern.sparsity(f, x, order, kind, args, kwargs, argnums)

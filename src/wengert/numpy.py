@@ -27,6 +27,7 @@ from wengert.core import dispatch as _dispatch
 from wengert.core import levels as _levels
 from wengert.core import lifted as _lifted
 from wengert.core import rebind as _rebind
+from wengert.core import refusing as _refusing
 from wengert.core import var as _var
 from wengert.core.ufunc import proxy as _proxy
 
@@ -187,6 +188,32 @@ def _called_ndarray(shape, dtype=float, buffer=None, offset=0, strides=None, ord
     """``numpy.ndarray`` where it is called; elsewhere that name is the class."""
     result = _np.ndarray(shape, dtype, buffer, offset, strides, order)
     return _made(result) if buffer is None else result
+
+
+class _Methods:
+    """A class of NumPy where a method is read from it: operands answer with their own."""
+
+    __slots__ = ("_wengert_of",)
+
+    def __init__(self, cls):
+        self._wengert_of = cls
+
+    def __getattribute__(self, name):
+        cls = object.__getattribute__(self, "_wengert_of")
+        method = getattr(cls, name)
+        if type(method) not in (_types.MethodDescriptorType, _types.WrapperDescriptorType):
+            return method
+
+        @_functools.wraps(method)
+        def call(x, *args, **kwargs):
+            is_lifted = isinstance(x, _lifted.Lifted) and (x.ndim > 0) == (cls is _np.ndarray)
+            is_own = is_lifted or (_var.is_var(x) and isinstance(x, cls))
+            return getattr(x, name)(*args, **kwargs) if is_own else method(x, *args, **kwargs)
+
+        return call
+
+
+_read_ndarray, _read_float64 = _Methods(_np.ndarray), _Methods(_np.float64)
 
 
 class _Constant(_np.ndarray):
@@ -728,6 +755,8 @@ def _install() -> None:
     _rebind.see_constants(_np.ndarray, _is_copied, _seen)
     for package, home in (("scipy", "wengert.scipy.standin"), ("scipy.special", "wengert.scipy.special")):
         _rebind.register_later(package, _functools.partial(_importlib.import_module, home))
+    for package in _refusing.NAMES:
+        _rebind.register_later(package, _functools.partial(_refusing.install, package))
 
 
 _install()

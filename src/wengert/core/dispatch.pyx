@@ -248,7 +248,7 @@ def function(fun, args, kwargs, compute=None):
             _check_target(row.name, args)
         return row.variadic(*args, **kwargs)
     if row.kind == "constant":
-        if fun in _WRITERS:
+        if fun in WRITERS:
             spelled(args[0], "")
         if row.on_complex is not None and holds_complex(args):
             return row.on_complex(*args, **kwargs)
@@ -393,7 +393,7 @@ def _leaves(x):
 
 
 #: functions that write arrays as text
-_WRITERS = frozenset((np.array2string, np.array_repr, np.array_str))
+WRITERS = frozenset((np.array2string, np.array_repr, np.array_str))
 
 #: functions that write into their first argument
 _STORES = frozenset((np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_diagonal))
@@ -803,9 +803,9 @@ METADATA = frozenset("nbytes itemsize strides flags device".split())
 
 #: ways out on which the derivative would be lost
 WAYS_OUT = frozenset(
-    "as_integer_ratio hex tolist tobytes tostring tofile dump dumps data ctypes base "
-    "__array_interface__ __array_struct__".split()
+    "as_integer_ratio hex tolist tobytes tostring tofile dump dumps data ctypes base".split()
 )
+INTERFACES = frozenset(("__array_interface__", "__array_struct__"))
 
 
 #: what tells of the memory of an array: in a recording that is a copy's
@@ -865,12 +865,14 @@ def array_attribute(x, name):
         return Flags(value.flags) if name == "flags" and var.recording_level(x) else getattr(value, name)
     if name in _OF_MEMORY and var.recording_level(x):
         unrecorded(f"x.{name} tells of the memory of an array", True)
+    if name in INTERFACES:
+        return _interface(x, name)
     if name == "mT":
         return np.swapaxes(x, -1, -2)
     if name.startswith("__") or not hasattr(np.ndarray, name):
         raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
     if not var.is_traced(x):
-        return getattr(np.asarray(x), name)
+        return getattr(x.__array__(), name)
     if name in REFUSED_METHODS:
         raise refusal(
             x, f"ndarray.{name} has no derivative rule{_at()}: {REFUSED_METHODS[name]}", UnsupportedFunctionError
@@ -890,6 +892,16 @@ def array_attribute(x, name):
     )
 
 
+def _interface(x, name):
+    """How the memory of `x` is described to code that makes an array of it; refused as that is.
+
+    NumPy asks for it, too, and for an array afterwards.
+    """
+    if matrices.handed_over(x) is not None:
+        raise AttributeError(name)
+    return getattr(x.__array__(), name)
+
+
 def scalar_attribute(x, name):
     """Attribute of a traced scalar that has no slot of its own."""
     if name in METHODS:
@@ -903,6 +915,8 @@ def scalar_attribute(x, name):
     value = var.value_of(x)
     if name in METADATA:
         return getattr(value, name)
+    if name in INTERFACES:
+        return _interface(x, name)
     if name == "is_integer":
         if var.recording_level(x):
             return lambda: record_constant(constant_row, (x,), {}, operator.methodcaller(name))
@@ -1094,12 +1108,17 @@ def refusal(x, message: str, kind=TracedValueError):
 
 
 def spelled(x, text: str, spec: str = "") -> str:
-    """The text of an operand. To make a number of it again loses the derivative: refused where that is seen."""
+    """The text of an operand."""
     level = var.made_at(x)
-    module = sys._getframe().f_globals.get("__name__", "")
-    if module.startswith("wengert.") and module != "wengert.numpy":     # in a message of ours
+    if level is None or not var.is_traced(x) or x.dtype.kind not in "fc":
         return text
-    if level is None or not var.is_traced(x) or x.dtype.kind not in "fc" or not spelling.is_whole(spec):
+    return written(x, text, spec, level)
+
+
+def written(x, text: str, spec: str = "", *holders) -> str:
+    """The text of a value that has a derivative: to make a number of it again is refused where that is seen."""
+    module = sys._getframe().f_globals.get("__name__", "")
+    if module.startswith("wengert.") and module not in _OF_USERS or not spelling.is_whole(spec):  # a message of ours
         return text
     purpose = spelling.purpose(user_frame())
     if purpose == "read":
@@ -1109,8 +1128,12 @@ def spelled(x, text: str, spec: str = "") -> str:
             "wengert.stop_gradient(x) where a constant is meant",
         )
     if purpose == "unknown":
-        levels.spell(level, *(file_and_line(caller()) if caller() else ("an unknown file", 0)))
+        levels.spell(*(file_and_line(caller()) if caller() else ("an unknown file", 0)), *holders)
     return text
+
+
+#: our modules that write the user's values
+_OF_USERS = frozenset(("wengert.numpy", "wengert.transforms.series"))
 
 
 def is_tracing() -> bool:
@@ -1327,12 +1350,30 @@ def array_message() -> str:
         return assignment_message("slice assignment")
     if _is_attribute_assignment():
         return assignment_message("assignment to an attribute, as y.flat")
+    if (name := instead.library_call(user_frame())) is not None:
+        return call_message(name)
     return (
         f"a traced value cannot become a plain NumPy array{_at()}: its derivative would be lost. "
         f"{instead.of(user_frame())}"
         "Use np.stack([...]) to join traced values and NumPy functions (np.linalg.solve) in place of SciPy's, "
         "or wengert.stop_gradient(x) where a constant is meant"
     )
+
+
+def call_message(name: str) -> str:
+    """The error of a call of what takes plain values alone."""
+    return instead.through(name, _at())
+
+
+def refuse_json(x) -> None:
+    """Refuse what ``json`` asks for its class: it writes floats, which the class of a traced number is not."""
+    if not is_tracing() or not var.is_traced(x) or var.is_passive(x) or not isinstance(var.value_of(x), float):
+        return
+    frame = user_frame()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "json":
+        frame = frame.f_back
+    place = f" ({where((frame.f_code, frame.f_lasti))})" if frame is not None else ""
+    raise refusal(x, instead.through("json", place))
 
 
 def hash_message(what: str) -> str:

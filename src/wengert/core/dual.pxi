@@ -122,6 +122,9 @@ cdef class ScalarDual:
             return np.array(self.v, dtype=dtype)
         raise dispatch.refusal(self, dispatch.array_message())
 
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        lend(self, view, flags)
+
     def __reduce__(self):
         raise dispatch.refusal(self, "a traced value cannot be pickled: pass wengert.stop_gradient(value)")
 
@@ -158,7 +161,7 @@ cdef class ScalarDual:
 
     @property
     def __class__(self):
-        return ScalarDual if is_asked_by_sparse(True) else float64
+        return ScalarDual if is_hidden(self, True) else float64
 
     @property
     def shape(self):

@@ -240,7 +240,7 @@ cdef class FloatVar:
 
     @property
     def __class__(self):
-        return FloatVar if is_asked_by_sparse(True) else float
+        return FloatVar if is_hidden(self, True) else float
 
     @property
     def real(self):

@@ -9,6 +9,7 @@ import linecache
 import re
 import sys
 import textwrap
+import types
 
 import numpy as np
 
@@ -135,7 +136,10 @@ OF_PYTHON = {
     "bytearray": "memory as bytes has no derivative",
     "pack": "numbers packed by struct have no derivative",
     "pack_into": "numbers packed by struct have no derivative",
+    "timedelta": "spans of time are whole microseconds, which have no derivative",
+    "json": "text has no derivative",
 }
+_NUMBERS = "NumPy functions, or wengert.stop_gradient(x) where a constant is meant"
 
 
 def of(frame) -> str:
@@ -207,12 +211,35 @@ def of_error(error: Exception) -> str | None:
             "with lu = scipy.sparse.linalg.splu(A)"
         )
     else:
-        known = OF_PYTHON.get(name)
-        remedy = (known[0].upper() + known[1:] + ": use" if known else "Use") + (
-            " NumPy functions, or wengert.stop_gradient(x) where a constant is meant"
-        )
+        remedy = _remedy(name)
     said = _OPERANDS.sub(lambda found: _CALLED[found[1]], str(error)).replace("'a traced", "a traced")
     return f"a traced value cannot go through {written}{place}, which takes plain values alone ({said}). {remedy}"
+
+
+def _remedy(name):
+    """What to do in the place of a call of Python's library."""
+    known = OF_PYTHON.get(name)
+    return f"{known[0].upper()}{known[1:]}: use {_NUMBERS}" if known else f"Use {_NUMBERS}"
+
+
+def through(name: str, place: str) -> str:
+    """What to say of a call, of this name, of what takes plain values alone."""
+    return (
+        f"a traced value cannot go through {name}{place}, which takes plain values alone. "
+        f"{_remedy(name.rpartition('.')[2])}"
+    )
+
+
+def library_call(frame) -> str | None:
+    """The call that a frame is at, as it is written, of what is in C in Python's library; None for all others."""
+    call = call_at(frame)
+    fun = called(frame, call)
+    if not isinstance(fun, (type, types.BuiltinFunctionType)):
+        return None
+    owner = getattr(fun, "__self__", None)
+    home = fun.__module__ if isinstance(fun, type) or owner is None else getattr(owner, "__name__", None)
+    home = home if isinstance(home, str) else type(owner).__module__
+    return ast.unparse(call.func) if home.partition(".")[0] in sys.stdlib_module_names else None
 
 
 _OPERANDS = re.compile(r"'?(?:wengert\.core\.\w+\.)?\b(ScalarVar|ScalarDual|ArrayVar|SparseVar)\b'?")
@@ -271,5 +298,7 @@ def held_by(frame, node):
     """The object of a name or of an attribute of one; nothing else is evaluated."""
     if isinstance(node, ast.Attribute):
         return getattr(held_by(frame, node.value), node.attr)
-    space = frame.f_locals if node.id in frame.f_locals else frame.f_globals
-    return space[node.id]
+    for space in (frame.f_locals, frame.f_globals):
+        if node.id in space:
+            return space[node.id]
+    return frame.f_builtins[node.id]

@@ -200,19 +200,19 @@ def passive() -> Iterator[None]:
 
 def remember(error: Refusal, *others) -> None:
     """Note an error on the enclosing derivatives, or on those whose values were refused."""
-    holders = set(others or _holders())
+    found = set(others or holders())
     if others:  # what is running has noted it when it was made
-        holders.difference_update(_holders())
-    if holders:
+        found.difference_update(holders())
+    if found:
         from wengert.core import dispatch  # which knows what the user's code is, and imports this
 
         text, at = str(error), dispatch.where(dispatch.caller())
         noted = type(error), text if at in text else f"{text} ({at})"
-        for holder in holders:
+        for holder in found:
             holder.refused = [*(holder.refused or ()), noted]
 
 
-def _holders() -> list:
+def holders() -> list:
     """The levels, and what makes lifted values, of everything that is running around this."""
     found = [level for recorder in (*_behind.get(), *running.get()) if (level := getattr(recorder, "level", None))]
     lifted = _lifting.get()
@@ -234,14 +234,15 @@ def swallowed(holder, name: str) -> TracedValueError:
     )
 
 
-def check_end(level) -> None:
+def check_end(holder, name: str = "") -> None:
     """Raise if a function that has returned caught an error that was noted; warn if it wrote values as text."""
-    if level.refused:
-        raise swallowed(level, level.name)
-    if level.spelled:
-        file, line = level.spelled
+    name = name or holder.name
+    if holder.refused:
+        raise swallowed(holder, name)
+    if holder.spelled:
+        file, line = holder.spelled
         warnings.warn_explicit(
-            f"{level.name}: a traced value was written as text to full precision ({file}:{line}), and a number that is "
+            f"{name}: a traced value was written as text to full precision ({file}:{line}), and a number that is "
             "made of the text has no derivative: use the value as it is, or write fewer digits, as "
             'f"{x:.6g}", to show it',
             TextWarning,
@@ -255,9 +256,9 @@ def check_end(level) -> None:
 _told: dict = {}
 
 
-def spell(level, file: str, line: int) -> None:
+def spell(file: str, line: int, *others) -> None:
     """Note that a value was written as text to full precision, at its derivative and at those around this."""
-    for holder in {level, *_holders()}:
+    for holder in {*others, *holders()}:
         holder.spelled = holder.spelled or (file, line)
 
 
@@ -279,7 +280,7 @@ def explain(level, error: BaseException) -> None:
 
 def noted() -> list:
     """What has been noted so far, for `forget`."""
-    return [(holder, holder.refused) for holder in _holders()]
+    return [(holder, holder.refused) for holder in holders()]
 
 
 def forget(before: list) -> None:

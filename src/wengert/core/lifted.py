@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from wengert import registry
-from wengert.core import dispatch, matrices, var
+from wengert.core import dispatch, instead, matrices, var
 from wengert.errors import TracedValueError
 
 _BINARY = {
@@ -34,12 +34,11 @@ _COMPARISONS = {
 _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute}
 
 
-class Lifted:
+class Lifted(var.Lender):
     """A value with the face of an array."""
 
     __slots__ = ()
     __array_priority__ = 1000.0
-    __hash__ = None
 
     #: what it is called in messages
     what = "a value"
@@ -93,8 +92,41 @@ class Lifted:
             return handed
         return self._leave("code that makes a plain array of it")
 
+    def _lend(self):
+        if matrices.handed_over(self, 2) is None:
+            self._leave(instead.library_call(dispatch.user_frame()) or "code that reads its memory")
+
+    def __dlpack__(self, **kwargs):
+        self._leave("code that reads its memory")
+
     def __float__(self):
         self._leave("code that makes a Python float of it")
+
+    def __int__(self):
+        self._leave("code that makes a Python int of it")
+
+    def __round__(self, digits=None):
+        self._leave("round")
+
+    def __hash__(self):
+        if self.ndim:
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        self._leave("a set, the keys of a dict, or a cache")
+
+    def __reduce_ex__(self, protocol):
+        self._leave("pickle")
+
+    def __copy__(self):
+        return self.copy() if self.ndim else self
+
+    def __deepcopy__(self, memo):
+        return self.__copy__()
+
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    def __rdivmod__(self, other):
+        return other // self, other % self
 
     def _leave(self, where):
         place = dispatch.where(dispatch.caller())
@@ -142,9 +174,12 @@ class Lifted:
         if name in dispatch.METHODS:
             fun = dispatch.METHODS[name]
             return lambda *args, **kwargs: fun(self, *args, **kwargs)
-        if name.startswith("__") or not hasattr(np.ndarray, name):
-            raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
-        return self._leave(f"ndarray.{name}")
+        if name in dispatch.INTERFACES and matrices.handed_over(self, 2) is None:
+            self._leave("code that reads its memory")
+        kind = np.ndarray if self.ndim else self.dtype.type
+        if name.startswith("__") or not hasattr(kind, name):
+            raise AttributeError(f"'numpy.{kind.__name__}' object has no attribute {name!r}")
+        return self._leave(f"{kind.__name__}.{name}")
 
     conj = conjugate = dispatch.conj
 

@@ -65,7 +65,21 @@ from wengert.core.follow import (
     steps_of,
     top_package,
 )
-from wengert.core.rename import BUILTINS, USED, TooWide, alias_of, chain, forget, place_in, private, read, rename
+from wengert.core.rename import (
+    BUILTINS,
+    CALLED,
+    IN_USE,
+    READ,
+    USED,
+    TooWide,
+    alias_of,
+    chain,
+    forget,
+    place_in,
+    private,
+    read,
+    rename,
+)
 
 __all__ = [
     "Plan",
@@ -75,7 +89,9 @@ __all__ = [
     "partial_like",
     "rebound",
     "register",
+    "register_class",
     "register_later",
+    "register_library",
     "register_wrapper",
 ]
 
@@ -91,6 +107,7 @@ _lock = threading.RLock()
 _constants = []  # (is it an array that may be copied, how it is seen), once there is NumPy
 _asked = set()  # questions of kinship on the way, as ids, and the thread
 _seen_as = set()  # classes of arrays that are seen as views of another class, which names them `_wengert_original`
+_classes = set()  # ids of registered classes that stay themselves but where they are called or read from
 _later = {}  # package -> what registers its functions, until one of them is met
 
 # Twins ------------------------------------------------------------------------------------------------------
@@ -186,6 +203,33 @@ class Proxy(types.ModuleType):
 
 
 _of = Proxy._wengert_of
+
+
+class Library(Proxy):
+    """A module of a library, some functions and classes of which are registered; classes where they are used."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name):
+        module, _ = _of.__get__(self)
+        for use in (CALLED, READ):
+            if name.startswith(use):
+                value = getattr(module, name.removeprefix(use))
+                if id(value) not in _classes:
+                    raise AttributeError(name)
+                return REGISTERED[id(value)][1]
+        value = getattr(module, name)
+        return REGISTERED[id(value)][1] if id(value) in REGISTERED and id(value) not in _classes else value
+
+
+class _LibraryInUse(Proxy):
+    """The same for functions that import it, and do nothing else with its classes."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name):
+        value = getattr(_of.__get__(self)[0], name)
+        return REGISTERED[id(value)][1] if id(value) in REGISTERED else value
 
 
 # Plans ------------------------------------------------------------------------------------------------------
@@ -432,7 +476,7 @@ class Plan:
             value = held[name] if name in held else BUILTINS.get(name)
             if id(value) in REGISTERED:
                 names[name] = REGISTERED[id(value)][2]
-                if value is type:
+                if id(value) in _classes:
                     sources.add(name)
             elif id(value) in self.changed:
                 stand_in(name, value)
@@ -703,10 +747,23 @@ def register(original, replacement):
         _plans.clear()
 
 
+def register_class(cls, stand_in):
+    """Let names that hold a class yield a stand-in where they are called, read from or mapped."""
+    _classes.add(id(cls))
+    register(cls, stand_in)
+
+
 def register_type(stand_in, used):
     """Let the name `type` yield a stand-in where it is called; another where what it gives is called or read from."""
-    register(type, stand_in)
+    register_class(type, stand_in)
     BUILTINS[REGISTERED[id(type)][2] + USED] = used
+
+
+def register_library(module):
+    """Let names that hold a module yield one in which what is registered of it is found."""
+    library, name = Library(module), private(module.__name__)
+    IN_USE[id(library)], sys.modules[name] = name, _LibraryInUse(module)
+    register(module, library)
 
 
 def register_wrapper(kind, inner, make):
@@ -744,7 +801,8 @@ def _module_of(value):
     kind = type(value)
     if kind is types.ModuleType:
         return vars(value).get("__name__")
-    return (value if isinstance(value, type) or kind is types.FunctionType else kind).__module__
+    is_home = isinstance(value, type) or kind in (types.FunctionType, types.BuiltinFunctionType)
+    return (value if is_home else kind).__module__
 
 
 def _package(module):
@@ -923,7 +981,7 @@ def _replaced(value, home):
     if is_kin(value, home[0]):
         return Proxy(value)
     if isinstance(value, type) or is_differentiated(value) or not is_followed(value, home):
-        return REGISTERED[id(value)][1] if is_registered(value) else value
+        return REGISTERED[id(value)][1] if is_registered(value) and id(value) not in _classes else value
     if type(value) in (types.FunctionType, *WRAPPERS):
         return rebound(value)
     return rebound(f) if (f := py_func_of(value)) else _twin_of(value, _plan_of(value))

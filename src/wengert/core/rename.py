@@ -6,8 +6,9 @@ Private names live in `builtins` (imports: in `sys.modules`), where a global nam
 
 Invariants
 - Only the name index of LOAD_GLOBAL, LOAD_NAME, LOAD_FROM_DICT_OR_GLOBALS and IMPORT_NAME changes, within the
-  width it has, and that of an attribute that is called on a module which has another for calls (a class: in
-  `isinstance` it must stay itself).  Offsets, lines, constants, cells and the exception table keep their place.
+  width it has, and that of an attribute of a module that is called or read from where the module has another for
+  that (a class: in `isinstance` it must stay itself).  Offsets, lines, constants, cells and the exception table
+  keep their place.
 - A name that the code itself assigns is never renamed where the assignment can be seen.
 - A private name lasts while a renamed code uses it and what it stands for lives.
 """
@@ -24,6 +25,9 @@ from wengert.features import CACHE, NAMING, null_is_first
 
 __all__ = [
     "BUILTINS",
+    "CALLED",
+    "IN_USE",
+    "READ",
     "USED",
     "Alias",
     "Place",
@@ -38,8 +42,10 @@ __all__ = [
 ]
 
 BUILTINS = vars(builtins)
+CALLED, READ = "_called_", "_read_"  # begin other names of attributes of a module: where they are called, or read from
 USED = "_used"  # ends another private name, for calls whose result is called or read from
 
+IN_USE = {}  # id(module in the place of one) -> name in `sys.modules` of that whose classes are as they are called
 _codes = {}  # id(code) -> Code
 _aliases = weakref.WeakValueDictionary()  # id(followed object) -> Alias
 _number = itertools.count()
@@ -208,13 +214,17 @@ def _import_form(code, instructions, k):
     return form
 
 
-def _is_called(instructions, k):
-    """Does instruction k read an attribute of a global name in order to call it?"""
+def _use(code, instructions, k):
+    """What instruction k reads an attribute of a global name for: to call or map it, or to read from it; else None."""
     (_, before, held, _), (_, op, arg, _), (_, after, _, _) = instructions[k - 1 : k + 2]
     if before != _LOAD_GLOBAL:
-        return False
+        return None
     is_method = op == _op["LOAD_METHOD"] or (_ATTRIBUTE_SHIFT and arg & 1)
-    return is_method or after == _op["PUSH_NULL"] or (held & 1 and after not in _ATTRIBUTE)
+    if is_method or after == _op["PUSH_NULL"]:
+        return CALLED
+    if after in _ATTRIBUTE:
+        return READ
+    return CALLED if held & 1 or (k > 1 and _is_mapped(code, instructions[k - 2])) else None
 
 
 def _is_mapped(code, before):
@@ -229,6 +239,48 @@ def _is_used(instructions, k):
     after = _ATTRIBUTE if null_is_first else _ATTRIBUTE | {_op["PUSH_NULL"]}
     ops = [op for _, op, _, _ in instructions[k + 2 : k + 5] if op != _op["PRECALL"]]
     return len(ops) > 1 and ops[0] == _op["CALL"] and ops[1] in after
+
+
+def _nested(code):
+    """A code object, and those nested in it."""
+    yield code
+    for const in code.co_consts:
+        if type(const) is types.CodeType:
+            yield from _nested(const)
+
+
+def _are_used(code, instructions, k, module):
+    """Are the classes of a module, which instruction k imports, called, mapped or read from, and nothing else?"""
+    attributes = {name for each in _nested(code) for name in each.co_names if hasattr(module, CALLED + name)}
+    variables, held = set(), (*code.co_varnames, *(c for c in code.co_cellvars if c not in code.co_varnames))
+    for (_, op, arg, _), (_, after, place, _) in itertools.pairwise(instructions[k + 1 :]):
+        if op not in _IMPORT_TAIL:
+            break
+        if op == _op["IMPORT_FROM"] and code.co_names[arg] in attributes:
+            if after not in (_op["STORE_FAST"], _op["STORE_DEREF"]):
+                return False
+            variables.add(held[place])
+    return all(_is_used_alone(each, attributes, variables) for each in _nested(code))
+
+
+def _is_used_alone(code, attributes, variables):
+    """The same of what attributes and local variables of these names hold in one code object."""
+    steps = [*dis.get_instructions(code)]
+    cells = {*code.co_cellvars, *code.co_freevars}
+    for k, each in enumerate(steps):
+        if each.opcode in _ATTRIBUTE:
+            is_one, first = each.argval in attributes, steps[k - 2].argval if k > 1 else None
+            is_called = each.opcode == _op["LOAD_METHOD"] or (_ATTRIBUTE_SHIFT and each.arg & 1)
+        elif each.opname.startswith("LOAD_") and (each.opcode in dis.haslocal or each.opcode in dis.hasfree):
+            is_cell = each.opcode in dis.haslocal or each.opname == "LOAD_CLOSURE"
+            is_one = not variables.isdisjoint(each.argval if type(each.argval) is tuple else (each.argval,))
+            is_one, first = is_one and not (is_cell and each.argval in cells), steps[k - 1].argval
+            is_called = steps[k - 1].opname == "PUSH_NULL" and null_is_first
+        else:
+            continue
+        if is_one and not (is_called or first == "map" or steps[k + 1].opcode in {*_ATTRIBUTE, _op["PUSH_NULL"]}):
+            return False
+    return True
 
 
 def _path(code, instructions, k):
@@ -345,10 +397,13 @@ def rename(code, names, sources, imports, hidden=frozenset()):
             alias = None if name in hidden or name in sources else names.get(name)
         elif op == _IMPORT_NAME:
             alias = imports.get((code.co_names[arg], _import_form(code, instructions, k)))
-        elif op in _ATTRIBUTE and _is_called(instructions, k):
+            module = sys.modules.get(alias)
+            if id(module) in IN_USE and _are_used(code, instructions, k, module):
+                alias = IN_USE[id(module)]
+        elif op in _ATTRIBUTE and (use := _use(code, instructions, k)):
             shift = _ATTRIBUTE_SHIFT
             holder = BUILTINS.get(names.get(code.co_names[instructions[k - 1][2] >> 1]))
-            alias = f"_called_{code.co_names[arg >> shift]}"
+            alias = f"{use}{code.co_names[arg >> shift]}"
             alias = alias if hasattr(holder, alias) else None
         else:
             continue

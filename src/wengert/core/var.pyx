@@ -47,8 +47,14 @@ cdef extern from *:
         if (type->tp_as_sequence) type->tp_as_sequence->sq_item = NULL;
         PyType_Modified(type);
     }
+    /* What Cython's `__getbuffer__` has put there for an owner goes first. */
+    static int wg_lend(PyObject *owner, Py_buffer *view, int flags) {
+        Py_CLEAR(view->obj);
+        return PyObject_GetBuffer(owner, view, flags);
+    }
     """
     void wg_not_a_sequence(PyTypeObject *type)
+    int wg_lend(object owner, Py_buffer *view, int flags) except -1
 
 cdef extern from "dual.h" nogil:
     void wg_dual(int op, double a, double b, double y, const double *ta, const double *tb, double *t, Py_ssize_t k)
@@ -74,20 +80,56 @@ def set_dispatch(module):
     dispatch = module
 
 
-cdef frozenset ASKING = frozenset(("scipy.sparse._base", "scipy.sparse._coo", "scipy.sparse._sputils"))
-cdef frozenset ISSCALAR = frozenset(("numpy._core.numeric", "numpy.core.numeric", "abc"))     # called by these
+cdef enum:
+    ASKS_OPERANDS, ASKS_SCALARS, WRITES_JSON
+
+#: modules that ask for the class of a value, and what for
+cdef dict ASKING = {
+    "scipy.sparse._base": ASKS_OPERANDS,
+    "scipy.sparse._coo": ASKS_OPERANDS,
+    "scipy.sparse._sputils": ASKS_OPERANDS,
+    "numpy._core.numeric": ASKS_SCALARS,
+    "numpy.core.numeric": ASKS_SCALARS,
+    "abc": ASKS_SCALARS,
+    "json.encoder": WRITES_JSON,
+}
 
 
-cdef bint is_asked_by_sparse(bint scalar) except -1:
-    """Does an operator of SciPy's sparse arrays ask for the class of its operand?
+cdef bint is_hidden(object x, bint scalar) except -1:
+    """Is `x` not to be told for what it stands for?
 
-    An array it would hand to compiled code; to what it does not know it leaves the operation.
+    An array an operator of SciPy's sparse arrays would hand to compiled code; to what it does not know it leaves the
+    operation.
     """
     cdef PyObject *space = PyEval_GetGlobals()
     cdef PyObject *name = NULL if space == NULL else PyDict_GetItem(<object>space, "__name__")
-    if name == NULL or not (<object>name in ASKING or (scalar and <object>name in ISSCALAR)):
+    cdef PyObject *asks = NULL if name == NULL else PyDict_GetItem(ASKING, <object>name)
+    if asks == NULL:
         return False
-    return dispatch.matrices.is_asking()
+    if <object>asks == WRITES_JSON:
+        if scalar:
+            dispatch.refuse_json(x)
+        return False
+    return (scalar or <object>asks == ASKS_OPERANDS) and dispatch.matrices.is_asking()
+
+
+cdef int lend(object x, Py_buffer *view, int flags) except -1:
+    """The memory of what `x` is to code that makes an array of it: refused as that is.
+
+    NumPy asks for memory first, and for an array afterwards.
+    """
+    if dispatch.matrices.handed_over(x) is not None:
+        raise BufferError("no memory")
+    return wg_lend(x.__array__(), view, flags)
+
+
+@cython.auto_pickle(False)
+cdef class Lender:
+    """A class in Python that is asked for memory: its ``_lend()`` raises."""
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        self._lend()
+        raise BufferError("no memory")
 
 
 # ---------------------------------------------------------------------------------------------- scalars
@@ -338,6 +380,9 @@ cdef class ScalarVar:
             return np.array(observed(self), dtype=dtype)
         raise dispatch.refusal(self, dispatch.array_message())
 
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        lend(self, view, flags)
+
     def __reduce__(self):
         if is_passive(self):
             return observed(self).__reduce__()
@@ -376,7 +421,7 @@ cdef class ScalarVar:
 
     @property
     def __class__(self):
-        return ScalarVar if is_asked_by_sparse(True) else float64
+        return ScalarVar if is_hidden(self, True) else float64
 
     @property
     def shape(self):
@@ -1079,6 +1124,9 @@ cdef class ArrayVar:
         handed = dispatch.matrices.handed_over(self)
         return hand_out(self, dtype, copy) if handed is None else handed
 
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        lend(self, view, flags)
+
     def __dlpack__(self, **kwargs):
         return hand_out(self, None, None).__dlpack__(**kwargs)
 
@@ -1178,7 +1226,7 @@ cdef class ArrayVar:
 
     @property
     def __class__(self):
-        if is_asked_by_sparse(self.scalar):
+        if is_hidden(self, self.scalar):
             return ArrayVar
         return type(self.v[()]) if self.scalar else ndarray
 

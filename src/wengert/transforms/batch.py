@@ -63,8 +63,9 @@ class Mapped(Operator):
         maker = Maker(elements.size)
         with levels.lifting(maker):
             y = rebound(self.f)(*elements.together(), **kwargs)
-        if maker.refused:
-            raise levels.swallowed(maker, self.name)
+        if maker.is_apart:
+            raise Apart
+        levels.check_end(maker, self.name)
         return self._taken_apart(y, self.out_axes, maker)
 
     def _taken_apart(self, y, axes, maker):

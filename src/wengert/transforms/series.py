@@ -46,7 +46,10 @@ class Series(Lifted):
     @property
     def __class__(self):
         """An array or a number, where a function asks; libraries see it as it is."""
-        package = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
+        module = sys._getframe(1).f_globals.get("__name__", "")
+        if module == "json.encoder" and not self.ndim:
+            self._leave("json")
+        package = module.partition(".")[0]
         kind = Series if package in ("wengert", "numpy", "scipy") else self.c[0].__class__
         return {np.float64: float, np.complex128: complex}.get(kind, kind if kind is np.ndarray else Series)
 
@@ -63,7 +66,13 @@ class Series(Lifted):
         return len(self.c) - 1
 
     def __repr__(self):
-        return f"<Taylor series of order {self.order}: {self.c[0]!r} + ...>"
+        return dispatch.written(self, repr(self.c[0]))
+
+    def __str__(self):
+        return dispatch.written(self, str(self.c[0]))
+
+    def __format__(self, spec):
+        return dispatch.written(self, format(self.c[0], spec), spec)
 
     def __bool__(self):
         return bool(self.c[0])
@@ -102,6 +111,8 @@ class Series(Lifted):
     def astype(self, dtype, copy=True, **options):
         if not copy and self.dtype == dtype:
             return self
+        if np.dtype(dtype).kind not in "biufc":
+            raise dispatch.dtype_error(None, dtype)
         if np.dtype(dtype).kind not in "fc":
             return value_of(self).astype(dtype)
         return Series([np.asarray(a).astype(dtype)[()] if not var.is_var(a) else a.astype(dtype) for a in self.c])
@@ -167,6 +178,8 @@ def apply(fun: Callable, args: tuple, kwargs: dict) -> Any:
     if rule is None and (row is None or row.kind == "refuse"):
         raise _no_rule(registry.dotted_name(fun))
     if row is not None and row.kind == "constant":
+        if fun in dispatch.WRITERS:
+            dispatch.written(found[0], "")
         return fun(*value_of(args), **{name: value_of(x) for name, x in kwargs.items()})
     if holds_lifted(tuple(kwargs.values())):
         args, kwargs = _by_position(fun, args, kwargs)

@@ -18,7 +18,16 @@ from wengert.core.lifted import Lifted, holds_lifted
 
 
 class Apart(BaseException):
-    """The elements have to be looked at one by one. No `Exception`, for a function must not catch it."""
+    """The elements have to be looked at one by one. No `Exception`, for a function must not catch it.
+
+    Code in C may put another error in its place, so it is noted, too.
+    """
+
+    def __init__(self):
+        super().__init__()
+        for holder in levels.holders():
+            if isinstance(holder, Maker):
+                holder.is_apart = True
 
 
 class Batch(Lifted):
@@ -51,12 +60,25 @@ class Batch(Lifted):
     def __bool__(self):
         raise Apart
 
+    def __index__(self):
+        if self.ndim or self.dtype.kind not in "iu":
+            raise TypeError("only integer scalar arrays can be converted to a scalar index")
+        raise Apart
+
+    def __repr__(self):
+        raise Apart
+
+    def __format__(self, spec):
+        raise Apart
+
     def _call(self, fun, args, kwargs):
         with levels.lifting(None):
             return apply(fun, args, kwargs)
 
     def _item(self, key):
-        return Batch(self.v[_key(key)])
+        v = self.v[_key(key)]
+        is_number = np.ndim(v) == 1 and not any(part is Ellipsis for part in (key if type(key) is tuple else (key,)))
+        return Batch(np.copy(v) if is_number else v)  # a number is no view
 
     def _store(self, key, value):
         key = _key(key)
@@ -67,6 +89,8 @@ class Batch(Lifted):
     def astype(self, dtype, copy=True, **options):
         if not copy and self.dtype == dtype:
             return self
+        if np.dtype(dtype).kind not in "biufc":
+            raise Apart
         return Batch(self.v.astype(dtype))
 
 
@@ -74,6 +98,7 @@ class Maker:
     """What makes arrays while a function runs on batches."""
 
     refused = spelled = None  # errors that were noted, see `wengert.core.levels.remember`
+    is_apart = False  # have the elements to be looked at one by one?
 
     def __init__(self, size: int):
         self.size = size
@@ -181,7 +206,7 @@ def _elementwise(fun, args, kwargs):
 def _each(fun, args, kwargs, size):
     """A function of each element in turn."""
     found = [fun(*_element(args, i), **kwargs) for i in range(size)]
-    if any(isinstance(y, (list, tuple)) for y in found) or len({np.shape(y) for y in found}) > 1:
+    if any(isinstance(y, (list, tuple, str)) for y in found) or len({np.shape(y) for y in found}) > 1:
         raise Apart
     return np.stack(found)
 

@@ -41,10 +41,13 @@ class Taylor(Operator):
         for position, direction in zip(positions, given):
             args[position] = self._moving(args[position], direction, order)
         maker = Maker(order)
-        with levels.lifting(maker):
-            y = rebound(self.f)(*args, **kwargs)
-        if maker.refused:
-            raise levels.swallowed(maker, self.name)
+        try:
+            with levels.lifting(maker):
+                y = rebound(self.f)(*args, **kwargs)
+        except Exception as error:
+            levels.explain(maker, error)
+            raise
+        levels.check_end(maker, self.name)
         leaves, restore = split(y)
         return restore([self._coefficients(leaf, maker) for leaf in leaves])
 
