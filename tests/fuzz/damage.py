@@ -335,7 +335,7 @@ WAYS = {
 SHARES = (1, 1, 1, 1, 2, 2, 4, 2, 1)
 
 
-DERIVATIVES = ("grad", "jvp", "vjp", "jacobian", "hessian", "hvp")
+DERIVATIVES = ("grad", "jvp", "vjp", "hvp", "jacobian", "hessian")
 PICTURES = (str, repr, lambda program: str(program.explain()), Program.to_dot, lambda program: program.operations)
 
 
@@ -351,7 +351,8 @@ def tried(do, *args):
 
 def used(found, args, r):
     """Call a program, its derivatives and tiers, draw its pictures; whatever fails may fail."""
-    made = [found, *[tried(lambda word=word: getattr(found, word)()) for word in DERIVATIVES]]
+    words = DERIVATIVES[:-2] if args[0] is BIG else DERIVATIVES
+    made = [found, *[tried(lambda word=word: getattr(found, word)()) for word in words]]
     if r.randrange(COMPILED) == 0 and importlib.util.find_spec("llvmlite"):
         made += [tried(program.tiered, "llvm") for program in (found, made[1]) if program is not None]
     for program in made:
