@@ -26,6 +26,7 @@ from unittest import mock
 
 import numpy as np
 import scipy.sparse as sp
+from scipy import special
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -34,6 +35,7 @@ from wengert.program.opcodes import Op
 
 import wengert as wg
 import wengert.scipy.optimize
+import wengert.viz
 from wengert.program import loops, spec
 from wengert.program.calls import Call, Operand
 from wengert.program.program import Program, Slot, pickled
@@ -132,6 +134,11 @@ def solved(x):
     return wengert.scipy.optimize.root(lambda u, p: u**3 + u - p, np.ones(3), args=(x[:3],)).x * x[3]
 
 
+def called(x):
+    y = np.partition(x, 3)[:4] * np.median(x) + np.einsum("i,ij->j", x, A)[4:8]
+    return special.jv(1.0, y) + np.interp(0.7, X, x) * np.convolve(x, x[:4])[2:6] + np.linalg.norm(x)
+
+
 def tridiagonal(x):
     return x[1:-1] ** 2 * x[:-2] - np.exp(x[2:])
 
@@ -139,10 +146,10 @@ def tridiagonal(x):
 def programs():
     """Programs and the arguments that they take."""
     fs = (elementwise, guarded, gathered, products, stored, of_complex, counted, moved, chosen, small_products)
-    of = {f: wg.record(f, X) for f in (*fs, of_sparse, solved)}
+    of = {f: wg.record(f, X) for f in (*fs, of_sparse, called, solved)}
     made = [(program, (X,)) for program in of.values()]
     made += [(of[f].grad(), (X,)) for f in (elementwise, gathered, moved)]
-    made += [(of[f].jacobian(), (X,)) for f in (guarded, products, of_complex, solved, chosen)]
+    made += [(of[f].jacobian(), (X,)) for f in (guarded, products, of_complex, solved, chosen, called)]
     made += [(of[elementwise].hessian(), (X,)), (of[elementwise].hvp(), (X, X)), (of[products].vjp(), (X, X))]
     made += [(of[guarded].jvp(), (X, X)), (wg.record(elementwise, X, exact=True), (X,))]
     made += [(wg.record(guarded, X, exact=True).jacobian(), (X,))]
@@ -336,7 +343,7 @@ SHARES = (1, 1, 1, 1, 2, 2, 4, 2, 1)
 
 
 DERIVATIVES = ("grad", "jvp", "vjp", "hvp", "jacobian", "hessian")
-PICTURES = (str, repr, lambda program: str(program.explain()), Program.to_dot, lambda program: program.operations)
+PICTURES = (str, repr, lambda program: str(program.explain()), Program.to_dot, wengert.viz.passes)
 
 
 def tried(do, *args):
