@@ -96,6 +96,8 @@ for _opcode, _form in _FORMS.items():
 _IS_ELEMENTWISE[: Op.INPUT] = _IS_ELEMENTWISE[Op.SELECT : Op.STRONG + 1] = _IS_ELEMENTWISE[Op.STOP] = True
 _IS_FLAG[Op.LESS : Op.ISNAN + 1] = True
 
+#: instructions that are checked at once, so that memory for them is at hand
+_BLOCK = 1 << 13
 #: what the VM multiplies by itself
 _PRODUCTS = (np.matmul, np.dot, np.vdot, np.inner)
 
@@ -224,9 +226,13 @@ class _Checked:
         self.op, self.kind = code.op, code.type
         self.kinds = self.kind.tolist()
         self.columns = np.array([code.a, code.b, code.c])
+        self.guards = np.flatnonzero(self.op == Op.GUARD)
         self.views = {}
         self.check_tables()
-        self.check_columns()
+        parts = [slice(first, min(first + _BLOCK, self.n)) for first in range(0, self.n, _BLOCK)]
+        for part in parts:
+            self.check_columns(part)
+        self.check_indices()
         self.check_numbers()
         for op in sorted(set(np.unique(self.op).tolist()) & _RULES.keys()):
             at = np.flatnonzero(self.op == op)
@@ -235,19 +241,20 @@ class _Checked:
                     _RULES[op](self, i, *row, self.kinds[i])
                 except MalformedProgram as error:
                     raise MalformedProgram(f"{self.name(i)} {error}") from None
-        self.check_elementwise()
+        shapes = self.shapes[self.kind]
+        for part in parts:
+            self.check_elementwise(part.start + np.flatnonzero(_IS_ELEMENTWISE[self.op[part]]), shapes)
         self.check_ends()
 
     def name(self, i):
         """How an instruction is called in messages."""
         return f"instruction {i} ({_NAMES.get(int(self.op[i]), int(self.op[i]))})"
 
-    def expect_all(self, holds, what, at=None, values=None):
+    def expect_all(self, holds, what, at, values=None):
         """The first instruction, of those `at` places, for which it does not hold is named, with the value it names."""
         if not holds.all():
             k = int(np.argmin(holds))
-            named = what if values is None else what.format(v=f"v{values[k]}")
-            raise MalformedProgram(f"{self.name(k if at is None else int(at[k]))} {named}")
+            raise MalformedProgram(f"{self.name(at[k])} {what if values is None else what.format(v=f'v{values[k]}')}")
 
     # ------------------------------------------------------------------------------------------ tables
 
@@ -277,53 +284,52 @@ class _Checked:
 
     # ------------------------------------------------------------------------------------------ columns
 
-    def check_columns(self):
-        """Instructions are known, and all that they name is there."""
-        self.expect_all(_IS_KNOWN[self.op.clip(0, Op.OPS)] & (self.op >= 0), "is no such instruction")
-        right = (self.kind >= 0) & (self.kind < len(self.code.types))
-        self.expect_all(right, "is of a type that is not in the table")
-        i = np.arange(self.n)
-        is_guard = self.op == Op.GUARD
-        for column, holds in zip(self.columns, _COLUMNS[:, self.op]):
+    def check_columns(self, part):
+        """Instructions are known, and the values that they name are there."""
+        op, kind, at = self.op[part], self.kind[part], np.arange(part.start, part.stop, dtype=np.int32)
+        self.expect_all(_IS_KNOWN[op.clip(0, Op.OPS)] & (op >= 0), "is no such instruction", at)
+        self.expect_all((kind >= 0) & (kind < len(self.code.types)), "is of a type that is not in the table", at)
+        for column, holds in zip(self.columns[:, part], _COLUMNS[:, op]):
             is_missing = column == -1
-            self.expect_all(is_missing | (holds != _NONE), "has an operand that is not its own")
-            self.expect_all(~is_missing | (holds != _VALUE), "has no operand where it reads one")
+            self.expect_all(is_missing | (holds != _NONE), "has an operand that is not its own", at)
+            self.expect_all(~is_missing | (holds != _VALUE), "has no operand where it reads one", at)
             is_value = (holds == _VALUE) | ((holds == _MAYBE) & ~is_missing)
-            self.expect_all(~is_value | ((column >= 0) & (column < i)), "reads {v} before it is defined", None, column)
-            if is_guard.any():
-                reads_guard = is_value & is_guard[np.where(is_value, column, 0)]
-                self.expect_all(~reads_guard, "reads {v}, a guard", None, column)
+            self.expect_all(~is_value | ((column >= 0) & (column < at)), "reads {v} before it is defined", at, column)
+            if len(self.guards):
+                reads_guard = is_value & np.isin(column, self.guards)
+                self.expect_all(~reads_guard, "reads {v}, a guard", at, column)
+
+    def check_indices(self):
+        """Entries of tables are there."""
         for op, (k, table) in _TABLES.items():
             at = np.flatnonzero(self.op == op)
             right = (self.columns[k][at] >= 0) & (self.columns[k][at] < len(getattr(self.code, table)))
             self.expect_all(right, f"names an entry that is not in its table of {table}", at)
 
-    def check_elementwise(self):
+    def check_elementwise(self, at, shapes):
         """Numbers and arrays of one shape make an array of that, and numbers a number."""
-        at = np.flatnonzero(_IS_ELEMENTWISE[self.op])
-        op, shape, number = self.op[at], self.shapes[self.kind], self.shapes[SCALAR]
-        own = shape[at]
+        own, number = shapes[at], self.shapes[SCALAR]
         has, reads, fits = own == number, np.zeros(len(at), bool), np.ones(len(at), bool)
         for column in self.columns[:, at]:
             is_value = column >= 0
-            other = shape[column]
+            other = shapes[column]
             is_own = is_value & (other == own)
             fits &= ~is_value | is_own | (other == number)
             has |= is_own
             reads |= is_value
         self.expect_all(fits, "is an array of another shape than its operands", at)
         self.expect_all(has | ~reads, "is an array of numbers alone", at)
-        dtype = self.dtypes[self.kind[at]]
-        self.expect_all(~_IS_FLAG[op] | (dtype == self.dtypes[FLAG]), "is a comparison, which is of type bool", at)
+        right = ~_IS_FLAG[self.op[at]] | (self.dtypes[self.kind[at]] == self.dtypes[FLAG])
+        self.expect_all(right, "is a comparison, which is of type bool", at)
+
+    def check_numbers(self):
+        """Constants are numbers, elements that are taken out lie inside of their array, and types are kept."""
         at = np.flatnonzero(self.op == Op.SELECT)
         own, b, c = self.dtypes[self.kind[[at, *self.columns[1:, at]]]]
         self.expect_all((own == b) & (own == c), "chooses between values of other types", at)
         at = np.flatnonzero(self.op == Op.STOP)
         right = self.kind[at] == self.kind[self.columns[0, at]]
         self.expect_all(right, "is a mark that changes the type of its operand", at)
-
-    def check_numbers(self):
-        """Constants are numbers, and elements that are taken out lie inside of their array."""
         at = np.flatnonzero(self.op == Op.CONST)
         self.expect_all(self.kind[at] <= FLAG, "is a constant number of another type", at)
         at = np.flatnonzero(self.op == Op.LOAD)
