@@ -11,8 +11,10 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import Cython
 import numpy
 from Cython.Build import cythonize
+from Cython.Build.Dependencies import create_dependency_tree
 from setuptools.command.build_ext import build_ext as _build_ext
 from setuptools.modified import newer_group
 
@@ -22,9 +24,14 @@ UNIX = ["-std=c11", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-mat
 MSVC = ["/std:c11", "/O2", "/fp:precise"]
 
 # Loops over scalars and arrays are C files of their own, and optimised like the modules that run at every recorded
-# operation.  Elsewhere Cython's calls of Python take the time, and -O1 builds faster (benchmarks/instructions.py).
-FAST, PLAIN = "-O3", "-O1"
-HOT = {f"wengert.core.{name}" for name in ("kernel", "memory", "pullback", "tape", "var")}
+# operation.  Modules that mostly call Python gain nothing from an optimiser, and have the longest C
+# (benchmarks/instructions.py).
+FAST, PLAIN, QUICK = "-O3", "-O1", "-Og"
+LEVELS = {
+    **dict.fromkeys(["core.kernel", "core.memory", "core.pullback", "core.tape", "core.var"], FAST),
+    **dict.fromkeys(["core.dispatch", "core.nested"], QUICK),
+    **dict.fromkeys(["program.definitions", "program.derive", "program.elements"], QUICK),
+}
 
 # Neither debug information nor symbols, which are most of what would be installed, unless CFLAGS asks for them.
 # Apple's linker has no option for the latter.
@@ -39,8 +46,12 @@ MACROS = [
     ("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION"),
 ]
 
-# Classes with C attributes are pickled by a method that they state, or not at all.
-DIRECTIVES = {"language_level": 3, "auto_pickle": False}
+# Classes with C attributes are pickled by a method that they state, or not at all; C without lines of Cython in it is a
+# fifth shorter.
+DIRECTIVES = {"language_level": 3, "auto_pickle": False, "emit_code_comments": False}
+
+# The module of Cython's own code for typed memoryviews, which every module would have a copy of.
+SHARED = "wengert._cython"
 
 
 def headers(source, places):
@@ -59,7 +70,7 @@ class build_ext(_build_ext):
         super().finalize_options()
         self.cython_directives = {**DIRECTIVES, **self.cython_directives}
         for ext in self.extensions or ():
-            home = Path(ext.sources[0]).parent
+            home = Path(ext.sources[0]).parent if ext.sources else Path("src/wengert/core")
             ext.homes = dict.fromkeys([home, home.parent / "core"])
             ext.include_dirs += [numpy.get_include(), *map(str, ext.homes)]
             ext.define_macros += MACROS
@@ -84,28 +95,49 @@ class build_ext(_build_ext):
 
     def translate(self):
         """Cython to C, in processes of their own: unlike the C compiler, Cython does not run in several threads."""
-        translated = cythonize(
-            self.extensions,
-            nthreads=self.parallel,
-            force=self.force,
-            quiet=self.verbose == 0,
-            build_dir=self.build_temp if self.cython_c_in_temp else None,
-            include_path=["src"],
-            compiler_directives=self.cython_directives,
-        )
-        sources = {ext.name: ext.sources for ext in translated}
+        stamp = Path(self.build_temp, "translated.txt")
+        versions = f"Cython {Cython.__version__}, NumPy {numpy.__version__}, {self.cython_directives}"
+        force = self.force or not stamp.exists() or stamp.read_text() != versions
+        stamp.unlink(missing_ok=True)
         for ext in self.extensions:
             ext.written = ext.sources[1:]
-            ext.sources = sources[ext.name][:1]
+        stale = [ext for ext in self.extensions if force or self.is_stale(ext)]
+        cythonize(
+            stale,
+            nthreads=self.parallel,
+            force=True,
+            quiet=self.verbose == 0,
+            build_dir=self.build_temp,
+            include_path=["src"],
+            compiler_directives=self.cython_directives,
+            shared_utility_qualified_name=SHARED,
+        )
+        for ext in self.extensions:
+            ext.sources = [self.c_file(ext)]
             ext.depends = headers(ext.sources[0], ext.homes)
+        stamp.write_text(versions)
         self.cython_c_in_temp = 0  # they are there
         self.extensions.sort(key=lambda ext: -os.path.getsize(ext.sources[0]))  # no long one comes last, alone
+
+    def c_file(self, ext):
+        """The C that Cython writes for a module."""
+        source = Path(ext.sources[0]) if ext.sources else Path(*ext.name.split("."))
+        return str(Path(self.build_temp, source.with_suffix(".c")))
+
+    def is_stale(self, ext):
+        """Whether a module's Cython is newer than its C.
+
+        Declarations of Cython and NumPy have the time of their installation, which is later than any build where pip
+        installs them for each: of these the versions count.
+        """
+        sources = create_dependency_tree().all_dependencies(ext.sources[0]) if ext.sources else ()
+        return newer_group([path for path in sources if not os.path.isabs(path)], self.c_file(ext))
 
     def build_extension(self, ext):
         ext.extra_objects += [self.object_of(source, ext) for source in ext.written]
         ext.depends += ext.extra_objects
         if not self.msvc:
-            ext.extra_compile_args += [FAST if ext.name in HOT else PLAIN]
+            ext.extra_compile_args += [LEVELS.get(ext.name.removeprefix("wengert."), PLAIN)]
         super().build_extension(ext)
 
     def object_of(self, source, ext):

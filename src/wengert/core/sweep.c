@@ -32,6 +32,9 @@ WG_INLINE ptrdiff_t wg_sweep_k(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, do
         }
         if (k != 1) range = ranges[i];
         if (k == 1 ? g[0] == 0.0 : range.low >= range.high) continue;
+        ptrdiff_t slots[2];
+        double partials[2];
+        int pushed = 0;
         switch (op) {
         case WG_LOAD: {
             double *shadow = (double *)t->shadow[ia] + ib;
@@ -39,33 +42,39 @@ WG_INLINE ptrdiff_t wg_sweep_k(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, do
             for (j = range.low; j < range.high && j < k; j++) shadow[j * step] += g[j];
             break;
         }
-#define WG_PUSH(slot, partial)                                                                      \
+/* Rows of many directions are added after the switch, in one place, as their code is long; not so where the partial is
+ * a constant, which makes it short. */
+#define WG_PUSH(slot, partial, reads)                                                               \
     p = (partial);                                                                                  \
-    if (k != 1)                                                                                     \
+    if (k != 1 && (reads) == 0)                                                                     \
         wg_add_row(adjoint + (ptrdiff_t)(slot) * width, ranges + (slot), g, range, p, k, WG_GROUP); \
+    else if (k != 1)                                                                                \
+        slots[pushed] = (slot), partials[pushed] = p, pushed++;                                     \
     else if (p != 0.0) /* nor is g */                                                               \
         adjoint[slot] += *g * p;
 #define R(NAME, name, cost, value, ua, pa, ...) \
     case WG_##NAME:                      \
         a = t->v[ia], (void)a;           \
-        WG_PUSH(ia, pa) break;
+        WG_PUSH(ia, pa, ua) break;
             WG_UNARY(R)
 #undef R
 #define R(NAME, name, cost, value, ua, ub, pa, pb, ...)                \
     case WG_##NAME:                                             \
         a = t->v[ia], b = t->v[ib], (void)a, (void)b;           \
-        WG_PUSH(ia, pa) WG_PUSH(ib, pb) break;                  \
+        WG_PUSH(ia, pa, ua) WG_PUSH(ib, pb, ub) break;          \
     case WG_##NAME##_VC:                                        \
         a = t->v[ia], b = t->constants[ib], (void)a, (void)b;   \
-        WG_PUSH(ia, pa) break;                                  \
+        WG_PUSH(ia, pa, ua) break;                              \
     case WG_##NAME##_CV:                                        \
         a = t->constants[ia], b = t->v[ib], (void)a, (void)b;   \
-        WG_PUSH(ib, pb) break;
+        WG_PUSH(ib, pb, ub) break;
             WG_BINARY(R)
 #undef R
 #undef WG_PUSH
         default: break; /* INPUT, TARGET: nothing to pass on */
         }
+        for (j = 0; k != 1 && j < pushed; j++)
+            wg_add_row(adjoint + slots[j] * width, ranges + slots[j], g, range, partials[j], k, WG_GROUP);
     }
     return stop - 1;
 }
