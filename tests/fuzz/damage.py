@@ -1,16 +1,20 @@
 """``python -m tests.fuzz.damage --tries N --seed S``: damaged pickles and files of programs, in processes of their own.
 
-Each try damages a saved program, loads it, and runs what loads with its derivative.  It ends with an error or with
-numbers; a process that dies, or does not come back, is a failure, and so is an error in the machine's own bounds.
-Kinds of damage: bits and bytes of a pickle or a file, as they are and under a new checksum, lengths, and the fields
-of the state themselves, which unpickle well.
+Each try damages a saved program, loads it, and runs what loads, its derivatives, its tiers and its pictures.  It ends
+with an error or with numbers; a process that dies, or does not come back, is a failure, and so is a SystemError.
+Kinds of damage: bits and bytes of a pickle or a file, as they are and under a new checksum, and the fields of the state
+themselves, which unpickle well and have a checksum of their own, so that the verifier alone decides.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import copy
+import faulthandler
 import functools
+import importlib.util
+import os
 import pickle
 import random
 import subprocess
@@ -18,30 +22,47 @@ import sys
 import tempfile
 import zlib
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
+import scipy.sparse as sp
+from scipy import special
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from wengert.program.listing import Listing
+from wengert.program.opcodes import Op
 
 import wengert as wg
-from wengert.program import spec
-from wengert.program.loops import Loop
-from wengert.program.program import Program, pickled
+import wengert.scipy.optimize
+import wengert.viz
+from wengert.program import loops, spec
+from wengert.program.calls import Call, Operand
+from wengert.program.program import Program, Slot, pickled
+from wengert.sparse import drivers
 
-#: tries of one process, which is waited for so many seconds a try
-BATCH, PATIENCE = 100, 20
+#: tries of one process, each of which is waited for so many seconds
+BATCH, PATIENCE = 100, 60
 #: bytes that a process may take
 MEMORY = 6 << 30
+#: of so many tries one has its machine code made
+COMPILED = 4
 
 X = np.linspace(0.2, 1.7, 12)
 BIG = np.linspace(0.1, 1.0, 3000)
 A = np.linspace(0.1, 1, 144).reshape(12, 12)
+SPARSE = sp.csr_array(sp.random(12, 12, 0.3, random_state=0, format="csr"))
 
 
 def elementwise(x):
     return np.sum(np.exp(x[1:] * x[:-1]) / (1 + x[0] ** 2))
+
+
+def numbers(a, b):
+    s = a
+    for k in range(5):
+        s = np.sin(s * b) + a**2.5 / (1 + k) if s < 10 else np.sqrt(s) * b
+    return s * np.hypot(a, b)
 
 
 def guarded(x):
@@ -55,8 +76,26 @@ def gathered(x):
     return np.sum(np.sort(x)[::2] * x[x > 0.7][:6]) + np.cumsum(x)[3]
 
 
+def moved(x):
+    y = np.zeros(x.size)
+    y[np.arange(x.size)[::-1]] = x * x
+    return np.sum(y[np.argsort(x)] * np.arange(1.0, x.size + 1)) + np.sum(x.reshape(2, -1)[:, ::2])
+
+
+def chosen(x):
+    return np.where(x > 0.5, np.sqrt(x), x**3) + np.max(x) + np.maximum(x, x[::-1])
+
+
 def products(x):
     return A @ x + np.linalg.solve(A + 4 * np.eye(12), x) + np.add.reduce(np.outer(x, x), axis=0)
+
+
+def small_products(x):
+    return {"a": SPARSE @ x, "b": [x @ x.reshape(12, 1), (x.reshape(3, 4) @ x.reshape(4, 3)).sum(axis=0)]}
+
+
+def of_sparse(x):
+    return sp.coo_array(SPARSE) @ x + sp.dia_array((x[:3].size * np.ones((1, 12)), [1]), (12, 12)) @ x
 
 
 def stored(x):
@@ -79,19 +118,56 @@ def in_time(x):
     return u
 
 
+def steps(x):
+    u = x
+    for _ in range(40):
+        u = u + 0.01 * (np.roll(u, 1) - 2.0 * u + np.roll(u, -1))
+        u = u * (1.0 + 1e-3 * np.sin(u))
+    return np.sum(u * u)
+
+
 def counted(x):
     return np.bincount([0, 1, 1, 2] * 3, x) * np.sum(x)
 
 
+def solved(x):
+    return wengert.scipy.optimize.root(lambda u, p: u**3 + u - p, np.ones(3), args=(x[:3],)).x * x[3]
+
+
+def called(x):
+    y = np.partition(x, 3)[:4] * np.median(x) + np.einsum("i,ij->j", x, A)[4:8]
+    return special.jv(1.0, y) + np.interp(0.7, X, x) * np.convolve(x, x[:4])[2:6] + np.linalg.norm(x)
+
+
+def tridiagonal(x):
+    return x[1:-1] ** 2 * x[:-2] - np.exp(x[2:])
+
+
 def programs():
     """Programs and the arguments that they take."""
-    fs = (elementwise, guarded, gathered, products, stored, of_complex, counted)
-    made = [(wg.record(f, X), (X,)) for f in fs]
-    made.append((wg.record(in_time, BIG), (BIG,)))
-    made.append((wg.record(elementwise, X, exact=True), (X,)))
-    made += [(made[k][0].grad(), (X,)) for k in (0, 2)]
-    made += [(made[k][0].jacobian(), (X,)) for k in (1, 3, 5)]
-    made += [(made[0][0].hessian(), (X,)), (made[3][0].vjp(), (X, X)), (made[7][0].vjp(), (BIG, BIG))]
+    fs = (elementwise, guarded, gathered, products, stored, of_complex, counted, moved, chosen, small_products)
+    of = {f: wg.record(f, X) for f in (*fs, of_sparse, called, solved)}
+    made = [(program, (X,)) for program in of.values()]
+    made += [(of[f].grad(), (X,)) for f in (elementwise, gathered, moved)]
+    made += [(of[f].jacobian(), (X,)) for f in (guarded, products, of_complex, solved, chosen, called)]
+    made += [(of[elementwise].hessian(), (X,)), (of[elementwise].hvp(), (X, X)), (of[products].vjp(), (X, X))]
+    made += [(of[guarded].jvp(), (X, X)), (wg.record(elementwise, X, exact=True), (X,))]
+    made += [(wg.record(guarded, X, exact=True).jacobian(), (X,))]
+    made.append((wg.record(elementwise, X.astype(np.float32)), (X.astype(np.float32),)))
+    two = wg.record(numbers, 0.7, args=(1.2,))
+    made += [(two, (0.7, 1.2)), (two.grad(1), (0.7, 1.2)), (two.hessian(), (0.7, 1.2))]
+    large = wg.record(in_time, BIG)
+    made += [(large, (BIG,)), (large.vjp(), (BIG, BIG))]
+    with mock.patch.multiple(loops, _LARGE=0, _LARGE_STEP=0, _FUSED=0):  # loops of small arrays stay loops, too
+        short = wg.record(steps, X)
+        for program in (short, short.grad()):
+            code = program._rolled()
+            assert loops.loops_of(code)
+            made.append((program._like(program._name, code, program._result), (X,)))
+    of_tridiagonal = wg.record(tridiagonal, X)
+    for mode in ("auto", "forward"):
+        sparse = drivers.Sparse(tridiagonal, 0, False, True, "csc", mode, 1)
+        made.append((sparse.of_program(of_tridiagonal), (X,)))
     return made
 
 
@@ -161,13 +237,26 @@ def other(x, r, depth=0):
     if type(x) is dict and x and r.random() < 0.9:
         key = r.choice(list(x))
         return {**x, key: other(x[key], r, depth + 1)}
-    if hasattr(x, "__dict__") and not callable(x) and vars(x) and depth < 6:
+    if type(x) is Listing:
+        return other_list(x, r)
+    if isinstance(x, (Call, Operand, Slot)):
+        y = copy.copy(x)
+        word = r.choice(type(x).__slots__)
+        setattr(y, word, other(getattr(x, word), r, depth + 1))
+        return y
+    if isinstance(x, Program) and r.random() < 0.9:
+        return of_state(x, r)
+    if type(x).__module__.startswith(OWN) and getattr(x, "__dict__", None) and depth < 6:
         y = x.__class__.__new__(x.__class__)
-        y.__dict__.update(other(dict(vars(x)), r, depth + 1))
+        state = {name: value for name, value in vars(x).items() if name != "_machine"}
+        y.__dict__.update(vars(x))
+        y.__dict__.update(other(state, r, depth + 1))
         return y
     return r.choice(OTHERS)
 
 
+#: modules of the objects whose attributes are damaged
+OWN = ("wengert.program.", "wengert.implicit.", "wengert.sparse.", "scipy.sparse.")
 COLUMNS = 5
 
 
@@ -176,29 +265,30 @@ def other_list(code, r):
     restore, parts = code.__reduce__()
     parts = list(parts)
     for _ in range(r.choice((1, 1, 2, 4))):
-        calls = [k for k, call in enumerate(code.calls) if type(call.compute) is Loop]
-        if calls and r.random() < 0.3:
-            k = r.choice(calls)
-            call = code.calls[k]
-            loop = Loop.__new__(Loop)
-            vars(loop).update(vars(call.compute))
-            if r.random() < 0.5:
-                loop.body = other_list(loop.body, r)
-            else:
-                word = r.choice(("steps", "carried", "kept", "results", "backward"))
-                setattr(loop, word, other(getattr(loop, word), r))
-            call = type(call)(loop, call.args, call.kwargs, call.operands, call.row)
-            parts[8] = [*parts[8][:k], call, *parts[8][k + 1 :]]
-        elif code.calls and r.random() < 0.2:
+        if code.calls and r.random() < 0.3:
             k = r.randrange(len(code.calls))
-            call = code.calls[k].on(list(code.calls[k].operands))
-            word = r.choice(("args", "kwargs", "operands", "row", "compute"))
-            setattr(call, word, other(getattr(call, word), r))
-            parts[8] = [*parts[8][:k], call, *parts[8][k + 1 :]]
+            parts[8] = [*code.calls[:k], other(code.calls[k], r), *code.calls[k + 1 :]]
+        elif len(code) and r.random() < 0.7:
+            k = r.randrange(COLUMNS)
+            parts[k] = other_column(parts[k], r, k == 0)
         else:
-            k = r.choice((*range(COLUMNS), *range(COLUMNS), *range(COLUMNS, len(parts))))
+            k = r.randrange(COLUMNS, len(parts))
             parts[k] = other(parts[k], r)
     return restore(*parts)
+
+
+def other_column(column, r, is_of_opcodes):
+    """A column with another number in one line, or those of two lines exchanged."""
+    column, info = column.copy(), np.iinfo(column.dtype)
+    i, j = r.randrange(len(column)), r.randrange(len(column))
+    if r.random() < 0.2:
+        column[[i, j]] = column[[j, i]]
+        return column
+    near = [int(column[i]) + 1, int(column[i]) - 1, int(column[i]) ^ 1 << r.randrange(12), r.randrange(-2, len(column))]
+    if is_of_opcodes:
+        near += [int(r.choice(list(Op))), r.randrange(72), int(Op.PARTIAL) + r.randrange(144)] * 3
+    column[i] = min(max(r.choice((*near, r.choice(NUMBERS))), info.min), info.max)
+    return column
 
 
 def of_state(program, r):
@@ -211,16 +301,23 @@ def of_state(program, r):
     else:
         name = r.choice(list(state))
         state[name] = other(state[name], r)
-    made = type(program).__new__(type(program))
-    made.__setstate__(state)
+    made = type(program).__new__(type(program))  # which nobody has verified
+    made.__dict__.update(state)
+    made._reset()
     return made
 
 
-def through_a_file(damage, content, r, program):
+def from_state(content, r, program):
+    made = of_state(program, r)
+    spec.check(made)
+    return made
+
+
+def from_a_file(program, damage):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "f.program"
         program.save(path)
-        path.write_bytes(damage(path.read_bytes(), r))
+        path.write_bytes(damage(path.read_bytes()))
         return Program.load(path)
 
 
@@ -233,15 +330,45 @@ def under_a_new_checksum(damage, content, r, program):
 WAYS = {
     "bits of a pickle": lambda content, r, program: pickle.loads(bits(content, r)),
     "bytes of a pickle": lambda content, r, program: pickle.loads(octets(content, r)),
-    "bits of a file": functools.partial(through_a_file, bits),
-    "bytes of a file": functools.partial(through_a_file, octets),
+    "bits of a file": lambda content, r, program: from_a_file(program, lambda content: bits(content, r)),
+    "bytes of a file": lambda content, r, program: from_a_file(program, lambda content: octets(content, r)),
     "bits, new checksum": functools.partial(under_a_new_checksum, bits),
     "bytes, new checksum": functools.partial(under_a_new_checksum, octets),
-    "fields": lambda content, r, program: of_state(program, r),
+    "fields": from_state,
     "fields, pickled": lambda content, r, program: pickle.loads(pickle.dumps(of_state(program, r))),
+    "fields, in a file": lambda content, r, program: from_a_file(of_state(program, r), bytes),
 }
 #: fields are what only the verifier sees
-SHARES = (1, 1, 1, 1, 2, 2, 6, 1)
+SHARES = (1, 1, 1, 1, 2, 2, 4, 2, 1)
+
+
+DERIVATIVES = ("grad", "jvp", "vjp", "hvp", "jacobian", "hessian")
+PICTURES = (str, repr, lambda program: str(program.explain()), Program.to_dot, wengert.viz.passes)
+
+
+def tried(do, *args):
+    """What that gives, or None."""
+    try:
+        return do(*args)
+    except SystemError:
+        raise
+    except Exception:
+        return None
+
+
+def used(found, args, r):
+    """Call a program, its derivatives and tiers, draw its pictures; whatever fails may fail."""
+    words = DERIVATIVES[:-2] if args[0] is BIG else DERIVATIVES
+    made = [found, *[tried(lambda word=word: getattr(found, word)()) for word in words]]
+    if r.randrange(COMPILED) == 0 and importlib.util.find_spec("llvmlite"):
+        made += [tried(program.tiered, "llvm") for program in (found, made[1]) if program is not None]
+    for program in made:
+        if program is not None:
+            tried(lambda program=program: program.run(program._example))
+            tried(program, *args)
+            tried(program, *args)  # at arguments like the last ones
+    for picture in PICTURES:
+        tried(picture, found)
 
 
 def attempt(made, seed, number):
@@ -252,20 +379,22 @@ def attempt(made, seed, number):
     with np.errstate(all="ignore"):
         try:
             found = WAYS[way](pickle.dumps(program), r, program)
-        except Exception as error:
-            return way, f"refused: {type(error).__name__}", str(error)
-        try:
-            found(*args)
-            for word in ("grad", "jacobian") if args[0] is X else ():
-                try:
-                    getattr(found, word)()(*args[:1])
-                except (TypeError, ValueError):
-                    pass
         except SystemError:
             raise
         except Exception as error:
-            return way, f"loads, then {type(error).__name__}", str(error)
-    return way, "runs", ""
+            return way, f"refused: {type(error).__name__}", str(error)
+        if not isinstance(found, Program):
+            return way, "no program", ""
+        spec.check(found)
+        what, why = "runs", ""
+        try:
+            found(*args)
+        except SystemError:
+            raise
+        except Exception as error:
+            what, why = f"loads, then {type(error).__name__}", str(error)
+        used(found, args, r)
+    return way, what, why
 
 
 # ---------------------------------------------------------------------------- batches
@@ -280,18 +409,23 @@ def worker(options):
     except (ImportError, ValueError):
         pass
     made = programs()
+    for program, args in made:  # of those that are whole all is right
+        pickle.loads(pickle.dumps(program))(*args)
     for number in range(options.first, options.first + options.tries):
         print(f"try {number}", flush=True)
+        faulthandler.dump_traceback_later(PATIENCE, exit=True)
         way, what, why = attempt(made, options.seed, number)
+        faulthandler.cancel_dump_traceback_later()
         print(f"done\t{way}\t{what}\t{why[:200]!r}", flush=True)
 
 
 def batch(seed, first, count):
     """Results of a process, and the number of the try at which it ended early."""
     command = [sys.executable, "-W", "ignore", "-X", "faulthandler", __file__, "--worker"]
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     command += ["--seed", str(seed), "--first", str(first), "--tries", str(count)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60 + PATIENCE * count)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60 + PATIENCE * count, env=env)
         lines, error = done.stdout.splitlines(), done.stderr if done.returncode else ""
     except subprocess.TimeoutExpired as late:
         lines, error = (late.stdout or b"").decode().splitlines(), "it does not come back"

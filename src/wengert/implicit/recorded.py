@@ -33,6 +33,7 @@ from wengert.program.listing import Listing, kind_of, operands
 from wengert.program.opcodes import Op
 from wengert.program.program import Form, NotDerivable, Program, Result, Slot
 from wengert.program.solutions import Paths, Settled, Solution, shaped, solution_row
+from wengert.program.spec import check_fields, expect, is_a, is_shape
 from wengert.program.tracing import dependent, recording
 
 __all__ = ["is_recorded", "recorded"]
@@ -66,6 +67,10 @@ class Solved(Solution):
         super().__init__(paths, shape, first, name)
         self.solve = solve
         self.outcome: Any = None
+
+    def check_call(self, call, types, kind, verifier):
+        check_fields(self, {"solve": callable})
+        super().check_call(call, types, kind, verifier)
 
     def __call__(self, *arguments):
         failed: list = []
@@ -107,6 +112,12 @@ class SettledAndChecked(Settled):
     def __init__(self, solution: Solved, polish: Any):
         self.solution, self.shape, self.polish = solution, solution.shape, polish
         self.__name__ = self.__qualname__ = f"settled({solution.name})"
+
+    def check_call(self, call, types, kind, verifier):
+        check_fields(self, {"solution": is_a(Solution), "shape": is_shape})
+        super().check_call(call, types, kind, verifier)
+        expect(self.solution.shape == self.shape, "is the point of another solution")
+        self.solution.check_leaves(call.args[1:], types, verifier)
 
     def __call__(self, x, *leaves):
         equations = Recorded(*self.solution.functions(leaves), self.shape, self.solution.name)

@@ -283,16 +283,11 @@ def restored(op, a, b, c, type, types, constants, arrays, calls, views, packs, g
                 code.ops[i] = <int16_t>(column[i] if 0 <= column[i] < OPS else OPS)
             else:
                 (code.as_ if k == 1 else code.bs if k == 2 else code.cs if k == 3 else code.kinds)[i] = column[i]
-    code.constants = constants
-    code.arrays = arrays
-    code.calls = calls
-    code.views = views
-    code.packs = packs
-    code.guards = guards
-    code.inputs = inputs
-    code.outputs = outputs
-    for table, name in ((views, "view"),):
-        code.numbers.update({(name, key): i for i, key in enumerate(table)})
+    # a list of its own for each table: lists derived of this one append to them
+    code.constants, code.arrays, code.calls = list(constants), list(arrays), list(calls)
+    code.views, code.packs, code.guards = list(views), list(packs), list(guards)
+    code.inputs, code.outputs = list(inputs), list(outputs)
+    code.numbers.update({("view", key): i for i, key in enumerate(views)})
     code.numbers.update({bits_of(x): i for i, x in enumerate(constants)})
     return code
 

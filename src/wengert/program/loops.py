@@ -21,6 +21,7 @@ from wengert.program import passes, roll, shifts
 from wengert.program.calls import Call, Operand, static
 from wengert.program.listing import Listing, c_strides, columns_named, kind_of, operands, overlaps
 from wengert.program.opcodes import Op
+from wengert.program.spec import TIERS, Verifier, check_fields, expect, is_count
 from wengert.program.vm import Machine
 
 _FLOAT = np.dtype(float)
@@ -45,6 +46,8 @@ _LONGEST = 1000
 _WINDOW = 4
 #: periods that are tried
 _PERIODS = 6
+#: instructions that a loop may stand for, as many as a list may have
+_MOST_STEPS = 1 << 30
 #: elementwise instructions that are rather run on parts of the arrays, one after the other, than in a loop
 _FUSED = 2000
 
@@ -77,6 +80,29 @@ class Loop:
 
     def __getstate__(self):
         return {**self.__dict__, "_machine": None}
+
+    def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
+        """Raise `MalformedProgram` unless it is a loop that runs on these operands and gives this: see `spec`."""
+        counts = dict.fromkeys(("steps", "carried", "kept"), is_count)
+        flags = dict.fromkeys(("checks", "backward"), bool)
+        check_fields(self, {"body": Listing, "results": tuple, **counts, **flags, "_tier": TIERS.__contains__})
+        code, steps, carried, first = self.body, self.steps, self.carried, self.carried + self.kept
+        verifier.check(code)
+        expect(0 < steps and steps * len(code) <= _MOST_STEPS, f"is a loop of {steps} steps")
+        inputs, outputs = ([kind_of(code, v)[:2] for v in values] for values in (code.inputs, code.outputs))
+        expect(first <= len(inputs) and carried <= len(outputs), "is a loop that carries more than it has")
+        expect(inputs[:carried] == outputs[:carried], "is a loop that carries a value on as another type")
+        expect(all(dtype == _FLOAT for dtype, _ in (*inputs[first:], *outputs)), "is a loop with slices of no floats")
+        in_order = call.args == tuple(map(Operand, range(len(types)))) and not call.kwargs
+        expect(in_order, "is a loop that is called with other than values")
+        taken = [*inputs[:first], *[(dtype, (steps, *shape)) for dtype, shape in inputs[first:]]]
+        expect([each[:2] for each in types] == taken, "is a loop that takes other operands")
+        expect(len(set(self.results)) == len(self.results), "is a loop that has a result twice")
+        numbers = {"last": range(carried), "entry": range(carried), "stack": range(carried, len(outputs))}
+        for word, number in self.results:
+            right = is_count(number) and (number % 8 == 0 if word == "zeros" else number in numbers[word])
+            expect(right, f"is a loop that has no result ({word}, {number})")
+        expect(kind == type_of_result(self), "is a loop that gives another type")
 
     def __repr__(self):
         way = ", last to first" if self.backward else ""
@@ -127,29 +153,6 @@ class Loop:
         shape = self.type_of(word, number)[1]
         shape = shape if word == "last" else (self.steps, *shape)
         return self.place(word, number), shape, c_strides(shape, 8)
-
-    def mismatch(self, types: list) -> str:
-        """Why the body cannot run on operands of these types, or its results are not where they should be; "" if so."""
-        body, first = self.body, self.carried + self.kept
-        of_inputs = [kind_of(body, v) for v in body.inputs]
-        of_outputs = [kind_of(body, v) for v in body.outputs]
-        if not all(type(n) is int for n in (self.steps, self.carried, self.kept)):
-            return "a loop whose steps are no number"
-        if not self.steps > 0 <= min(self.carried, self.kept) or self.carried > len(of_outputs):
-            return f"a loop of {self.steps} steps that carries {self.carried} values"
-        if first > len(of_inputs) or len(types) != len(of_inputs):
-            return f"{len(types)} operands of a loop with {len(of_inputs)}"
-        for k, (given, (dtype, shape, _)) in enumerate(zip(types, of_inputs)):
-            if given[:2] != (dtype, shape if k < first else (self.steps, *shape)):
-                return f"operand {k} of a loop has another type"
-        if any(a[:2] != b[:2] for a, b in zip(of_inputs[: self.carried], of_outputs)):
-            return "a loop carries a value on as another type"
-        for word, number in self.results:
-            limits = {"last": (0, self.carried), "entry": (0, self.carried), "stack": (self.carried, len(of_outputs))}
-            low, high = limits.get(word, (0, math.inf if word == "zeros" else 0))
-            if not low <= number < high or (word == "zeros" and number % 8):
-                return f"a loop has no result ({word}, {number})"
-        return ""
 
     def with_entries(self, numbers) -> Loop:
         """The loop that stacks what these carried values are when each step begins, too; all else lies where it was."""

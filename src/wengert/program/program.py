@@ -25,6 +25,7 @@ from wengert.program.evaluate import example_of
 from wengert.program.leaves import fill, key_of, mapped
 from wengert.program.listing import Listing, kind_of, stacked
 from wengert.program.opcodes import Op
+from wengert.program.spec import TIERS, MalformedProgram, Verifier, check_fields, expect, is_a, is_count, is_shape
 from wengert.program.steps import operations, schedule
 from wengert.program.summary import Summary, summary
 from wengert.program.text import printed
@@ -47,7 +48,8 @@ _LONGER = 1.5
 _ELEMENTS = 1 << 17
 _LEAST_AT_ONCE = 16
 
-_DOUBLE = {np.dtype(float)}
+_FLOAT = np.dtype(float)
+_DOUBLE = {_FLOAT}
 #: dtypes of what may be read from outside of a function whose derivative is made of its list
 _READ = {np.dtype(float), np.dtype(complex)}
 
@@ -81,7 +83,7 @@ class NotDerivable(TypeError):
 
 def checked_tier(tier: str, name: str) -> str:
     """A tier that there is here."""
-    if tier not in ("auto", "vm", "llvm"):
+    if tier not in TIERS:
         raise ValueError(f"{name}: tier is 'auto', 'vm' or 'llvm', not {tier!r}")
     if tier == "llvm":
         importlib.import_module("wengert.program.native").llvm()
@@ -149,6 +151,15 @@ class Form:
         """The same of several."""
         return {i for position in positions for i in self.inputs_of(position)}
 
+    def check_parts(self, verifier: Verifier) -> None:
+        """Raise `MalformedProgram` unless it is the form of some arguments: see `spec`."""
+        check_fields(self, {"templates": list, "count": is_count, "key": tuple})
+        parts, keywords = self.key
+        expect(len(parts) == len(self.templates) and type(keywords) is tuple, "its key is that of other arguments")
+        hash(self.key)
+        found = [number for template in self.templates for number in _slots_within(template, self.count)]
+        expect(found == list(range(len(found))), "the leaves of its arguments are not numbered one after the other")
+
 
 def _of_numbers(key):
     """A key by which Python floats and `numpy.float64` are one: a program computes what it was recorded with."""
@@ -160,6 +171,20 @@ def _of_numbers(key):
 def _slots_of(template):
     found: list = []
     mapped(template, lambda x: found.append(x.number) if type(x) is Slot else None)
+    return found
+
+
+def _slots_within(template, count):
+    """The same of a template whose leaves may be others than so many."""
+    found: list = []
+
+    def see(x):
+        if type(x) is Slot:
+            right = is_count(x.number) and x.number < count and (x.make is None or callable(x.make))
+            expect(right, f"it has no leaf {x.number}, but {count} of them")
+            found.append(x.number)
+
+    mapped(template, see)
     return found
 
 
@@ -177,6 +202,10 @@ class Result:
 
     def __call__(self, found: list) -> Any:
         return mapped(self.template, lambda x: x.fill(found) if type(x) is Slot else _own(x))
+
+    def check_parts(self, program: Program, verifier: Verifier) -> None:
+        """Raise `MalformedProgram` unless it is made of the outputs of a program: see `spec`."""
+        _slots_within(self.template, len(program._listing.outputs))
 
 
 def _own(x):
@@ -734,7 +763,7 @@ class Program(Runner):
         try:
             content = pickled(self)
         except (pickle.PicklingError, AttributeError, TypeError):  # another pickler may know what it calls
-            return _restored, (type(self), self.__getstate__())
+            return _blank, (type(self),), self.__getstate__()
         return _unpickled, (spec.form(), zlib.crc32(content), content)
 
     def __getstate__(self):
@@ -752,11 +781,32 @@ class Program(Runner):
 
     def _verify(self):
         """Raise `MalformedProgram` where a state cannot be that of a program."""
-        parts = {"_form": Form, "_result": Result, "_example": list, "_name": str, "_exact": bool, "_floats": int}
-        for name, kind in parts.items():
-            if not isinstance(getattr(self, name, None), kind):
-                raise spec.MalformedProgram(f"the state of a program is damaged: {name} is no {kind.__name__}")
-        spec.check(getattr(self, "_listing", None))
+        try:
+            spec.check(self)
+        except MalformedProgram as error:
+            self.__dict__.clear()
+            raise MalformedProgram(f"this program is damaged: {error}. Record it again") from None
+
+    #: what a state may have, and of which types
+    _optional = dict.fromkeys(("_rolls", "_gathers", "_keeps_arrays"), bool) | {"_tier": TIERS.__contains__}
+
+    def check_parts(self, verifier: Verifier) -> None:
+        """Raise `MalformedProgram` unless all is there that calls and derivatives rely on: see `spec`."""
+        parts = {"_listing": Listing, "_form": Form, "_result": is_a(Result), "_example": list}
+        check_fields(self, parts | {"_name": str, "_exact": bool, "_floats": is_count}, self._optional)
+        code = self._listing
+        verifier.check(code)
+        self._form.check_parts(verifier)
+        self._result.check_parts(self, verifier)
+        expect(self._floats <= len(self._form.templates), "it has fewer arguments than it takes as floats")
+        expect(self._form.count <= len(code.inputs), "its list has fewer inputs than its arguments leaves")
+        types = [kind_of(code, v) for v in self._exampled()]
+        given = [(np.asarray(x).dtype, np.shape(x)) for x in self._example]
+        expect(given == [kind[:2] for kind in types], "its example is of other types than its inputs")
+
+    def _exampled(self):
+        """The inputs of which there is an example."""
+        return self._listing.inputs
 
     def save(self, path: Any) -> None:
         """Write the program into a file, by `pickle`.
@@ -794,7 +844,7 @@ class Program(Runner):
         spec.check_form(form.decode(errors="replace"), path)
         if checksum != b"%08x" % zlib.crc32(content):
             raise ValueError(f"{path} is damaged: its content is not what was saved. Record the program again")
-        found = pickle.loads(content)
+        found = _loaded(content)
         if not isinstance(found, cls):
             raise TypeError(f"{path} holds no {cls.__name__}, but a {type(found).__name__}")
         return found
@@ -849,6 +899,27 @@ class Swept(Program):
         self._count = math.prod(self._lines) if count is None else count
         self._chunks = max(1, -(-self._count // self._most_at_once()))
         self._width = -(-self._count // self._chunks)
+
+    def check_parts(self, verifier):
+        super().check_parts(verifier)
+        counts = dict.fromkeys(("_number", "_count", "_chunks", "_width"), is_count)
+        dtypes = dict.fromkeys(("_dtype", "_entries"), is_a(np.dtype))
+        check_fields(self, {"_one": Program, "_x": is_shape, "_y": is_shape, "_by_rows": bool, **counts, **dtypes})
+        verifier.check(self._one)
+        code, one = self._listing, self._one._listing
+        expect(one is code and len(code.outputs) == 2, "it is swept by another program")
+        expect(self._number < len(code.inputs), "its direction is no input")
+        types = [kind_of(code, v)[1] for v in (code.inputs[self._number], *code.outputs)]
+        right = types == [self._lines, self._y, self._x if self._by_rows else self._y]
+        expect(right, "its directions have another shape")
+        expect(self._dtype.kind in "fc" and self._entries.kind in "fc", "its derivatives are no floats")
+        expect(self._count <= max(1, math.prod(self._x), math.prod(self._y)), "it has more directions than there are")
+        right = self._chunks >= 1 and self._width == -(-self._count // self._chunks)
+        expect(right, "its directions are not in as many parts")
+
+    def _exampled(self):
+        inputs = self._listing.inputs
+        return inputs[: self._number] + inputs[self._number + 1 :]
 
     @property
     def _lines(self):
@@ -963,6 +1034,12 @@ class Stacked(Swept):
         super().__init__(program, argnums, by_rows, name)
         self._is_symmetric = is_symmetric
 
+    def check_parts(self, verifier):
+        super().check_parts(verifier)
+        check_fields(self, {"_is_symmetric": bool})
+        expect(self._count == math.prod(self._lines), "it has not as many directions as lines")
+        expect(not self._is_symmetric or self._x == self._y, "it is symmetric, and of two shapes")
+
     @property
     def by_rows(self) -> bool:
         """Is it swept by rows, else by columns?"""
@@ -990,9 +1067,11 @@ class _Writer(pickle.Pickler):
 
     def reducer_override(self, x):
         if isinstance(x, Program):  # it shares lists with the one around it
-            return _restored, (type(x), x.__getstate__())
+            return _blank, (type(x),), x.__getstate__()
         if isinstance(x, np.dtype) and x.kind in _PLAIN:
             return np.dtype, (x.str,)
+        if isinstance(x, np.generic) and x.dtype.kind in _PLAIN:
+            return _scalar, (x.tobytes(), x.dtype.str)
         if type(x) is np.ndarray and x.dtype.kind in _PLAIN:
             order = "F" if x.flags.f_contiguous and not x.flags.c_contiguous else "C"
             return _array, (x.tobytes(order), x.dtype.str, x.shape, order)
@@ -1014,20 +1093,53 @@ def _array(content, dtype, shape, order):
     return np.frombuffer(content, dtype).reshape(shape, order=order).copy(order)
 
 
+def _scalar(content, dtype):
+    return np.frombuffer(content, dtype).reshape(())[()]
+
+
 def _unpickled(form, checksum, content):
     """The program in such bytes, which are looked at only if they are as they were written."""
     spec.check_form(form, "this program")
     if type(content) is not bytes or checksum != zlib.crc32(content):
-        raise ValueError("this program is damaged: its content is not what was pickled. Record the program again")
+        raise MalformedProgram("this program is damaged: its content is not what was pickled. Record the program again")
+    return _loaded(content)
+
+
+def _loaded(content):
+    """What was pickled, if all lengths in it are within it.
+
+    What would make `pickle` itself ask for any amount of memory is refused: numbers of its own table of objects, which
+    `pickled` does not write.
+    """
+    sizes, i = _sizes_of_opcodes(), 0
+    while i < len(content):
+        size, count = sizes.get(content[i], (0, -1))
+        spec.expect(count >= 0, f"this program is damaged: no byte {content[i]} is written at {i}")
+        i += 1 + size + (int.from_bytes(content[i + 1 : i + 1 + count], "little") if count else 0)
+    spec.expect(i == len(content), "this program is damaged: it ends too early")
     return pickle.loads(content)
 
 
-def _restored(cls, state):
+@functools.cache
+def _sizes_of_opcodes():
+    """Of those that `pickled` may write: bytes of the argument, of them those of a length of what follows."""
+    tools = importlib.import_module("pickletools")  # slow to import, and seldom needed
+    counted = {tools.TAKEN_FROM_ARGUMENT1: 1, tools.TAKEN_FROM_ARGUMENT4: 4, tools.TAKEN_FROM_ARGUMENT4U: 4,
+               tools.TAKEN_FROM_ARGUMENT8U: 8}  # fmt: skip
+    found = {}
+    for opcode in tools.opcodes:
+        size = 0 if opcode.arg is None else opcode.arg.n
+        count = counted.get(size, 0)
+        if size != tools.UP_TO_NEWLINE and opcode.name != "LONG_BINPUT":
+            found[ord(opcode.code)] = count or size, count
+    return found
+
+
+def _blank(cls):
+    """A program that waits for its state, which may refer to it."""
     if not (isinstance(cls, type) and issubclass(cls, Program)):
         raise TypeError(f"the state of a program for {cls!r}, which is no class of programs")
-    program = cls.__new__(cls)
-    program.__setstate__(state)
-    return program
+    return cls.__new__(cls)
 
 
 def _another(program):

@@ -31,6 +31,7 @@ from wengert.program.calls import Call, Operand
 from wengert.program.listing import Listing, c_strides, kind_of
 from wengert.program.opcodes import Op
 from wengert.program.program import NotDerivable, Program, Stacked
+from wengert.program.spec import Verifier, check_fields, expect, is_a, is_count, is_shape
 
 _FLOAT = np.dtype(float)
 _OPCODES = {name: opcode for name, opcode, *_ in kernel_rows()}
@@ -84,6 +85,17 @@ class Paths:
     def __getstate__(self):
         return {"record": None, "programs": self.programs}
 
+    def check_parts(self, shapes: list, verifier: Verifier) -> None:
+        """Raise `MalformedProgram` unless programs take these shapes, and give the first: see `spec`."""
+        check_fields(self, {"programs": list})
+        for program in self.programs:
+            expect(type(program) is Program, "has equations that are no program")
+            verifier.check(program)
+            code = program._listing
+            expect(len(code.outputs) == 1, "has equations of more than one result")
+            found = [kind_of(code, v)[1] for v in (*code.inputs, *code.outputs)]
+            expect(found == [*shapes, shapes[0]], "has equations of other shapes")
+
 
 class Solution:
     """A call that gives x with F(x, leaves) = 0, from arguments that have no derivative, and the leaves.
@@ -113,6 +125,18 @@ class Solution:
 
     def __call__(self, *arguments: Any) -> Any:
         raise NotImplementedError
+
+    def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
+        """Raise `MalformedProgram` unless it is a solution of these operands, and of this type: see `spec`."""
+        parts = {"paths": Paths, "shape": is_shape, "first": is_count, "path": is_count, "inverse": Inverse}
+        check_fields(self, parts | {"name": str}, {"settled": is_a(Settled), "refusal": str})
+        self.check_leaves(call.args[self.first :], types, verifier)
+        expect(self.path < len(self.paths.programs) and kind[:2] == (_FLOAT, self.shape), "solves for another type")
+
+    def check_leaves(self, leaves: Iterable, types: list, verifier: Verifier) -> None:
+        """The same of the leaves, as they stand among the arguments of a call."""
+        shapes = [types[x.position][1] if type(x) is Operand else np.shape(x) for x in leaves]
+        self.paths.check_parts([self.shape, *shapes], verifier)
 
     def functions(self, leaves: Iterable) -> tuple[Callable, Callable]:
         """F and its Jacobian as functions of numbers, the unknowns in any shape."""
@@ -150,6 +174,11 @@ class Settled:
     """
 
     shape: tuple = ()
+
+    def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
+        """Raise `MalformedProgram` unless it is the point at a solution of this shape: see `spec`."""
+        expect(is_shape(self.shape) and kind[:2] == (_FLOAT, self.shape), "gives a point of another type")
+        expect(type(call.args[0]) is Operand and types[call.args[0].position][1] == self.shape, "is at another point")
 
     def tangent(self, call: Call, moved: list, known: list) -> Listing:
         """The tangent of the solution."""
@@ -322,6 +351,12 @@ class Inverse:
 
     def __call__(self, matrix: np.ndarray) -> np.ndarray:
         return _inverse(matrix)
+
+    def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
+        """Raise `MalformedProgram` unless it inverts a matrix: see `spec`."""
+        _, shape, _ = kind
+        right = len(types) == 1 and types[0][1] == shape and len(shape) == 2 and shape[0] == shape[1]
+        expect(right and call.args == (Operand(0),), "inverts what is no square matrix")
 
 
 def _inverse(matrix):

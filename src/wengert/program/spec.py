@@ -1,47 +1,109 @@
-"""Verifies lists of instructions: what passes, derivatives and the VM rely on without a look.
+"""What a well-formed program is: the verifier of lists, and of what they call.
 
-Input: a list, in any state; output: nothing, or `MalformedProgram` that names the instruction and what is wrong.
-Every value is defined before it is read, every index points into its table, each view and each place lies within its
-array, and the type of each value is the one that its instruction gives to operands of their types.
+Input: a program or a list, in any state; output: nothing, or `MalformedProgram` that names the instruction and what is
+wrong.
+Passes, derivatives and the VM rely on all of it without a look: every value is defined before it is read, and is there
+where an instruction reads it; every index points into its table; each view and each place lies within its array; the
+type of each value is the one that its instruction gives to operands of their types.
 A list that passes cannot make the VM read or write outside of its buffers, whatever its numbers are.
-It runs whenever a program is unpickled, and takes one look at each instruction and each entry of a table; bodies of
-loops are lists too.
+It runs whenever a program is unpickled, and between passes in tests.
+
+`_FORMS` says what the three columns of each instruction hold, `_RULES` what else holds for it.
+What depends on columns alone is checked for all instructions at once.
+
+What lists call, and what belongs to programs, checks its own parts, by `expect` and `check_fields`: it has a method
+``check_call(call, types, kind, verifier)`` there, ``check_parts(verifier)`` here.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import operator
 import zlib
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from wengert.core.tape import kernel_rows
 from wengert.program.calls import Call, Operand
-from wengert.program.listing import Listing, c_strides, operands
+from wengert.program.listing import Listing, c_strides, overlaps
 from wengert.program.opcodes import Op
 from wengert.registry import Primitive
 
 #: of the pickled form, to be raised when what a list means changes; another one is refused with what to do
 VERSION = 2
 
-#: number of operands of each elementwise row
-ARITIES = {opcode: arity for _, opcode, arity, *_ in kernel_rows()}
-
 SCALAR, FLAG = 0, 1
-FLAGS = range(Op.LESS, Op.ISNAN + 1)
-OF_TWO = {*range(Op.LESS, Op.NOT), Op.AND, Op.OR, Op.STRONG}
-OF_ONE = {Op.NOT, Op.ISNAN, Op.SUM, Op.STOP}
-
+_FLOAT, _BOOL = np.dtype(float), np.dtype(bool)
+#: kinds of the dtypes that values of lists have
+_KINDS = frozenset("biufcmMSU")
 
 #: axes of an array that the VM has room for, and bytes of an array, so that no sum of sizes overflows
 _MAX_AXES, _MAX_BYTES = 64, 1 << 46
+#: containers within containers, and lists within lists that they call
+_MAX_DEPTH = 100
+
+#: what may run a program
+TIERS = ("auto", "vm", "llvm")
+
+#: what a column holds: nothing, a value, a value or -1, or an index
+_NONE, _VALUE, _MAYBE, _INDEX = range(4)
+
+_FORMS: dict[int, tuple] = {
+    Op.INPUT: (_INDEX, _NONE, _NONE),
+    Op.CONST: (_INDEX, _NONE, _NONE),
+    Op.ARRAY: (_INDEX, _NONE, _NONE),
+    Op.LOAD: (_VALUE, _INDEX, _NONE),
+    Op.VIEW: (_VALUE, _INDEX, _NONE),
+    Op.PACK: (_MAYBE, _INDEX, _NONE),
+    Op.PLACE: (_MAYBE, _INDEX, _VALUE),
+    Op.SELECT: (_VALUE, _VALUE, _VALUE),
+    **dict.fromkeys(range(Op.LESS, Op.NOT), (_VALUE, _VALUE, _NONE)),
+    **dict.fromkeys((Op.AND, Op.OR, Op.STRONG), (_VALUE, _VALUE, _NONE)),
+    **dict.fromkeys((Op.NOT, Op.ISNAN, Op.SUM, Op.STOP), (_VALUE, _NONE, _NONE)),
+    Op.CALL: (_INDEX, _NONE, _NONE),
+    Op.GUARD: (_VALUE, _INDEX, _MAYBE),
+    Op.GATHER: (_VALUE, _VALUE, _NONE),
+    Op.PUT: (_MAYBE, _VALUE, _VALUE),
+    Op.SCATTER: (_VALUE, _VALUE, _NONE),
+}
+#: the table into which an index points, and in which column it stands
+_TABLES = {
+    Op.CONST: (0, "constants"),
+    Op.ARRAY: (0, "arrays"),
+    Op.VIEW: (1, "views"),
+    Op.PACK: (1, "packs"),
+    Op.PLACE: (1, "views"),
+    Op.CALL: (0, "calls"),
+    Op.GUARD: (1, "guards"),
+}
+_NAMES = {int(op): op.name.lower() for op in Op if op is not Op.OPS}
+
+for _name, _opcode, _arity, *_reads in kernel_rows():
+    _FORMS[_opcode] = (_VALUE, _VALUE if _arity == 2 else _NONE, _NONE)
+    _NAMES[_opcode] = _name or "**"
+    for _side in range(_arity):  # what a partial does not read may be there all the same
+        _partial = Op.PARTIAL + 2 * _opcode + _side
+        _FORMS[_partial] = tuple([_VALUE if _reads[_side] >> k & 1 else _MAYBE for k in range(3)])
+        _NAMES[_partial] = f"partial {_side} of {_NAMES[_opcode]}"
+
+#: by column and opcode: the same as arrays; the last opcode is that of no instruction
+_COLUMNS = np.zeros((3, Op.OPS + 1), np.int8)
+_IS_KNOWN, _IS_ELEMENTWISE, _IS_FLAG = np.zeros((3, Op.OPS + 1), bool)
+for _opcode, _form in _FORMS.items():
+    _COLUMNS[:, _opcode], _IS_KNOWN[_opcode] = _form, True
+_IS_ELEMENTWISE[: Op.INPUT] = _IS_ELEMENTWISE[Op.SELECT : Op.STRONG + 1] = _IS_ELEMENTWISE[Op.STOP] = True
+_IS_FLAG[Op.LESS : Op.ISNAN + 1] = True
+
+#: instructions that are checked at once, so that memory for them is at hand
+_BLOCK = 1 << 13
+#: what the VM multiplies by itself
+_PRODUCTS = (np.matmul, np.dot, np.vdot, np.inner)
 
 
 class MalformedProgram(ValueError):
-    """A list that no pass makes; it says which instruction, and why."""
+    """A program that nothing here makes; it says which instruction, and why."""
 
 
 @functools.cache
@@ -58,314 +120,403 @@ def check_form(found: Any, name: str) -> None:
         raise ValueError(f"{name} was saved {known}, and this version reads form {form()}: record it again")
 
 
-def check(program) -> None:
-    """Raise `MalformedProgram` unless the list of a program, or a list itself, is well-formed."""
-    checked = _Checked(getattr(program, "_listing", program))
+def check(program: Any) -> None:
+    """Raise `MalformedProgram` unless a program, or a list, is well-formed, with all that it calls."""
     try:
-        checked.all()
-    except MalformedProgram:
+        Verifier().check(program)
+    except (MalformedProgram, MemoryError):
         raise
     except Exception as error:  # what should be a number or a tuple may be anything
-        checked.refuse(f"{type(error).__name__}: {error}", error)
+        raise MalformedProgram(f"{type(error).__name__}: {error}") from error
 
 
-def _is_sizes(x):
-    return type(x) is tuple and all(type(n) is int and n >= 0 for n in x)
+def expect(holds: Any, what: str) -> None:
+    """Raise `MalformedProgram` unless this holds."""
+    if not holds:
+        raise MalformedProgram(what)
 
 
-def _is_steps(x):
-    return type(x) is tuple and all(type(n) is int for n in x)
+def check_fields(x: Any, required: dict[str, Any], optional: dict[str, Any] | None = None) -> None:
+    """Raise `MalformedProgram` unless attributes of an object are there, and of these types.
+
+    A type is meant exactly; a function says of an attribute whether it can be.
+    """
+    name, has = type(x).__name__, vars(x)
+    for key, kind in {**required, **(optional or {})}.items():
+        expect(key in has or key not in required, f"{name} has no {key}")
+        if key in has:
+            holds = type(has[key]) is kind if isinstance(kind, type) else kind(has[key])
+            expect(holds, f"{name}.{key} is a {type(has[key]).__name__} that it cannot be")
 
 
-def _is_places(x):
-    """Is this a row of numbers as the VM reads it?"""
-    return type(x) is np.ndarray and x.dtype == np.int32 and x.ndim == 1 and x.flags.c_contiguous
+def is_a(*kinds: type) -> Callable[[Any], bool]:
+    """For `check_fields`: an object of these classes, or of one derived from them."""
+    return lambda x: isinstance(x, kinds)
 
 
-def laid(type: tuple) -> tuple:
-    """What tells layouts of arrays apart: dtype and shape, and the strides of axes along which there are several."""
-    dtype, shape, strides = type
-    steps = c_strides(shape, dtype.itemsize) if strides is None or 0 in shape else strides
-    return dtype, shape, tuple([0 if n == 1 else step for n, step in zip(shape, steps)])
+def is_count(x: Any) -> bool:
+    """Is this an int that counts something?"""
+    return type(x) is int and x >= 0
+
+
+def is_shape(x: Any) -> bool:
+    """Is this the shape of an array that can be?"""
+    is_sizes = type(x) is tuple and len(x) <= _MAX_AXES and all(map(is_count, x))
+    return is_sizes and math.prod([max(1, n) for n in x]) < _MAX_BYTES
+
+
+class Verifier:
+    """Goes through a program once: what it has seen is not looked at again, and nothing is within itself."""
+
+    def __init__(self):
+        self.known: dict[int, Any] = {}  # by identity; kept, so that no other takes its place
+        self.around: set[int] = set()
+
+    def check(self, x: Any) -> None:
+        """A list, or a program or another object that has ``check_parts``."""
+        expect(id(x) not in self.around, "it is within itself")
+        if id(x) in self.known:
+            return
+        expect(len(self.around) < _MAX_DEPTH, "it is nested too deeply")
+        self.around.add(id(x))
+        if type(x) is Listing:
+            _Checked(x, self)
+        else:
+            x.check_parts(self)
+        self.around.remove(id(x))
+        self.known[id(x)] = x
+
+    def constant(self, x: Any, depth: int = 0) -> None:
+        """An argument of a call that is no value: containers end somewhere, and sparse matrices have their form."""
+        if isinstance(x, (list, tuple, set, frozenset, dict)):
+            expect(depth < _MAX_DEPTH, "an argument is nested too deeply")
+            if id(x) in self.known:
+                return
+            for item in (*x, *x.values()) if isinstance(x, dict) else x:
+                self.constant(item, depth + 1)
+            self.known[id(x)] = x
+        elif hasattr(x, "nnz"):
+            check_sparse(x)
+
+
+def check_sparse(x: Any) -> None:
+    """Raise `MalformedProgram` unless the indices of a sparse matrix, by which SciPy goes, are inside of it."""
+    try:
+        expect(is_shape(tuple(map(int, x.shape))), "its shape")
+        if hasattr(x, "check_format"):
+            x.check_format(full_check=True)
+        elif x.format == "coo":
+            coords = x.coords if hasattr(x, "coords") else (x.row, x.col)
+            expect(len(coords) == len(x.shape) and x.data.ndim == 1, "its axes")
+            for places, size in zip(coords, x.shape):
+                expect(places.shape == x.data.shape and places.dtype.kind in "iu", "its indices")
+                expect(not len(places) or (0 <= places.min() and places.max() < size), "an index outside")
+        elif x.format == "dia":
+            expect(x.data.ndim == 2 and x.offsets.shape == x.data.shape[:1] and x.offsets.dtype.kind == "i", "its axes")
+    except Exception as error:
+        raise MalformedProgram(f"a sparse matrix is not well-formed: {error}") from None
 
 
 class _Checked:
-    def __init__(self, code):
-        self.code = code
-        self.i = self.n = -1
-        self.rows = []
+    """A list that is well-formed, or an error."""
 
-    def all(self):
-        code = self.code
-        self.expect(type(code) is Listing, "no list of instructions")
-        tables = (code.types, code.constants, code.arrays, code.calls, code.views, code.packs, code.guards)
-        are_lists = all(type(table) is list for table in (*tables, code.inputs, code.outputs))
-        self.expect(are_lists, "a table that is no list")
+    def __init__(self, code, verifier):
+        self.code, self.verifier = code, verifier
         self.n = len(code)
-        self.rows = list(zip(code.op.tolist(), code.a.tolist(), code.b.tolist(), code.c.tolist(), code.type.tolist()))
-        self.expect(code.types[:2] == [(np.dtype(float), (), None), (np.dtype(bool), (), "flag")], "types begin anew")
-        for kind in code.types[2:]:
-            self.type(*kind)
+        self.op, self.kind = code.op, code.type
+        self.kinds = self.kind.tolist()
+        self.columns = np.array([code.a, code.b, code.c])
+        self.guards = np.flatnonzero(self.op == Op.GUARD)
+        self.views = {}
+        self.check_tables()
+        parts = [slice(first, min(first + _BLOCK, self.n)) for first in range(0, self.n, _BLOCK)]
+        for part in parts:
+            self.check_columns(part)
+        self.check_indices()
+        self.check_numbers()
+        for op in sorted(set(np.unique(self.op).tolist()) & _RULES.keys()):
+            at = np.flatnonzero(self.op == op)
+            for i, row in zip(at.tolist(), self.columns[:, at].T.tolist()):
+                try:
+                    _RULES[op](self, i, *row, self.kinds[i])
+                except MalformedProgram as error:
+                    raise MalformedProgram(f"{self.name(i)} {error}") from None
+        shapes = self.shapes[self.kind]
+        for part in parts:
+            self.check_elementwise(part.start + np.flatnonzero(_IS_ELEMENTWISE[self.op[part]]), shapes)
+        self.check_ends()
+
+    def name(self, i):
+        """How an instruction is called in messages."""
+        return f"instruction {i} ({_NAMES.get(int(self.op[i]), int(self.op[i]))})"
+
+    def expect_all(self, holds, what, at, values=None):
+        """The first instruction, of those `at` places, for which it does not hold is named, with the value it names."""
+        if not holds.all():
+            k = int(np.argmin(holds))
+            raise MalformedProgram(f"{self.name(at[k])} {what if values is None else what.format(v=f'v{values[k]}')}")
+
+    # ------------------------------------------------------------------------------------------ tables
+
+    def check_tables(self):
+        code = self.code
+        for name in ("types", "constants", "arrays", "calls", "views", "packs", "guards", "inputs", "outputs"):
+            expect(type(getattr(code, name)) is list, f"its {name} are no list")
+        expect(code.types[:2] == [(_FLOAT, (), None), (_BOOL, (), "flag")], "its table of types begins otherwise")
+        self.sizes = np.array([_elements(*kind) for kind in code.types])
+        dtypes, shapes = {}, {}
+        self.dtypes = np.array([dtypes.setdefault(dtype, len(dtypes)) for dtype, *_ in code.types])
+        self.shapes = np.array([shapes.setdefault(shape, len(shapes)) for _, shape, _ in code.types])
+        expect(all(type(x) is float for x in code.constants), "a constant is no float")
         for view in code.views:
-            offset, shape, strides = view
-            holds = type(view) is tuple and type(offset) is int and _is_sizes(shape) and _is_steps(strides)
-            self.expect(holds and len(shape) == len(strides) <= _MAX_AXES, f"no view: {view!r}")
-        self.expect(all(type(x) is float for x in code.constants), "a constant that is no float")
-        for i in np.flatnonzero(~self.plain()).tolist():
-            self.i = i
-            self.instruction(*self.rows[i])
-        self.i = self.n
-        self.expect(all(type(v) is int for v in (*code.inputs, *code.outputs)), "an output or input that is no value")
-        self.expect(
-            all(0 <= v < self.n and self.rows[v][0] != Op.GUARD for v in code.outputs), "an output that is none"
-        )
-        found = [i for i, row in enumerate(self.rows) if row[0] == Op.INPUT]
-        self.expect(sorted(code.inputs) == found, "inputs are not those of the list")
-        self.expect([self.rows[v][1] for v in code.inputs] == list(range(len(found))), "inputs out of order")
+            holds = type(view) is tuple and len(view) == 3 and type(view[0]) is int and is_shape(view[1])
+            expect(holds and _are_strides(view[2], view[1]), f"a view is {view!r}")
 
-    def plain(self):
-        """Which instructions are right at a glance: scalar arithmetic, constants, and loads from arrays of doubles."""
-        code, line = self.code, np.arange(self.n)
-        op, a, b, c, kind = (x.astype(np.int64) for x in (code.op, code.a, code.b, code.c, code.type))
-        row = np.where((op >= 0) & (op < Op.OPS), op, Op.OPS)
-        given = (a >= 0) + 2 * (b >= 0) + 4 * (c >= 0)
-        found = (given > 0) & (given & ~_MAY_READ[row] == 0) & (_MUST_READ[row] & ~given == 0)
-        found &= kind == np.where((op >= Op.LESS) & (op <= Op.ISNAN), FLAG, SCALAR)
-        is_scalar = (kind >= SCALAR) & (kind <= FLAG) & (op != Op.GUARD)
-        for v in (a, b, c):
-            found &= (v < 0) | ((v < line) & is_scalar[np.minimum(np.maximum(v, 0), self.n - 1)])
-        found |= (op == Op.CONST) & (kind == SCALAR) & (a >= 0) & (a < len(code.constants))
-        sizes = [self.size(k) if k > FLAG and dtype == np.float64 else 0 for k, (dtype, *_) in enumerate(code.types)]
-        inside = np.array(sizes, dtype=np.int64)[np.minimum(np.maximum(kind, 0), len(sizes) - 1)]
-        inside = inside[np.minimum(np.maximum(a, 0), self.n - 1)]
-        return found | ((op == Op.LOAD) & (kind == SCALAR) & (a >= 0) & (a < line) & (b >= 0) & (b < inside))
+    def check_ends(self):
+        code = self.code
+        for name in ("inputs", "outputs"):
+            values = getattr(code, name)
+            right = all(type(v) is int and 0 <= v < self.n for v in values)
+            expect(right and not (self.op[values] == Op.GUARD).any(), f"its {name} are not among its {self.n} values")
+        found = np.flatnonzero(self.op == Op.INPUT).tolist()
+        expect(sorted(code.inputs) == found, "its inputs are not those of its instructions")
+        expect(self.columns[0][code.inputs].tolist() == list(range(len(found))), "its inputs are out of order")
 
-    def type(self, dtype, shape, strides):
-        """A type of the table."""
-        kind = f"{dtype!r}, {shape!r}, {strides!r}"
-        self.expect(isinstance(dtype, np.dtype) and dtype.itemsize > 0, f"no type: {kind}")
-        self.expect(not dtype.hasobject, f"objects in an array: {kind}")
-        self.expect(_is_sizes(shape) and len(shape) <= _MAX_AXES, f"no shape: {kind}")
-        steps = c_strides(shape, dtype.itemsize) if strides is None else strides
-        self.expect(_is_steps(steps) and len(steps) == len(shape), f"no strides: {kind}")
-        self.expect(all(step % dtype.alignment == 0 for step in steps), f"strides that part an element: {kind}")
-        span = sum(n * abs(step) for n, step in zip(shape, steps))
-        self.expect(dtype.itemsize * math.prod(shape) < _MAX_BYTES and span < _MAX_BYTES, f"too large: {kind}")
+    # ------------------------------------------------------------------------------------------ columns
 
-    def expect(self, holds, what):
-        if not holds:
-            self.refuse(what)
+    def check_columns(self, part):
+        """Instructions are known, and the values that they name are there."""
+        op, kind, at = self.op[part], self.kind[part], np.arange(part.start, part.stop, dtype=np.int32)
+        self.expect_all(_IS_KNOWN[op.clip(0, Op.OPS)] & (op >= 0), "is no such instruction", at)
+        self.expect_all((kind >= 0) & (kind < len(self.code.types)), "is of a type that is not in the table", at)
+        for column, holds in zip(self.columns[:, part], _COLUMNS[:, op]):
+            is_missing = column == -1
+            self.expect_all(is_missing | (holds != _NONE), "has an operand that is not its own", at)
+            self.expect_all(~is_missing | (holds != _VALUE), "has no operand where it reads one", at)
+            is_value = (holds == _VALUE) | ((holds == _MAYBE) & ~is_missing)
+            self.expect_all(~is_value | ((column >= 0) & (column < at)), "reads {v} before it is defined", at, column)
+            if len(self.guards):
+                reads_guard = is_value & np.isin(column, self.guards)
+                self.expect_all(~reads_guard, "reads {v}, a guard", at, column)
 
-    def refuse(self, what, cause=None):
-        where = f"instruction {self.i}, {self.rows[self.i]}" if 0 <= self.i < self.n else "the list"
-        raise MalformedProgram(f"{where}: {what}") from cause
+    def check_indices(self):
+        """Entries of tables are there."""
+        for op, (k, table) in _TABLES.items():
+            at = np.flatnonzero(self.op == op)
+            right = (self.columns[k][at] >= 0) & (self.columns[k][at] < len(getattr(self.code, table)))
+            self.expect_all(right, f"names an entry that is not in its table of {table}", at)
 
-    def instruction(self, op, a, b, c, kind):
-        self.expect(0 <= kind < len(self.code.types), "a type that is not in the table")
-        if op in _NEEDED:
-            self.expect(a >= 0 and (b >= 0 or op not in _NEED_TWO), "operands are missing")
-        if op in (Op.CONST, Op.ARRAY, Op.CALL, Op.INPUT):
-            table = {Op.CONST: self.code.constants, Op.ARRAY: self.code.arrays, Op.CALL: self.code.calls}.get(op)
-            self.expect(a >= 0 and (table is None or a < len(table)), "an entry that is not in its table")
-        if op == Op.PACK:
-            self.expect(0 <= b < len(self.code.packs), "an entry that is not in its table")
-            pack = self.code.packs[b]
-            holds = type(pack) is tuple and len(pack) == 2 and all(map(_is_places, pack))
-            self.expect(holds, "elements that are no numbers")
-        for v in operands(self.code, self.i):
-            self.expect(0 <= operator.index(v) < self.i, f"v{v} is read before it is defined")
-            self.expect(self.rows[v][0] != Op.GUARD, f"v{v} is a guard and has no value")
-        if op < Op.INPUT or op in OF_TWO or op in OF_ONE or op == Op.SELECT:
-            self.computation(op, a, b, c, kind)
-        else:
-            self.expect(op in _RULES, "no such instruction")
-            _RULES[op](self, a, b, c, kind)
+    def check_elementwise(self, at, shapes):
+        """Numbers and arrays of one shape make an array of that, and numbers a number."""
+        own, number = shapes[at], self.shapes[SCALAR]
+        has, reads, fits = own == number, np.zeros(len(at), bool), np.ones(len(at), bool)
+        for column in self.columns[:, at]:
+            is_value = column >= 0
+            other = shapes[column]
+            is_own = is_value & (other == own)
+            fits &= ~is_value | is_own | (other == number)
+            has |= is_own
+            reads |= is_value
+        self.expect_all(fits, "is an array of another shape than its operands", at)
+        self.expect_all(has | ~reads, "is an array of numbers alone", at)
+        right = ~_IS_FLAG[self.op[at]] | (self.dtypes[self.kind[at]] == self.dtypes[FLAG])
+        self.expect_all(right, "is a comparison, which is of type bool", at)
 
-    # ------------------------------------------------------------------------------------------ computations
+    def check_numbers(self):
+        """Constants are numbers, elements that are taken out lie inside of their array, and types are kept."""
+        at = np.flatnonzero(self.op == Op.SELECT)
+        own, b, c = self.dtypes[self.kind[[at, *self.columns[1:, at]]]]
+        self.expect_all((own == b) & (own == c), "chooses between values of other types", at)
+        at = np.flatnonzero(self.op == Op.STOP)
+        right = self.kind[at] == self.kind[self.columns[0, at]]
+        self.expect_all(right, "is a mark that changes the type of its operand", at)
+        at = np.flatnonzero(self.op == Op.CONST)
+        self.expect_all(self.kind[at] <= FLAG, "is a constant number of another type", at)
+        at = np.flatnonzero(self.op == Op.LOAD)
+        own, of, place = self.kind[at], self.kind[self.columns[0, at]], self.columns[1, at]
+        right = (own <= FLAG) & (of > FLAG) & (self.dtypes[of] == self.dtypes[own])
+        self.expect_all(right, "takes a number out of what is no array of such", at)
+        self.expect_all((place >= 0) & (place < self.sizes[of]), "takes an element outside of its array", at)
 
-    def computation(self, op, a, b, c, kind):
-        """Elementwise, on numbers and arrays of one shape; a sum; a mark."""
-        given = (a >= 0, b >= 0, c >= 0)
-        if op < Op.PARTIAL:
-            self.expect(op in ARITIES and given == (True, ARITIES[op] == 2, False), "operands of another row")
-        elif op < Op.INPUT:
-            self.expect((op - Op.PARTIAL) % 2 < ARITIES.get((op - Op.PARTIAL) // 2, 0), "the partial of no row")
-        else:
-            expected = (True, op in OF_TWO or op == Op.SELECT, op == Op.SELECT)
-            self.expect(given == expected, "operands of another instruction")
-        dtype, shape, _ = self.code.types[kind]
-        if op == Op.SUM:
-            self.expect(kind == SCALAR and self.is_array(a) and self.dtype(a).kind == "f", "a sum is a number")
-            return
-        shapes = [self.shape(v) for v in (a, b, c) if v >= 0]
-        self.expect(all(s in ((), shape) for s in shapes), f"shapes {shapes} give {shape}")
-        self.expect(shape == () or shape in shapes or not shapes, "an array of numbers alone")
-        if op in FLAGS:
-            self.expect(dtype.kind == "b", "a comparison is of type bool")
-        elif op == Op.SELECT:
-            self.expect(dtype == self.dtype(b) == self.dtype(c), "alternatives of other types")
-        elif op == Op.STOP:
-            self.expect(kind == self.rows[a][4], "a mark changes no type")
+    def type(self, v):
+        return self.code.types[self.kinds[v]]
 
-    def shape(self, v):
-        return self.code.types[self.rows[v][4]][1]
-
-    def dtype(self, v):
-        return self.code.types[self.rows[v][4]][0]
+    def is_array(self, v):
+        return self.kinds[v] > FLAG
 
     # ------------------------------------------------------------------------------------------ values
 
-    def is_array(self, v):
-        return self.rows[v][4] > FLAG
+    def sum(self, i, a, b, c, kind):
+        expect(self.is_array(a) and self.type(a)[0].kind == "f", "adds up no array of floats")
+        expect(kind == SCALAR, "is a sum, and gives no number")
 
-    def nothing(self, a, b, c, kind):
-        self.expect(b == c == -1, "columns that this instruction has not")
-
-    def const(self, a, b, c, kind):
-        self.expect(kind in (SCALAR, FLAG), "a constant number is one number")
-
-    def array(self, a, b, c, kind):
-        dtype, shape, _ = self.code.types[kind]
+    def array(self, i, a, b, c, kind):
         content = self.code.arrays[a]
-        self.expect(kind > FLAG and type(content) is np.ndarray, "a constant that is no array")
-        self.expect((content.dtype, content.shape) == (dtype, shape), "the constant is of another type")
+        right = type(content) is np.ndarray and (content.dtype, content.shape) == self.code.types[kind][:2]
+        expect(kind > FLAG and right, "is a constant of another type")
 
-    def call(self, a, b, c, kind):
+    def guard(self, i, a, b, c, kind):
+        found = self.code.guards[b]
+        expect(kind == SCALAR and type(found) is tuple and len(found) == 2, "expects nothing")
+        expected, place = found
+        expect(type(place) is str, "does not say where it stands")
+        expect(np.shape(expected) == self.type(a)[1], "is on a value of another shape")
+        expect(c < a, "says how a later value is computed")
+
+    # ------------------------------------------------------------------------------------------ calls
+
+    def call(self, i, a, b, c, kind):
         call = self.code.calls[a]
-        self.expect(type(call) is Call and callable(call.compute), "no call")
-        self.expect(type(call.args) is tuple and type(call.kwargs) is dict, "no arguments of a call")
-        self.expect(call.row is None or isinstance(call.row, Primitive), "a call of no row")
-        named = {operator.index(x.position) for x in _leaves(call.args) if type(x) is Operand}
-        self.expect(named <= set(range(len(call.operands))), "an operand that is not among the call's")
-        for argument in _leaves((call.args, *call.kwargs.values())):
-            if hasattr(argument, "check_format"):  # a sparse matrix, which SciPy reads without a look
-                argument.check_format(full_check=True)
-        if hasattr(call.compute, "mismatch"):  # a loop, whose body reads operands as they are
-            check(call.compute.body)
-            found = call.compute.mismatch([self.code.types[self.rows[v][4]] for v in call.operands])
-            self.expect(not found, found)
-            of_result = (np.dtype(float), (call.compute.count,), None)
-            self.expect(self.code.types[kind] == of_result, "a loop whose results have another length")
+        expect(type(call) is Call and callable(call.compute), "calls nothing")
+        right = type(call.args) is tuple and type(call.kwargs) is dict and type(call.operands) is list
+        expect(right and all(type(key) is str for key in call.kwargs), "has arguments of another form")
+        expect(call.row is None or type(call.row) is Primitive, "has no row")
+        for v in call.operands:
+            expect(type(v) is int and 0 <= v < i, f"reads v{v} before it is defined")
+            expect(self.op[v] != Op.GUARD, f"reads v{v}, a guard")
+        for argument in _leaves(call.args):
+            if type(argument) is Operand:
+                is_own = is_count(argument.position) and argument.position < len(call.operands)
+                expect(is_own, "names an operand that is not among its own")
+            else:
+                self.verifier.constant(argument)
+        self.verifier.constant(call.kwargs)
+        types = [self.type(v) for v in call.operands]
+        check_call = getattr(type(call.compute), "check_call", None)
+        if check_call is not None:
+            check_call(call.compute, call, types, self.code.types[kind], self.verifier)
+        elif call.row is not None and call.row.fun in _PRODUCTS and len(call.args) == 2:
+            self.product(call, types, self.code.types[kind][1])
 
-    def guard(self, a, b, c, kind):
-        self.expect(0 <= b < len(self.code.guards) and kind == SCALAR, "an entry that is not in its table")
-        self.expect(type(self.code.guards[b]) is tuple, "no guard")
-        expected, place = self.code.guards[b]
-        self.expect(type(place) is str, "a guard says where it stands")
-        self.expect(np.shape(expected) == self.shape(a), "a guard on a value of another shape")
-        self.expect(-1 <= c < a, "a guard that says how a later value is computed")
+    def product(self, call, types, shape):
+        """Of matrices and vectors: the VM takes all sizes from these."""
+        left, right = [types[x.position][1] if type(x) is Operand else np.shape(x) for x in call.args]
+        if call.row.fun is np.vdot:
+            expect(math.prod(left) == math.prod(right) and shape == (), "multiplies arrays of other sizes")
+        elif 0 < len(left) < 3 and 0 < len(right) < 3:
+            is_inner = call.row.fun is np.inner
+            summed, *others = reversed(right) if is_inner else right
+            expect(left[-1] == summed and shape == (*left[:-1], *others), "multiplies arrays of other shapes")
 
     # ------------------------------------------------------------------------------------------ memory
 
-    def size(self, kind):
-        """Elements of the memory of a type, from its lowest address on."""
-        dtype, shape, strides = self.code.types[kind]
-        if strides is None or 0 in shape:
-            return math.prod(shape)
-        return 1 + sum((n - 1) * abs(s) for n, s in zip(shape, strides)) // dtype.itemsize
-
-    def load(self, a, b, c, kind):
-        self.expect(kind in (SCALAR, FLAG) and self.is_array(a), "a load makes a number of an array")
-        self.expect(self.dtype(a) == self.code.types[kind][0], "a load makes a number of one of another type")
-        self.expect(0 <= b < self.size(self.rows[a][4]), "an element outside of its array")
-
     def within(self, index, kind, dtype):
-        """A view of a dtype lies inside of an array of a type."""
-        self.expect(0 <= index < len(self.code.views), "an entry that is not in its table")
-        offset, shape, strides = self.code.views[index]
-        parts = dtype.alignment > 1 and any(step % dtype.alignment for step in (offset, *strides))
-        self.expect(not parts, "a view that parts an element")
-        if 0 not in shape:
-            low = offset + sum((n - 1) * s for n, s in zip(shape, strides) if s < 0)
-            high = offset + sum((n - 1) * s for n, s in zip(shape, strides) if s > 0) + dtype.itemsize
-            size = self.size(kind) * self.code.types[kind][0].itemsize
-            self.expect(0 <= low and high <= size, "a view outside of its array")
-        return shape
+        """The shape and strides of a view of a dtype, which lies inside of an array of a type."""
+        key = index, kind, dtype
+        if key not in self.views:
+            offset, shape, strides = self.code.views[index]
+            expect(all(step % dtype.alignment == 0 for step in (offset, *strides)), "has a view that parts an element")
+            ends = [0] if 0 in shape else [(n - 1) * step for n, step in zip(shape, strides)]
+            low, high = (offset + sum([extreme(0, end) for end in ends]) for extreme in (min, max))
+            size = self.sizes[kind] * self.code.types[kind][0].itemsize
+            expect(0 in shape or (low >= 0 and high + dtype.itemsize <= size), "has a view outside of its array")
+            self.views[key] = shape, strides
+        return self.views[key]
 
-    def view(self, a, b, c, kind):
-        self.expect(self.is_array(a) and kind > FLAG, "a view of a number, or that is one")
-        dtype = self.code.types[kind][0]
-        shape = self.within(b, self.rows[a][4], dtype)
-        strides = self.code.views[b][2]
-        self.expect(0 in shape or laid(self.code.types[kind]) == laid((dtype, shape, strides)), "a view laid otherwise")
-        is_other = {dtype.kind, self.dtype(a).kind} != {"c", "f"} and dtype != self.dtype(a)
-        self.expect(self.code.types[kind][1] == shape and not is_other, "a view of another type")
+    def view(self, i, a, b, c, kind):
+        expect(self.is_array(a) and kind > FLAG, "is a view of a number, or a number itself")
+        dtype, own, _ = self.code.types[kind]
+        of = self.type(a)[0]
+        expect(dtype == of or {dtype.kind, of.kind} == {"c", "f"}, "is a view of another type")
+        shape, strides = self.within(b, self.kinds[a], dtype)
+        expect(own == shape, "is a view of another shape")
+        expect(_is_laid(self.code.types[kind], strides), "has other strides")
 
-    def pack(self, a, b, c, kind):
-        self.expect(
-            kind > FLAG and (a < 0 or self.code.types[self.rows[a][4]][:2] == self.code.types[kind][:2]),
-            "elements are put into an array of another type",
-        )
-        offsets, values = self.code.packs[b]
-        self.expect(len(offsets) == len(values) == len(set(offsets.tolist())), "an element twice")
-        self.expect(
-            all(0 <= offset < self.size(kind) for offset in offsets.tolist()), "an element outside of its array"
-        )
-        self.expect(not any(self.is_array(v) for v in values.tolist()), "an element that is an array")
+    def is_like(self, a, kind):
+        """Is this an array, and of the type of value a, if there is one, whatever the strides are?"""
+        return kind > FLAG and (a < 0 or self.type(a)[:2] == self.code.types[kind][:2])
 
-    def place(self, a, b, c, kind):
-        self.expect(
-            kind > FLAG and (a < 0 or self.code.types[self.rows[a][4]][:2] == self.code.types[kind][:2]),
-            "a view is written of an array of another type",
-        )
-        shape = self.within(b, kind, self.code.types[kind][0])
-        kept = self.shape(c)[max(0, len(self.shape(c)) - len(shape)) :]
-        self.expect(a >= 0 or math.prod(shape) >= math.prod(self.code.types[kind][1]), "elements that nothing defines")
-        self.expect(math.prod(self.shape(c)) == math.prod(kept), "a value of more axes than the view")
-        self.expect(np.broadcast_shapes(kept, shape) == shape, "a value that does not fit into the view")
+    def pack(self, i, a, b, c, kind):
+        expect(self.is_like(a, kind), "puts elements into an array of another type")
+        found = self.code.packs[b]
+        right = type(found) is tuple and len(found) == 2 and all(map(_is_row, found)) and len(found[0]) == len(found[1])
+        expect(right, "has elements that are no numbers")
+        offsets, values = found
+        if len(offsets):
+            expect(len(np.unique(offsets)) == len(offsets), "puts an element twice")
+            expect(offsets.min() >= 0 and offsets.max() < self.sizes[kind], "puts an element outside of its array")
+            expect(values.min() >= 0 and values.max() < i, "reads a value before it is defined")
+            expect(not (self.op[values] == Op.GUARD).any(), "reads a guard")
+            expect((self.kind[values] <= FLAG).all(), "puts an element that is an array")
 
-    def gather(self, a, b, c, kind):
-        self.expect(kind > FLAG, "a number that is made of an array")
-        self.moved(a, b, self.rows[a][4], kind, b)
+    def place(self, i, a, b, c, kind):
+        expect(self.is_like(a, kind), "writes into an array of another type")
+        dtype, own, _ = self.code.types[kind]
+        shape, strides = self.within(b, kind, dtype)
+        is_all = math.prod(shape) >= math.prod(own) and (0 in shape or not overlaps(shape, strides))
+        expect(a >= 0 or is_all, "leaves elements that nothing defines")
+        given = self.type(c)[1]
+        kept = given[max(0, len(given) - len(shape)) :]
+        expect(math.prod(given) == math.prod(kept), "writes a value of more axes than its view")
+        right = all(n in (1, m) for n, m in zip(reversed(kept), reversed(shape)))
+        expect(right, "writes a value that does not fit into its view")
 
-    def put(self, a, b, c, kind):
-        self.expect(kind > FLAG and c >= 0, "a number that is made of an array")
-        self.expect(a < 0 or self.code.types[self.rows[a][4]] == self.code.types[kind], "elements of another type")
-        self.moved(c, b, kind, kind, c)
+    def gather(self, i, a, b, c, kind):
+        self.moved(a, b, self.kinds[a], kind, self.code.types[kind][1])
 
-    def scatter(self, a, b, c, kind):
-        self.expect(kind > FLAG, "a number that is made of an array")
-        self.moved(a, b, kind, kind, a)
+    def put(self, i, a, b, c, kind):
+        expect(a < 0 or self.kinds[a] == kind, "puts elements into an array of another type")
+        self.moved(c, b, kind, kind, self.type(c)[1])
 
-    def moved(self, a, b, memory, kind, like):
-        """Elements of a memory are taken from places, or put there; `like` has the shape of what is moved."""
-        self.expect(self.is_array(a) and self.rows[b][0] == Op.ARRAY, "places are a constant array")
-        places = self.code.arrays[self.rows[b][1]]
-        of_places = self.code.types[self.rows[b][4]]
-        in_order = laid(of_places) == laid((*of_places[:2], None))
-        self.expect(places.dtype == np.int32 and in_order, "places are of type int32 and in C order")
-        inside = not places.size or (0 <= places.min() and places.max() < self.size(memory))
-        self.expect(inside, "an element outside of its array")
-        other = self.code.types[kind][1] if like == b else self.shape(like)
-        self.expect(self.shape(b) == other and self.dtype(a) == self.code.types[kind][0], "a value of another type")
+    def scatter(self, i, a, b, c, kind):
+        self.moved(a, b, kind, kind, self.type(a)[1])
 
-
-#: by opcode: columns of scalar arithmetic that may name values, bits 1, 2 and 4, and those that have to
-_MAY_READ, _MUST_READ = np.zeros((2, Op.OPS + 1), dtype=np.int64)
-for _opcode, _arity in ARITIES.items():
-    _MAY_READ[_opcode] = _MUST_READ[_opcode] = 2**_arity - 1
-    _MAY_READ[Op.PARTIAL + 2 * _opcode : Op.PARTIAL + 2 * _opcode + _arity] = 7
-_MAY_READ[list(OF_TWO)] = _MUST_READ[list(OF_TWO)] = 3
-_MAY_READ[[Op.NOT, Op.ISNAN]] = _MUST_READ[[Op.NOT, Op.ISNAN]] = 1
-
-#: instructions that read a, and those that read b too
-_NEED_TWO = {Op.GATHER, Op.SCATTER}
-_NEEDED = {Op.LOAD, Op.VIEW, Op.SUM, Op.GUARD, Op.STOP, *_NEED_TWO}
+    def moved(self, a, b, memory, kind, shape):
+        """Elements are taken from places in a memory, or put there; places are an array of the shape of these."""
+        expect(kind > FLAG and self.is_array(a), "moves elements of a number")
+        expect(self.op[b] == Op.ARRAY, "moves elements to places that are no constant array")
+        places, of_places = self.code.arrays[self.columns[0][b]], self.type(b)
+        in_order = _is_laid(of_places, c_strides(of_places[1], 4))
+        expect(in_order and of_places[0] == np.int32, "has places that are not of type int32, in C order")
+        inside = not places.size or (0 <= places.min() and places.max() < self.sizes[memory])
+        expect(inside, "moves an element outside of its array")
+        right = of_places[1] == shape and self.type(a)[0] == self.code.types[kind][0]
+        expect(right, "moves elements of another type")
 
 
-def _leaves(args):
+def _elements(dtype, shape, strides):
+    """Of the memory of a type, from its lowest address on, if there can be such a type."""
+    kind = f"{dtype!r}, {shape!r}, {strides!r}"
+    expect(isinstance(dtype, np.dtype) and dtype.kind in _KINDS and dtype.itemsize, f"a type has no dtype: {kind}")
+    expect(is_shape(shape) and math.prod(shape) * dtype.itemsize < _MAX_BYTES, f"a type has no shape: {kind}")
+    if strides is None or strides == "flag":
+        return math.prod(shape)
+    expect(_are_strides(strides, shape), f"a type has no strides: {kind}")
+    expect(all(step % dtype.alignment == 0 for step in strides), f"a type has strides that part an element: {kind}")
+    return 0 if 0 in shape else 1 + sum([(n - 1) * abs(step) for n, step in zip(shape, strides)]) // dtype.itemsize
+
+
+def _are_strides(strides, shape):
+    """Is this a step for each axis, and the whole of a size that can be?"""
+    are_steps = type(strides) is tuple and len(strides) == len(shape) and all(type(step) is int for step in strides)
+    return are_steps and sum([max(1, n) * abs(step) for n, step in zip(shape, strides)]) < _MAX_BYTES
+
+
+def _is_laid(kind, strides):
+    """Has an array of this type these strides, along all axes on which there are several elements?"""
+    dtype, shape, steps = kind
+    if steps is None:
+        steps = c_strides(shape, dtype.itemsize)
+    return steps == strides or 0 in shape or all(n == 1 or a == b for n, a, b in zip(shape, steps, strides))
+
+
+def _is_row(x):
+    """Is this a line of int32, as C reads it?"""
+    return type(x) is np.ndarray and x.dtype == np.int32 and x.ndim == 1 and x.flags.c_contiguous
+
+
+def _leaves(args, depth=0) -> Iterable:
+    expect(depth < _MAX_DEPTH, "has arguments that are nested too deeply")
     for argument in args:
         if type(argument) in (list, tuple):
-            yield from _leaves(argument)
+            yield from _leaves(argument, depth + 1)
         else:
             yield argument
 
 
 _RULES = {
-    Op.INPUT: _Checked.nothing,
-    Op.CONST: _Checked.const,
     Op.ARRAY: _Checked.array,
-    Op.LOAD: _Checked.load,
+    Op.SUM: _Checked.sum,
     Op.VIEW: _Checked.view,
     Op.PACK: _Checked.pack,
     Op.PLACE: _Checked.place,

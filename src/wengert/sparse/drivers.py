@@ -24,6 +24,7 @@ from wengert.program.entries import Refused, entries
 from wengert.program.leaves import fill
 from wengert.program.listing import kind_of
 from wengert.program.program import Program, Result, Slot, Swept
+from wengert.program.spec import check_fields, check_sparse, expect
 from wengert.sparse.colours import colouring
 from wengert.sparse.compression import Recovery
 from wengert.sparse.given import Given
@@ -138,6 +139,14 @@ class Matrix(Nonzeros):
             part.flags.writeable = False
         return made
 
+    def check_parts(self, program, verifier):
+        super().check_parts(program, verifier)
+        check_fields(self, {"is_triangle": bool, "source": lambda x: x is None or type(x) is np.ndarray})
+        check_sparse(self.made)
+        part = program._parts[-1] if type(program) is Together else program
+        shape = part.shape if self.source is None else self.source.shape
+        expect(shape == self.made.data.shape, "its matrix has another number of nonzeros")
+
     def matrix(self, found):
         data = found[-1]
         made = object.__new__(type(self.made))  # a copy, without asking how it is to be copied
@@ -176,6 +185,17 @@ class Together(Program):
         self._parts = parts
         one = parts[0]
         super().__init__(name, one._listing, one._form, one._result, one._exact, one._example, one._floats)
+
+    def check_parts(self, verifier):
+        check_fields(self, {"_parts": list})
+        expect(self._parts, "it has no parts")
+        for part in self._parts:
+            expect(isinstance(part, Program), "a part is no program")
+            verifier.check(part)
+        super().check_parts(verifier)
+
+    def _exampled(self):
+        return self._parts[0]._exampled()
 
     def tiered(self, tier):
         made = super().tiered(tier)
