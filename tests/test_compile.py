@@ -22,6 +22,7 @@ import replica
 import wengert as wg
 from helpers import assert_same_bits, in_threads
 from scenarios import TABLE
+from wengert import features
 from wengert.program import compile as module
 from wengert.program.agreement import difference
 from wengert.program.capture import NotReplayable, capture
@@ -1646,3 +1647,9 @@ def test_captured_complex_arrays_and_indices_are_constants_of_a_derivative(deriv
             np.testing.assert_allclose(compiled(x), operator(f)(x), rtol=1e-11, atol=1e-11)
         factors *= 0.5 + 0.25j
         where[:2] = where[1::-1]
+
+
+def test_what_is_looked_up_at_the_first_use_of_a_function_is_not_taken_for_code_of_f():
+    features.parameters_of.cache_clear()
+    compiled = wg.compile(lambda x: np.stack([x[0], x[1], x[0] * x[1]]))
+    np.testing.assert_array_equal(compiled(np.array([2.0, 3.0])), [2.0, 3.0, 6.0])

@@ -44,6 +44,19 @@ written_as = {
 }
 
 
+@functools.cache
+def parameters_of(fun):
+    """Parameters of a function; None where Python cannot tell them.
+
+    It is here, and not where it is used, since functions of Cython have no frame: an observer of calls would take
+    `inspect` for the user's.
+    """
+    try:
+        return list(inspect.signature(written_as.get(fun, fun)).parameters.values())
+    except (ValueError, TypeError):
+        return None
+
+
 class _Entered:
     """`numpy.errstate`, entered and left: what a signal may interrupt half-way."""
 

@@ -9,7 +9,6 @@ A function without one is an error, always: a derivative is never dropped.
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
 import os
 import sys
@@ -23,7 +22,7 @@ from wengert.core import levels, var
 from wengert.core.tape import holds_complex, strong_product
 from wengert.core.var import holds_traced, holds_var, observed, plain
 from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunctionError
-from wengert.features import is_assignment_code, is_attribute_assignment_code, is_operator_code, written_as
+from wengert.features import is_assignment_code, is_attribute_assignment_code, is_operator_code, parameters_of as signature
 
 cdef dict _rows = registry.rows
 cdef tuple _ARRAYS = (np.ndarray, np.generic)
@@ -476,15 +475,6 @@ def _broadcasts(shape, target) -> bool:
 
 def _plain_keywords(kwargs):
     return {name: plain(value) for name, value in kwargs.items()} if kwargs else kwargs
-
-
-@functools.cache
-def signature(fun):
-    """Parameters of a function; None where Python cannot tell them."""
-    try:
-        return list(inspect.signature(written_as.get(fun, fun)).parameters.values())
-    except (ValueError, TypeError):
-        return None
 
 
 @functools.cache

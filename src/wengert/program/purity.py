@@ -87,7 +87,7 @@ _KNOWN = frozenset(
 )  # fmt: skip
 
 #: what reads code and is no part of it: asserts that pytest has rewritten name its modules
-_TOOLS = {"_pytest", "pytest", "coverage"}
+_TOOLS = {"_pytest", "pytest", "pluggy", "coverage"}
 
 
 def top(module: object) -> str:
