@@ -20,6 +20,12 @@ fix = (np.fix,) if hasattr(np, "fix") else ()  # deprecated in 2.5
 has_matvec = hasattr(np, "matvec")  # 2.2, and vecmat
 
 
+@functools.cache
+def cond_is_real() -> bool:
+    """Is the condition number of a complex matrix real in every norm?  2.3.3"""
+    return np.linalg.cond(np.ones((1, 1), complex), 1).dtype.kind == "f"
+
+
 def _has_signature(fun) -> bool:
     try:
         inspect.signature(fun)
@@ -62,6 +68,17 @@ try:  # 2.0; private, so it may go
     from numpy._core.umath import _make_extobj as float_errors_with
 except ImportError:
     float_errors, float_errors_with = _Entered, np.errstate
+
+
+# ---- SciPy
+
+
+@functools.cache
+def modfresnelp_sign() -> str:
+    """Which integrals ``scipy.special.modfresnelp`` gives: until 1.13 those of ``modfresnelm``."""
+    from scipy.special import modfresnelp
+
+    return "p" if modfresnelp(0.5)[0].imag > 0 else "m"
 
 
 # ---- types of Python

@@ -238,6 +238,6 @@ class Unknown:
 def _scale(matrix, axis):
     """Powers of 2 that bring the largest element of each row (or column) near 1."""
     largest = abs(matrix).max(axis=axis)
-    largest = largest.toarray() if hasattr(largest, "toarray") else np.asarray(largest)
+    largest = largest.toarray().ravel() if hasattr(largest, "toarray") else np.asarray(largest)
     exponents = np.frexp(np.where(np.isfinite(largest), largest, 0.5))[1]  # of 0 it is 0
     return np.ldexp(largest.dtype.type(1), -exponents)
