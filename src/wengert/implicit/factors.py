@@ -141,7 +141,7 @@ class Sparse(Matrix):
         return (diags_array(self.rows) @ matrix @ diags_array(np.broadcast_to(self.columns, matrix.shape[1]))).tocsc()
 
     def _factorise(self, matrix):
-        from scipy.sparse.linalg import LinearOperator, norm, onenormest, splu
+        from scipy.sparse.linalg import LinearOperator, onenormest, splu
 
         try:
             self._lu = splu(matrix)
@@ -156,7 +156,7 @@ class Sparse(Matrix):
             matrix.dtype,
             lambda b: self._lu.solve(b, "T"),
         )
-        self.rcond = float(1 / (norm(matrix, 1) * onenormest(inverse)))
+        self.rcond = float(1 / (abs(matrix).sum(axis=0).max() * onenormest(inverse)))
 
     def place(self) -> str:
         if self._lu is None:
