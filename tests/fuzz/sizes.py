@@ -1,19 +1,24 @@
 """``python -m tests.fuzz.sizes --programs N --seed S``: programs whose sizes depend on data, at sizes up to a million.
 
 Masks, compressions, gathers and stores at computed places, sorts, searches, cumulative operations and loops over all of
-these: each program is compiled by both tiers, and its values and gradients at three points, each replayed, are compared
-with those of eager mode; an exception must be the one of plain NumPy.
+these: each program is compiled by both tiers, and its values and gradients at three points, whose masks hold other
+numbers of elements, are compared with those of plain and eager mode, each recorded and replayed; so are, of some
+programs, products with the Hessian, Jacobians and products with them where the size of the result depends on data,
+results in an array of the caller's, and calls from several threads. Eager derivatives themselves are compared with
+differences wherever two steps of these agree. An exception must be the one of plain NumPy.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import faulthandler
 import linecache
 import random
 import sys
 import textwrap
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +27,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import wengert as wg
 
-SIZES = (1, 2, 3, 7, 8, 9, 63, 64, 65, 200, 511, 512, 513, 1000, 4097, 10_000, 40_000, 70_001, 300_000, 1_000_000)
+SIZES = (1, 2, 3, 7, 8, 9, 63, 64, 65, 200, 511, 512, 513, 1000, 4097, 10_000, 40_000, 70_001, 300_000)
 #: elements times statements of one program, so that none takes long
 WORK = 4_000_000
 TIERS = ("vm", "llvm")
+#: of so many programs one is of about a million elements
+LARGE = 50
+#: sizes up to which all of a Jacobian or a Hessian is compared
+WHOLE = 70
+#: orders in which a compiled function meets the three points, of small programs and of large ones
+ORDER, SHORT = (0, 0, 1, 2, 1, 0, 2), (0, 1, 2, 0, 1)
 
 #: masks of a vector v
 MASKS = (
@@ -90,20 +101,24 @@ STEPS = (
 
 
 class Drawn:
-    """A program: its source, and the size of its input."""
+    """A program: its source, the size of its input, and what is compared besides values and gradients."""
 
     def __init__(self, seed, index):
         r = self.random = random.Random(f"{seed} {index}")
         self.n = r.choice(SIZES) if r.random() < 0.9 else r.randint(1, 5000)
-        self.vectors, self.lines, self.numbers = ["x"], [], []
+        if index % LARGE == LARGE - 1:
+            self.n = r.randint(900_000, 1_100_000)
+        self.vectors, self.others, self.lines, self.numbers = ["x"], [], [], []
         count = max(1, min(r.randint(1, 7), WORK // self.n))
         for k in range(count):
             self.statement(k)
         if r.random() < 0.35:
             self.loop()
+        self.array = r.choice(self.others or self.vectors)
         self.lines += [f"z{k} = {self.words(r.choice(ENDS))}" for k in range(r.randint(1, 2))]
         self.numbers += [line.split()[0] for line in self.lines if line.startswith("z")]
-        self.lines.append(f"return {' + '.join(self.numbers)}")
+        ways = [way for way, share in SHARES.items() if r.random() < share]
+        self.ways = ["value", "gradient", *(ways if self.n < 100_000 else ways[:1])]
 
     def statement(self, k):
         name, how = f"v{k}", self.random.random()
@@ -112,6 +127,7 @@ class Drawn:
             self.vectors.append(name)
         elif how < 0.65:
             self.lines.append(f"{name} = {self.words(self.random.choice(OTHERS))}")
+            self.others.append(name)
             self.numbers.append(f"np.sum({name} * np.cos(np.arange({name}.size)))")
         else:
             target = self.random.choice(("np.zeros(x.size)", "x.copy()", "np.ones(x.size)"))
@@ -123,7 +139,7 @@ class Drawn:
             self.vectors.append(name)
 
     def loop(self):
-        steps = max(1, min(self.random.choice((3, 20, 100, 300)), WORK // self.n))
+        steps = max(1, min(self.random.choice((3, 20, 100, 300, 600)), WORK // self.n))
         body = self.words(self.random.choice(STEPS))
         self.lines += ["s = 0.0", f"n = {steps}", "for i in range(n):", f"    {body}"]
         self.numbers.append("s")
@@ -139,15 +155,82 @@ class Drawn:
             d=round(r.uniform(0.3, 1.5), 2), q=round(r.uniform(0, 0.9), 2), h=round(r.uniform(0.001, 0.4), 3),
         )  # fmt: skip
 
-    def source(self):
-        return "def f(x, r):\n" + textwrap.indent("\n".join(self.lines), "    ")
+    def source(self, result=None):
+        body = "\n".join([*self.lines, f"return {result or ' + '.join(self.numbers)}"])
+        return "def f(x, r):\n" + textwrap.indent(body, "    ")
 
-    def made(self):
-        file, source = "<sizes>", self.source()
+    def made(self, result=None):
+        file, source = f"<sizes: {result or 'number'}>", self.source(result)
         linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
         space = {"np": np, "__name__": "fuzzed"}
         exec(compile(source, file, "exec"), space)
         return space["f"]
+
+    def points(self):
+        """Three points; the masks hold other numbers of elements at each, as far as they depend on values."""
+        rng = np.random.default_rng(self.n)
+        return [
+            (rng.uniform(low, high, self.n), rng.random(self.n) ** power)
+            for low, high, power in ((-1.0, 1.0, 1.0), (-0.4, 1.2, 2.0), (-1.3, 0.5, 0.5))
+        ]
+
+
+# ---- what is compared: for a function of (x, r), a function of (x, r) that returns an array or a number
+
+
+def direction(x):
+    """A direction that no program knows, the same at every call."""
+    return np.cos(7.0 * np.arange(x.size)) + 0.1
+
+
+def hessian_product(f):
+    product = wg.hvp(f)
+    return lambda x, r: product(x, direction(x), r)
+
+
+def tangent(f):
+    push = wg.jvp(f)
+    return lambda x, r: np.concatenate([np.ravel(part) for part in push(x, direction(x), r)])
+
+
+def cotangent(f):
+    pull = wg.vjp(f)
+
+    def pulled(x, r):
+        y, pullback = pull(x, r)
+        return pullback(np.sin(1.0 + np.arange(np.size(y))).reshape(np.shape(y)))
+
+    return pulled
+
+
+def into_given(f):
+    """The gradient, written into every second element of an array whose others must stay."""
+    gradient = wg.grad(f)
+
+    def written(x, r):
+        room = np.full(2 * x.size, -7.5)
+        found = gradient(x, r, out=room[::2])
+        assert found.base is room and np.all(room[1::2] == -7.5)
+        return room[::2].copy()
+
+    return written
+
+
+#: how many of the programs are compared in a way; "threads" is no way of its own
+SHARES = {"hessian_product": 0.3, "tangent": 0.3, "cotangent": 0.3, "into_given": 0.3, "threads": 0.25, "whole": 0.7}
+NUMBERS = {
+    "value": lambda f: f, "gradient": wg.grad, "hessian_product": hessian_product, "into_given": into_given,
+    "hessian": wg.hessian,
+}  # fmt: skip
+ARRAYS = {"tangent": tangent, "cotangent": cotangent, "jacobian": wg.jacobian}
+
+
+def ways_of(program):
+    """What is compared of a program: pairs of a name and of whether it is the function whose result is an array."""
+    ways = [*program.ways]
+    if "whole" in ways and program.n <= WHOLE:
+        ways += ["hessian", "jacobian"]
+    return [way for way in ways if way in NUMBERS or way in ARRAYS]
 
 
 def outcome(f, *args):
@@ -166,30 +249,85 @@ def is_close(a, b):
     if a.shape != b.shape:
         return False
     size = np.max(np.abs(b[np.isfinite(b)]), initial=0.0) if b.ndim else abs(b)
-    return bool(np.allclose(a, b, rtol=1e-9, atol=1e-9 * (size if np.isfinite(size) else 1.0), equal_nan=True))
+    return bool(np.allclose(a, b, rtol=1e-9, atol=1e-9 * (size if np.isfinite(size) else 1.0) + 1e-12, equal_nan=True))
 
 
-def check(program, tiers=TIERS):
+def by_differences(f, x, r, h):
+    v = h * direction(x)
+    return (np.asarray(outcome(f, x + v, r)) - np.asarray(outcome(f, x - v, r))) / (2 * h)
+
+
+def is_slope(found, f, x, r):
+    """Is this the derivative of f along the direction, as far as differences of two steps agree?  None: nowhere."""
+    try:
+        near, far = by_differences(f, x, r, 1e-6), by_differences(f, x, r, 2e-6)
+        size = np.maximum(1.0, np.maximum(np.max(np.abs(found), initial=0.0), np.abs(f(x.copy(), r))))
+    except (TypeError, ValueError):  # an exception, or results of other sizes
+        return None
+    known = np.isfinite(near) & np.isfinite(far) & np.isfinite(found) & (np.abs(near - far) <= 1e-6 * size)
+    if not np.any(known):
+        return None
+    return bool(np.all((np.abs(found - near) <= 1e-4 * size) | ~known))
+
+
+def check(program, tiers=TIERS, compared=None):
     """What is wrong with a program, or ""; None where plain NumPy refuses it."""
-    rng = np.random.default_rng(program.n)
-    points = [(rng.uniform(-1, 1, program.n), rng.random(program.n)) for _ in range(2)]
-    points.append((points[0][0] + 1e-9, points[0][1]))  # in most cases the same sizes
-    f = program.made()
-    plain = [outcome(f, x.copy(), r) for x, r in points]
+    compared = collections.Counter() if compared is None else compared
+    points, number = program.points(), program.made()
+    plain = [outcome(number, x.copy(), r) for x, r in points]
     if any(isinstance(y, type) for y in plain):
         return None
-    slopes = [outcome(wg.grad(f), x, r) for x, r in points]
-    for tier in tiers:
-        g = wg.compile(f, tier=tier)
-        derivative = wg.grad(g)
-        for k in (0, 2, 1, 0, 1):
-            y, slope = outcome(g, *points[k]), outcome(derivative, *points[k])
-            if not is_close(y, plain[k]):
-                return f"{tier}, point {k}: value {y!r}, not {plain[k]!r}"
-            if not is_close(slope, slopes[k]):
-                where = None if isinstance(slope, type) else np.flatnonzero(slope != slopes[k])[:5]
-                return f"{tier}, point {k}: gradient differs at {where}: {slope!r}, not {slopes[k]!r}"
+    functions = {"number": number, "array": program.made(f"1.0 * {program.array}")}
+    expected = {"value": plain}
+    for way in ways_of(program):
+        f = functions["array" if way in ARRAYS else "number"]
+        eager = (ARRAYS.get(way) or NUMBERS[way])(f)
+        expected[way] = expected.get(way) or [outcome(eager, x.copy(), r) for x, r in points]
+    for found in (against_differences(number, points, expected), *(
+        replayed(program, functions, points, expected, tier, compared) for tier in tiers
+    )):  # fmt: skip
+        if found:
+            return found
     return ""
+
+
+def against_differences(f, points, expected):
+    """What is wrong with the gradients and the products with Hessians of eager mode."""
+    for (x, r), slope in zip(points, expected["gradient"], strict=True):
+        if not isinstance(slope, type) and is_slope(np.dot(slope, direction(x)), f, x, r) is False:
+            return "the gradient of eager mode is not that of differences"
+    for (x, r), slope in zip(points, expected.get("hessian_product", ()), strict=False):
+        if not isinstance(slope, type) and is_slope(slope, wg.grad(f), x, r) is False:
+            return "the product with the Hessian of eager mode is not that of differences"
+    return ""
+
+
+def replayed(program, functions, points, expected, tier, compared):
+    """What differs in a compiled function: each point is recorded, and replayed."""
+    made = {name: wg.compile(f, tier=tier) for name, f in functions.items()}
+    for way in ways_of(program):
+        run = (ARRAYS.get(way) or NUMBERS[way])(made["array" if way in ARRAYS else "number"])
+        for k in ORDER if program.n < 100_000 else SHORT:
+            found = outcome(run, points[k][0].copy(), points[k][1])
+            if not is_close(found, expected[way][k]):
+                return differing(f"{tier}, {way} at point {k}", found, expected[way][k])
+        if "threads" in program.ways:
+            calls = [0, 1, 2, 0, 2, 1, 0, 0]
+            with ThreadPoolExecutor(4) as pool:
+                results = pool.map(lambda k, run=run: outcome(run, points[k][0].copy(), points[k][1]), calls)
+            for k, found in zip(calls, results, strict=True):
+                if not is_close(found, expected[way][k]):
+                    return differing(f"{tier}, {way} at point {k} in a thread", found, expected[way][k])
+            compared[f"{way} in threads"] += 1
+        compared[way] += 1
+    return ""
+
+
+def differing(what, found, expected):
+    if isinstance(found, type) or isinstance(expected, type) or np.shape(found) != np.shape(expected):
+        return f"{what}: {found!r}, not {expected!r}"
+    at = np.flatnonzero(np.ravel(found) != np.ravel(expected))[:5]
+    return f"{what} differs at {at}: {np.ravel(found)[at]}, not {np.ravel(expected)[at]}"
 
 
 def main():
@@ -201,18 +339,21 @@ def main():
     parser.add_argument("--tier", choices=TIERS, action="append", help="both if none is named")
     options = parser.parse_args()
     faulthandler.enable()
-    failures, compared = [], 0
+    failures, results, compared = [], collections.Counter(), 0
     for index in range(options.first, options.first + options.programs):
         program = Drawn(options.seed, index)
         if program.n > options.most:
             continue
         print(f"# {index}", file=sys.stderr, flush=True)
-        found = check(program, options.tier or TIERS)
+        found = check(program, options.tier or TIERS, results)
         compared += found is not None
         if found:
             failures.append(index)
-            print(f"---- seed {options.seed}, program {index}, size {program.n}: {found}\n{program.source()}")
+            print(f"---- seed {options.seed}, program {index}, size {program.n}: {found}", flush=True)
+            print(f"{program.source()}\n# array: {program.array}", flush=True)
     print(f"{compared} programs compared, {len(failures)} failures: {failures}")
+    for way, count in sorted(results.items()):
+        print(f"  {count:7} {way}")
     return bool(failures)
 
 
