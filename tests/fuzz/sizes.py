@@ -62,6 +62,12 @@ SAME = (
     "np.cumprod(1 + 0.1 * np.tanh({v}) / {v}.size)",
     "np.add.accumulate({v})[::-1] / {v}.size", "np.exp(-{v} * {v})", "{v} * r", "{v}[np.argsort(r)]",
     "np.interp({v}, [-1.0, 0.0, 1.0], [0.0, 2.0, 1.0])", "np.diff({v}, prepend={v}[0])",
+    "np.take_along_axis({v}, np.argsort({w}), 0)", "np.take({v}, (3 * {w} * {v}.size).astype(int), mode='wrap')",
+    "np.take({v}, (3 * {w} * {v}.size).astype(int), mode='clip')", "np.choose({m}, [{v}, {w}])",
+    "np.select([{m}, {m}], [{v}, {c}], {w})", "np.sort(np.stack([{v}, {w}]), axis=0)[0]",
+    "np.stack([{v}, {w}])[({m}).astype(int), np.arange({v}.size)]",
+    "np.stack([{v}, {w}], axis=1)[np.argsort({v})].sum(axis=1)",
+    "np.partition(np.stack([{v}, {w}, {v} * {w}]), 1, axis=0)[1]",
 )  # fmt: skip
 #: vectors of other sizes
 OTHERS = (
@@ -72,15 +78,25 @@ OTHERS = (
     "np.diff(np.sort({v}))", "np.trim_zeros({v} * ({m}))", "{v}[np.nonzero({m})] * 2", "np.unique({v})[:5]",
     "np.bincount((3 * r).astype(int), {v}, 4)", "np.pad({v}[{m}], {k})", "np.tile({v}[:4], {k})",
     "np.outer({v}[:5], {w}[:7]).ravel()", "np.split({v}, [{v}.size // 3])[1]",
+    "np.stack([{v}, {w}])[:, {m}].ravel()", "np.stack([{v}, {w}], axis=1)[{m}].max(axis=1)",
+    "np.stack([{v}, {w}])[np.stack([{m}, {m}])]", "np.compress({m}, np.stack([{v}, {w}]), axis=1).T.ravel()",
+    "np.repeat(np.stack([{v}, {w}]), ({m}).astype(int), axis=1)[0]", "np.array_split({v}, {k})[-1]",
+    "np.insert({v}, np.flatnonzero({m})[:{k}], {c})", "np.concatenate([{v}[{m}], {v}[~({m})]])[::-1]",
+    "np.add.reduceat({v}, np.flatnonzero({m})[:{k}])",
 )  # fmt: skip
 #: writes into y, a new vector of the size of v
 STORES = (
-    "y[{m}] = {v}[{m}]", "y[{m}] = {c}", "y[{p}] = {c} * {v}[{p}]", "y[{m}] += {w}[{m}]",
-    "np.add.at(y, {p}, {v}[{p}])",
-    "y[{p}] += {c}", "np.put(y, {p}, {v}[{p}])", "np.putmask(y, {m}, {v})", "y[::{k}] = {v}[::{k}]",
-    "y[1:] -= {v}[:-1]",
-    "np.copyto(y, {v}, where={m})", "y[-{k}:] = {v}[0]", "np.place(y, {m}, {v})", "y[{v}.size // 2] = np.sum({v}[{m}])",
-    "np.multiply({v}, {w}, out=y)", "np.subtract.at(y, {p}, {c})",
+    "{y}[{m}] = {v}[{m}]", "{y}[{m}] = {c}", "{y}[{p}] = {c} * {v}[{p}]", "{y}[{m}] += {w}[{m}]",
+    "np.add.at({y}, {p}, {v}[{p}])",
+    "{y}[{p}] += {c}", "np.put({y}, {p}, {v}[{p}])", "np.putmask({y}, {m}, {v})", "{y}[::{k}] = {v}[::{k}]",
+    "{y}[1:] -= {v}[:-1]",
+    "np.copyto({y}, {v}, where={m})", "{y}[-{k}:] = {v}[0]", "np.place({y}, {m}, {v})",
+    "{y}[{v}.size // 2] = np.sum({v}[{m}])",
+    "np.multiply({v}, {w}, out={y})", "np.subtract.at({y}, {p}, {c})",
+    "np.put_along_axis({y}, np.argsort({w}), {v}, 0)", "{y}.reshape(-1, 1)[{p}] = {c}", "{y}[{m}] *= {v}[{m}]",
+    "np.put({y}, (3 * {w} * {v}.size).astype(int), {v}, mode='wrap')", "np.take({v}, np.argsort({w}), out={y})",
+    "{y}[np.argsort({v})] = np.sort({w})", "np.sin({v}, out={y}, where={m})", "np.cumsum({v}, out={y})", "{y}.sort()",
+    "np.maximum.at({y}, {p}, {v}[{p}])",
 )  # fmt: skip
 #: numbers
 ENDS = (
@@ -133,9 +149,7 @@ class Drawn:
             target = self.random.choice(("np.zeros(x.size)", "x.copy()", "np.ones(x.size)"))
             self.lines.append(f"{name} = {target}")
             for _ in range(self.random.randint(1, 3)):
-                store = self.words(self.random.choice(STORES))
-                self.lines.append(store.replace("y", name, 1) if store[0] == "y" else store.replace("y,", f"{name},", 1)
-                                  .replace("out=y", f"out={name}"))  # fmt: skip
+                self.lines.append(self.words(self.random.choice(STORES), y=name))
             self.vectors.append(name)
 
     def loop(self):
@@ -144,7 +158,7 @@ class Drawn:
         self.lines += ["s = 0.0", f"n = {steps}", "for i in range(n):", f"    {body}"]
         self.numbers.append("s")
 
-    def words(self, text):
+    def words(self, text, **names):
         r = self.random
         for _ in range(3):  # masks hold vectors and numbers, places hold masks
             for word, options in (("{p}", PLACES), ("{m}", MASKS)):
@@ -153,6 +167,7 @@ class Drawn:
         return text.format(
             v=r.choice(self.vectors), w=r.choice(self.vectors), k=r.randint(1, 4), c=round(r.uniform(-1, 0.3), 2),
             d=round(r.uniform(0.3, 1.5), 2), q=round(r.uniform(0, 0.9), 2), h=round(r.uniform(0.001, 0.4), 3),
+            **names,
         )  # fmt: skip
 
     def source(self, result=None):
