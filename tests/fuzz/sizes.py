@@ -218,6 +218,12 @@ def cotangent(f):
     return pulled
 
 
+def of_both(f):
+    """The gradient in r too: masks and places are made of what is differentiated."""
+    gradient = wg.grad(f, argnums=(0, 1))
+    return lambda x, r: np.concatenate(gradient(x, r))
+
+
 def into_given(f):
     """The gradient, written into every second element of an array whose others must stay."""
     gradient = wg.grad(f)
@@ -232,10 +238,13 @@ def into_given(f):
 
 
 #: how many of the programs are compared in a way; "threads" is no way of its own
-SHARES = {"hessian_product": 0.3, "tangent": 0.3, "cotangent": 0.3, "into_given": 0.3, "threads": 0.25, "whole": 0.7}
+SHARES = {
+    "hessian_product": 0.3, "tangent": 0.3, "cotangent": 0.3, "of_both": 0.3, "into_given": 0.3, "threads": 0.25,
+    "whole": 0.7,
+}  # fmt: skip
 NUMBERS = {
-    "value": lambda f: f, "gradient": wg.grad, "hessian_product": hessian_product, "into_given": into_given,
-    "hessian": wg.hessian,
+    "value": lambda f: f, "gradient": wg.grad, "hessian_product": hessian_product, "of_both": of_both,
+    "into_given": into_given, "hessian": wg.hessian,
 }  # fmt: skip
 ARRAYS = {"tangent": tangent, "cotangent": cotangent, "jacobian": wg.jacobian}
 
@@ -311,6 +320,11 @@ def against_differences(f, points, expected):
     for (x, r), slope in zip(points, expected["gradient"], strict=True):
         if not isinstance(slope, type) and is_slope(np.dot(slope, direction(x)), f, x, r) is False:
             return "the gradient of eager mode is not that of differences"
+    for (x, r), slope in zip(points, expected.get("of_both", ()), strict=False):
+        if not isinstance(slope, type):
+            along = np.dot(slope, np.tile(direction(x), 2))
+            if is_slope(along, lambda y, r, x=x: f(y, r + (y - x)), x, r) is False:
+                return "the gradient in both arguments of eager mode is not that of differences"
     for (x, r), slope in zip(points, expected.get("hessian_product", ()), strict=False):
         if not isinstance(slope, type) and is_slope(slope, wg.grad(f), x, r) is False:
             return "the product with the Hessian of eager mode is not that of differences"
