@@ -5,6 +5,7 @@ A comment names the first release that has a feature, so that a branch goes when
 
 import dis
 import functools
+import importlib
 import inspect
 import sys
 import types
@@ -97,6 +98,9 @@ def is_made_in_python(cls: type) -> bool:
 _ON_HEAP = 1 << 9
 _MADE_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
 
+
+#: code that finds and loads a module which is not there yet; private, so it may go
+import_code = getattr(getattr(importlib._bootstrap, "_find_and_load", None), "__code__", None)
 
 # ---- bytecode of Python
 

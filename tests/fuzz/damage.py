@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import collections
 import functools
+import os
 import pickle
 import random
 import subprocess
@@ -276,7 +277,8 @@ def worker(options):
     try:
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # AddressSanitizer maps terabytes, and uses few of them
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     except (ImportError, ValueError):
         pass
     made = programs()
