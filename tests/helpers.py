@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import threading
 
 import numpy as np
@@ -94,3 +96,17 @@ def in_threads(work, count=8):
         thread.join()
     if failures:
         raise failures[0]
+
+
+def at_the_end_of_memory(x):
+    """A copy of an array behind which no byte can be read, where the operating system has pages of that kind."""
+    protect = getattr(ctypes.CDLL(None), "mprotect", None) if hasattr(mmap, "PROT_READ") else None
+    if protect is None:
+        return x.copy()
+    size = -(-max(x.nbytes, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, size + mmap.PAGESIZE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    assert protect(ctypes.c_void_p(start + size), ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+    copied = np.frombuffer(memory, x.dtype, x.size, size - x.nbytes).reshape(x.shape)
+    copied[...] = x
+    return copied

@@ -111,7 +111,11 @@ def array_groups(name):
     return [group for group, names in groups.items() if name in names]
 
 
-@pytest.mark.parametrize("name", sorted(name for name in dir(np.ndarray) if not name.startswith("_")))
+#: some that are gone are still listed, and raise AttributeError
+ARRAY_ATTRIBUTES = [name for name in dir(np.ndarray) if not name.startswith("_") and hasattr(np.zeros((1, 1)), name)]
+
+
+@pytest.mark.parametrize("name", sorted(ARRAY_ATTRIBUTES))
 def test_every_attribute_of_an_array_is_in_one_group(name):
     assert len(array_groups(name)) == 1
 
@@ -134,6 +138,21 @@ LEFT_ALONE = set(
         "setbufsize seterr seterrcall printoptions errstate get_include nested_iters"
     ).split()
 )
+
+
+
+def fixes_in_place():
+    """Does ``numpy.fix(y, y)`` round toward zero?  Some releases round what they have rounded up already."""
+    y = np.array([0.5])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        np.fix(y, y)
+    return y[0] == 0.0
+
+
+if hasattr(np, "fix") and not fixes_in_place():
+    LEFT_ALONE.add("fix")
+
 
 RNG = np.random.default_rng(20)
 POINTS = {
@@ -245,6 +264,10 @@ def differences(f, x, h=1e-5):
     return np.stack(columns, axis=-1).reshape(-1, *np.shape(x))
 
 
+#: other orders of axes in some releases, so that values differ by rounding
+ROUNDED = {np.fft.rfftn, np.fft.rfft2}
+
+
 def check(fun, forms, points=POINTS):
     """Outcome of a function for every form and shape; returns how often it was differentiated and refused."""
     passed, refused, odd = 0, 0, []
@@ -267,7 +290,8 @@ def check(fun, forms, points=POINTS):
             odd.append(f"{how} of {shape}: {type(error).__name__}: {error}")
             continue
         passed += 1
-        if got.shape != y.shape or not np.array_equal(got, y, equal_nan=True):
+        is_same = np.allclose if fun in ROUNDED else np.array_equal
+        if got.shape != y.shape or not is_same(got, y, equal_nan=True):
             odd.append(f"{how} of {shape}: value {got}, NumPy gives {y}")
             continue
         if fun in (np.linalg.cholesky, np.linalg.eigh, np.linalg.eigvalsh):  # symmetric: both triangles have their half

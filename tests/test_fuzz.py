@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fuzz import programs, table, twins
+import wengert as wg
+from fuzz import programs, sizes, table, twins
 from fuzz.check import Failure, check
 
 
@@ -42,3 +43,38 @@ def test_the_comparison_finds_a_wrong_derivative(monkeypatch):
     program = next(p for p in drawn if "np.sin(" in p.source() and p.x.dtype == float and not p.is_complex)
     with pytest.raises(Failure):
         check(program, second=False)
+
+
+# ---- programs whose sizes depend on data
+
+
+def small_programs(seed, count):
+    drawn = (sizes.Drawn(seed, index) for index in range(sizes.LARGE - 1))
+    return [program for program in drawn if program.n <= 600][:count]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("tier", "count"), [("vm", 12), ("llvm", 3)])
+def test_compiled_programs_have_the_values_and_derivatives_of_eager_mode_whatever_their_sizes(tier, count):
+    if tier == "llvm":
+        pytest.importorskip("llvmlite")
+    found = [(sizes.check(program, (tier,)), program.source()) for program in small_programs(2026, count)]
+    assert not [pair for pair in found if pair[0]]
+    assert sum(wrong is not None for wrong, _ in found) > count // 2
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "replacement", "message"),
+    [
+        ("compile", lambda f, tier: lambda x, r: (1 + 1e-6) * f(x, r), "value at point 0"),
+        ("gradient", lambda f, grad=wg.grad: lambda x, r: 1.001 * grad(f)(x, r), "not that of differences"),
+    ],
+)
+def test_the_comparison_of_sizes_finds_what_differs(monkeypatch, name, replacement, message):
+    if name in sizes.NUMBERS:
+        monkeypatch.setitem(sizes.NUMBERS, name, replacement)
+    else:
+        monkeypatch.setattr(wg, name, replacement)
+    found = [sizes.check(program, ("vm",)) for program in small_programs(2026, 6)]
+    assert any(message in (wrong or "") for wrong in found)

@@ -3,6 +3,7 @@
 import copy
 import gc
 import itertools
+import math
 import pickle
 import re
 import zlib
@@ -16,6 +17,7 @@ from wengert.program.opcodes import Op
 
 import wengert as wg
 from fuzz import damage
+from helpers import at_the_end_of_memory
 from wengert.program import spec
 from wengert.program.calls import static
 from wengert.program.loops import loops_of
@@ -296,3 +298,13 @@ def test_a_pack_of_another_form_is_refused(entry):
     program = wg.record(damage.guarded, damage.X)
     with pytest.raises(spec.MalformedProgram):
         damaged(program, 10, lambda packs: [entry for _ in packs])
+
+
+@pytest.mark.parametrize("fun", [np.sum, np.max, np.min, np.sort, np.cumsum])
+@pytest.mark.parametrize("shape", [(64, 8), (40, 16), (512,), (9, 7)])
+def test_nothing_is_read_behind_an_argument(shape, fun):
+    x = at_the_end_of_memory(np.linspace(-1.0, 2.0, math.prod(shape)).reshape(shape))
+    compiled = wg.compile(lambda x: fun(x, axis=-1) * 1.0, tier="vm")
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(x), fun(x, axis=-1), rtol=1e-14)
+        np.testing.assert_allclose(wg.jvp(compiled)(x, x)[1], fun(x, axis=-1), rtol=1e-14)  # it is homogeneous

@@ -668,6 +668,9 @@ FOLLOWED = {
     "cumsum of a mask": lambda x: x[np.cumsum(x > 0) % 6] * x,
 }
 
+if not isinstance(np.count_nonzero(np.zeros(1)), np.generic):  # 2.0: an int, which Python code sees
+    del FOLLOWED["count"]
+
 #: Python code, a shape or a store needs the index: each is a path of its own
 GUARDED = {
     "element at a number": lambda x: x[np.argmax(x)] * x,

@@ -24,7 +24,7 @@ from wengert.sparse import drivers
 RNG = np.random.default_rng(5)
 X = np.linspace(0.1, 2.0, 12)
 Y = np.linspace(-1.0, 2.0, 30)
-A = sp.random_array((20, 30), density=0.1, format="csr", rng=RNG)
+A = sp.csr_array(np.where(RNG.random((20, 30)) < 0.1, RNG.random((20, 30)), 0.0))
 B = np.where(RNG.random((8, 30)) < 0.2, 1.5, 0.0)
 
 

@@ -108,6 +108,20 @@ def test_outside_of_its_support_a_distribution_function_is_constant():
         np.testing.assert_array_equal(wg.grad(scipy.special.betainc, argnums=(0, 1, 2))(2.0, 3.0, x), 0)
 
 
+def test_a_search_that_ended_at_a_bound_has_no_derivative():
+    p, t = 0.3, np.array([0.2, 1.5])  # no degrees of freedom give this
+    assert np.all(np.abs(np.log10(np.abs(scipy.special.stdtridf(p, t)))) > 99)
+    assert np.all(np.isnan(wg.jvp(lambda t: scipy.special.stdtridf(p, t), t, np.ones(2))[1]))
+    assert np.isnan(wg.grad(lambda p: scipy.special.stdtridf(p, 1.5), p))
+
+
+def test_modified_fresnel_integrals_have_the_derivatives_of_what_this_release_of_scipy_gives():
+    for fun in (scipy.special.modfresnelp, scipy.special.modfresnelm):
+        for x in (0.3, 1.1):
+            slopes = (np.array(fun(x + 1e-5)) - np.array(fun(x - 1e-5))) / 2e-5
+            np.testing.assert_allclose(wg.jvp(lambda x, fun=fun: np.array(fun(x)), x, 1.0)[1], slopes, rtol=1e-8)
+
+
 def test_where_the_terms_of_a_series_cancel_there_is_no_derivative():
     for f, operands, i in (
         (scipy.special.hyp0f1, (1.5, -400.0), 0),

@@ -5,6 +5,7 @@ A comment names the first release that has a feature, so that a branch goes when
 
 import dis
 import functools
+import importlib
 import inspect
 import sys
 import types
@@ -18,6 +19,12 @@ has_unstack = hasattr(np, "unstack")  # 2.1
 has_cumulative = hasattr(np, "cumulative_sum")  # 2.1, and cumulative_prod
 fix = (np.fix,) if hasattr(np, "fix") else ()  # deprecated in 2.5
 has_matvec = hasattr(np, "matvec")  # 2.2, and vecmat
+
+
+@functools.cache
+def cond_is_real() -> bool:
+    """Is the condition number of a complex matrix real in every norm?  2.3.3"""
+    return np.linalg.cond(np.ones((1, 1), complex), 1).dtype.kind == "f"
 
 
 def _has_signature(fun) -> bool:
@@ -77,6 +84,17 @@ except ImportError:
     float_errors, float_errors_with = _Entered, np.errstate
 
 
+# ---- SciPy
+
+
+@functools.cache
+def modfresnelp_sign() -> str:
+    """Which integrals ``scipy.special.modfresnelp`` gives: until 1.13 those of ``modfresnelm``."""
+    from scipy.special import modfresnelp
+
+    return "p" if modfresnelp(0.5)[0].imag > 0 else "m"
+
+
 # ---- types of Python
 
 
@@ -93,6 +111,9 @@ def is_made_in_python(cls: type) -> bool:
 _ON_HEAP = 1 << 9
 _MADE_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
 
+
+#: code that finds and loads a module which is not there yet; private, so it may go
+import_code = getattr(getattr(importlib._bootstrap, "_find_and_load", None), "__code__", None)
 
 # ---- bytecode of Python
 

@@ -405,7 +405,8 @@ def worker(options):
     try:
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # AddressSanitizer maps terabytes, and uses few of them
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     except (ImportError, ValueError):
         pass
     made = programs()

@@ -1437,7 +1437,8 @@ cdef tuple place_of_view(dict seen, Buffer buffer, cnp.ndarray view):
 
 
 cdef bytes bytes_of(Buffer buffer):
-    return buffer.low[:buffer.span]
+    """The memory of a buffer, zeros where nobody holds it: entries hold what was written to."""
+    return buffer.low[:buffer.span] if buffer.written or buffer.owner is not None else bytes(buffer.span)
 
 
 cdef tuple element_of(Tape tape, dict seen, int32_t buffer, int32_t offset):

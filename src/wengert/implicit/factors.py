@@ -141,7 +141,7 @@ class Sparse(Matrix):
         return (diags_array(self.rows) @ matrix @ diags_array(np.broadcast_to(self.columns, matrix.shape[1]))).tocsc()
 
     def _factorise(self, matrix):
-        from scipy.sparse.linalg import LinearOperator, norm, onenormest, splu
+        from scipy.sparse.linalg import LinearOperator, onenormest, splu
 
         try:
             self._lu = splu(matrix)
@@ -156,7 +156,7 @@ class Sparse(Matrix):
             matrix.dtype,
             lambda b: self._lu.solve(b, "T"),
         )
-        self.rcond = float(1 / (norm(matrix, 1) * onenormest(inverse)))
+        self.rcond = float(1 / (abs(matrix).sum(axis=0).max() * onenormest(inverse)))
 
     def place(self) -> str:
         if self._lu is None:
@@ -238,6 +238,6 @@ class Unknown:
 def _scale(matrix, axis):
     """Powers of 2 that bring the largest element of each row (or column) near 1."""
     largest = abs(matrix).max(axis=axis)
-    largest = largest.toarray() if hasattr(largest, "toarray") else np.asarray(largest)
+    largest = largest.toarray().ravel() if hasattr(largest, "toarray") else np.asarray(largest)
     exponents = np.frexp(np.where(np.isfinite(largest), largest, 0.5))[1]  # of 0 it is 0
     return np.ldexp(largest.dtype.type(1), -exponents)

@@ -34,6 +34,7 @@ from wengert.containers import fields_of, is_registered
 from wengert.core.levels import running
 from wengert.core.var import plain
 from wengert.errors import GuardError
+from wengert.features import import_code
 from wengert.program.leaves import aliases_of, beyond, contents_key, key_of, lowered
 from wengert.program.purity import verdict
 
@@ -69,7 +70,7 @@ cdef extern from "Python.h":
         PyObject *c_profileobj
     PyThreadState *PyThreadState_Get()
     void PyEval_SetProfile(Py_tracefunc function, PyObject *self)
-    int PyTrace_CALL, PyTrace_C_CALL
+    int PyTrace_CALL, PyTrace_C_CALL, PyTrace_RETURN
     ctypedef struct PyCodeObject
     PyCodeObject *PyFrame_GetCode(PyFrameObject *frame)
     object PyFrame_GetGlobals(PyFrameObject *frame)
@@ -286,6 +287,7 @@ cdef class Observer:
     cdef readonly dict codes, calls
     cdef dict verdicts
     cdef bint collects              # was the collector on? It runs code of others, too
+    cdef PyFrameObject *importing   # of an import that pure code has begun, else NULL: finders are code of others, too
     cdef Py_tracefunc former
     cdef PyObject *former_self
 
@@ -317,8 +319,13 @@ def is_observed():
 cdef int observe(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) except -1:
     cdef Observer observer = <Observer>self
     cdef PyObject *owner
+    if observer.importing != NULL:
+        if what == PyTrace_RETURN and frame == observer.importing:
+            observer.importing = NULL
+        return 0
     if what == PyTrace_CALL:
-        is_pure_code(observer, frame)
+        if is_pure_code(observer, frame) and code_of(frame) is import_code:
+            observer.importing = frame
     elif what == PyTrace_C_CALL and arg != NULL and PyCFunction_Check(arg):
         owner = PyCFunction_GET_SELF(arg)
         by_pure = is_pure_code(observer, frame)

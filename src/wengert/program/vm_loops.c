@@ -174,7 +174,7 @@ static double wg_chunk_sum(const double *x, ptrdiff_t n) {
             for (i = 0; i < m; i++) part[i] = wg_##name##_of_two(part[i], part[i + m]);                  \
         return part[0];                                                                                  \
     }                                                                                                    \
-    /* the same of a row behind which there is something to read, up to the next multiple of 8: without branches */    \
+    /* the same of a row behind which there is something to read, up to the next larger multiple of 8: no branches */  \
     WG_INLINE double wg_##name##_of_inner_row(const double *a, ptrdiff_t n) {                            \
         double part[8] = {FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST}, half[4];              \
         ptrdiff_t i, m;                                                                                  \
@@ -197,7 +197,7 @@ static double wg_chunk_sum(const double *x, ptrdiff_t n) {
         const ptrdiff_t length = c[1].a ? c[1].a : n, down = c[1].b, along = c[1].y;                     \
         ptrdiff_t i, done = 0;                                                                           \
         if (along == 0 && !(c->b & 1))                                                                   \
-            for (; done + (length + 7) / 8 * 8 <= n; done += length, a += length, to += down)            \
+            for (; done + (length / 8 + 1) * 8 <= n; done += length, a += length, to += down)            \
                 *(double *)to = wg_##name##_of_inner_row(a, length);                                     \
         for (; done < n; done += length, a += length, to += down) {                                      \
             double *const row = (double *)to;                                                            \

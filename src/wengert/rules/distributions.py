@@ -240,10 +240,17 @@ def third():
 
 row("stdtr", lambda y, v, t: t_by_freedom(1, v, t), lambda y, v, t: t_density(v, t))
 row("stdtrit", lambda y, v, p: -t_by_freedom(1, v, y) / t_density(v, y), lambda y, v, p: 1 / t_density(v, y))
+
+
+def found_freedom(y):
+    """Degrees of freedom, NaN where SciPy's search ended at a bound (1e-100, or 1e100 of either sign)."""
+    return np.where((y > 1e-99) & (y < 1e99), y, np.nan)
+
+
 row(
     "stdtridf",
-    lambda y, p, t: 1 / t_by_freedom(1, y, t),
-    lambda y, p, t: -t_density(y, t) / t_by_freedom(1, y, t),
+    lambda y, p, t: 1 / t_by_freedom(1, found_freedom(y), t),
+    lambda y, p, t: -t_density(y, t) / t_by_freedom(1, found_freedom(y), t),
 )
 
 # ---- Kolmogorov and Smirnov

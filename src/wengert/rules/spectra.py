@@ -13,6 +13,7 @@ import math
 
 import numpy as np
 
+from wengert.features import cond_is_real
 from wengert.registry import composed, constant, strong, strong_matmul, structural
 from wengert.rules.broadcasting import conjugate, leading
 from wengert.rules.composed import as_array, of_dtype, offered
@@ -452,7 +453,8 @@ def _cond(x, p=None):
             refuse_point("cond", "the matrix is singular")
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
     inverse = np.linalg.inv(of_dtype(x, np.result_type(x.dtype, float)))  # in double precision, as NumPy has it
-    return of_dtype(np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(inverse, p, (-2, -1)), x.real.dtype)
+    dtype = x.real.dtype if cond_is_real() else x.dtype
+    return of_dtype(np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(inverse, p, (-2, -1)), dtype)
 
 
 composed(np.linalg.cond, _cond)

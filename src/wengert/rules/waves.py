@@ -10,6 +10,7 @@ from math import factorial, pi, sqrt
 
 import numpy as np
 
+from wengert.features import modfresnelp_sign
 from wengert.registry import analytic
 from wengert.rules import transcendental
 from wengert.rules.integrals import faddeeva
@@ -105,9 +106,9 @@ several(
     (lambda y, x: 1j * result("kelvin", 1)(x) - y / x,),
 )
 SIDE = {"p": (1 + 1j) / sqrt(2), "m": (1 - 1j) / sqrt(2)}
-for sign in "pm":
+for name, sign in (("p", modfresnelp_sign()), ("m", "m")):
     several(
-        f"modfresnel{sign}",
+        f"modfresnel{name}",
         (lambda y, x, sign=sign: -np.exp((1j if sign == "p" else -1j) * x * x),),
         (lambda y, x, sign=sign: fresnel_slope(x, sign),),
     )
