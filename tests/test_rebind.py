@@ -72,7 +72,8 @@ fake_linalg.marked = Marked()
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
     """NumPy, its `linalg`, `zeros` and the ufunc `sin` stand registered during a test."""
-    before = {name: value for name, value in vars(builtins).items() if name.startswith("_wengert_")}
+    spaces = (vars(builtins), sys.modules)
+    before = [{name: space[name] for name in space if name.startswith("_wengert_")} for space in spaces]
     for table, empty in (("REGISTERED", {}), ("_plans", {}), ("FOREIGN", {"wengert"})):
         for module in (rebind, follow):
             if hasattr(module, table):
@@ -83,10 +84,10 @@ def registered(monkeypatch):
     rebind.register(np.zeros, fake.zeros)
     rebind.register(np.sin, "our sine")
     yield
-    for namespace in (vars(builtins), sys.modules):
-        for name in [name for name in namespace if name.startswith("_wengert_") and name not in before]:
-            del namespace[name]
-    assert all(vars(builtins)[name] is value for name, value in before.items()), "names of wengert's own were taken"
+    for space, own in zip(spaces, before):
+        for name in [name for name in space if name.startswith("_wengert_") and name not in own]:
+            del space[name]
+        assert all(space[name] is value for name, value in own.items()), "names of wengert's own were taken"
 
 
 def private_names():
