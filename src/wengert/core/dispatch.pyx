@@ -22,7 +22,8 @@ from wengert.core import levels, var
 from wengert.core.tape import holds_complex, strong_product
 from wengert.core.var import holds_traced, holds_var, observed, plain
 from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunctionError
-from wengert.features import is_assignment_code, is_attribute_assignment_code, is_operator_code, parameters_of as signature
+from wengert.features import is_assignment_code, is_attribute_assignment_code, is_operator_code
+from wengert.features import parameters_of as signature
 
 cdef dict _rows = registry.rows
 cdef tuple _ARRAYS = (np.ndarray, np.generic)
