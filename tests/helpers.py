@@ -99,7 +99,7 @@ def in_threads(work, count=8):
 
 
 def at_the_end_of_memory(x):
-    """A copy of an array behind which no byte can be read, where the operating system has pages of that kind."""
+    """Copy an array so that it ends at an inaccessible page, where the operating system supports that."""
     protect = getattr(ctypes.CDLL(None), "mprotect", None) if hasattr(mmap, "PROT_READ") else None
     if protect is None:
         return x.copy()

@@ -55,8 +55,8 @@ written_as = {
 def parameters_of(fun):
     """Parameters of a function; None where Python cannot tell them.
 
-    It is here, and not where it is used, since functions of Cython have no frame: an observer of calls would take
-    `inspect` for the user's.
+    This is a Python function because Cython functions have no frame: an observer of calls would attribute the call of
+    `inspect` to the user's code.
     """
     try:
         return list(inspect.signature(written_as.get(fun, fun)).parameters.values())

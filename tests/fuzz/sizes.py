@@ -251,7 +251,7 @@ ARRAYS = {"tangent": tangent, "cotangent": cotangent, "jacobian": wg.jacobian}
 
 
 def ways_of(program):
-    """What is compared of a program: pairs of a name and of whether it is the function whose result is an array."""
+    """Names of the derivatives to compare for a program."""
     ways = [*program.ways]
     if "whole" in ways and program.n <= WHOLE:
         ways += ["hessian", "jacobian"]
@@ -315,7 +315,7 @@ def check(program, tiers=TIERS, compared=None):
 
 
 def against_differences(f, points, expected):
-    """What is wrong with the gradients and the products with Hessians of eager mode."""
+    """Compare eager gradients and Hessian-vector products with differences; return a description of any mismatch."""
     for (x, r), slope in zip(points, expected["gradient"], strict=True):
         if not isinstance(slope, type) and is_slope(np.dot(slope, direction(x)), f, x, r) is False:
             return "the gradient of eager mode is not that of differences"
@@ -331,7 +331,7 @@ def against_differences(f, points, expected):
 
 
 def replayed(program, functions, points, expected, tier, compared):
-    """What differs in a compiled function: each point is recorded, and replayed, and nothing lies behind it."""
+    """Compare a compiled function with `expected` at each point; inputs end at inaccessible memory."""
     made = {name: wg.compile(f, tier=tier) for name, f in functions.items()}
     for way in ways_of(program):
         run = (ARRAYS.get(way) or NUMBERS[way])(made["array" if way in ARRAYS else "number"])

@@ -884,7 +884,7 @@ def array_attribute(x, name):
 
 
 def _interface(x, name):
-    """How the memory of `x` is described to code that makes an array of it; refused as that is.
+    """Array interface of `x`; refused wherever conversion to an array is refused.
 
     NumPy asks for it, too, and for an array afterwards.
     """
@@ -1352,7 +1352,7 @@ def array_message() -> str:
 
 
 def call_message(name: str) -> str:
-    """The error of a call of what takes plain values alone."""
+    """The error to raise for a call of a function that takes plain values only."""
     return instead.through(name, _at())
 
 

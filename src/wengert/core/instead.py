@@ -217,13 +217,13 @@ def of_error(error: Exception) -> str | None:
 
 
 def _remedy(name):
-    """What to do in the place of a call of Python's library."""
+    """Advice for a call of the standard library that was refused."""
     known = OF_PYTHON.get(name)
     return f"{known[0].upper()}{known[1:]}: use {_NUMBERS}" if known else f"Use {_NUMBERS}"
 
 
 def through(name: str, place: str) -> str:
-    """What to say of a call, of this name, of what takes plain values alone."""
+    """Message for a call of a function that takes plain values only."""
     return (
         f"a traced value cannot go through {name}{place}, which takes plain values alone. "
         f"{_remedy(name.rpartition('.')[2])}"

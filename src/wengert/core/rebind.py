@@ -107,7 +107,7 @@ _lock = threading.RLock()
 _constants = []  # (is it an array that may be copied, how it is seen), once there is NumPy
 _asked = set()  # questions of kinship on the way, as ids, and the thread
 _seen_as = set()  # classes of arrays that are seen as views of another class, which names them `_wengert_original`
-_classes = set()  # ids of registered classes that stay themselves but where they are called or read from
+_classes = set()  # ids of registered classes that are replaced only where they are called or read from
 _later = {}  # package -> what registers its functions, until one of them is met
 
 # Twins ------------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ _of = Proxy._wengert_of
 
 
 class Library(Proxy):
-    """A module of a library, some functions and classes of which are registered; classes where they are used."""
+    """A proxy of a library module: registered functions are replaced, classes only where they are called or read."""
 
     __slots__ = ()
 
@@ -223,7 +223,7 @@ class Library(Proxy):
 
 
 class _LibraryInUse(Proxy):
-    """The same for functions that import it, and do nothing else with its classes."""
+    """A proxy of a library module for functions that only call, map or read from the classes that they import."""
 
     __slots__ = ()
 
@@ -748,7 +748,7 @@ def register(original, replacement):
 
 
 def register_class(cls, stand_in):
-    """Let names that hold a class yield a stand-in where they are called, read from or mapped."""
+    """Replace a class by a stand-in wherever followed code calls it, maps it or reads an attribute of it."""
     _classes.add(id(cls))
     register(cls, stand_in)
 
@@ -760,7 +760,7 @@ def register_type(stand_in, used):
 
 
 def register_library(module):
-    """Let names that hold a module yield one in which what is registered of it is found."""
+    """Replace a module by a proxy that returns the stand-ins of its registered members."""
     library, name = Library(module), private(module.__name__)
     IN_USE[id(library)], sys.modules[name] = name, _LibraryInUse(module)
     register(module, library)

@@ -12,7 +12,7 @@ import sys
 
 from wengert.core import dispatch, lifted, rebind, var
 
-#: what takes numbers, by module; methods that make instances of a class
+#: functions and classes that take numbers, by module; then the alternative constructors of such classes
 NAMES = {
     "datetime": ("timedelta",),
     "decimal": ("Decimal",),
@@ -22,7 +22,7 @@ _MAKERS = ("from_float",)
 
 
 class Refusing:
-    """What is called in the place of a function or class, or read from in the place of a class."""
+    """Stand-in for a function or class that refuses traced arguments and otherwise behaves like the original."""
 
     __slots__ = ("_wengert_name", "_wengert_of")
 
@@ -43,7 +43,7 @@ _own = object.__getattribute__
 
 
 def _plain(x, name):
-    """What a function is handed: numbers without a derivative as they are, and all that it does not take for one."""
+    """Return the plain value of an argument, or raise if it carries a derivative."""
     if isinstance(x, lifted.Lifted) and not x.ndim:
         x._leave(name)
     if not var.is_scalar(x):
@@ -54,7 +54,7 @@ def _plain(x, name):
 
 
 def install(package: str) -> None:
-    """Register what a module has of these, and the module as it holds them."""
+    """Register stand-ins for the functions and classes of a module listed in `NAMES`."""
     module = sys.modules[package]
     for name in NAMES[package]:
         value = getattr(module, name)

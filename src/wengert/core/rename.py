@@ -215,7 +215,7 @@ def _import_form(code, instructions, k):
 
 
 def _use(code, instructions, k):
-    """What instruction k reads an attribute of a global name for: to call or map it, or to read from it; else None."""
+    """How the attribute that instruction k reads is used: called (or mapped), read from, or None."""
     (_, before, held, _), (_, op, arg, _), (_, after, _, _) = instructions[k - 1 : k + 2]
     if before != _LOAD_GLOBAL:
         return None
@@ -264,7 +264,7 @@ def _are_used(code, instructions, k, module):
 
 
 def _is_used_alone(code, attributes, variables):
-    """The same of what attributes and local variables of these names hold in one code object."""
+    """The same for attributes and local variables of these names in one code object."""
     steps = [*dis.get_instructions(code)]
     cells = {*code.co_cellvars, *code.co_freevars}
     for k, each in enumerate(steps):

@@ -96,7 +96,7 @@ cdef dict ASKING = {
 
 
 cdef bint is_hidden(object x, bint scalar) except -1:
-    """Is `x` not to be told for what it stands for?
+    """Should `x` hide the class that it stands for?
 
     An array an operator of SciPy's sparse arrays would hand to compiled code; to what it does not know it leaves the
     operation.
@@ -114,7 +114,7 @@ cdef bint is_hidden(object x, bint scalar) except -1:
 
 
 cdef int lend(object x, Py_buffer *view, int flags) except -1:
-    """The memory of what `x` is to code that makes an array of it: refused as that is.
+    """Buffer of the array that `x` converts to; refused wherever that conversion is refused.
 
     NumPy asks for memory first, and for an array afterwards.
     """

@@ -382,9 +382,9 @@ class Captures:
         return next(((code, line) for code, line in found if line is not None), None)
 
     def read(self, in_derivative: bool = False, is_new: bool = False) -> Reading | None:
-        """What the places hold now, which may be operands in a derivative; None if `f` is to be looked at anew.
+        """Read the current values of the places, perhaps operands of a derivative; None if `f` must be scanned again.
 
-        `is_new` says that it was looked at just now.
+        `is_new` says that it was scanned just now.
         """
         if not (is_new or self.around.hold()):
             return None

@@ -805,7 +805,7 @@ class Program(Runner):
         expect(given == [kind[:2] for kind in types], "its example is of other types than its inputs")
 
     def _exampled(self):
-        """The inputs of which there is an example."""
+        """Inputs that have an example value."""
         return self._listing.inputs
 
     def save(self, path: Any) -> None:
@@ -1106,7 +1106,7 @@ def _unpickled(form, checksum, content):
 
 
 def _loaded(content):
-    """What was pickled, if all lengths in it are within it.
+    """Unpickle `pickled` after checking that no length in it exceeds its own size.
 
     What would make `pickle` itself ask for any amount of memory is refused: numbers of its own table of objects, which
     `pickled` does not write.
@@ -1122,7 +1122,7 @@ def _loaded(content):
 
 @functools.cache
 def _sizes_of_opcodes():
-    """Of those that `pickled` may write: bytes of the argument, of them those of a length of what follows."""
+    """For each opcode that `pickled` may use: the size of its argument, and of the length that it holds."""
     tools = importlib.import_module("pickletools")  # slow to import, and seldom needed
     counted = {tools.TAKEN_FROM_ARGUMENT1: 1, tools.TAKEN_FROM_ARGUMENT4: 4, tools.TAKEN_FROM_ARGUMENT4U: 4,
                tools.TAKEN_FROM_ARGUMENT8U: 8}  # fmt: skip
@@ -1136,7 +1136,7 @@ def _sizes_of_opcodes():
 
 
 def _blank(cls):
-    """A program that waits for its state, which may refer to it."""
+    """An empty program whose state is set later, since the state may refer to it."""
     if not (isinstance(cls, type) and issubclass(cls, Program)):
         raise TypeError(f"the state of a program for {cls!r}, which is no class of programs")
     return cls.__new__(cls)

@@ -1,4 +1,4 @@
-"""What a well-formed program is: the verifier of lists, and of what they call.
+"""The verifier of the IR: checks programs, and the objects that they call.
 
 Input: a program or a list, in any state; output: nothing, or `MalformedProgram` that names the instruction and what is
 wrong.
@@ -41,7 +41,7 @@ _KINDS = frozenset("biufcmMSU")
 
 #: axes of an array that the VM has room for, and bytes of an array, so that no sum of sizes overflows
 _MAX_AXES, _MAX_BYTES = 64, 1 << 46
-#: containers within containers, and lists within lists that they call
+#: limit on the nesting of containers, and of programs within programs
 _MAX_DEPTH = 100
 
 #: what may run a program
@@ -98,12 +98,12 @@ _IS_FLAG[Op.LESS : Op.ISNAN + 1] = True
 
 #: instructions that are checked at once, so that memory for them is at hand
 _BLOCK = 1 << 13
-#: what the VM multiplies by itself
+#: products that the VM computes itself instead of calling NumPy
 _PRODUCTS = (np.matmul, np.dot, np.vdot, np.inner)
 
 
 class MalformedProgram(ValueError):
-    """A program that nothing here makes; it says which instruction, and why."""
+    """Raised for a malformed program; the message names the instruction and the reason."""
 
 
 @functools.cache
@@ -155,18 +155,18 @@ def is_a(*kinds: type) -> Callable[[Any], bool]:
 
 
 def is_count(x: Any) -> bool:
-    """Is this an int that counts something?"""
+    """Is this a nonnegative int?"""
     return type(x) is int and x >= 0
 
 
 def is_shape(x: Any) -> bool:
-    """Is this the shape of an array that can be?"""
+    """Is this a valid array shape?"""
     is_sizes = type(x) is tuple and len(x) <= _MAX_AXES and all(map(is_count, x))
     return is_sizes and math.prod([max(1, n) for n in x]) < _MAX_BYTES
 
 
 class Verifier:
-    """Goes through a program once: what it has seen is not looked at again, and nothing is within itself."""
+    """Visits each part of a program once, and rejects cycles."""
 
     def __init__(self):
         self.known: dict[int, Any] = {}  # by identity; kept, so that no other takes its place
@@ -285,7 +285,7 @@ class _Checked:
     # ------------------------------------------------------------------------------------------ columns
 
     def check_columns(self, part):
-        """Instructions are known, and the values that they name are there."""
+        """Check opcodes, types and operands: each operand is defined before it is read."""
         op, kind, at = self.op[part], self.kind[part], np.arange(part.start, part.stop, dtype=np.int32)
         self.expect_all(_IS_KNOWN[op.clip(0, Op.OPS)] & (op >= 0), "is no such instruction", at)
         self.expect_all((kind >= 0) & (kind < len(self.code.types)), "is of a type that is not in the table", at)
@@ -300,14 +300,14 @@ class _Checked:
                 self.expect_all(~reads_guard, "reads {v}, a guard", at, column)
 
     def check_indices(self):
-        """Entries of tables are there."""
+        """Check that every index points into its table."""
         for op, (k, table) in _TABLES.items():
             at = np.flatnonzero(self.op == op)
             right = (self.columns[k][at] >= 0) & (self.columns[k][at] < len(getattr(self.code, table)))
             self.expect_all(right, f"names an entry that is not in its table of {table}", at)
 
     def check_elementwise(self, at, shapes):
-        """Numbers and arrays of one shape make an array of that, and numbers a number."""
+        """Check that scalars and arrays of one shape give an array of that shape, and scalars alone a scalar."""
         own, number = shapes[at], self.shapes[SCALAR]
         has, reads, fits = own == number, np.zeros(len(at), bool), np.ones(len(at), bool)
         for column in self.columns[:, at]:
@@ -323,7 +323,7 @@ class _Checked:
         self.expect_all(right, "is a comparison, which is of type bool", at)
 
     def check_numbers(self):
-        """Constants are numbers, elements that are taken out lie inside of their array, and types are kept."""
+        """Check constants, loads of single elements, and instructions that keep the type of their operand."""
         at = np.flatnonzero(self.op == Op.SELECT)
         own, b, c = self.dtypes[self.kind[[at, *self.columns[1:, at]]]]
         self.expect_all((own == b) & (own == c), "chooses between values of other types", at)
@@ -389,7 +389,7 @@ class _Checked:
             self.product(call, types, self.code.types[kind][1])
 
     def product(self, call, types, shape):
-        """Of matrices and vectors: the VM takes all sizes from these."""
+        """Check the shapes of a matrix product, from which the VM takes all sizes."""
         left, right = [types[x.position][1] if type(x) is Operand else np.shape(x) for x in call.args]
         if call.row.fun is np.vdot:
             expect(math.prod(left) == math.prod(right) and shape == (), "multiplies arrays of other sizes")
@@ -462,7 +462,7 @@ class _Checked:
         self.moved(a, b, kind, kind, self.type(a)[1])
 
     def moved(self, a, b, memory, kind, shape):
-        """Elements are taken from places in a memory, or put there; places are an array of the shape of these."""
+        """Check a gather, put or scatter: the index array has the shape of the elements, and lies within the memory."""
         expect(kind > FLAG and self.is_array(a), "moves elements of a number")
         expect(self.op[b] == Op.ARRAY, "moves elements to places that are no constant array")
         places, of_places = self.code.arrays[self.columns[0][b]], self.type(b)
@@ -475,7 +475,7 @@ class _Checked:
 
 
 def _elements(dtype, shape, strides):
-    """Of the memory of a type, from its lowest address on, if there can be such a type."""
+    """Number of elements that an array of this type spans in memory; raises if there is no such type."""
     kind = f"{dtype!r}, {shape!r}, {strides!r}"
     expect(isinstance(dtype, np.dtype) and dtype.kind in _KINDS and dtype.itemsize, f"a type has no dtype: {kind}")
     expect(is_shape(shape) and math.prod(shape) * dtype.itemsize < _MAX_BYTES, f"a type has no shape: {kind}")
@@ -487,13 +487,13 @@ def _elements(dtype, shape, strides):
 
 
 def _are_strides(strides, shape):
-    """Is this a step for each axis, and the whole of a size that can be?"""
+    """Is this a valid tuple of strides for the shape?"""
     are_steps = type(strides) is tuple and len(strides) == len(shape) and all(type(step) is int for step in strides)
     return are_steps and sum([max(1, n) * abs(step) for n, step in zip(shape, strides)]) < _MAX_BYTES
 
 
 def _is_laid(kind, strides):
-    """Has an array of this type these strides, along all axes on which there are several elements?"""
+    """Does an array of this type have these strides, disregarding axes of length 1?"""
     dtype, shape, steps = kind
     if steps is None:
         steps = c_strides(shape, dtype.itemsize)
@@ -501,7 +501,7 @@ def _is_laid(kind, strides):
 
 
 def _is_row(x):
-    """Is this a line of int32, as C reads it?"""
+    """Is this a contiguous 1-D array of int32?"""
     return type(x) is np.ndarray and x.dtype == np.int32 and x.ndim == 1 and x.flags.c_contiguous
 
 

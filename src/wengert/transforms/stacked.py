@@ -18,7 +18,7 @@ from wengert.core.lifted import Lifted, holds_lifted
 
 
 class Apart(BaseException):
-    """The elements have to be looked at one by one. No `Exception`, for a function must not catch it.
+    """Signals that a batch must be run element by element. Not an `Exception`, so that `f` cannot catch it.
 
     Code in C may put another error in its place, so it is noted, too.
     """
@@ -98,7 +98,7 @@ class Maker:
     """What makes arrays while a function runs on batches."""
 
     refused = spelled = None  # errors that were noted, see `wengert.core.levels.remember`
-    is_apart = False  # have the elements to be looked at one by one?
+    is_apart = False  # must it be run element by element?
 
     def __init__(self, size: int):
         self.size = size
