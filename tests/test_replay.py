@@ -8,6 +8,8 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import pickle
+import sys
+import types
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -845,6 +847,16 @@ def test_a_pickled_program_gives_the_same_bits(case):
         cotangent = like(expected[0], np.random.default_rng(13))
         again, first = (p.vjp()(case.args[0], cotangent, *case.args[1:]) for p in (copied, program))
         assert_same_bits(again[1], first[1])
+
+
+def test_functions_are_pickled_by_their_names_and_no_module_is_asked_for_them(monkeypatch):
+    class Strange(types.ModuleType):
+        def __getattr__(self, name):
+            raise RuntimeError(f"{name} is looked for")
+
+    monkeypatch.setattr(sys, "modules", {"strange": Strange("strange"), **sys.modules})
+    program = wg.record(lambda x: scipy.special.jv(1.5, x) + np.arctan2(x, 2.0), np.ones(3))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(program))(np.ones(3)), program(np.ones(3)))
 
 
 def test_a_rule_that_no_module_holds_is_named():

@@ -8,6 +8,7 @@ import importlib
 import io
 import math
 import pickle
+import sys
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -1075,6 +1076,10 @@ class _Writer(pickle.Pickler):
         if type(x) is np.ndarray and x.dtype.kind in _PLAIN:
             order = "F" if x.flags.f_contiguous and not x.flags.c_contiguous else "C"
             return _array, (x.tobytes(order), x.dtype.str, x.shape, order)
+        if isinstance(x, np.ufunc):  # `pickle` asks every module that is loaded for it
+            for home in ("numpy", "scipy.special"):
+                if getattr(sys.modules.get(home), x.__name__, None) is x:
+                    return _ufunc, (home, x.__name__)
         return NotImplemented
 
 
@@ -1091,6 +1096,10 @@ def pickled(program: Program) -> bytes:
 
 def _array(content, dtype, shape, order):
     return np.frombuffer(content, dtype).reshape(shape, order=order).copy(order)
+
+
+def _ufunc(home, name):
+    return getattr(importlib.import_module(home), name)
 
 
 def _scalar(content, dtype):
