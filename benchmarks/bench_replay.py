@@ -10,7 +10,7 @@ import numpy as np
 
 import wengert as wg
 from benchmarks import measure, workloads
-from wengert.program import vm
+from wengert.program.vm import machine
 
 
 class Scalars:
@@ -193,10 +193,10 @@ class Threads:
         expected = workloads.elementwise_slope(f, self.x)
         self.gradients = []
         for count in (1, threads):
-            vm.use_threads(count)
+            machine.use_threads(count)
             self.gradients.append(program.tiered(tier))
             workloads.check(self.gradients[-1](self.x), expected)
-        vm.use_threads(1)
+        machine.use_threads(1)
         if not np.array_equal(*[gradient(self.x) for gradient in self.gradients]):
             raise ArithmeticError("threads change the result")
 

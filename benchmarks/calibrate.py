@@ -16,7 +16,7 @@ from statistics import median
 
 import numpy as np
 import scipy.sparse as sp
-from wengert.core.pullback import carried, pull_back
+from wengert.core.modes.pullback import carried, pull_back
 
 import wengert as wg
 from benchmarks import measure, sparse, workloads

@@ -24,7 +24,7 @@ def rows():
 
 def kernels():
     """Names of the functions that have a row in ``kernels.h``."""
-    from wengert.core.tape import kernel_rows
+    from wengert.core.tape.tape import kernel_rows
 
     names = [name for name, *_ in kernel_rows() if name]
     return {name if "." in name else f"numpy.{name}" for name in names}

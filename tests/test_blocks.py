@@ -12,7 +12,7 @@ import pytest
 
 import wengert as wg
 from helpers import assert_same_bits, in_threads
-from wengert.program import vm
+from wengert.program.vm import machine
 
 BLOCK = 1 << 15
 RNG = np.random.default_rng(0)
@@ -67,8 +67,8 @@ CASES = [
 @pytest.fixture
 def threads():
     """How many may share a step of the machines made from now on."""
-    yield vm.use_threads
-    vm.use_threads(1)
+    yield machine.use_threads
+    machine.use_threads(1)
 
 
 @pytest.mark.parametrize("tier", TIERS)
@@ -79,10 +79,10 @@ def test_any_number_of_threads_gives_the_same_bits(f, shape, tier, threads):
     bits, shared = [], []
     for count in (1, 2, 3, 5):
         threads(count)
-        before = vm.tasks_shared()
+        before = machine.tasks_shared()
         compiled = wg.compile(f, tier=tier)
         bits.append((compiled(x), wg.grad(wg.compile(lambda x: np.sum(f(x)), tier=tier))(x)))
-        shared.append(vm.tasks_shared() - before)
+        shared.append(machine.tasks_shared() - before)
     assert shared[0] == 0
     assert (min(shared[1:]) > 0) == (x.size >= 2 * BLOCK)
     for value, gradient in bits:
@@ -100,11 +100,11 @@ def test_points_of_a_batch_and_columns_of_a_jacobian_are_shared(threads):
     made = []
     for count in (1, 3):
         threads(count)
-        before = vm.tasks_shared()
+        before = machine.tasks_shared()
         made.append(
             (wg.vmap(wg.grad(wg.compile(lambda x: np.sum(f(x)))))(x), wg.jacobian(wg.compile(f))(x[:20].ravel()))
         )
-        assert (vm.tasks_shared() > before) == (count > 1)
+        assert (machine.tasks_shared() > before) == (count > 1)
     assert_same_bits(made[1][0], made[0][0])
     assert_same_bits(made[1][1], made[0][1])
     np.testing.assert_allclose(made[0][0][7], wg.grad(lambda x: np.sum(f(x)), x[7]), rtol=1e-12)
@@ -133,17 +133,17 @@ def test_who_finds_the_helpers_busy_works_alone(threads):
 CHILD = """
 import os, warnings
 import numpy as np, wengert as wg
-from wengert.program import vm
+from wengert.program.vm import machine
 f = wg.compile(lambda x: np.sum(np.sin(x) * np.exp(x)), tier="vm")
 x = np.linspace(0.0, 1.0, 1 << 19)
 y = f(x)
-assert vm.tasks_shared() == 1, vm.tasks_shared()
+assert machine.tasks_shared() == 1, machine.tasks_shared()
 if hasattr(os, "fork"):
     child = os.fork()
     if child == 0:
-        same = f(x) == y and vm.tasks_shared() == 1
+        same = f(x) == y and machine.tasks_shared() == 1
         again = wg.compile(lambda x: np.sum(np.sin(x) * np.exp(x)), tier="vm")
-        same = same and again(x) == y and vm.tasks_shared() == 2
+        same = same and again(x) == y and machine.tasks_shared() == 2
         os._exit(0 if same else 1)
     assert os.waitpid(child, 0)[1] == 0
 print("done")

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from wengert.core.var import is_var
+from wengert.core.operands.var import is_var
 
 import wengert as wg
 from scenarios import TABLE
@@ -184,7 +184,7 @@ def test_what_is_wrong_is_named(f, texts):
 
 
 def test_a_mode_that_is_right_is_a_hint(monkeypatch):
-    from wengert.core import dispatch
+    from wengert.core.dispatch import dispatch
 
     row = dispatch.registry.rows[np.cumsum]
     monkeypatch.setattr(row, "vjps", {0: lambda ybar, y, x, axis=None: 1.5 * ybar})

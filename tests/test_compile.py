@@ -23,9 +23,9 @@ import wengert as wg
 from helpers import assert_same_bits, in_threads
 from scenarios import TABLE
 from wengert import features
-from wengert.program import compile as module
-from wengert.program.agreement import difference
-from wengert.program.capture import NotReplayable, capture
+from wengert.program.specialise import compiled as module
+from wengert.program.specialise.compare import difference
+from wengert.program.tracing.closure import NotReplayable, capture
 
 
 def compiled(f, **options):

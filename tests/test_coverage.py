@@ -16,7 +16,7 @@ import pytest
 import wengert as wg
 import wengert.numpy
 from wengert import registry
-from wengert.core import dispatch
+from wengert.core.dispatch import dispatch
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 
 # ---- groups

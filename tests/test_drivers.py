@@ -17,7 +17,7 @@ import warnings
 
 import numpy as np
 import pytest
-from wengert.core.var import is_var
+from wengert.core.operands.var import is_var
 
 import wengert as wg
 from helpers import assert_rounding, assert_same_bits, complex_step

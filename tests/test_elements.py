@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 from scipy import special
-from wengert.program.listing import kind_of
-from wengert.program.opcodes import Op
+from wengert.program.ir.ir import kind_of
+from wengert.program.ir.opcodes import Op
 
 import wengert as wg
 import wengert.viz
 from helpers import assert_rounding, assert_same_bits
-from wengert.program import elements, program
-from wengert.program.spec import check
+from wengert.program import program
+from wengert.program.ir.verify import check
+from wengert.program.passes import scalarise
 
 X = np.array([0.7, -1.3, 0.4, 1.9, 0.2, 0.8])
 MATRIX = np.array([[1.0, 2.0, 0.5], [0.0, -1.0, 0.3], [2.0, 0.1, 1.0]])
@@ -142,7 +143,7 @@ def always(monkeypatch):
 @pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
 def test_derivatives_are_those_of_the_function(f, always):
     made, v = wg.record(f, X), np.cos(np.arange(6.0))
-    check(elements.by_elements(made._listing))
+    check(scalarise.by_elements(made._listing))
     assert_rounding(made(X), f(X))
     assert_rounding(made.grad()(X), wg.grad(f)(X))
     assert_rounding(made.hessian()(X), wg.hessian(f)(X), scale=10)
@@ -154,7 +155,7 @@ def test_derivatives_are_those_of_the_function(f, always):
 
 @pytest.mark.parametrize("f", [runge_kutta, pairs, rotations, products], ids=lambda f: f.__name__)
 def test_no_small_array_is_left(f):
-    code = elements.by_elements(wg.record(f, X)._listing)
+    code = scalarise.by_elements(wg.record(f, X)._listing)
     arrays = [i for i in range(len(code)) if kind_of(code, i)[1] != ()]
     assert [code.op[i] for i in arrays] == [Op.INPUT]
 
@@ -241,7 +242,7 @@ def test_sums_of_exponentials_of_small_arrays_are_written_out(name, point):
 
     x, made = SPECIAL_POINTS[point], wg.record(f, X)
     check(made.lowered())
-    assert not any(call.row and call.row.fun in elements.DERIVED_AS_THEY_ARE for call in made.lowered().calls)
+    assert not any(call.row and call.row.fun in scalarise.DERIVED_AS_THEY_ARE for call in made.lowered().calls)
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(made(x), f(x), rtol=4e-15)
         np.testing.assert_allclose(made.jacobian()(x), wg.jacobian(f)(x), rtol=1e-12, atol=1e-13)
@@ -292,7 +293,7 @@ def test_equations_of_small_matrices_are_written_out(name, matrix):
     made = wg.record(f, np.concatenate([(np.eye(n) + 0.1).ravel(), np.ones(n)]))
     for program_of_f in (made, made.grad(), made.hvp()):
         check(program_of_f.lowered())
-        assert not {call.row.fun for call in program_of_f.lowered().calls} & elements.DERIVED_AS_THEY_ARE
+        assert not {call.row.fun for call in program_of_f.lowered().calls} & scalarise.DERIVED_AS_THEY_ARE
     np.testing.assert_allclose(made(x), f(x), rtol=1e-13)
     expected = wg.grad(f)(x)
     np.testing.assert_allclose(made.grad()(x), expected, rtol=1e-12, atol=1e-13 * np.max(np.abs(expected)))

@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy import special
-from wengert.program.csr import first_alike, in_rows
-from wengert.program.listing import kind_of
-from wengert.program.opcodes import Op
+from wengert.program.ir.ir import kind_of
+from wengert.program.ir.opcodes import Op
+from wengert.program.jacobian.csr import first_alike, in_rows
 
 import wengert as wg
-from wengert.program import roll, spec
-from wengert.program.apart import apart, is_in_short_lines
-from wengert.program.entries import Refused, entries
-from wengert.program.steps import operations
+from wengert.program.ir import verify
+from wengert.program.jacobian.accumulate import Refused, entries
+from wengert.program.jacobian.expand_calls import apart, is_in_short_lines
+from wengert.program.passes import vectorise
+from wengert.program.report.schedule import operations
 
 rng = np.random.default_rng(2008)
 K = 7  # points of three coordinates
@@ -237,8 +238,8 @@ def test_entries_behind_calls_are_those_of_the_dense_derivative(order, name):
 @pytest.mark.parametrize("name", JACOBIANS)
 def test_the_list_of_entries_is_well_formed(name):
     code, y, example = listed(JACOBIANS[name])
-    spec.check(entries(code, code.inputs[0], y, example).code)
-    spec.check(apart(code)[0])
+    verify.check(entries(code, code.inputs[0], y, example).code)
+    verify.check(apart(code)[0])
 
 
 def listed(f, x=X):
@@ -295,7 +296,7 @@ def test_numbers_that_all_depend_on_one_another_are_refused(monkeypatch):
     code, y, example = listed(lambda x: chained(x, 400))
     found = entries(code, code.inputs[0], y, example)
     assert len(found.indices) == 5 * 3 * K  # of the last five
-    monkeypatch.setattr("wengert.program.entries._NUMBERS", 0)
+    monkeypatch.setattr("wengert.program.jacobian.accumulate._NUMBERS", 0)
     with pytest.raises(Refused, match="too many terms"):
         entries(code, code.inputs[0], y, example)
 
@@ -528,9 +529,9 @@ def test_the_first_line_with_no_other_column_is_found(lines, line, expected):
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_regular_places_are_those_of_a_view(where, axes, steps, dtype):
     where = where.ravel().astype(dtype)
-    assert roll.lattice(where) == axes
+    assert vectorise.lattice(where) == axes
     if axes is not None:
-        assert roll.strides_in(where, axes) == steps
+        assert vectorise.strides_in(where, axes) == steps
 
 
 def padded(x):

@@ -14,7 +14,7 @@ import pytest
 
 import wengert as wg
 from wengert import features
-from wengert.core import follow, rename
+from wengert.core.rebind import follow, rename
 from wengert.errors import TracedValueError
 
 

@@ -15,7 +15,7 @@ import pytest
 import scipy.optimize
 import scipy.sparse
 from tests.helpers import assert_rounding, assert_same_bits
-from wengert.core.var import holds_traced
+from wengert.core.operands.var import holds_traced
 
 import wengert as wg
 from wengert.core.levels import outside, running

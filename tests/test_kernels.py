@@ -8,15 +8,15 @@ import importlib
 import mpmath as mp
 import numpy as np
 import pytest
-from wengert.core.second import kernel_second_partials
-from wengert.core.tape import kernel_partials, kernel_rows
+from wengert.core.modes.second import kernel_second_partials
+from wengert.core.tape.tape import kernel_partials, kernel_rows
 
 import wengert as wg
 import wengert.rules
 from helpers import assert_same_bits
 from primitive_cases import ELEMENTWISE
 from wengert import registry
-from wengert.core import tape
+from wengert.core.tape import tape
 
 inf, nan = np.inf, np.nan
 READS_A, READS_B, READS_Y = 1, 2, 4
@@ -413,7 +413,7 @@ def test_a_cotangent_of_zero_meets_every_partial_and_gives_zero(fun, arity):
 
 
 def shared_in_c(name, *kinds):
-    """A function of `wengert.core.tape` that other compiled modules call."""
+    """A function of `wengert.core.tape.tape` that other compiled modules call."""
     of = ctypes.pythonapi
     of.PyCapsule_GetName.restype, of.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
     of.PyCapsule_GetPointer.restype = ctypes.c_void_p

@@ -7,19 +7,19 @@ import pytest
 
 import wengert as wg
 from wengert.errors import GuardError
-from wengert.program import derive
+from wengert.program.derive import source_transform
 
 
 @pytest.fixture
 def traces(monkeypatch):
     """Names of what is traced, from nothing known on."""
-    found, listed = [], derive.listed
+    found, listed = [], source_transform.listed
 
     def counted(function, examples, name, *rest):
         found.append(name)
         return listed(function, examples, name, *rest)
 
-    monkeypatch.setattr(derive, "listed", counted)
+    monkeypatch.setattr(source_transform, "listed", counted)
     wg.clear_caches()
     yield found
     wg.clear_caches()
@@ -211,10 +211,10 @@ def test_guards_of_known_rules_name_the_line_of_their_derivative():
 
 
 def test_there_are_only_so_many_known_rules(monkeypatch, traces):
-    monkeypatch.setattr(derive, "MOST_RULES", 5)
+    monkeypatch.setattr(source_transform, "MOST_RULES", 5)
     for n in range(2, 12):
         wg.record(lambda x: np.sum(np.mean(x, axis=0) ** 2), np.ones((n, n))).grad()
-        assert len(derive.known_rules) <= 5
+        assert len(source_transform.known_rules) <= 5
     traces.clear()
     wg.record(lambda x: np.sum(np.mean(x, axis=0) ** 2), np.ones((11, 11))).grad()
     assert not traces

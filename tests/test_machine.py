@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wengert.core.tape import kernel_partials, kernel_rows
-from wengert.program.opcodes import Op
-from wengert.program.vm import Machine, row_values, schedule
+from wengert.core.tape.tape import kernel_partials, kernel_rows
+from wengert.program.ir.opcodes import Op
+from wengert.program.vm.machine import Machine, row_values, schedule
 
 import wengert as wg
 from helpers import assert_same_bits, in_threads
 from test_kernels import POINTS, ROWS, drawn, inside, resolved, ulp_apart
 from wengert.errors import GuardError
-from wengert.program.calls import Call, Operand
+from wengert.program.ir.call import Call, Operand
 
 ROW = {name: opcode for name, opcode, *_ in kernel_rows()}
 ROW["**"] = ROW.pop("")

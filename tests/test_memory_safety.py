@@ -11,16 +11,16 @@ import zlib
 import numpy as np
 import pytest
 from scipy import sparse
-from wengert.core.tape import kernel_rows
-from wengert.program.listing import Listing
-from wengert.program.opcodes import Op
+from wengert.core.tape.tape import kernel_rows
+from wengert.program.ir.ir import Listing
+from wengert.program.ir.opcodes import Op
 
 import wengert as wg
 from fuzz import damage
 from helpers import at_the_end_of_memory
-from wengert.program import spec
-from wengert.program.calls import static
-from wengert.program.loops import loops_of
+from wengert.program.ir import verify
+from wengert.program.ir.call import static
+from wengert.program.passes.loop_recovery import loops_of
 from wengert.program.program import Form, Result, Slot
 
 
@@ -39,7 +39,7 @@ def test_masks_of_other_lengths_at_each_step_gather_their_own_places(size, n):
     rng = np.random.default_rng(0)
     d, r = rng.random(size), rng.random(size)
     f = binned(n)
-    spec.check(wg.record(f, d, args=(r,)))
+    verify.check(wg.record(f, d, args=(r,)))
     g = wg.compile(f)
     for _ in range(3):
         assert g(d, r) == pytest.approx(f(d, r), rel=1e-12)
@@ -139,8 +139,8 @@ def test_damaged_programs_are_refused_or_run(seed):
 def test_programs_of_all_kinds_are_well_formed_in_pickles_and_between_passes():
     for program, args in damage.programs():
         loaded = pickle.loads(pickle.dumps(program))
-        spec.check(loaded)
-        spec.check(loaded.lowered())
+        verify.check(loaded)
+        verify.check(loaded.lowered())
         loaded, expected = (re.sub("at 0x[0-9a-f]*", "", str(p(*args))) for p in (loaded, program))
         assert loaded == expected
 
@@ -155,10 +155,10 @@ def test_operands_that_a_partial_reads_are_there():
             code.inputs = values
             code.outputs = [code.add(Op.PARTIAL + 2 * opcode + side, (np.dtype(float), (), None), *operands)]
             if wanted is None or not reads[side] >> wanted & 1:
-                spec.check(code)
+                verify.check(code)
             else:
-                with pytest.raises(spec.MalformedProgram, match=f"partial {side} of .*{name}.* no operand where it"):
-                    spec.check(code)
+                with pytest.raises(verify.MalformedProgram, match=f"partial {side} of .*{name}.* no operand where it"):
+                    verify.check(code)
 
 
 STATES = {
@@ -177,7 +177,7 @@ STATES = {
 def test_a_state_that_no_program_has_is_refused(what):
     changes, message = STATES[what]
     state = {**wg.record(damage.elementwise, damage.X).__getstate__(), **changes}
-    with pytest.raises(spec.MalformedProgram, match=f"this program is damaged: .*{message}.* Record it again"):
+    with pytest.raises(verify.MalformedProgram, match=f"this program is damaged: .*{message}.* Record it again"):
         wg.Program.__new__(wg.Program).__setstate__(state)
 
 
@@ -186,7 +186,7 @@ def test_the_message_names_the_instruction_and_what_it_reads():
         columns[-1] = 4711
         return columns
 
-    with pytest.raises(spec.MalformedProgram, match=r"instruction 11 \(sum\) reads v4711 before it is defined"):
+    with pytest.raises(verify.MalformedProgram, match=r"instruction 11 \(sum\) reads v4711 before it is defined"):
         damaged(wg.record(damage.elementwise, damage.X), 1, to)
 
 
@@ -196,7 +196,7 @@ def test_a_pickle_that_asks_for_any_amount_of_memory_is_refused(opcode):
     unpickled, (form, _, content) = wg.record(damage.elementwise, damage.X).__reduce__()
     at = content.index(b"\x94")  # behind the first object
     content = content[:at] + opcode + bytes([0, 255, 255, 63, 0, 0, 0, 0]) + content[at:]
-    with pytest.raises(spec.MalformedProgram, match="damaged"):
+    with pytest.raises(verify.MalformedProgram, match="damaged"):
         unpickled(form, zlib.crc32(content), content)
 
 
@@ -207,8 +207,8 @@ def test_a_program_within_itself_is_refused():
     body.body = code
     (call,) = [call for call in code.calls if call.compute is loop]
     call.compute = body
-    with pytest.raises(spec.MalformedProgram, match="within itself"):
-        spec.check(code)
+    with pytest.raises(verify.MalformedProgram, match="within itself"):
+        verify.check(code)
 
 
 SPARSE = {
@@ -224,10 +224,10 @@ def test_a_sparse_matrix_whose_indices_are_outside_is_refused(format):
     program = wg.record(lambda x: matrix @ x, np.ones(4))
     (call,) = program._listing.calls
     (found,) = [x for x in call.args if hasattr(x, "nnz")]
-    spec.check(program)
+    verify.check(program)
     SPARSE[format](found)
-    with pytest.raises(spec.MalformedProgram, match="a sparse matrix is not well-formed"):
-        spec.check(program)
+    with pytest.raises(verify.MalformedProgram, match="a sparse matrix is not well-formed"):
+        verify.check(program)
 
 
 LOOPS = {"steps": 0, "carried": 10**6, "kept": -1, "results": (("entry", 99),), "body": None}
@@ -238,11 +238,11 @@ def test_a_loop_whose_parts_are_damaged_is_refused(word):
     code = wg.record(damage.in_time, damage.BIG).vjp()._listing
     loop, *_ = loops_of(code)
     (call,) = [call for call in code.calls if call.compute is loop]
-    spec.check(code)
+    verify.check(code)
     call.compute = copy.copy(loop)
     setattr(call.compute, word, LOOPS[word])
-    with pytest.raises(spec.MalformedProgram):
-        spec.check(code)
+    with pytest.raises(verify.MalformedProgram):
+        verify.check(code)
 
 
 def damaged(program, k, change):
@@ -290,13 +290,13 @@ def test_another_bit_of_a_pickle_is_told_by_its_checksum():
 def test_a_pickle_of_an_earlier_form_says_so():
     program = wg.record(masks, np.ones(9), args=(np.linspace(0, 1, 9),))
     with pytest.raises(ValueError, match=r"in form 1-.* record it again"):
-        pickle.loads(pickle.dumps(program).replace(spec.form().encode(), b"1" + spec.form().encode()[1:]))
+        pickle.loads(pickle.dumps(program).replace(verify.form().encode(), b"1" + verify.form().encode()[1:]))
 
 
 @pytest.mark.parametrize("entry", [(), (np.zeros(1, dtype=np.int32),), None, [np.zeros(1, dtype=np.int32)] * 2])
 def test_a_pack_of_another_form_is_refused(entry):
     program = wg.record(damage.guarded, damage.X)
-    with pytest.raises(spec.MalformedProgram):
+    with pytest.raises(verify.MalformedProgram):
         damaged(program, 10, lambda packs: [entry for _ in packs])
 
 

@@ -10,7 +10,7 @@ import operator
 
 import numpy as np
 import pytest
-from wengert.core.var import is_var
+from wengert.core.operands.var import is_var
 
 import wengert as wg
 from helpers import assert_same_bits

@@ -9,13 +9,13 @@ import types
 import numpy as np
 import pytest
 from scipy import special
-from wengert.program.opcodes import Op
+from wengert.program.ir.opcodes import Op
 
 import wengert as wg
 from helpers import assert_same_bits, in_threads
-from wengert.core import dispatch
+from wengert.core.dispatch import dispatch
 from wengert.errors import GuardError
-from wengert.program import spec
+from wengert.program.ir import verify
 
 x = np.array([0.5, -1.5, 2.0])
 scale = 3.0
@@ -306,7 +306,7 @@ def test_loops_guards_and_arrays_are_saved(tmp_path):
         path = tmp_path / "f.program"
         saved.save(path)
         loaded = wg.Program.load(path)
-        spec.check(loaded)
+        verify.check(loaded)
         given = {"vjp": (1.0, 3.0), "jvp": (weights, 3.0), "hvp": (weights, 3.0)}.get(word, (3.0,))
         found, expected = loaded(z, *given), saved(z, *given)
         for y, of_saved in zip(found, expected) if type(found) is tuple else [(found, expected)]:
@@ -518,7 +518,7 @@ def test_a_guard_of_a_rule_falls_away_with_what_it_is_of():
     # two of the function, two more of its gradient, of which the last is not needed; four of their tangents
     assert (products(program.grad()), products(program.hvp())) == (4, 7)
     np.testing.assert_allclose(program.hvp()(x, v), wg.hvp(f)(x, v), rtol=1e-13)
-    spec.check(program.hvp().lowered())
+    verify.check(program.hvp().lowered())
 
 
 def test_a_guard_of_the_function_stays_though_nothing_needs_what_it_is_of():

@@ -39,8 +39,8 @@ SRC = Path(__file__).resolve().parents[1] / "src"
 
 def load(name):
     """A module of `wengert.core` of our own, which other tests do not see."""
-    path = SRC / "wengert" / "core" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"wengert.core.{name}", path)
+    path = SRC / "wengert" / "core" / "rebind" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"wengert.core.rebind.{name}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -49,9 +49,9 @@ def load(name):
 rename = load("rename")
 rename._number = itertools.count(1_000_000)  # private names that are none of wengert's own: those are kept in builtins
 with pytest.MonkeyPatch.context() as context:
-    context.setitem(sys.modules, "wengert.core.rename", rename)
+    context.setitem(sys.modules, "wengert.core.rebind.rename", rename)
     follow = load("follow")
-    context.setitem(sys.modules, "wengert.core.follow", follow)
+    context.setitem(sys.modules, "wengert.core.rebind.follow", follow)
     rebind = load("rebind")
 rebound = rebind.rebound
 
@@ -1138,7 +1138,7 @@ def test_a_function_of_a_module_that_is_replaced_is_seen(project):
 
 
 def test_nothing_is_said_at_exit_when_our_module_goes_before_the_users(tmp_path):
-    pytest.importorskip("wengert.core.tape", reason="the package is not built", exc_type=ImportError)
+    pytest.importorskip("wengert.core.tape.tape", reason="the package is not built", exc_type=ImportError)
     source = """
         import numpy as np
         import wengert as wg

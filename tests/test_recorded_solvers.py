@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.program import spec
+from wengert.program.ir import verify
 from wengert.scipy import optimize
 
 FACTOR = 1.5
@@ -172,7 +172,7 @@ def test_replays_give_the_solution_and_its_derivatives(name):
     check()
     assert J.paths and J._eager is None
     for path in (path for paths in next(iter(J._tables.values())).paths.values() for path in paths):
-        spec.check(path.program)
+        verify.check(path.program)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -10,11 +10,13 @@ import pickle
 
 import numpy as np
 import pytest
-from wengert.core.pullback import independent
+from wengert.core.modes.pullback import independent
 
 import wengert as wg
 import wengert.numpy as wnp
-from wengert.core import levels, tape, var
+from wengert.core import levels
+from wengert.core.operands import var
+from wengert.core.tape import tape
 from wengert.errors import LevelError, TracedValueError
 
 X = np.array([1.5, -2.0, 3.25, 0.25, -0.75])
@@ -655,7 +657,7 @@ def test_derivatives_are_not_lost(way_out):
 
 
 def test_a_recording_is_not_swept():
-    from wengert.core.pullback import pull_back
+    from wengert.core.modes.pullback import pull_back
 
     recorded = tape.Tape("a recording", True)
     x = independent(recorded, X)

@@ -7,13 +7,13 @@ import math
 
 import numpy as np
 import pytest
-from wengert.program.listing import kind_of
-from wengert.program.opcodes import Op
+from wengert.program.ir.ir import kind_of
+from wengert.program.ir.opcodes import Op
 
 import wengert as wg
-from wengert.program import passes
-from wengert.program.calls import Operand
-from wengert.program.regroup import regrouped
+from wengert.program.ir.call import Operand
+from wengert.program.passes import simplify
+from wengert.program.passes.reassociate import regrouped
 
 RNG = np.random.default_rng(5)
 TIERS = ["vm", "llvm"] if importlib.util.find_spec("llvmlite") else ["vm"]
@@ -77,7 +77,7 @@ def multiplications(code):
 @pytest.mark.parametrize(("f", "x", "share"), CASES, ids=lambda x: getattr(x, "__name__", ""))
 def test_less_is_multiplied_for_the_same_gradient(f, x, share):
     program = wg.record(f, x).grad()
-    plain = passes.lowered(program._rolled())
+    plain = simplify.lowered(program._rolled())
     found = regrouped(plain)
     assert multiplications(found) <= share * multiplications(plain)
     y = RNG.normal(size=x.shape)
@@ -93,7 +93,7 @@ def test_what_the_function_multiplies_is_left_as_it_is():
     def f(b):
         return np.sum((X + b) @ W, axis=0) + X[0] @ (2.0 * W)
 
-    code = passes.lowered(wg.record(f, np.zeros(4))._rolled())
+    code = simplify.lowered(wg.record(f, np.zeros(4))._rolled())
     assert regrouped(code) is code
     b = RNG.normal(size=4)
     np.testing.assert_allclose(wg.record(f, np.zeros(4))(b), f(b), rtol=1e-14)

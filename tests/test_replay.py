@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import scipy.special
 from hypothesis import given, settings
-from wengert.program.opcodes import Op
+from wengert.program.ir.opcodes import Op
 
 import array_programs
 import test_complex
@@ -34,7 +34,7 @@ from test_primitives import as_function, identity, moved_by, numbers_for
 from wengert import registry
 from wengert.containers import split
 from wengert.errors import GuardError
-from wengert.program import evaluate, listing, spec
+from wengert.program.ir import ir, reference, verify
 from wengert.program.program import Form
 
 
@@ -192,13 +192,13 @@ def loss_of(f):
 
 def by_listing(program, args):
     """The value by the plain interpreter of lists."""
-    found = evaluate.outputs(program._listing, Form(args, {}).leaves)
+    found = reference.outputs(program._listing, Form(args, {}).leaves)
     return found[0] if program.restore is None else program.restore(found)
 
 
 def check_values(case):
     replay, exact = (record(case.f, case.args, is_exact) for is_exact in (False, True))
-    spec.check(replay)
+    verify.check(replay)
     for args in case.points():
         expected = case.f(*copy.deepcopy(args))
         try:
@@ -223,8 +223,8 @@ def check_derivatives(case):
             direction = like(args[k], rng)
             cotangent = like(y, rng)
             try:
-                spec.check(replay.vjp(k))
-                spec.check(replay.jvp(k))
+                verify.check(replay.vjp(k))
+                verify.check(replay.jvp(k))
                 pushed = replay.jvp(k)(args[0], direction, *args[1:]) if k == 0 else None
                 value, pulled = replay.vjp(k)(args[0], cotangent, *args[1:])
                 plain = by_listing(replay.vjp(k), (args[0], cotangent, *args[1:]))
@@ -265,7 +265,7 @@ def check_second(case):
         if np.iscomplexobj(case.args[k]):
             check_second_in_directions(case, f, replay, k)
             continue
-        spec.check(replay.hessian(k))
+        verify.check(replay.hessian(k))
         args = beside
         try:
             found = replay.hessian(k)(*args)
@@ -288,7 +288,7 @@ def check_second_in_directions(case, f, replay, k):
         assert_close(replay.grad(k)(*args), gradient(*args), what="gradient")
         expected = wg.hvp(f, args[k], v)
         for program in (replay.hvp(k), replay.grad(k).jvp(k), record(wg.hvp(f), (args[k], v))):
-            spec.check(program)
+            verify.check(program)
             try:
                 found = program(args[k], v)
             except GuardError:
@@ -343,7 +343,7 @@ def test_what_is_not_recorded_runs_as_it_is(s):
 @pytest.mark.parametrize("s", [s for s in TABLE if s.containers], ids=lambda s: s.name.replace(" ", "_"))
 def test_containers(s):
     program = wg.record(s.f, s.x, args=s.args, exact=True)
-    spec.check(program)
+    verify.check(program)
     assert_same_bits(split(program(s.x, *s.args))[0], split(s.f(s.x, *s.args))[0])
     assert type(program(s.x, *s.args)) is type(s.f(s.x, *s.args))
     f, loss = wg.compile(s.f), wg.compile(loss_of(s.f))
@@ -371,7 +371,7 @@ def test_a_slope_that_is_a_number_everywhere_is_an_array():
     g = np.array([4.0, 1 + 2 * x[1] + x[2], 1 + x[1]])
     assert_close(program.grad().vjp()(x, x), (g, wg.hessian(f)(x) @ x))
     assert_close(program.grad().jvp()(x, x), (g, wg.hessian(f)(x) @ x))
-    spec.check(program.hessian())
+    verify.check(program.hessian())
 
 
 def _single_precision_in_a_double_array(x):
@@ -454,7 +454,7 @@ def assert_replayed(program, x):
     loss = lambda z: np.sum(random_programs.run(program, z) * weights)
     replay, exact, of_loss = wg.record(f, x), wg.record(f, x, exact=True), wg.record(loss, x)
     for made in (replay, replay.jvp(), replay.vjp(), of_loss.hessian()):
-        spec.check(made)
+        verify.check(made)
     v = np.array([0.7, -0.2, 0.4, 1.1])
     for z in (x, x + 1e-3 * v):
         try:
@@ -738,7 +738,7 @@ def test_indices_are_computed_anew_in_a_recording(name):
     f = indexed(FOLLOWED[name])
     program = wg.record(f, next(points_with_ties(1)))
     for derived in (program, program.grad(), program.hessian(), program.jvp()):
-        spec.check(derived)
+        verify.check(derived)
     for x in points_with_ties(4):
         assert_close(program(x), f(x))
         assert_close(program.grad()(x), wg.grad(f)(x))
@@ -821,7 +821,7 @@ def test_what_carries_no_derivative_changes_its_value_all_the_same(name):
     f = STOPPED[name]
     program, exact = (wg.record(f, np.array([0.5, -0.7, 1.2]), exact=is_exact) for is_exact in (False, True))
     for derived in (program, program.grad(), program.hessian(), exact.grad()):
-        spec.check(derived)
+        verify.check(derived)
     for x in (np.array([0.5, -0.7, 1.2]), np.array([1.5, 0.2, -0.4])):
         v = x[::-1].copy()
         assert_close(program(x), f(x))
@@ -838,7 +838,7 @@ def test_what_carries_no_derivative_changes_its_value_all_the_same(name):
 def test_a_pickled_program_gives_the_same_bits(case):
     program = record(case.f, case.args)
     copied = pickle.loads(pickle.dumps(program))
-    spec.check(copied)
+    verify.check(copied)
     assert str(copied) == str(program)
     found, expected = split(copied(*case.args))[0], split(program(*case.args))[0]
     for one, other in zip(found, expected, strict=True):
@@ -918,7 +918,7 @@ def changed(program, column, row, value):
     """The list of a program with one number replaced."""
     parts = columns_of(program)
     parts[column][row] = value
-    return listing.restored(*parts)
+    return ir.restored(*parts)
 
 
 def row_of(program, op):
@@ -947,10 +947,10 @@ def test_a_malformed_list_is_found(what):
         return x[1]
 
     program = wg.record(f, np.array([1.0, 2.0, 3.0]))
-    spec.check(program)
+    verify.check(program)
     op, column, value, message = MALFORMED[what]
-    with pytest.raises(spec.MalformedProgram, match=message):
-        spec.check(changed(program, column, row_of(program, op), value))
+    with pytest.raises(verify.MalformedProgram, match=message):
+        verify.check(changed(program, column, row_of(program, op), value))
 
 
 # ---------------------------------------------------------------------------------------------- a row of one's own
@@ -981,7 +981,7 @@ def test_a_row_declared_by_one_line_is_in_all_engines(dilogarithm):
     for mode in ("reverse", "forward"):
         assert_close(wg.jacobian(f, x, mode=mode), slope(x))
     program = wg.record(f, x)
-    spec.check(program.hessian())
+    verify.check(program.hessian())
     assert_same_bits(wg.record(f, x, exact=True)(x), f(x))
     for z in (x, x + 0.1):
         assert_close(program.grad()(z), slope(z))

@@ -7,17 +7,18 @@ import random
 
 import numpy as np
 import pytest
-from wengert.core.tape import kernel_rows
-from wengert.program.opcodes import Op
+from wengert.core.tape.tape import kernel_rows
+from wengert.program.ir.opcodes import Op
 
 import wengert as wg
-from wengert.program import passes, roll, spec
-from wengert.program.evaluate import outputs
+from wengert.program.ir import verify
+from wengert.program.ir.reference import outputs
+from wengert.program.passes import simplify, vectorise
 
 
 def rolled(program, gain=np.inf):
     """The same program with arrays wherever there can be some, however little they save."""
-    made = program.with_list(roll.rolled(program._listing, gain))
+    made = program.with_list(vectorise.rolled(program._listing, gain))
     made._result = program._result
     return made
 
@@ -32,7 +33,7 @@ def assert_same(f, x, *others):
     """The list with arrays gives what f gives, at the point of the recording and at others, and its derivatives."""
     program = wg.record(f, x)
     made = rolled(program)
-    spec.check(made)
+    verify.check(made)
     rng = np.random.default_rng(0)
     for z in (x, *others):
         y = f(z)
@@ -41,7 +42,7 @@ def assert_same(f, x, *others):
         close(made(z), y, 1e-12)
         close(outputs(made._listing, [z])[0], y, 1e-12)
         for derived in (made.vjp(), made.jvp()):
-            spec.check(derived)
+            verify.check(derived)
         close(made.vjp()(z, w)[1], wg.vjp(f, z)[1](w), 1e-10)
         close(made.jvp()(z, v)[1], wg.jvp(f, z, v)[1], 1e-10)
         again = rolled(made.vjp())  # what is left of numbers in the derivative
@@ -148,7 +149,7 @@ def test_loops_become_few_instructions(name):
 def test_a_program_runs_rolled_and_is_pickled():
     x = np.random.default_rng(1).uniform(-1, 1, 500)
     program = wg.record(rosenbrock, x)
-    assert len(roll.rolled(program._listing)) < 30 < len(program)
+    assert len(vectorise.rolled(program._listing)) < 30 < len(program)
     for p in (program, pickle.loads(pickle.dumps(program))):
         close(p(x), rosenbrock(x), 1e-12)
         close(p.grad()(x), wg.grad(rosenbrock, x), 1e-11)
@@ -164,7 +165,7 @@ def test_what_saves_nothing_stays_as_it_is():
 
     for f in (lambda x: recurrence(x.copy()), lambda x: x[0] * x[1] + x[2], lorenz):
         code = wg.record(f, np.linspace(0, 1, 9))._listing
-        assert roll.rolled(code) is code
+        assert vectorise.rolled(code) is code
 
 
 def test_an_exact_program_stays_a_list_of_numbers():
@@ -306,6 +307,6 @@ def test_passes_keep_gathers_and_scatters():
     x = np.random.default_rng(1).uniform(-1, 1, 60)
     made = rolled(wg.record(attraction, x))
     assert {Op.GATHER, Op.SCATTER} <= set(made._listing.op.tolist())
-    code = passes.simplified(made._listing)
+    code = simplify.simplified(made._listing)
     close(outputs(code, [x])[0], attraction(x), 1e-12)
     assert "gather(v0, v" in str(made)

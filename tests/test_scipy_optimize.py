@@ -15,7 +15,7 @@ import pytest
 import scipy.optimize
 
 import wengert as wg
-from wengert.core import dispatch
+from wengert.core.dispatch import dispatch
 from wengert.scipy import optimize
 
 ROOT_METHODS = ["hybr", "lm", "broyden1", "broyden2", "anderson", "diagbroyden", "krylov", "df-sane"]

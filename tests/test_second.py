@@ -16,7 +16,7 @@ from helpers import DIFFERENCES, assert_rounding, assert_same_bits, central_diff
 from primitive_cases import CALLS, COMPOSED, MOVES
 from scenarios import TABLE
 from test_primitives import as_function, directions_for, identity, is_several, numbers_for
-from wengert.core import calls
+from wengert.core.modes import second_calls
 
 inf, nan = np.inf, np.nan
 X = np.array([0.3, 1.2, -0.7, 0.45, 0.9, -1.1])
@@ -543,7 +543,7 @@ def test_passive_blocks_move_nothing():
 
 def test_an_exception_in_a_sweep_leaves_every_value_as_it_was(monkeypatch):
     calls_left = [0]
-    whole = calls.tangent_of_call
+    whole = second_calls.tangent_of_call
 
     def failing(*args):
         if not calls_left[0]:
@@ -567,7 +567,7 @@ def test_an_exception_in_a_sweep_leaves_every_value_as_it_was(monkeypatch):
     value = kept[0].copy()
     y, J = wg.linearize(f, X)
     exact = J @ np.eye(6)
-    monkeypatch.setattr("wengert.core.second.tangent_of_call", failing)
+    monkeypatch.setattr("wengert.core.modes.second.tangent_of_call", failing)
     for n in range(2):
         calls_left[0] = n
         with pytest.raises(KeyboardInterrupt):
@@ -575,7 +575,7 @@ def test_an_exception_in_a_sweep_leaves_every_value_as_it_was(monkeypatch):
     monkeypatch.undo()
     assert_same_bits(J @ np.eye(6), exact)
     assert_same_bits(y, plain)
-    monkeypatch.setattr("wengert.core.second.tangent_of_call", failing)
+    monkeypatch.setattr("wengert.core.modes.second.tangent_of_call", failing)
     calls_left[0] = 1
     with pytest.raises(KeyboardInterrupt):
         wg.hessian(lambda x: np.sum(f(x) ** 2), X)

@@ -8,18 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wengert as wg
-from wengert.program import passes, shifts, vm
-from wengert.program.spec import check
-from wengert.program.text import printed
+from wengert.program.ir.printer import printed
+from wengert.program.ir.verify import check
+from wengert.program.passes import simplify, stencil_fusion
+from wengert.program.vm import machine as vm
 
 
 @pytest.fixture
 def always(monkeypatch):
     """Sums are cut wherever that can be done, however little is gained."""
-    costs = shifts._Costs(1e9, 0.0, 0.1, 1.0, 1.0, 1.0)
-    monkeypatch.setattr(shifts, "_READ", costs)
-    monkeypatch.setattr(shifts, "_COMPILED", costs)
-    monkeypatch.setattr(shifts, "_LEAST_OF_PART", 0.0)
+    costs = stencil_fusion._Costs(1e9, 0.0, 0.1, 1.0, 1.0, 1.0)
+    monkeypatch.setattr(stencil_fusion, "_READ", costs)
+    monkeypatch.setattr(stencil_fusion, "_COMPILED", costs)
+    monkeypatch.setattr(stencil_fusion, "_LEAST_OF_PART", 0.0)
 
 
 def rosenbrock(x):
@@ -175,8 +176,8 @@ def test_random_slices_have_the_gradients_of_eager_mode(case):
     shape, f = case
     x = point(shape, 3)
     program = wg.record(f, x).grad()
-    costs = shifts._Costs(1e9, 0.0, 0.1, 1.0, 1.0, 1.0)
-    code = shifts._Gathering(passes.lowered(program._rolled()), costs).found()
+    costs = stencil_fusion._Costs(1e9, 0.0, 0.1, 1.0, 1.0, 1.0)
+    code = stencil_fusion._Gathering(simplify.lowered(program._rolled()), costs).found()
     check(code)
     expected = wg.grad(f)(x)
     (found,) = vm.Machine(code).run([x])
@@ -216,10 +217,10 @@ def test_each_element_is_one_sum_and_nothing_is_filled_with_zeros_first():
 
 def test_short_arrays_are_searched_where_the_list_is_run_often_in_a_call(monkeypatch):
     x = point((600,))
-    code = passes.lowered(wg.record(lambda x: burgers(burgers(x) * x), x).grad()._rolled())
-    assert shifts.gathered(code, runs=100) is not code
-    monkeypatch.setattr(shifts, "_Gathering", None)  # no look at all, many as the parts are
-    assert shifts.gathered(code) is code
+    code = simplify.lowered(wg.record(lambda x: burgers(burgers(x) * x), x).grad()._rolled())
+    assert stencil_fusion.gathered(code, runs=100) is not code
+    monkeypatch.setattr(stencil_fusion, "_Gathering", None)  # no look at all, many as the parts are
+    assert stencil_fusion.gathered(code) is code
 
 
 def test_what_takes_long_is_computed_once_and_kept():

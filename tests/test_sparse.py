@@ -10,15 +10,16 @@ import pytest
 import scipy.sparse as sp
 from scipy.integrate import solve_ivp
 from scipy.optimize import least_squares
-from wengert.core.tape import kernel_rows
-from wengert.program.listing import kind_of
+from wengert.core.tape.tape import kernel_rows
+from wengert.program.ir.ir import kind_of
 
 import wengert as wg
 from array_programs import PROGRAMS
 from array_programs import X as START
 from helpers import in_threads
-from wengert.program import passes, spec
-from wengert.program.entries import Refused, entries
+from wengert.program.ir import verify
+from wengert.program.jacobian.accumulate import Refused, entries
+from wengert.program.passes import simplify
 from wengert.sparse import drivers
 
 RNG = np.random.default_rng(5)
@@ -166,7 +167,7 @@ def test_entries_of_programs_are_exact_or_refused(name):
         found = entries(code, code.inputs[0], y, program._example)
     except (Refused, TypeError):
         return
-    spec.check(found.code)
+    verify.check(found.code)
     data = program.with_list(found.code).run([START])[0]
     expected = np.reshape(wg.jacobian(PROGRAMS[name], START), (-1, 3))
     matrix = sp.csr_array((data, found.indices, found.indptr), shape=expected.shape)
@@ -195,7 +196,7 @@ def test_constant_entries_need_no_instruction():
     program = wg.record(lambda x: 3.0 * x[1:] - x[:-1], X)
     code, y = program._differentiable("jacobian")
     found = entries(code, code.inputs[0], y, program._example)
-    assert len(passes.simplified(found.code)) <= 3
+    assert len(simplify.simplified(found.code)) <= 3
 
 
 def test_a_pattern_at_another_branch_is_found_anew():

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 import scipy.special
 from hypothesis import given, settings
-from wengert.core.tape import kernel_rows
+from wengert.core.tape.tape import kernel_rows
 from wengert.sparse.indexsets import Sets
 from wengert.sparse.recovery import differing, direction
 
@@ -16,10 +16,11 @@ from array_programs import X as X3
 from fuzz import programs
 from wengert import registry
 from wengert.errors import GuardError
-from wengert.program import derive, loops, roll
+from wengert.program.derive import source_transform
+from wengert.program.passes import loop_recovery, vectorise
 from wengert.program.record import record
+from wengert.sparse import dependency_rules
 from wengert.sparse import pattern as pattern_module
-from wengert.sparse import sites
 from wengert.sparse.pattern import check, curvature, pattern_of, pattern_of_list
 
 RNG = np.random.default_rng(7)
@@ -481,7 +482,7 @@ def test_patterns_of_programs_of_all_rows_are_never_too_small():
 @pytest.mark.parametrize(("f", "x"), EXACT)
 def test_a_list_has_one_pattern_before_and_after_it_is_rolled(f, x):
     code = record(f, (x,), {}, False)._one_array("sparsity")
-    again = roll.rolled(code, 0.0)
+    again = vectorise.rolled(code, 0.0)
     for order in (1, 2):
         patterns = [pattern_of_list(c, c.inputs[0], c.outputs[0], order).toarray() for c in (code, again)]
         assert np.array_equal(*patterns)
@@ -508,18 +509,18 @@ def with_history(u):
 @pytest.mark.parametrize("f", [stepped, with_history])
 def test_time_loops_have_the_pattern_of_their_steps(f, monkeypatch):
     for name in ("_LARGE", "_LARGE_STEP", "_FUSED"):
-        monkeypatch.setattr(loops, name, 0)
+        monkeypatch.setattr(loop_recovery, name, 0)
     x = RNG.uniform(0.5, 1.5, 18)  # more than are written out as numbers
     program = record(f, (x,), {}, False)
     code = program._one_array("sparsity")
-    looped = loops.looped(code)
-    assert loops.loops_of(looped)
+    looped = loop_recovery.looped(code)
+    assert loop_recovery.loops_of(looped)
     for order in (1, 2):
         patterns = [pattern_of_list(c, c.inputs[0], c.outputs[0], order).toarray() for c in (code, looped)]
         assert np.array_equal(*patterns)
     gradient = wg.grad(lambda x: np.sum(f(x) ** 2))
     recorded = wg.record(gradient, x)  # adjoints go through the loop backwards
-    assert loops.loops_of(recorded._listing)
+    assert loop_recovery.loops_of(recorded._listing)
     assert_inside(pattern_of(recorded), numeric_jacobian(gradient, x))
 
 
@@ -663,13 +664,16 @@ def bounded(domain):
 FLAT = [
     row
     for row in {id(row): row for row in registry.rows.values()}.values()
-    if row.kind == "elementwise" and sites.bends(row) != 7 and isinstance(row.fun, np.ufunc) and None not in row.domain
+    if row.kind == "elementwise"
+    and dependency_rules.bends(row) != 7
+    and isinstance(row.fun, np.ufunc)
+    and None not in row.domain
 ]
 
 
 @pytest.mark.parametrize("row", FLAT, ids=lambda row: row.name)
 def test_second_derivatives_that_a_row_denies_are_zero(row):
-    bits = sites.bends(row)
+    bits = dependency_rules.bends(row)
     count = len(row.partials)
     for _ in range(20):
         x = np.array([RNG.uniform(*bounded(d)) for d in (row.domain or [(-2, 2)] * count)[:count]])
@@ -686,15 +690,15 @@ def test_every_opcode_has_the_structure_of_its_row():
         if "." in name:
             assert table[opcode] == 7
         else:
-            assert table[opcode] == sites.bends(registry.lookup(derive.function_of(opcode)))
+            assert table[opcode] == dependency_rules.bends(registry.lookup(source_transform.function_of(opcode)))
         assert table[opcode] in (0, 7) or arity == 2
 
 
 def test_every_function_in_the_table_exists():
     names = {row.name for row in registry.rows.values()}
-    missing = {name for name in sites.RULES if name not in names}
-    assert missing <= {"_operator.getitem", "wengert.program.rows.placed", "scipy.sparse product", "numpy.astype",
-                       "numpy.matvec", "numpy.vecmat", "numpy.cumulative_sum", "numpy.cumulative_prod",
+    missing = {name for name in dependency_rules.RULES if name not in names}
+    assert missing <= {"_operator.getitem", "wengert.program.ir.call_rules.placed", "scipy.sparse product",
+                       "numpy.astype", "numpy.matvec", "numpy.vecmat", "numpy.cumulative_sum", "numpy.cumulative_prod",
                        "wengert.rules.special_python.log_sum", "wengert.rules.special_python.shares",
                        "wengert.rules.special_python.log_shares"}  # fmt: skip
 
@@ -747,10 +751,10 @@ LONG = {
 def test_sets_that_nothing_holds_are_dropped(name, monkeypatch):
     f, x = LONG[name]
     for word in ("_LARGE", "_LARGE_STEP", "_FUSED"):
-        monkeypatch.setattr(loops, word, 0)
+        monkeypatch.setattr(loop_recovery, word, 0)
     program = record(f, (x,), {}, False)
     code = program._one_array("sparsity")
-    for c in (code, loops.looped(code)):
+    for c in (code, loop_recovery.looped(code)):
         for order in (1, 2):
             monkeypatch.undo()
             expected = pattern_of_list(c, c.inputs[0], c.outputs[0], order)

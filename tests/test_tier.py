@@ -19,7 +19,8 @@ from test_loops import stencil
 from test_random_programs import PROGRAMS, deterministic, run
 from test_roll import attraction, bratu_with_borders, lorenz, rosenbrock
 from wengert.errors import GuardError
-from wengert.program import disk, loops, native, reroll, tier
+from wengert.program.codegen import disk_cache, jit_steps, llvm_jit, reroll
+from wengert.program.passes import loop_recovery
 
 pytest.importorskip("llvmlite")
 
@@ -149,7 +150,7 @@ def test_elementwise_functions_and_their_partials():
     x = np.concatenate([SPECIAL, RNG.uniform(-1.5, 1.5, 9)])
     program = wg.record(lambda x: np.stack(functions(x)), x)
     reports = [assert_same(program, (x,), rtol=1e-14), assert_same(program.jvp(), (x, np.ones(x.size)), rtol=1e-13)]
-    if native._address(native._vector_name("tanh", native.lanes())):
+    if llvm_jit._address(llvm_jit._vector_name("tanh", llvm_jit.lanes())):
         assert [report.refused for report in reports] == [[], []]
     numbers = wg.record(lambda x: np.array([y for v in x for y in functions(v)]), x[::4])
     assert assert_same(numbers, (x[::4],)).refused == []
@@ -253,15 +254,15 @@ def test_functions_on_rows_of_a_few_elements_are_left_to_the_machine(length, is_
 
 
 def test_lists_that_are_too_long_are_left_to_the_machine(monkeypatch):
-    monkeypatch.setattr(tier, "MOST_STATEMENTS", 20)
+    monkeypatch.setattr(jit_steps, "MOST_STATEMENTS", 20)
     program = wg.record(sweep, RNG.random((7, 7))).tiered("llvm")
     assert_same_bits(program(np.ones((7, 7))), program.tiered("vm")(np.ones((7, 7))))
     assert "too long" in str(program.explain()) and "llvm for" in str(program.explain())
 
 
 def test_a_list_that_is_refused_late_leaves_its_numbers_where_others_look(monkeypatch):
-    address = native._address
-    monkeypatch.setattr(native, "_address", lambda name: None if name == "sin" else address(name))
+    address = llvm_jit._address
+    monkeypatch.setattr(llvm_jit, "_address", lambda name: None if name == "sin" else address(name))
     for f, n in ((sweep, (9, 9)), (lambda x: np.sin(x[0]) * np.sum(x) * np.exp(x[0] * x[1]), 9)):
         x = RNG.random(n)
         program = wg.record(f, x)
@@ -290,7 +291,7 @@ def test_products_stay_as_they_are_between_compiled_steps():
 
 def test_bodies_of_loops_are_compiled(monkeypatch):
     for name in ("_LARGE", "_LARGE_STEP", "_FUSED"):
-        monkeypatch.setattr(loops, name, 0)
+        monkeypatch.setattr(loop_recovery, name, 0)
     x = RNG.random((6, 7))
     program = wg.record(stencil, x)
     for made in (program, program.grad()):
@@ -370,11 +371,11 @@ def test_machine_code_is_kept_on_disk(tmp_path, monkeypatch):
     assert [made(), made()] == [False, False]
     monkeypatch.delenv("WENGERT_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert disk.folder() == tmp_path / "wengert"
+    assert disk_cache.folder() == tmp_path / "wengert"
 
 
 def test_without_llvmlite(monkeypatch):
-    native.llvm.cache_clear()
+    llvm_jit.llvm.cache_clear()
     monkeypatch.setitem(sys.modules, "llvmlite", None)
     monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
     try:
@@ -386,4 +387,4 @@ def test_without_llvmlite(monkeypatch):
             program(x)
         assert "pip install wengert[jit]" in str(program.explain())
     finally:
-        native.llvm.cache_clear()
+        llvm_jit.llvm.cache_clear()

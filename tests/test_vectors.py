@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from wengert.program.opcodes import Op
+from wengert.program.ir.opcodes import Op
 
 import wengert as wg
-from wengert.program import spec
+from wengert.program.ir import verify
 
 LENGTHS = [0, 1, 2, 17, 300, 999]
 C = np.cos(np.arange(2000.0))
@@ -36,8 +36,8 @@ def test_products_are_sums(name, n):
     x = np.linspace(-1.0, 1.5, n) + 0.01
     program = wg.record(f, x)
     for made in (program, program.grad()):
-        spec.check(made)
-        spec.check(made.lowered())
+        verify.check(made)
+        verify.check(made.lowered())
         assert calls(made) == 0
     np.testing.assert_allclose(program(x), f(x), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(program.grad()(x), gradient(x), rtol=1e-12, atol=1e-12)
@@ -155,7 +155,7 @@ def test_parts_are_read_as_they_were_written(f):
     program = wg.record(f, x)
     made = program.grad()
     for code in (program, made):
-        spec.check(code.lowered())
+        verify.check(code.lowered())
     y = x[::-1] + 0.1
     np.testing.assert_allclose(program(y), f(y), rtol=1e-12)
     np.testing.assert_allclose(made(y), wg.grad(f)(y), rtol=1e-11, atol=1e-11)

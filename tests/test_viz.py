@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from wengert.program.listing import kind_of, operands
-from wengert.program.opcodes import Op
+from wengert.program.ir.ir import kind_of, operands
+from wengert.program.ir.opcodes import Op
 
 import wengert as wg
-from wengert.program import roll, spec
-from wengert.program.calls import Call
-from wengert.program.evaluate import outputs
+from wengert.program.ir import verify
+from wengert.program.ir.call import Call
+from wengert.program.ir.reference import outputs
+from wengert.program.passes import vectorise
 
 N = 100
 x = np.random.default_rng(0).uniform(0.1, 1.0, N)
@@ -76,7 +77,7 @@ def test_every_stage_computes_the_same(f):
     found = wg.viz.passes(f, x)
     assert list(found) == ["recorded", "folded", "shared", "live", "rolled", "machine"]
     for name, stage in found.items():
-        spec.check(stage.listing)
+        verify.check(stage.listing)
         np.testing.assert_allclose(outputs(stage.listing, [x])[0], f(x), rtol=1e-13, err_msg=name)
         counts = COUNTS.get(f, {}).get(name)
         assert counts is None or (len(stage), stage.operations) == counts, name
@@ -328,7 +329,7 @@ def test_a_picture_has_a_dot_for_each_number_and_a_box_for_each_class():
     boxes = {label.get_text(): to_hex(label.get_bbox_patch().get_facecolor()) for label in arrays.texts}
     assert boxes.keys() == {"input 0 [100]", "** [100]", "multiply [100]", "sum", "add"}
     assert {boxes["** [100]"], boxes["multiply [100]"], boxes["sum"]} == set(shades)
-    assert len(roll.classes(program._listing)[1]) == 2
+    assert len(vectorise.classes(program._listing)[1]) == 2
 
 
 def test_the_picture_of_a_recurrence_says_why():

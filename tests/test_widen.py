@@ -4,13 +4,14 @@ import functools
 
 import numpy as np
 import pytest
-from wengert.program.vm import Machine
+from wengert.program.vm.machine import Machine
 
 import wengert as wg
 from array_programs import PROGRAMS, X
 from wengert.errors import GuardError
-from wengert.program import evaluate, passes, spec
-from wengert.program.widen import widened
+from wengert.program.ir import reference, verify
+from wengert.program.passes import simplify
+from wengert.program.passes.batching import widened
 
 RNG = np.random.default_rng(3)
 COUNT = 5
@@ -25,11 +26,11 @@ def spread(x, count=COUNT):
 def check(program, numbers, leaves, code=None, count=COUNT):
     """The wide list, by the machine and by the plain interpreter, against the list at each point."""
     code = program._rolled() if code is None else code
-    wide = passes.simplified(widened(code, numbers, count, program._example))
-    spec.check(wide)
+    wide = simplify.simplified(widened(code, numbers, count, program._example))
+    verify.check(wide)
     expected = [program.with_list(code).run([x[i] if k in numbers else x for k, x in enumerate(leaves)])
                 for i in range(count)]  # fmt: skip
-    for found in (Machine(passes.lowered(wide)).run(leaves), evaluate.outputs(wide, leaves)):
+    for found in (Machine(simplify.lowered(wide)).run(leaves), reference.outputs(wide, leaves)):
         assert len(found) == len(expected[0])
         for k, y in enumerate(found):
             stacked = np.stack([each[k] for each in expected])
@@ -119,10 +120,10 @@ def test_products_with_unit_vectors_are_rows_and_columns(name, columns):
     rows = dense.reshape(-1, 12)
     for made, expected in ((program.jvp(), rows.T), (program.vjp(), rows)):
         code, number, count = made.lines_alone(), 1, len(expected)
-        plain, wide = [passes.simplified(widened(code, [number], count, made._example, are)) for are in (False, True)]
-        spec.check(wide)
+        plain, wide = [simplify.simplified(widened(code, [number], count, made._example, are)) for are in (False, True)]
+        verify.check(wide)
         directions = np.full((count, *np.shape(made._example[number])), np.nan)  # they are not read
-        found = Machine(passes.lowered(wide)).run([x, directions, a])[0]
+        found = Machine(simplify.lowered(wide)).run([x, directions, a])[0]
         np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-12, atol=1e-13)
         if made is program.jvp() and name not in ("what is no unit vector", "twice"):
             assert len(wide.calls) < len(plain.calls)
@@ -138,7 +139,7 @@ def test_only_some_inputs_are_wide():
 
 def test_a_guard_holds_at_all_points_or_fails():
     program = wg.record(lambda x: x * 2.0 if np.sum(x) > 1.0 else x, X)
-    machine = Machine(passes.lowered(widened(program._listing, {0}, 3, program._example)))
+    machine = Machine(simplify.lowered(widened(program._listing, {0}, 3, program._example)))
     good = np.stack([X, X * 2.0, X * 3.0])
     np.testing.assert_array_equal(machine.run([good])[0], good * 2.0)
     good[1] = 0.1
@@ -147,10 +148,10 @@ def test_a_guard_holds_at_all_points_or_fails():
 
 
 def test_loops_that_are_kept_run_once_for_each_point(monkeypatch):
-    from wengert.program import loops
+    from wengert.program.passes import loop_recovery
 
-    monkeypatch.setattr(loops, "_LARGE", 0)
-    monkeypatch.setattr(loops, "_LARGE_STEP", 0)
+    monkeypatch.setattr(loop_recovery, "_LARGE", 0)
+    monkeypatch.setattr(loop_recovery, "_LARGE_STEP", 0)
 
     def f(u):
         for _ in range(12):
@@ -158,8 +159,8 @@ def test_loops_that_are_kept_run_once_for_each_point(monkeypatch):
         return u
 
     program = wg.record(f, X)
-    code = loops.looped(program._listing)
-    assert loops.loops_of(code)
+    code = loop_recovery.looped(program._listing)
+    assert loop_recovery.loops_of(code)
     check(program, {0}, [spread(X)], code)
 
 
@@ -209,6 +210,6 @@ def test_transforms_of_all_points_are_one_call(axis):
 
     program = wg.record(f, MATRIX)
     code = program._rolled()
-    wide = passes.simplified(widened(code, {0}, COUNT, program._example))
+    wide = simplify.simplified(widened(code, {0}, COUNT, program._example))
     assert [call.name for call in wide.calls if "fft" in call.name] == ["rfft", "fft", "irfft"]
     check(program, {0}, [spread(MATRIX)], code)

@@ -72,14 +72,14 @@ def wengert(transform=None):
 def vm():
     import wengert as wg
 
-    import_module("wengert.program.compile")
+    import_module("wengert.program.specialise.compiled")
     return wengert(wg.compile(tier="vm"))
 
 
 def llvm():
     import wengert as wg
 
-    for name in ("llvmlite.binding", "wengert.program.compile", "wengert.program.tier"):
+    for name in ("llvmlite.binding", "wengert.program.specialise.compiled", "wengert.program.codegen.jit_steps"):
         import_module(name)
     return wengert(wg.compile(tier="llvm"))
 

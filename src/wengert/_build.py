@@ -28,9 +28,9 @@ MSVC = ["/std:c11", "/O2", "/fp:precise"]
 # (benchmarks/instructions.py).
 FAST, PLAIN, QUICK = "-O3", "-O1", "-Og"
 LEVELS = {
-    **dict.fromkeys(["core.kernel", "core.memory", "core.pullback", "core.var"], FAST),
-    **dict.fromkeys(["core.dispatch", "core.nested"], QUICK),
-    **dict.fromkeys(["program.definitions", "program.derive", "program.elements"], QUICK),
+    **dict.fromkeys(["core.tape.kernel", "core.tape.memory", "core.modes.pullback", "core.operands.var"], FAST),
+    **dict.fromkeys(["core.dispatch.dispatch", "core.modes.nested"], QUICK),
+    **dict.fromkeys(["program.tracing.ssa", "program.derive.source_transform", "program.passes.scalarise"], QUICK),
 }
 
 # Neither debug information nor symbols, which are most of what would be installed, unless CFLAGS asks for them.
@@ -53,6 +53,9 @@ DIRECTIVES = {"language_level": 3, "auto_pickle": False, "emit_code_comments": F
 # The module of Cython's own code for typed memoryviews, which every module would have a copy of.
 SHARED = "wengert._cython"
 
+# Where the headers are that C files of several packages include.
+TAPE = Path("src/wengert/core/tape")
+
 
 def headers(source, places):
     """The package's headers that a C file includes, directly or not."""
@@ -70,8 +73,7 @@ class build_ext(_build_ext):
         super().finalize_options()
         self.cython_directives = {**DIRECTIVES, **self.cython_directives}
         for ext in self.extensions or ():
-            home = Path(ext.sources[0]).parent if ext.sources else Path("src/wengert/core")
-            ext.homes = dict.fromkeys([home, home.parent / "core"])
+            ext.homes = dict.fromkeys([*(Path(source).parent for source in ext.sources[:1]), TAPE])
             ext.include_dirs += [numpy.get_include(), *map(str, ext.homes)]
             ext.define_macros += MACROS
             ext.define_macros += [("WG_DEBUG", "1")] if os.environ.get("WENGERT_DEBUG", "0") != "0" else []

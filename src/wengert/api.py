@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Never
 
 from wengert.containers import stopped
-from wengert.core import tape
+from wengert.core.tape import tape
 from wengert.errors import Refusal
 from wengert.transforms import custom
 from wengert.transforms.dense import JVP, VJP, Elementwise, Gradient, Jacobian
@@ -952,7 +952,7 @@ def compile(
     """
     if f is None:
         return functools.partial(compile, exact=exact, recheck=recheck, tier=tier, constant=constant)
-    from wengert.program.compile import Compiled  # only here, so that derivatives load no programs
+    from wengert.program.specialise.compiled import Compiled  # only here, so that derivatives load no programs
 
     return Compiled(f, exact, recheck, tier, constant)
 
@@ -1092,9 +1092,9 @@ def clear_caches() -> None:
     Compiled functions forget their recordings, and rules are traced anew for the next ones.
     """
     tape.clear_caches()
-    programs = sys.modules.get("wengert.program.compile")
+    programs = sys.modules.get("wengert.program.specialise.compiled")
     for compiled in [*programs.alive] if programs else ():
         compiled.clear()
-    derive = sys.modules.get("wengert.program.derive")
+    derive = sys.modules.get("wengert.program.derive.source_transform")
     if derive:
         derive.forget_rules()

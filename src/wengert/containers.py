@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core import dispatch, var
-from wengert.core.lifted import Lifted
-from wengert.core.rebind import original
+from wengert.core.dispatch import dispatch
+from wengert.core.dispatch.lifted import Lifted
+from wengert.core.operands import var
+from wengert.core.rebind.rebind import original
 from wengert.errors import ComplexValueError
 
 _registered: dict[type, _Registered] = {}

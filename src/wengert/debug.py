@@ -10,7 +10,9 @@ import numpy as np
 
 from wengert import registry
 from wengert.containers import plain_copy
-from wengert.core import dispatch, levels, var
+from wengert.core import levels
+from wengert.core.dispatch import dispatch
+from wengert.core.operands import var
 
 
 @contextlib.contextmanager

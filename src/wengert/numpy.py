@@ -23,13 +23,13 @@ import numpy as _np
 from wengert import errors as _errors
 from wengert import registry as _registry
 from wengert import rules as _rules  # noqa: F401  (declares the rows)
-from wengert.core import dispatch as _dispatch
 from wengert.core import levels as _levels
-from wengert.core import lifted as _lifted
-from wengert.core import rebind as _rebind
-from wengert.core import refusing as _refusing
-from wengert.core import var as _var
-from wengert.core.ufunc import proxy as _proxy
+from wengert.core.dispatch import dispatch as _dispatch
+from wengert.core.dispatch import lifted as _lifted
+from wengert.core.dispatch import refusing as _refusing
+from wengert.core.dispatch.ufunc import proxy as _proxy
+from wengert.core.operands import var as _var
+from wengert.core.rebind import rebind as _rebind
 
 
 def __dir__():

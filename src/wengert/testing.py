@@ -17,7 +17,7 @@ import numpy as np
 
 from wengert import api
 from wengert.containers import children_of, input_leaf, output_leaf, split
-from wengert.core.rebind import rebound
+from wengert.core.rebind.rebind import rebound
 from wengert.errors import MutatedInputWarning
 from wengert.transforms.dense import JVP, Gradient, Jacobian
 from wengert.transforms.differences import ComplexSteps, Subject, joined, parted

@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from wengert.program import passes as _passes
 from wengert.program import record as _record
-from wengert.program import roll
-from wengert.program.listing import Listing, kind_of, operands
-from wengert.program.opcodes import Op
+from wengert.program.ir.ir import Listing, kind_of, operands
+from wengert.program.ir.opcodes import Op
+from wengert.program.ir.printer import bodies, lines, name_of, printed, rows
+from wengert.program.passes import simplify as _passes
+from wengert.program.passes import vectorise
 from wengert.program.program import Program
-from wengert.program.steps import Step, most_alive, operations, schedule
-from wengert.program.summary import rolling
-from wengert.program.text import bodies, lines, name_of, printed, rows
+from wengert.program.report.schedule import Step, most_alive, operations, schedule
+from wengert.program.report.summary import rolling
 from wengert.transforms.dense import Operator
 from wengert.transforms.explain import counted, size_of
 
@@ -355,9 +355,9 @@ def draw(program: Program, axes: Any = None) -> Any:
         axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")[1]
     numbers, arrays = axes
     code, run = program.of_elements(), program._rolled()
-    rolled, found, in_sums = roll.classes(code) if program.rolls else (code, [], np.zeros(len(code), bool))
+    rolled, found, in_sums = vectorise.classes(code) if program.rolls else (code, [], np.zeros(len(code), bool))
     colours = _colours(found)
-    has_numbers = sum(len(members) for members, _ in found) + in_sums.sum() >= roll.FEWEST
+    has_numbers = sum(len(members) for members, _ in found) + in_sums.sum() >= vectorise.FEWEST
     if has_numbers:
         _draw_numbers(numbers, code, found, in_sums, colours)
     else:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.special
 from hypothesis import given, settings
-from wengert.core.tape import kernel_partials, kernel_rows
+from wengert.core.tape.tape import kernel_partials, kernel_rows
 
 import wengert as wg
 from helpers import assert_rounding
@@ -20,7 +20,7 @@ from scenarios import TABLE
 from test_random_programs import POINTS, PROGRAMS, deterministic, drawn_evenly, plain, run
 from wengert.cuda import kernels
 from wengert.cuda.codegen import Body, product_rest
-from wengert.program import formulas
+from wengert.program.codegen import kernels as formulas
 
 try:
     import numba_cuda  # noqa: F401

@@ -30,14 +30,15 @@ from scipy import special
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from wengert.program.listing import Listing
-from wengert.program.opcodes import Op
+from wengert.program.ir.ir import Listing
+from wengert.program.ir.opcodes import Op
 
 import wengert as wg
 import wengert.scipy.optimize
 import wengert.viz
-from wengert.program import loops, spec
-from wengert.program.calls import Call, Operand
+from wengert.program.ir import verify
+from wengert.program.ir.call import Call, Operand
+from wengert.program.passes import loop_recovery
 from wengert.program.program import Program, Slot, pickled
 from wengert.sparse import drivers
 
@@ -158,11 +159,11 @@ def programs():
     made += [(two, (0.7, 1.2)), (two.grad(1), (0.7, 1.2)), (two.hessian(), (0.7, 1.2))]
     large = wg.record(in_time, BIG)
     made += [(large, (BIG,)), (large.vjp(), (BIG, BIG))]
-    with mock.patch.multiple(loops, _LARGE=0, _LARGE_STEP=0, _FUSED=0):  # loops of small arrays stay loops, too
+    with mock.patch.multiple(loop_recovery, _LARGE=0, _LARGE_STEP=0, _FUSED=0):  # loops of small arrays stay loops, too
         short = wg.record(steps, X)
         for program in (short, short.grad()):
             code = program._rolled()
-            assert loops.loops_of(code)
+            assert loop_recovery.loops_of(code)
             made.append((program._like(program._name, code, program._result), (X,)))
     of_tridiagonal = wg.record(tridiagonal, X)
     for mode in ("auto", "forward"):
@@ -309,7 +310,7 @@ def of_state(program, r):
 
 def from_state(content, r, program):
     made = of_state(program, r)
-    spec.check(made)
+    verify.check(made)
     return made
 
 
@@ -323,7 +324,7 @@ def from_a_file(program, damage):
 
 def under_a_new_checksum(damage, content, r, program):
     inner = damage(pickled(program), r)
-    state = (spec.form(), zlib.crc32(inner), inner)
+    state = (verify.form(), zlib.crc32(inner), inner)
     return program.__reduce__()[0](*state)
 
 
@@ -385,7 +386,7 @@ def attempt(made, seed, number):
             return way, f"refused: {type(error).__name__}", str(error)
         if not isinstance(found, Program):
             return way, "no program", ""
-        spec.check(found)
+        verify.check(found)
         what, why = "runs", ""
         try:
             found(*args)

@@ -39,12 +39,12 @@ from wengert.checkpointing.state import (
     size_of,
     snapshot,
 )
-from wengert.core import var
 from wengert.core.levels import Watch, check_end, replaced, running
-from wengert.core.nested import List
-from wengert.core.pullback import add_loop, independent, open_tail, own_copy, pull_tail
-from wengert.core.rebind import rebound
-from wengert.core.tape import Tape
+from wengert.core.modes.nested import List
+from wengert.core.modes.pullback import add_loop, independent, open_tail, own_copy, pull_tail
+from wengert.core.operands import var
+from wengert.core.rebind.rebind import rebound
+from wengert.core.tape.tape import Tape
 from wengert.errors import ReplayMismatchError
 
 #: entries beyond which a loop is not written out in a program
@@ -406,7 +406,7 @@ class _Walk(_Replay):
     def _check_program(self, recorder, before, n):
         entries = (recorder.size - before) * (n or 0)
         if entries > _PROGRAM_ENTRIES:
-            from wengert.program.capture import NotReplayable
+            from wengert.program.tracing.closure import NotReplayable
 
             raise NotReplayable(
                 f"{self.name}: in a program the steps are written out, and here these are {entries} entries: "

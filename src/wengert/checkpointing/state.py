@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import children_of, rest_of
-from wengert.core import var
-from wengert.program.leaves import contents_key
+from wengert.core.operands import var
+from wengert.program.tracing.pytree import contents_key
 
 
 class Form:

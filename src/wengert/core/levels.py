@@ -19,7 +19,7 @@ from wengert.errors import Refusal, TextWarning, TracedValueError
 running: ContextVar = ContextVar("wengert_running", default=())
 
 
-#: what makes arrays for code that runs on lifted values (series, batches): see `wengert.core.lifted`
+#: what makes arrays for code that runs on lifted values (series, batches): see `wengert.core.dispatch.lifted`
 _lifting: ContextVar = ContextVar("wengert_lifting", default=None)
 
 
@@ -204,7 +204,7 @@ def remember(error: Refusal, *others) -> None:
     if others:  # what is running has noted it when it was made
         found.difference_update(holders())
     if found:
-        from wengert.core import dispatch  # which knows what the user's code is, and imports this
+        from wengert.core.dispatch import dispatch  # which knows what the user's code is, and imports this
 
         text, at = str(error), dispatch.where(dispatch.caller())
         noted = type(error), text if at in text else f"{text} ({at})"
@@ -272,9 +272,9 @@ def explain(level, error: BaseException) -> None:
     if level.refused:
         kind, text = level.refused[0]
         raise (kind if issubclass(kind, TypeError) else TracedValueError)(text) from error
-    from wengert.core import instead  # as above
+    from wengert.core.dispatch import advice  # as above
 
-    if (text := instead.of_error(error)) is not None:
+    if (text := advice.of_error(error)) is not None:
         raise TracedValueError(text) from error
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wengert.cuda.availability import numba_cuda
-from wengert.program import disk, emit, formulas
+from wengert.program.codegen import disk_cache, kernels, llvm_ir
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +87,7 @@ def binary(text: str, make: Callable, cc: tuple, fastmath: bool = False, **facts
 @functools.cache
 def _versions():
     """Of all that makes machine code of a body: the sources of this package and of the emitter count."""
-    files = [*Path(__file__).parent.glob("*.py"), *map(Path, (emit.__file__, formulas.__file__))]
+    files = [*Path(__file__).parent.glob("*.py"), *map(Path, (llvm_ir.__file__, kernels.__file__))]
     sources = b"".join(path.read_bytes() for path in sorted(files))
     found = {"sources": hashlib.sha256(sources).hexdigest()}
     compilers = ["nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink-cu12"]
@@ -149,7 +149,7 @@ def assembled(text: str, cc: tuple) -> tuple[bytes, str]:
 
 
 def _from_disk(key) -> Binary | None:
-    found = disk.read(f"{key}.kernel")
+    found = disk_cache.read(f"{key}.kernel")
     try:
         state, code = found or ({}, b"")
         entry = state.pop("entry")
@@ -159,4 +159,4 @@ def _from_disk(key) -> Binary | None:
 
 
 def _to_disk(key, made):
-    disk.write(f"{key}.kernel", {**dataclasses.asdict(made.report), "entry": made.entry}, made.code)
+    disk_cache.write(f"{key}.kernel", {**dataclasses.asdict(made.report), "entry": made.entry}, made.code)

@@ -12,7 +12,7 @@ import numpy as np
 
 from wengert.cuda.arrays import Given, bytes_of, same_kind
 from wengert.cuda.device import OutOfMemory, points_at_once, slices, stream_of, told
-from wengert.program.leaves import key_of
+from wengert.program.tracing.pytree import key_of
 
 #: points at once of arrays on the host: few enough that copies and kernels overlap
 _PART = 1 << 20

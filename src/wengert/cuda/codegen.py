@@ -16,8 +16,8 @@ from collections.abc import Callable
 import numpy as np
 
 from wengert.cuda.scalars import constants, interpreted
-from wengert.program import formulas
-from wengert.program.emit import Statements, appended, external
+from wengert.program.codegen import kernels
+from wengert.program.codegen.llvm_ir import Statements, appended, external
 
 
 class Body(Statements):
@@ -77,7 +77,7 @@ class Body(Statements):
             if i in needed:
                 name, *operands = self._statements[i]
                 found.append((i, self._statements[i]))
-                if name in formulas.ROWS:
+                if name in kernels.ROWS:
                     needed.update(operands)
         return found[::-1]
 
@@ -88,7 +88,7 @@ class Body(Statements):
         """
         place: dict = {}
         for v, (name, *operands) in self.order:
-            depends = name in formulas.ROWS and v >= count
+            depends = name in kernels.ROWS and v >= count
             place[v] = max((place[x] for x in operands), default=v) if depends else v if name != "constant" else -1
         alive, order = self.alive(), self.order
         self.order = sorted(order, key=lambda item: (place[item[0]], item[0]))
@@ -97,23 +97,23 @@ class Body(Statements):
 
     def alive(self) -> int:
         """How many numbers are kept at once, at most."""
-        is_kept = {v: name in formulas.ROWS and not formulas.ROWS[name].is_flag for v, (name, *_) in self.order}
-        last = {x: i for i, (_, (name, *operands)) in enumerate(self.order) if name in formulas.ROWS for x in operands}
+        is_kept = {v: name in kernels.ROWS and not kernels.ROWS[name].is_flag for v, (name, *_) in self.order}
+        last = {x: i for i, (_, (name, *operands)) in enumerate(self.order) if name in kernels.ROWS for x in operands}
         count = most = 0
         for i, (v, (name, *operands)) in enumerate(self.order):
             count += is_kept[v] and v in last
             most = max(most, count)
-            if name in formulas.ROWS:
+            if name in kernels.ROWS:
                 count -= sum(last[x] == i and is_kept[x] for x in {*operands})
         return most
 
     def __len__(self):
         """Number of statements that compute something."""
-        return sum(name in formulas.ROWS for _, (name, *_) in self.order)
+        return sum(name in kernels.ROWS for _, (name, *_) in self.order)
 
     def cost(self) -> int:
         """Floating-point instructions of one point, roughly."""
-        rows = [formulas.ROWS.get(name) for _, (name, *_) in self.order]
+        rows = [kernels.ROWS.get(name) for _, (name, *_) in self.order]
         return sum(row.value.cost for row in rows if row is not None)
 
     def arrays(self) -> list[str]:
@@ -139,7 +139,7 @@ class Body(Statements):
             elif name == "input":
                 text = place(f"x{operands[0]}", operands[1])
             else:
-                text = formulas.ROWS[name].value.python.format(*[f"v{x}" for x in operands])
+                text = kernels.ROWS[name].value.python.format(*[f"v{x}" for x in operands])
             lines.append(f"v{v} = {text}")
         for i, values in enumerate(self.results):
             lines += [f"{place(f'y{i}', k)} = v{v}" for k, v in enumerate(values) if v is not None]

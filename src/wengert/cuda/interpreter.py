@@ -13,12 +13,12 @@ import numpy as np
 from wengert.cuda import binaries
 from wengert.cuda.availability import numba_cuda
 from wengert.cuda.codegen import Body, declaring, integers_and_pointers, library
-from wengert.program import formulas
-from wengert.program.emit import emitted
+from wengert.program.codegen import kernels
+from wengert.program.codegen.llvm_ir import emitted
 
 #: what the columns of the table name: see `Tables`
 LOAD, STORE, CHECK = range(3)
-OPCODES = {name: i for i, name in enumerate(formulas.MACHINE, 3)}
+OPCODES = {name: i for i, name in enumerate(kernels.MACHINE, 3)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Tables:
 def tables(body: Body) -> Tables:
     """The statements of a body, with as few slots as are alive at once."""
     order, names = body.order, body.arrays()
-    last = {x: i for i, (_, (name, *operands)) in enumerate(order) if name in formulas.ROWS for x in operands}
+    last = {x: i for i, (_, (name, *operands)) in enumerate(order) if name in kernels.ROWS for x in operands}
     kept = {v for values in [*body.results, body.flags] for v in values if v is not None}
     place: dict = {}
     constants: list = []
@@ -55,14 +55,14 @@ def tables(body: Body) -> Tables:
             constants.append(float(operands[0]))
             place[v] = ~(len(constants) - 1)
             continue
-        given = [place[x] for x in operands] if name in formulas.ROWS else operands
-        if name in formulas.ROWS:
+        given = [place[x] for x in operands] if name in kernels.ROWS else operands
+        if name in kernels.ROWS:
             free += [place[x] for x in {*operands} if last[x] == i and x not in kept and place[x] >= 0]
         if not free:
             free.append(slots)
             slots += 1
         place[v] = free.pop()
-        opcode = OPCODES[name] if name in formulas.ROWS else LOAD
+        opcode = OPCODES[name] if name in kernels.ROWS else LOAD
         code.append([opcode, place[v], *given, *[0] * (3 - len(given))])
     for number, values in enumerate(body.results):
         array = names.index(f"y{number}")
@@ -194,7 +194,7 @@ def _emit_step(builder, dtype, prefix, i, p, thread, threads, code, constants, a
         builder.store(builder.trunc(c, i32), element(b, whole(0), i32))
     builder.branch(end)
     for name, opcode in OPCODES.items():
-        row = formulas.ROWS[name]
+        row = kernels.ROWS[name]
         case(opcode)
         given = [operand(k) for k in (a, b, c)[: row.value.python.count("{}")]]
         if name == "where":

@@ -17,7 +17,7 @@ from wengert.cuda import binaries
 from wengert.cuda.availability import numba_cuda
 from wengert.cuda.codegen import Body, intrinsic, kernel_source
 from wengert.cuda.scalars import scalarised
-from wengert.program.listing import kind_of
+from wengert.program.ir.ir import kind_of
 from wengert.program.program import Program
 
 #: values that one thread may keep alive, by dtype: a thread has 255 registers of 32 bits

@@ -18,10 +18,10 @@ from wengert.cuda.arrays import Given
 from wengert.cuda.batch import Kernel, first_of, machine_of
 from wengert.cuda.device import stream_of
 from wengert.errors import GuardError
-from wengert.program.compile import Compiled
-from wengert.program.leaves import key_of
 from wengert.program.program import refuse_traced
 from wengert.program.record import record
+from wengert.program.specialise.compiled import Compiled
+from wengert.program.tracing.pytree import key_of
 from wengert.transforms.dense import Gradient, Jacobian, Operator
 from wengert.transforms.second import HVP
 

@@ -14,17 +14,18 @@ import operator
 import numpy as np
 
 from wengert import registry
-from wengert.core.dispatch import converted
+from wengert.core.dispatch.dispatch import converted
 from wengert.cuda import elimination
 from wengert.errors import UnsupportedFunctionError
 from wengert.features import fix
-from wengert.program import formulas, passes
-from wengert.program.calls import Call, Operand
-from wengert.program.emit import NAMES, Builder, Number
-from wengert.program.listing import restored
-from wengert.program.opcodes import Op
-from wengert.program.rows import filled, places
-from wengert.program.text import lines
+from wengert.program.codegen import kernels
+from wengert.program.codegen.llvm_ir import NAMES, Builder, Number
+from wengert.program.ir.call import Call, Operand
+from wengert.program.ir.call_rules import filled, places
+from wengert.program.ir.ir import restored
+from wengert.program.ir.opcodes import Op
+from wengert.program.ir.printer import lines
+from wengert.program.passes import simplify
 from wengert.registry import strong
 
 SCALAR, FLAG = 0, 1
@@ -306,7 +307,7 @@ class Scalars(Builder):
         return self.emit(Op.CONST, len(self.constants) - 1, kind=FLAG if is_flag else SCALAR)
 
     def instruction(self, name, operands):
-        kind = FLAG if formulas.ROWS[name].is_flag else SCALAR
+        kind = FLAG if kernels.ROWS[name].is_flag else SCALAR
         found = [x.v for x in operands]
         if name in _OPCODES:
             return self.emit(_OPCODES[name], *found, kind=kind)
@@ -362,6 +363,6 @@ def scalarised(code):
         of.guards.append((np.True_, place))
         of.emit(Op.GUARD, flag.v, len(of.guards) - 1)
     columns = np.array(of.columns, dtype=np.int32).reshape(-1, 5).T
-    return passes.simplified(
+    return simplify.simplified(
         restored(*columns, of.types, of.constants, [], of.calls, [], of.packs, of.guards, of.inputs, outputs)
     )

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core import var
 from wengert.core.levels import caught, outside, running, within
+from wengert.core.operands import var
 from wengert.errors import (
     ConvergenceError,
     GuardError,
@@ -26,15 +26,15 @@ from wengert.errors import (
 )
 from wengert.implicit.factors import Diagonal, Matrix
 from wengert.implicit.theorem import Equations, settle, settled_at_once
-from wengert.program import passes
-from wengert.program.calls import Call, Operand
-from wengert.program.capture import NotHere, NotReplayable
-from wengert.program.listing import Listing, kind_of, operands
-from wengert.program.opcodes import Op
+from wengert.program.implicit_op import Paths, Settled, Solution, shaped, solution_row
+from wengert.program.ir.call import Call, Operand
+from wengert.program.ir.ir import Listing, kind_of, operands
+from wengert.program.ir.opcodes import Op
+from wengert.program.ir.verify import check_fields, expect, is_a, is_shape
+from wengert.program.passes import simplify
 from wengert.program.program import Form, NotDerivable, Program, Result, Slot
-from wengert.program.solutions import Paths, Settled, Solution, shaped, solution_row
-from wengert.program.spec import check_fields, expect, is_a, is_shape
-from wengert.program.tracing import dependent, recording
+from wengert.program.tracing.closure import NotHere, NotReplayable
+from wengert.program.tracing.trace import dependent, recording
 
 __all__ = ["is_recorded", "recorded"]
 
@@ -264,7 +264,7 @@ class _Slices:
             if not isinstance(leaf, np.ndarray):
                 leaves[k] = np.float64(leaf)
         listing = part.listing(self.around.code.listing, self.leaves)
-        listing = listing if self.around.exact else passes.simplified(listing)
+        listing = listing if self.around.exact else simplify.simplified(listing)
         form = Form((x, *leaves), {})
         return Program(self.name, listing, form, Result(Slot(0)), self.around.exact, [x, *leaves])
 

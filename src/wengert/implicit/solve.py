@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import stopped
-from wengert.core.dispatch import stacked
-from wengert.core.rebind import rebound
-from wengert.core.var import holds_traced, value_of
+from wengert.core.dispatch.dispatch import stacked
+from wengert.core.operands.var import holds_traced, value_of
+from wengert.core.rebind.rebind import rebound
 from wengert.errors import ComplexValueError, ConvergenceError, GuardError
 from wengert.implicit.recorded import Recorded, is_recorded, recorded
 from wengert.implicit.stripped import stripped

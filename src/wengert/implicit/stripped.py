@@ -12,8 +12,8 @@ import types
 from typing import Any
 
 from wengert.containers import children_of, plain_copy
-from wengert.core import var
 from wengert.core.levels import caught
+from wengert.core.operands import var
 from wengert.features import is_made_in_python
 from wengert.transforms.dense import Operator
 

@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import plain_copy
-from wengert.core import dispatch, var
+from wengert.core.dispatch import dispatch
 from wengert.core.levels import forget, is_recording, noted, outside, passive, running, within
-from wengert.core.rebind import rebound
+from wengert.core.operands import var
+from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, LevelError, SingularJacobianError, TracedValueError
 from wengert.implicit.factors import Diagonal, Iterative, Matrix, Sparse, Symmetric, Unknown, gmres
 from wengert.implicit.stripped import stripped
@@ -107,7 +108,7 @@ def check_options(name, on_failure="raise", on_singular="raise", polish="auto", 
 def check_replayable(name: str) -> None:
     """Raise if what runs here is recorded to be replayed."""
     if running.get() and is_recording():
-        from wengert.program.capture import NotReplayable
+        from wengert.program.tracing.closure import NotReplayable
 
         raise NotReplayable(f"{name} runs a solver, which a replay would not run again")
 

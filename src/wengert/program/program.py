@@ -16,21 +16,32 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import children_of, input_leaf, split
-from wengert.core.var import holds_traced, is_var
+from wengert.core.operands.var import holds_traced, is_var
 from wengert.errors import TracedValueError
-from wengert.program import derive, entries, loops, passes, regroup, roll, shifts, spec, vectors, widen
-from wengert.program.callpath import Arguments, Runner, vectored
-from wengert.program.dot import to_dot
-from wengert.program.elements import DERIVED_AS_THEY_ARE, by_elements, nanoseconds
-from wengert.program.evaluate import example_of
-from wengert.program.leaves import fill, key_of, mapped
-from wengert.program.listing import Listing, kind_of, stacked
-from wengert.program.opcodes import Op
-from wengert.program.spec import TIERS, MalformedProgram, Verifier, check_fields, expect, is_a, is_count, is_shape
-from wengert.program.steps import operations, schedule
-from wengert.program.summary import Summary, summary
-from wengert.program.text import printed
-from wengert.program.vm import Machine
+from wengert.program.derive import source_transform
+from wengert.program.ir import verify
+from wengert.program.ir.ir import Listing, kind_of, stacked
+from wengert.program.ir.opcodes import Op
+from wengert.program.ir.printer import printed
+from wengert.program.ir.reference import example_of
+from wengert.program.ir.verify import TIERS, MalformedProgram, Verifier, check_fields, expect, is_a, is_count, is_shape
+from wengert.program.jacobian import accumulate
+from wengert.program.passes import (
+    batching,
+    expand_dots,
+    loop_recovery,
+    reassociate,
+    simplify,
+    stencil_fusion,
+    vectorise,
+)
+from wengert.program.passes.scalarise import DERIVED_AS_THEY_ARE, by_elements, nanoseconds
+from wengert.program.report.dot import to_dot
+from wengert.program.report.schedule import operations, schedule
+from wengert.program.report.summary import Summary, summary
+from wengert.program.specialise.fast_call import Arguments, Runner, vectored
+from wengert.program.tracing.pytree import fill, key_of, mapped
+from wengert.program.vm.machine import Machine
 from wengert.transforms.costs import is_forward
 
 #: how a file begins; behind it, a line each, stand the form and a checksum of the rest, which is a pickle
@@ -87,7 +98,7 @@ def checked_tier(tier: str, name: str) -> str:
     if tier not in TIERS:
         raise ValueError(f"{name}: tier is 'auto', 'vm' or 'llvm', not {tier!r}")
     if tier == "llvm":
-        importlib.import_module("wengert.program.native").llvm()
+        importlib.import_module("wengert.program.codegen.llvm_jit").llvm()
     return tier
 
 
@@ -321,12 +332,12 @@ class Program(Runner):
     def lowered(self) -> Listing:
         """The list as the machine runs it."""
         if self._exact:
-            return passes.lowered(passes.simplified(self._listing))
-        code = self._regrouped(passes.lowered(self._to_run()))
-        return shifts.gathered(code, self._tier == "llvm") if self._gathers else code
+            return simplify.lowered(simplify.simplified(self._listing))
+        code = self._regrouped(simplify.lowered(self._to_run()))
+        return stencil_fusion.gathered(code, self._tier == "llvm") if self._gathers else code
 
     def _regrouped(self, code):
-        return vectors.multiplied_out(regroup.regrouped(code), True) if self.rolls else code
+        return expand_dots.multiplied_out(reassociate.regrouped(code), True) if self.rolls else code
 
     @property
     def exact(self) -> bool:
@@ -390,7 +401,8 @@ class Program(Runner):
         if dtype.kind == "c":
             raise NotDerivable(f"grad({self._name}): {_NO_GRADIENT}")
         wrt = self._inputs("grad", argnums)
-        longer = derive.pulled_back(code, [(y, None)], [code.inputs[i] for i in wrt], self._example, self._exact)
+        inputs = [code.inputs[i] for i in wrt]
+        longer = source_transform.pulled_back(code, [(y, None)], inputs, self._example, self._exact)
         return self._like(f"grad({self._name})", longer, Result(self._in_form(argnums, 0)))
 
     def vjp(self, argnums: int = 0) -> Program:
@@ -401,7 +413,7 @@ class Program(Runner):
         code, y = self._differentiable("vjp")
         wrt = self._inputs("vjp", argnums)
         seed = (y, self._form.direction)
-        longer = derive.pulled_back(code, [seed], [code.inputs[i] for i in wrt], self._example, self._exact)
+        longer = source_transform.pulled_back(code, [seed], [code.inputs[i] for i in wrt], self._example, self._exact)
         return self._with_direction("vjp", longer, y, self._in_form(argnums, 1))
 
     def jvp(self, argnums: int = 0) -> Program:
@@ -411,7 +423,7 @@ class Program(Runner):
     def _jvp(self, argnums):
         code, y = self._differentiable("jvp")
         x = code.inputs[self._input("jvp", argnums)]
-        longer = derive.pushed_forward(code, [(x, self._form.direction)], [y], self._example)
+        longer = source_transform.pushed_forward(code, [(x, self._form.direction)], [y], self._example)
         return self._with_direction("jvp", longer, y, Slot(1))
 
     def _with_direction(self, word, longer, y, template):
@@ -478,9 +490,9 @@ class Program(Runner):
         if found is not None and nanoseconds(found) < _LONGER * nanoseconds(code):
             return found
         most = max(_MOST, _MOST_EACH * len(code))
-        numbers = derive.unrolled(code, *ends, is_symmetric, most, by_rows, self._exact)
+        numbers = source_transform.unrolled(code, *ends, is_symmetric, most, by_rows, self._exact)
         if numbers is None:  # entries of numbers are as many, too
-            is_elementary = derive.elementary(rolled, rolled.inputs[self._input("jacobian", argnums)], y)
+            is_elementary = source_transform.elementary(rolled, rolled.inputs[self._input("jacobian", argnums)], y)
             return found if is_rolled or is_elementary else of_entries()
         return found if found is not None and nanoseconds(found) < nanoseconds(numbers) else numbers
 
@@ -491,8 +503,8 @@ class Program(Runner):
         size = math.prod(kind_of(code, x)[1] + kind_of(code, y)[1])
         most = 2 * sum(operations(code)) * lines + size  # of as many lines, which are written as often
         try:
-            found = entries.entries(code, x, y, self._example, is_symmetric, True, most=most).code
-        except entries.Refused:
+            found = accumulate.entries(code, x, y, self._example, is_symmetric, True, most=most).code
+        except accumulate.Refused:
             return None
         return found if sum(operations(found)) <= most else None
 
@@ -505,7 +517,7 @@ class Program(Runner):
         code = self._rolled()
         if not self.rolls or not any(call.row and call.row.fun in DERIVED_AS_THEY_ARE for call in code.calls):
             return code
-        found = roll.rolled(by_elements(self.of_elements(), to_run=True))
+        found = vectorise.rolled(by_elements(self.of_elements(), to_run=True))
         return found if nanoseconds(found) < nanoseconds(code) else code
 
     def of_elements(self) -> Listing:
@@ -519,13 +531,13 @@ class Program(Runner):
         if not self.rolls:
             return code, code
         code = _read_as_written(code)
-        found = roll.rolled(code)
+        found = vectorise.rolled(code)
         apart = code if self._keeps_arrays else by_elements(code, _APART)
         if apart is not code:
-            of_apart = roll.rolled(apart)
+            of_apart = vectorise.rolled(apart)
             self._keeps_arrays = nanoseconds(of_apart) >= _APART * nanoseconds(found)
             code, found = (code, found) if self._keeps_arrays else (apart, of_apart)
-        return code, loops.looped(found)
+        return code, loop_recovery.looped(found)
 
     @property
     def rolls(self) -> bool:
@@ -593,16 +605,16 @@ class Program(Runner):
 
     def lines_alone(self) -> Listing:
         """Of a value and a derivative in a direction: the list of the derivative, and of all guards."""
-        code = passes.live(self._listing if self._exact else self._rolled())
+        code = simplify.live(self._listing if self._exact else self._rolled())
         code.outputs = code.outputs[1:]
-        return passes.live(code) if self._exact else passes.simplified(code)
+        return simplify.live(code) if self._exact else simplify.simplified(code)
 
     def differentiable(self) -> Listing:
         """The list with all its outputs, in which all is differentiable."""
         return self._expand(self._rolled())
 
     def _expand(self, code):
-        expanded = derive.expanded(code, self._exact)
+        expanded = source_transform.expanded(code, self._exact)
         return code if expanded is self._listing else self._passed(expanded)
 
     def _one_array(self, word):
@@ -667,7 +679,7 @@ class Program(Runner):
 
     def _passed(self, listing):
         """The list after the passes; in an exact one derivatives add up in the order of its instructions."""
-        return passes.live(listing) if self._exact else passes.simplified(listing, not self.rolls)
+        return simplify.live(listing) if self._exact else simplify.simplified(listing, not self.rolls)
 
     # ------------------------------------------------------------------------------------------ what it is
 
@@ -765,17 +777,17 @@ class Program(Runner):
             content = pickled(self)
         except (pickle.PicklingError, AttributeError, TypeError):  # another pickler may know what it calls
             return _blank, (type(self),), self.__getstate__()
-        return _unpickled, (spec.form(), zlib.crc32(content), content)
+        return _unpickled, (verify.form(), zlib.crc32(content), content)
 
     def __getstate__(self):
-        state = {**self.__dict__, "_version": spec.form()}
+        state = {**self.__dict__, "_version": verify.form()}
         for name in ("_machine", "_expanded", "_derived"):
             del state[name]
         return state
 
     def __setstate__(self, state):
         state = {**state}
-        spec.check_form(state.pop("_version", None), "this program")
+        verify.check_form(state.pop("_version", None), "this program")
         self.__dict__.update(state)
         self._reset()
         self._verify()
@@ -783,7 +795,7 @@ class Program(Runner):
     def _verify(self):
         """Raise `MalformedProgram` where a state cannot be that of a program."""
         try:
-            spec.check(self)
+            verify.check(self)
         except MalformedProgram as error:
             self.__dict__.clear()
             raise MalformedProgram(f"this program is damaged: {error}. Record it again") from None
@@ -824,7 +836,7 @@ class Program(Runner):
                 f"{self!r} cannot be saved ({error}): functions that it calls must stand at the top of a module"
             ) from error
         with open(path, "wb") as file:
-            file.write(b"%s\n%s\n%08x\n" % (_MAGIC, spec.form().encode(), zlib.crc32(content)))
+            file.write(b"%s\n%s\n%08x\n" % (_MAGIC, verify.form().encode(), zlib.crc32(content)))
             file.write(content)
 
     @classmethod
@@ -842,7 +854,7 @@ class Program(Runner):
             magic, form, checksum, content = [*file.read().split(b"\n", 3), b"", b"", b""][:4]
         if magic != _MAGIC:
             raise TypeError(f"{path} holds no program that Program.save wrote")
-        spec.check_form(form.decode(errors="replace"), path)
+        verify.check_form(form.decode(errors="replace"), path)
         if checksum != b"%08x" % zlib.crc32(content):
             raise ValueError(f"{path} is damaged: its content is not what was saved. Record the program again")
         found = _loaded(content)
@@ -862,10 +874,10 @@ def _unlaid(key):
 
 def _read_as_written(code):
     """A list with sums for products of vectors, in which parts of arrays are what was put there, however that lies."""
-    made = vectors.multiplied_out(code)
+    made = expand_dots.multiplied_out(code)
     if made is code and not (code.op == Op.PLACE).any():
         return code
-    found = passes.simplified(made, False)
+    found = simplify.simplified(made, False)
     return code if made is code and len(found) == len(code) else found
 
 
@@ -932,7 +944,7 @@ class Swept(Program):
         if self._exact:
             return 1
         code = self._listing
-        many = derive.depends(code, [v for v in code.inputs if code.a[v] == self._number])
+        many = source_transform.depends(code, [v for v in code.inputs if code.a[v] == self._number])
         largest = max([math.prod(kind_of(code, v)[1]) for v in range(len(code)) if many[v]], default=1)
         return max(_LEAST_AT_ONCE, _ELEMENTS // max(1, largest))
 
@@ -942,7 +954,7 @@ class Swept(Program):
         if self._width < 2:
             return code
         are_units = self._directs_units and self._width == self._count
-        return passes.simplified(widen.widened(code, [self._number], self._width, self._one._example, are_units))
+        return simplify.simplified(batching.widened(code, [self._number], self._width, self._one._example, are_units))
 
     def tiered(self, tier):
         made = super().tiered(tier)
@@ -950,8 +962,8 @@ class Swept(Program):
         return made
 
     def lowered(self):
-        code = self._regrouped(passes.lowered(self.kept("wide", self._wide)))
-        return code if self._exact else shifts.gathered(code, self._tier == "llvm", self._chunks)
+        code = self._regrouped(simplify.lowered(self.kept("wide", self._wide)))
+        return code if self._exact else stencil_fusion.gathered(code, self._tier == "llvm", self._chunks)
 
     def _differentiable(self, word):
         raise NotDerivable(
@@ -1108,7 +1120,7 @@ def _scalar(content, dtype):
 
 def _unpickled(form, checksum, content):
     """The program in such bytes, which are looked at only if they are as they were written."""
-    spec.check_form(form, "this program")
+    verify.check_form(form, "this program")
     if type(content) is not bytes or checksum != zlib.crc32(content):
         raise MalformedProgram("this program is damaged: its content is not what was pickled. Record the program again")
     return _loaded(content)
@@ -1123,9 +1135,9 @@ def _loaded(content):
     sizes, i = _sizes_of_opcodes(), 0
     while i < len(content):
         size, count = sizes.get(content[i], (0, -1))
-        spec.expect(count >= 0, f"this program is damaged: no byte {content[i]} is written at {i}")
+        verify.expect(count >= 0, f"this program is damaged: no byte {content[i]} is written at {i}")
         i += 1 + size + (int.from_bytes(content[i + 1 : i + 1 + count], "little") if count else 0)
-    spec.expect(i == len(content), "this program is damaged: it ends too early")
+    verify.expect(i == len(content), "this program is damaged: it ends too early")
     return pickle.loads(content)
 
 

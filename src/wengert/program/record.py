@@ -7,14 +7,14 @@ import types
 import numpy as np
 
 from wengert.core.levels import Unrecorded
-from wengert.core.pullback import was_written
-from wengert.core.var import as_numpy, float_of, holds_traced, is_scalar, is_var, plain
+from wengert.core.modes.pullback import was_written
+from wengert.core.operands.var import as_numpy, float_of, holds_traced, is_scalar, is_var, plain
 from wengert.errors import TracedValueError
-from wengert.program import passes
-from wengert.program.capture import NotReplayable, capture
-from wengert.program.leaves import aliases_of, fill, mapped
+from wengert.program.passes import simplify
 from wengert.program.program import Form, NotDerivable, Program, Result, Slot, as_inputs, refuse_traced
-from wengert.program.tracing import listed
+from wengert.program.tracing.closure import NotReplayable, capture
+from wengert.program.tracing.pytree import aliases_of, fill, mapped
+from wengert.program.tracing.trace import listed
 from wengert.transforms.dense import JVP, Gradient, Jacobian, Operator
 from wengert.transforms.second import HVP, Hessian
 
@@ -145,7 +145,7 @@ def _traced(inner, f, args, kwargs, reading, exact, is_raw=False):
 
     listing = listed(run, leaves, name, exact)
     if not (exact or is_raw):
-        listing = passes.simplified(listing)
+        listing = simplify.simplified(listing)
     return Program(name, listing, form, ends[0], exact, leaves)
 
 

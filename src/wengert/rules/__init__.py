@@ -16,6 +16,7 @@ from wengert.rules import (  # noqa: F401
     factors,
     fft,
     histograms,
+    interpolation,
     linalg,
     norms,
     polynomials,
@@ -23,7 +24,6 @@ from wengert.rules import (  # noqa: F401
     reductions,
     shaping,
     spectra,
-    tables,
     ufuncs,
 )
 

@@ -25,7 +25,7 @@ from wengert.registry import (
     strong,
     ufunc_methods,
 )
-from wengert.rules import norms, polynomials, shaping, tables  # noqa: F401  (declares rows that are spoken of here)
+from wengert.rules import interpolation, norms, polynomials, shaping  # noqa: F401  (declares rows that are spoken of here)
 from wengert.rules.broadcasting import aligned, conjugate
 from wengert.rules.composed import as_array, offered
 from wengert.rules.elementwise import (

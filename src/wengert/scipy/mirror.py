@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import plain_copy
-from wengert.core.dispatch import stacked
+from wengert.core.dispatch.dispatch import stacked
 from wengert.core.levels import forget, noted, outside, passive
-from wengert.core.rebind import rebound
-from wengert.core.var import holds_traced
+from wengert.core.operands.var import holds_traced
+from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, LevelError, TracedValueError, UnsupportedFunctionError
 from wengert.implicit.recorded import is_recorded, recorded
 from wengert.implicit.stripped import stripped

@@ -30,10 +30,10 @@ from scipy.sparse import csr_array
 
 from wengert import api
 from wengert.containers import plain_copy
-from wengert.core.dispatch import stacked
+from wengert.core.dispatch.dispatch import stacked
 from wengert.core.levels import running
-from wengert.core.rebind import rebound
-from wengert.core.var import holds_traced
+from wengert.core.operands.var import holds_traced
+from wengert.core.rebind.rebind import rebound
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import numbers

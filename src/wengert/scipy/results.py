@@ -13,7 +13,7 @@ from scipy.optimize import OptimizeResult
 
 from wengert.containers import plain_copy
 from wengert.errors import TracedValueError
-from wengert.program.capture import NotReplayable
+from wengert.program.tracing.closure import NotReplayable
 
 #: fields whose derivative is zero
 _CONSTANT = ("success", "status", "message", "method", "nfev", "njev", "nhev", "nit", "optimality", "active_mask")

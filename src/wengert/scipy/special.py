@@ -15,9 +15,9 @@ import scipy.special as _special
 
 import wengert.numpy as _numpy  # noqa: F401  (declares the rows)
 from wengert import registry as _registry
-from wengert.core import dispatch as _dispatch
-from wengert.core import rebind as _rebind
-from wengert.core.lifted import Lifted as _Lifted
+from wengert.core.dispatch import dispatch as _dispatch
+from wengert.core.dispatch.lifted import Lifted as _Lifted
+from wengert.core.rebind import rebind as _rebind
 
 
 def _asking(name, fun):

@@ -5,7 +5,7 @@ from types import ModuleType
 
 import scipy
 
-from wengert.core import rebind
+from wengert.core.rebind import rebind
 
 
 class Package(ModuleType):

@@ -19,8 +19,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from wengert.errors import PatternError
+from wengert.sparse.colour_search import METHODS, SEARCHES
 from wengert.sparse.recovery import alone
-from wengert.sparse.search import METHODS, SEARCHES
 from wengert.sparse.structure import Structure, structure_of
 from wengert.sparse.validity import COMPLAINTS, count_of
 

@@ -18,17 +18,17 @@ import numpy as np
 from wengert.containers import children_of
 from wengert.core.levels import running
 from wengert.errors import PatternError, StaleProgramError
-from wengert.program.compile import UNKNOWN, Compiled
-from wengert.program.elements import nanoseconds
-from wengert.program.entries import Refused, entries
-from wengert.program.leaves import fill
-from wengert.program.listing import kind_of
+from wengert.program.ir.ir import kind_of
+from wengert.program.ir.verify import check_fields, check_sparse, expect
+from wengert.program.jacobian.accumulate import Refused, entries
+from wengert.program.passes.scalarise import nanoseconds
 from wengert.program.program import Program, Result, Slot, Swept
-from wengert.program.spec import check_fields, check_sparse, expect
+from wengert.program.specialise.compiled import UNKNOWN, Compiled
+from wengert.program.tracing.pytree import fill
 from wengert.sparse.colours import colouring
 from wengert.sparse.compression import Recovery
-from wengert.sparse.given import Given
 from wengert.sparse.pattern import LEFT_OUT, check, pattern_of, place_of
+from wengert.sparse.user_pattern import Given
 from wengert.transforms import dense, second
 from wengert.transforms.costs import (
     SPARSE_COSTS,

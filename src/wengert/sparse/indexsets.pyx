@@ -26,10 +26,10 @@ from libc.string cimport memcmp, memcpy, memmove, memset
 
 import numpy as np
 
-from wengert.core.kernel cimport Kernel, kernels
-from wengert.core.tape cimport WG_MULTIPLY, WG_POW
-from wengert.program.listing cimport FLAG, Listing, names
-from wengert.program.opcodes cimport *
+from wengert.core.tape.kernel cimport Kernel, kernels
+from wengert.core.tape.tape cimport WG_MULTIPLY, WG_POW
+from wengert.program.ir.ir cimport FLAG, Listing, names
+from wengert.program.ir.opcodes cimport *
 
 cnp.import_array()
 

@@ -26,19 +26,20 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.tape import kernel_rows
+from wengert.core.tape.tape import kernel_rows
 from wengert.errors import GuardError, PatternError
-from wengert.program import derive, passes
-from wengert.program.listing import kind_of
-from wengert.program.loops import is_loop
-from wengert.program.opcodes import Op
+from wengert.program.derive import source_transform
+from wengert.program.ir.ir import kind_of
+from wengert.program.ir.opcodes import Op
+from wengert.program.passes import simplify
+from wengert.program.passes.loop_recovery import is_loop
 from wengert.program.program import Form, NotDerivable, Program, as_inputs
 from wengert.program.record import record
-from wengert.program.vm import Machine
+from wengert.program.vm.machine import Machine
 from wengert.registry import lookup
+from wengert.sparse.dependency_rules import AA, AB, BB, BENDS, Site, bends, by_place, of_call, taken
 from wengert.sparse.indexsets import Sets, Sweep, with_outputs
 from wengert.sparse.recovery import differing, direction
-from wengert.sparse.sites import AA, AB, BB, BENDS, Site, bends, by_place, of_call, taken
 
 #: the types of numbers end with this one
 FLAG = 1
@@ -148,7 +149,7 @@ def curvature() -> bytes:
     """Which second partials of each elementwise opcode may be other than 0."""
     found = bytearray(256)
     for name, opcode, *_ in kernel_rows():  # those of scipy.special are all curved, and asking would import it
-        found[opcode] = BENDS["full"] if "." in name else bends(lookup(derive.function_of(opcode)))
+        found[opcode] = BENDS["full"] if "." in name else bends(lookup(source_transform.function_of(opcode)))
     return bytes(found)
 
 
@@ -296,7 +297,7 @@ class _Choices:
         wanted = sorted(wanted)
         if not wanted:
             return
-        machine = Machine(passes.lowered(with_outputs(code, wanted)))
+        machine = Machine(simplify.lowered(with_outputs(code, wanted)))
         self.values = dict(zip(wanted, machine.run(list(leaves))))
         sides = bytearray([_BOTH]) * len(code)
         for i, op, a, b in numbers:
@@ -439,7 +440,7 @@ class _Propagation(Sweep):
         """Enter the interactions of an instruction."""
         bits = self.bends(i)
         if op < Op.PARTIAL and _are_complex(type, self.type_of(a)):
-            bits = bends(lookup(derive.function_of(op)), True)
+            bits = bends(lookup(source_transform.function_of(op)), True)
         if not bits:
             return
         if Op.PARTIAL <= op < Op.INPUT:

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import children_of, split
-from wengert.core import dispatch, levels, var
+from wengert.core import levels
+from wengert.core.dispatch import dispatch
+from wengert.core.dispatch.lifted import Lifted, holds_lifted
 from wengert.core.levels import running
-from wengert.core.lifted import Lifted, holds_lifted
-from wengert.core.rebind import rebound
+from wengert.core.operands import var
+from wengert.core.rebind.rebind import rebound
 from wengert.transforms.dense import Operator
 from wengert.transforms.stacked import Apart, Batch, Maker
 

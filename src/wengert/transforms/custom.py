@@ -10,9 +10,12 @@ import numpy as np
 
 from wengert import registry
 from wengert.containers import plain_copy
-from wengert.core import dispatch, levels, nested, var
+from wengert.core import levels
+from wengert.core.dispatch import dispatch
+from wengert.core.modes import nested
+from wengert.core.operands import var
 from wengert.transforms.fallback import Slope
-from wengert.transforms.structure import Structure
+from wengert.transforms.pattern_vjp import Structure
 
 
 def primitive(f: Callable, jvp: Callable | str | None, vjp: Callable | None, sparsity: Any = None) -> Callable:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import plain_copy
-from wengert.core.dispatch import check_defined, holds_complex
+from wengert.core.dispatch.dispatch import check_defined, holds_complex
 from wengert.core.levels import running
-from wengert.core.pullback import carried, carried_identity, columns, pull_back, quick, quick_push
-from wengert.core.rebind import rebound
-from wengert.core.var import holds_traced, plain
+from wengert.core.modes.pullback import carried, carried_identity, columns, pull_back, quick, quick_push
+from wengert.core.operands.var import holds_traced, plain
+from wengert.core.rebind.rebind import rebound
 from wengert.errors import NonSmoothError
 from wengert.transforms.analytic import (
     WIDEST_COMPLEX,
@@ -175,7 +175,7 @@ class Derivative(Operator):
         return parts[0] if len(parts) == 1 else parts
 
     def _goes_quick(self, args):
-        """May a call be tried in one go? See `wengert.core.pullback.quick`."""
+        """May a call be tried in one go? See `wengert.core.modes.pullback.quick`."""
         return False
 
     def _accept(self, n, m, size):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from wengert import registry
-from wengert.core import dispatch
+from wengert.core.dispatch import dispatch
 from wengert.errors import FiniteDifferenceWarning, UnsupportedFunctionError
 from wengert.transforms.slopes import Slopes
 

@@ -17,16 +17,16 @@ import numpy as np
 
 import wengert.numpy  # noqa: F401  (makes NumPy's functions known to the rebinding of code)
 from wengert.containers import input_leaf, leaves_like, lowered, output_leaf, split
-from wengert.core.dispatch import holds_complex, stacked
+from wengert.core.dispatch.dispatch import holds_complex, stacked
+from wengert.core.dispatch.nan_check import check_inputs
 from wengert.core.levels import check_end, explain, is_watched, recording, running
-from wengert.core.memory import Level
-from wengert.core.nested import List
-from wengert.core.pullback import carried, has_stores, independent, is_output, pull_back, was_written
-from wengert.core.rebind import rebound
-from wengert.core.second import push_forward
-from wengert.core.tape import Tape
-from wengert.core.var import holds_traced, level_of, tangents_of
-from wengert.core.watch import check_inputs
+from wengert.core.modes.nested import List
+from wengert.core.modes.pullback import carried, has_stores, independent, is_output, pull_back, was_written
+from wengert.core.modes.second import push_forward
+from wengert.core.operands.var import holds_traced, level_of, tangents_of
+from wengert.core.rebind.rebind import rebound
+from wengert.core.tape.memory import Level
+from wengert.core.tape.tape import Tape
 from wengert.errors import ComplexValueError, MutatedInputWarning
 from wengert.transforms.custom import LinearMap
 

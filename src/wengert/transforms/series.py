@@ -23,8 +23,11 @@ from typing import Any
 import numpy as np
 
 from wengert import registry
-from wengert.core import dispatch, levels, matrices, tangents, var
-from wengert.core.lifted import Lifted, holds_lifted
+from wengert.core import levels
+from wengert.core.dispatch import dispatch, matrices
+from wengert.core.dispatch.lifted import Lifted, holds_lifted
+from wengert.core.modes import forward
+from wengert.core.operands import var
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 from wengert.registry import strong
 from wengert.rules.reductions import laid_along
@@ -304,8 +307,8 @@ def _piecewise_linear(row, order, args, kwargs):
     for i, j in places:
         x = args[i] if j < 0 else args[i][j]
         sources.append((i, j, np.stack(x.c[1 : order + 1])))
-    found = tangents.by_row(row, order, values, kwargs, sources, y, None)
-    found = np.broadcast_to(tangents.aligned(found, y), (order, *np.shape(y)))
+    found = forward.by_row(row, order, values, kwargs, sources, y, None)
+    found = np.broadcast_to(forward.aligned(found, y), (order, *np.shape(y)))
     return Series([y, *[np.copy(t) if np.ndim(t) else t for t in found]])
 
 
@@ -321,7 +324,7 @@ def _multilinear(row, order, args, kwargs):
                 continue
             given = list(args)
             for (i, j), own in zip(places, (*powers, k - sum(powers))):
-                given = tangents.replaced(given, (i, j), (given[i] if j < 0 else given[i][j]).c[own])
+                given = forward.replaced(given, (i, j), (given[i] if j < 0 else given[i][j]).c[own])
             term = row.fun(*given, **kwargs)
             total = term if total is None else total + term
         found.append(total)

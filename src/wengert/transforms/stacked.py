@@ -13,8 +13,9 @@ from collections.abc import Callable
 import numpy as np
 
 from wengert import registry
-from wengert.core import dispatch, levels
-from wengert.core.lifted import Lifted, holds_lifted
+from wengert.core import levels
+from wengert.core.dispatch import dispatch
+from wengert.core.dispatch.lifted import Lifted, holds_lifted
 
 
 class Apart(BaseException):

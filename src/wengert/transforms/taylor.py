@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import input_leaf, leaves_like, split
-from wengert.core import levels, var
-from wengert.core.rebind import rebound
+from wengert.core import levels
+from wengert.core.operands import var
+from wengert.core.rebind.rebind import rebound
 from wengert.transforms.dense import Operator
 from wengert.transforms.series import Maker, Series
 

@@ -1,0 +1,1 @@
+"""From NumPy's protocols to the rules of the registry."""

@@ -1,0 +1,248 @@
+"""Values that stand for more than one array: what the series of `wengert.taylor` and batches have in common.
+
+To a function they are arrays: operators, methods and NumPy's protocols lead to ``_call(fun, args, kwargs)``, which a
+subclass answers; elements are taken and stored by ``_item`` and ``_store``.
+While such a function runs, creation functions of NumPy make values of this kind, which may receive others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wengert import registry
+from wengert.core.dispatch import advice, dispatch, matrices
+from wengert.core.operands import var
+from wengert.errors import TracedValueError
+
+_BINARY = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "truediv": np.divide,
+    "pow": np.power,
+    "matmul": np.matmul,
+    "mod": np.remainder,
+    "floordiv": np.floor_divide,
+}
+_COMPARISONS = {
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+}
+_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute}
+
+
+class Lifted(var.Lender):
+    """A value with the face of an array."""
+
+    __slots__ = ()
+    __array_priority__ = 1000.0
+
+    #: what it is called in messages
+    what = "a value"
+
+    # -- what a subclass says
+
+    def _call(self, fun, args, kwargs):
+        raise NotImplementedError
+
+    def _item(self, key):
+        raise NotImplementedError
+
+    def _store(self, key, value):
+        raise NotImplementedError
+
+    # -- protocols
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, where=True, **kwargs):
+        kwargs = {name: value for name, value in kwargs.items() if value is not None or name == "axis"}
+        if method == "__call__":
+            found = self._call(ufunc, inputs, kwargs)
+        elif method == "outer" and len(inputs) == 2:
+            left, right = inputs
+            found = ufunc(np.reshape(left, np.shape(left) + (1,) * np.ndim(right)), right)
+        else:
+            fun = registry.ufunc_methods.get((ufunc, method))
+            if fun is None or method == "at":
+                self._leave(f"numpy.{ufunc.__name__}.{method}")
+            count = 2 if method == "reduceat" else 1
+            names = dict(zip(("axis", "dtype", "out"), inputs[count:]))
+            found = self._call(fun, inputs[:count], {"axis": 0, **names, **kwargs})
+        if out is None and where is True:
+            return found
+        out = out[0] if isinstance(out, tuple) else out
+        if not isinstance(out, Lifted):
+            raise TracedValueError(f"out= of numpy.{ufunc.__name__} is a plain array, which cannot hold {self.what}")
+        out[...] = found if where is True else np.where(where, found, out)
+        return out
+
+    def __array_function__(self, function, types, args, kwargs):
+        out = kwargs.pop("out", None)
+        found = self._call(function, args, kwargs)
+        if out is not None:
+            out[...] = found
+            return out
+        return found
+
+    def __array__(self, dtype=None, copy=None):
+        handed = matrices.handed_over(self, 2)
+        if handed is not None:
+            return handed
+        return self._leave("code that makes a plain array of it")
+
+    def _lend(self):
+        if matrices.handed_over(self, 2) is None:
+            self._leave(advice.library_call(dispatch.user_frame()) or "code that reads its memory")
+
+    def __dlpack__(self, **kwargs):
+        self._leave("code that reads its memory")
+
+    def __float__(self):
+        self._leave("code that makes a Python float of it")
+
+    def __int__(self):
+        self._leave("code that makes a Python int of it")
+
+    def __round__(self, digits=None):
+        self._leave("round")
+
+    def __hash__(self):
+        if self.ndim:
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        self._leave("a set, the keys of a dict, or a cache")
+
+    def __reduce_ex__(self, protocol):
+        self._leave("pickle")
+
+    def __copy__(self):
+        return self.copy() if self.ndim else self
+
+    def __deepcopy__(self, memo):
+        return self.__copy__()
+
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    def __rdivmod__(self, other):
+        return other // self, other % self
+
+    def _leave(self, where):
+        place = dispatch.where(dispatch.caller())
+        raise TracedValueError(
+            f"{self.what} cannot go through {where} ({place}): use NumPy functions, and np.stack to join values"
+        )
+
+    # -- an array's face
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def size(self):
+        return int(np.prod(self.shape, dtype=int))
+
+    @property
+    def T(self):
+        return np.transpose(self)
+
+    @property
+    def real(self):
+        return np.real(self)
+
+    @property
+    def imag(self):
+        return np.imag(self)
+
+    def __len__(self):
+        if not self.ndim:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self):
+        return iter([self[i] for i in range(len(self))])
+
+    def __getitem__(self, key):
+        return self._item(key)
+
+    def __setitem__(self, key, value):
+        self._store(key, value)
+
+    def __getattr__(self, name):
+        if name in dispatch.METHODS:
+            fun = dispatch.METHODS[name]
+            return lambda *args, **kwargs: fun(self, *args, **kwargs)
+        if name in dispatch.INTERFACES and matrices.handed_over(self, 2) is None:
+            self._leave("code that reads its memory")
+        kind = np.ndarray if self.ndim else self.dtype.type
+        if name.startswith("__") or not hasattr(kind, name):
+            raise AttributeError(f"'numpy.{kind.__name__}' object has no attribute {name!r}")
+        return self._leave(f"{kind.__name__}.{name}")
+
+    conj = conjugate = dispatch.conj
+
+    def copy(self, order="C"):
+        return np.copy(self)
+
+    def reshape(self, *shape, order="C"):
+        return np.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
+
+    def transpose(self, *axes):
+        axes = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return np.transpose(self, axes or None)
+
+    def flatten(self, order="C"):
+        return np.copy(np.ravel(self, order=order))
+
+    def clip(self, min=None, max=None):
+        return np.clip(self, min, max)
+
+    def fill(self, value):
+        self[...] = value
+
+
+def _operators():
+    """Methods for the operators, in both orders and in place."""
+    for name, fun in _BINARY.items():
+
+        def left(self, other, fun=fun):
+            return self._call(fun, (self, other), {}) if _is_operand(other, fun) else NotImplemented
+
+        def right(self, other, fun=fun):
+            return self._call(fun, (other, self), {}) if _is_operand(other, fun) else NotImplemented
+
+        def in_place(self, other, fun=fun):
+            found = self._call(fun, (self, other), {})
+            if not self.ndim:
+                return found
+            self[...] = found
+            return self
+
+        setattr(Lifted, f"__{name}__", left)
+        setattr(Lifted, f"__r{name}__", right)
+        setattr(Lifted, f"__i{name}__", in_place)
+    for name, fun in _COMPARISONS.items():
+        setattr(Lifted, f"__{name}__", lambda self, other, fun=fun: self._call(fun, (self, other), {}))
+    for name, fun in _UNARY.items():
+        setattr(Lifted, f"__{name}__", lambda self, fun=fun: self._call(fun, (self,), {}))
+
+
+def _is_operand(x, fun):
+    if isinstance(x, Lifted):
+        return True
+    if fun is np.matmul and matrices.is_sparse(x):
+        return True
+    return var.is_var(x) or isinstance(x, (np.ndarray, np.generic, bool, int, float, complex, list, tuple))
+
+
+_operators()
+
+
+def holds_lifted(x) -> bool:
+    """Is there such a value in `x`, or in the lists and tuples of `x`?"""
+    if isinstance(x, (list, tuple)):
+        return any(map(holds_lifted, x))
+    return isinstance(x, Lifted)

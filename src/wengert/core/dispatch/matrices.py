@@ -1,0 +1,431 @@
+"""Sparse arrays of SciPy as constants among traced values.
+
+SciPy's operators leave to the other operand what NumPy makes no array of, so traced values say so of themselves when
+a method of a sparse array asks (`handed_over`), and answer the operator in its place (`operate`).
+The product of a sparse array with a vector or matrix is one linear row; a sparse array whose entries are traced, as
+``A.multiply(x)`` gives, is a `SparseVar`.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+import numpy as np
+
+from wengert import registry
+from wengert.core.dispatch import dispatch
+from wengert.core.operands import var
+from wengert.errors import UnsupportedFunctionError
+from wengert.registry import strong
+
+#: elements of a sparse array up to which SciPy's ``multiply`` may fill the dense one that it makes on our way through
+_MOST_DENSE = 10**8
+
+#: functions that ask for the class of a value, and the methods that ask by them
+_QUESTIONS = frozenset("__instancecheck__ isscalar isscalarlike isdense issparse".split())
+_MULTIPLYING = ("multiply", "_multiply_2d_with_broadcasting")
+_OPERATORS = frozenset(
+    "__matmul__ __rmatmul__ _matmul_dispatch _rmatmul_dispatch dot __mul__ __rmul__ _mul_scalar __truediv__ _divide "
+    "__add__ __radd__ __sub__ __rsub__".split()
+).union(_MULTIPLYING)
+
+
+def is_sparse(x) -> bool:
+    """Is this a sparse array or matrix of SciPy, with entries that are not traced? Never imports it."""
+    module = sys.modules.get("scipy.sparse")
+    return module is not None and type(x) is not SparseVar and module.issparse(x)
+
+
+# ---- what SciPy's methods are told
+
+
+def is_asking(depth=1) -> bool:
+    """Does an operator of a sparse array ask for the class of its operand, so many frames of Python away?"""
+    frame = sys._getframe(depth)
+    while frame is not None and frame.f_code.co_name in _QUESTIONS:
+        frame = frame.f_back
+    return _is_sparse_code(frame) and frame.f_code.co_name in _OPERATORS
+
+
+def _is_sparse_code(frame) -> bool:
+    return frame is not None and frame.f_globals.get("__name__", "").startswith("scipy.sparse._")
+
+
+def handed_over(x, depth=1):
+    """What NumPy makes of `x` for a method of a sparse array: nothing that it knows. None for all others who ask.
+
+    `depth` is how many frames of Python away they are.
+    """
+    frame = sys._getframe(depth)
+    if not _is_sparse_code(frame):
+        return None
+    name = frame.f_code.co_name
+    if name in ("_matmul_dispatch", "_divide"):
+        return np.array(None, dtype=object)
+    if name == "dot":
+        return np.empty(x.shape)  # looks at its shape, and goes on with x
+    if name not in _MULTIPLYING:
+        return None
+    matrix = frame.f_locals["self"]
+    while _is_sparse_code(frame) and frame.f_code.co_name in _MULTIPLYING:
+        frame = frame.f_back
+    is_operator = _is_sparse_code(frame)
+    return np.array(None, dtype=object) if is_operator else _Factor(matrix, x)
+
+
+class _Factor(np.ndarray):
+    """Stands for `x` in ``A.multiply(x)``: SciPy gives what has three axes to ``np.multiply``, which asks it."""
+
+    def __new__(cls, matrix, x):
+        if matrix.ndim > 2 or np.prod(matrix.shape, dtype=float) > _MOST_DENSE:
+            raise UnsupportedFunctionError(
+                f"A.multiply(x) of a traced x and a sparse array of shape {matrix.shape}: write scipy.sparse."
+                "csr_array(A) * x, which needs no dense array on its way"
+            )
+        made = np.zeros((1, 1, 1)).view(cls)
+        made.operands = matrix, x
+        return made
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        return multiplied(*self.operands)
+
+
+# ---- operators
+
+
+def operate(fun, left, right):
+    """An operator between a sparse array and an operand; NotImplemented where neither side is sparse."""
+    is_left = is_sparse(left)
+    if not is_left and not is_sparse(right):
+        return NotImplemented
+    matrix, x = (left, right) if is_left else (right, left)
+    if fun is np.multiply and np.ndim(x) and not _is_array(matrix):
+        fun = np.matmul  # of sparse matrices * is the product
+    if fun is np.matmul:
+        return dispatch.clean(product(matrix, x) if is_left else _transposed_product(matrix, x))
+    if fun is np.multiply:
+        return multiplied(matrix, x)
+    if fun is np.divide and is_left:
+        return multiplied(matrix, 1 / x)
+    if fun in (np.add, np.subtract) and np.ndim(x) and _is_array(matrix):
+        return fun(matrix.toarray(), x) if is_left else fun(x, matrix.toarray())
+    raise UnsupportedFunctionError(
+        f"numpy.{fun.__name__} of a scipy.sparse.{type(matrix).__name__} and a traced value: write it with A.toarray()"
+    )
+
+
+def _is_array(matrix) -> bool:
+    return isinstance(matrix, sys.modules["scipy.sparse"].sparray)
+
+
+def product(matrix, x):
+    """A @ x of a sparse array and a vector or matrix."""
+    _check_product(matrix, x)
+    if matrix.ndim == 1:
+        return times(x, _row(matrix))[0]
+    return times(x, matrix)
+
+
+def _transposed_product(matrix, x):
+    """x @ A."""
+    _check_product(matrix, x)
+    if matrix.ndim == 1:
+        return np.transpose(times(np.transpose(x), _row(matrix)))[..., 0]
+    return np.transpose(times(np.transpose(x), matrix.transpose()))
+
+
+def _row(vector):
+    return vector.reshape(1, -1).tocsr()
+
+
+def _check_product(matrix, x):
+    if not np.ndim(x):
+        raise ValueError("Scalar operands are not allowed, use '*' instead")
+    if matrix.ndim > 2 or np.ndim(x) > 2:
+        raise UnsupportedFunctionError(
+            f"a sparse array of shape {matrix.shape} times a traced one of shape {np.shape(x)}: matrices and vectors "
+            "have a derivative; write it with A.toarray()"
+        )
+
+
+def times(x, matrix):
+    """A @ x of a sparse matrix and a vector or matrix of operands or numbers."""
+    if not dispatch.holds_traced(x):
+        return matrix @ dispatch.plain(x)
+    if matrix.format in ("lil", "dok"):
+        matrix = matrix.tocsr()
+    elif not var.level_of(x).is_forward:
+        matrix = matrix.copy()  # a pullback needs it as it is now
+    return dispatch.apply(_times_row, times, (x, matrix), {})
+
+
+def _along(z, matrix, ndim):
+    """The product with the last `ndim` axes of `z`, whose other axes are directions; 0 times inf is 0."""
+    lead, core = np.shape(z)[: np.ndim(z) - ndim], np.shape(z)[np.ndim(z) - ndim :]
+    if not lead:
+        return _strong_times(z, matrix)
+    beside = np.reshape(np.moveaxis(np.reshape(z, (-1, *core)), 0, -1), (core[0], -1))
+    found = np.reshape(_strong_times(beside, matrix), (matrix.shape[0], *core[1:], -1))
+    return np.reshape(np.moveaxis(found, -1, 0), (*lead, matrix.shape[0], *core[1:]))
+
+
+def _strong_times(z, matrix):
+    y = times(z, matrix)
+    if not np.isnan(np.vdot(y, y)):
+        return y
+    coo = matrix.tocoo()
+    entries = coo.data[:, None] if np.ndim(z) == 2 else coo.data
+    return times(strong(z[coo.col], entries), _gathering(coo.row, matrix.shape[0]))
+
+
+def _gathering(places, n):
+    """The matrix that adds up, for each of n places, the numbers that belong to it."""
+    from scipy.sparse import csc_array
+
+    count = len(places)
+    return csc_array((np.ones(count), np.asarray(places), np.arange(count + 1)), shape=(n, count))
+
+
+def _pull(ybar, y, x, matrix):
+    lead = np.shape(ybar)[: np.ndim(ybar) - np.ndim(y)]
+    return _along(np.reshape(ybar, lead + matrix.shape[:1] + np.shape(x)[1:]), matrix.transpose(), np.ndim(x))
+
+
+def _push(t, y, x, matrix):
+    found = _along(t, matrix, np.ndim(x))
+    return np.reshape(found, np.shape(t)[: np.ndim(t) - np.ndim(x)] + np.shape(y))
+
+
+# of one row in the format coo the product with a vector is a number: hence the shapes
+_times_row = registry.Primitive(
+    "scipy.sparse product",
+    "linear",
+    vjps={0: _pull},
+    jvps={0: _push},
+    home=f"{__name__}._times_row",
+    stacked=True,
+    curvature="none",
+    on_complex=True,
+)
+
+
+# ---- sparse arrays with traced entries
+
+
+def multiplied(matrix, x):
+    """A.multiply(x), with the entries of a sparse array."""
+    shape = np.shape(x)
+    if matrix.ndim != 2 or len(shape) > 2 or np.broadcast_shapes(matrix.shape, shape) != matrix.shape:
+        raise UnsupportedFunctionError(
+            f"a sparse array of shape {matrix.shape} multiplied by a traced one of shape {shape}, element by element: "
+            "the second must broadcast to the shape of the first; write it with A.toarray()"
+        )
+    coo = matrix.tocoo()
+    factor = np.broadcast_to(x, matrix.shape)[coo.row, coo.col] if shape else x
+    return SparseVar(coo.data * factor, coo.row, coo.col, matrix.shape, _kind(_way_of(shape), type(matrix)))
+
+
+def _way_of(shape):
+    """By what a sparse array is multiplied."""
+    if not shape:
+        return "scaled"
+    return "by a row" if len(shape) == 1 or shape[0] == 1 else "by a column" if shape[1] == 1 else "by a matrix"
+
+
+_WAYS = {
+    "scaled": lambda a: a * 2.0,
+    "by a row": lambda a: a.multiply(np.ones((1, 2))),
+    "by a column": lambda a: a.multiply(np.ones((2, 1))),
+    "by a matrix": lambda a: a.multiply(np.ones((2, 2))),
+    "multiplied": lambda a, b: a.multiply(b),
+    "added": lambda a, b: a + b,
+    "subtracted": lambda a, b: a - b,
+    "negative": lambda a: -a,
+    "transpose": lambda a: a.T,
+    "tocsr": lambda a: a.tocsr(),
+    "tocsc": lambda a: a.tocsc(),
+    "tocoo": lambda a: a.tocoo(),
+}
+
+
+@functools.cache
+def _kind(way, *kinds):
+    """The class of what SciPy makes of sparse arrays of some classes."""
+    return type(_WAYS[way](*[kind(np.eye(2)) for kind in kinds]))
+
+
+class SparseVar:
+    """A sparse array whose entries are traced: what products of a sparse constant with traced values give.
+
+    It answers as the class that SciPy would return, except to SciPy's own operators.
+    It has what is linear in the entries; an attribute that is not here is an error that says so.
+    """
+
+    __slots__ = ("_col", "_entries", "_kind", "_row", "shape")
+    __array_ufunc__ = None
+    ndim = 2
+
+    def __init__(self, entries, row, col, shape, kind):
+        self._entries = entries
+        self._row = row
+        self._col = col
+        self.shape = shape
+        self._kind = kind
+
+    def _like(self, entries, way, *others):
+        kind = _kind(way, self._kind, *map(_class_of, others))
+        return SparseVar(entries, self._row, self._col, self.shape, kind)
+
+    @property
+    def __class__(self):
+        return SparseVar if is_asking(2) else self._kind
+
+    @property
+    def _is_array(self):
+        return issubclass(self._kind, sys.modules["scipy.sparse"].sparray)
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if sys._getframe(1).f_globals.get("__name__", "").startswith("scipy."):  # handed to code that is not followed
+            raise dispatch.refusal(self._entries, dispatch.sparse_message())
+        raise UnsupportedFunctionError(
+            f"'{name}' of a sparse array whose entries are traced: write it with .toarray(), or with A @ x"
+        )
+
+    def __array__(self, dtype=None, copy=None):
+        handed = handed_over(self)
+        if handed is not None:
+            return handed
+        if var.is_traced(self._entries) and not var.is_passive(self._entries):
+            raise dispatch.refusal(self._entries, dispatch.sparse_message())
+        return np.asarray(self.toarray(), dtype=dtype)
+
+    def __repr__(self):
+        return f"<traced sparse array of shape {self.shape} with {self.nnz} entries>"
+
+    @property
+    def dtype(self):
+        return self._entries.dtype
+
+    @property
+    def format(self):
+        return self._kind((1, 1)).format
+
+    @property
+    def nnz(self):
+        return len(self._row)
+
+    @property
+    def T(self):
+        kind = _kind("transpose", self._kind)
+        return SparseVar(self._entries, self._col, self._row, self.shape[::-1], kind)
+
+    def transpose(self):
+        return self.T
+
+    def copy(self):
+        return self
+
+    def tocsr(self, copy=False):
+        return self._like(self._entries, "tocsr")
+
+    def tocsc(self, copy=False):
+        return self._like(self._entries, "tocsc")
+
+    def tocoo(self, copy=False):
+        return self._like(self._entries, "tocoo")
+
+    def toarray(self):
+        m, n = self.shape
+        places = self._row.astype(np.intp) * n + self._col
+        return np.reshape(times(self._entries, _gathering(places, m * n)), self.shape)
+
+    def diagonal(self):
+        on = self._row == self._col
+        return times(self._entries[on], _gathering(self._row[on], min(self.shape)))
+
+    def sum(self, axis=None):
+        if axis is None:
+            return np.sum(self @ np.ones(self.shape[1], self.dtype))
+        if not self._is_array:
+            raise UnsupportedFunctionError(
+                "sum along an axis of a sparse matrix with traced entries gives a numpy.matrix: write .toarray().sum("
+                "axis), or use scipy.sparse.csr_array"
+            )
+        return self @ np.ones(self.shape[1], self.dtype) if axis in (1, -1) else self.T.sum(1)
+
+    def multiply(self, other):
+        if is_sparse(other):
+            entries = self._entries * np.ravel(other.tocsr()[self._row, self._col])
+            return self._like(entries, "multiplied", other)
+        if np.broadcast_shapes(self.shape, np.shape(other)) != self.shape:
+            raise UnsupportedFunctionError(
+                f"a sparse array of shape {self.shape} multiplied by one of shape {np.shape(other)}: write it with "
+                ".toarray()"
+            )
+        factor = np.broadcast_to(other, self.shape)[self._row, self._col] if np.ndim(other) else other
+        return self._like(self._entries * factor, _way_of(np.shape(other)))
+
+    def dot(self, other):
+        return self @ other if np.ndim(other) else self.multiply(other)
+
+    def __matmul__(self, other):
+        if type(other) is SparseVar or is_sparse(other):
+            raise UnsupportedFunctionError(
+                "the product of two sparse arrays, of which one has traced entries: write A @ (B @ x), or "
+                "A.toarray() @ B.toarray()"
+            )
+        _check_product(self, other)
+        picked = other[self._col]
+        entries = self._entries[:, None] if np.ndim(other) == 2 else self._entries
+        return times(entries * picked, _gathering(self._row, self.shape[0]))
+
+    def __rmatmul__(self, other):
+        return np.transpose(self.T @ (other if is_sparse(other) else np.transpose(other)))
+
+    def __mul__(self, other):
+        return self.multiply(other) if self._is_array or not np.ndim(other) else self @ other
+
+    def __rmul__(self, other):
+        return self.multiply(other) if self._is_array or not np.ndim(other) else other @ self
+
+    def __truediv__(self, other):
+        return self.multiply(1 / other)
+
+    def __neg__(self):
+        return self._like(-self._entries, "negative")
+
+    def __add__(self, other):
+        return self._sum(other, "added", self, other)
+
+    def __radd__(self, other):
+        return self._sum(other, "added", other, self)
+
+    def __sub__(self, other):
+        return self._sum(-other, "subtracted", self, other)
+
+    def __rsub__(self, other):
+        return (-self)._sum(other, "subtracted", other, self)
+
+    def _sum(self, other, way, *operands):
+        """The sum with another array: the entries of a sparse one stand beside ours."""
+        if type(other) is not SparseVar and not is_sparse(other):
+            if not np.ndim(other):
+                raise NotImplementedError("adding a nonzero scalar to a sparse array is not supported")
+            return self.toarray() + other
+        if other.shape != self.shape:
+            raise ValueError("inconsistent shapes")
+        if type(other) is SparseVar:
+            entries, row, col = other._entries, other._row, other._col
+        else:
+            coo = other.tocoo()
+            entries, row, col = coo.data, coo.row, coo.col
+        entries = np.concatenate([self._entries, entries])
+        row, col = np.concatenate([self._row, row]), np.concatenate([self._col, col])
+        return SparseVar(entries, row, col, self.shape, _kind(way, *map(_class_of, operands)))
+
+
+def _class_of(matrix):
+    return matrix._kind if type(matrix) is SparseVar else type(matrix)

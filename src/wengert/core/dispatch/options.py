@@ -1,0 +1,67 @@
+"""Options of ufuncs: a call with ``dtype=``, ``casting=``, ``order=`` or ``axes=`` in the words of calls without.
+
+NumPy itself says which types a loop has; operands are converted as it would convert them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wengert.core.operands import var
+
+#: options that choose the loop of a ufunc
+LOOP = ("dtype", "signature", "sig", "casting")
+
+
+def simplified(call, fun, inputs, kwargs):
+    """A call of a ufunc with options; `call`, of ``(fun, inputs, kwargs)``, knows those that remain."""
+    kwargs = {name: value for name, value in kwargs.items() if name != "subok"}  # there are no subclasses
+    order = kwargs.pop("order", "K")
+    loop = {name: kwargs.pop(name) for name in LOOP if name in kwargs}
+    if loop:
+        inputs = converted(fun, inputs, **loop)
+    if "axes" in kwargs:
+        return in_order(along_axes(call, fun, inputs, **kwargs), order)
+    keepdims = kwargs.pop("keepdims", False)
+    y = call(fun, inputs, kwargs)
+    y = np.expand_dims(y, kwargs.get("axis", -1)) if keepdims else y
+    return in_order(y, order)
+
+
+def converted(fun, inputs, dtype=None, signature=None, sig=None, casting="same_kind"):
+    """The operands in the types of the loop that NumPy takes; its own error if there is none."""
+    found = None if dtype is None else np.dtype(dtype)
+    signature = signature or sig or (None,) * fun.nin + (found,) * fun.nout
+    inputs = [as_operand(x) for x in inputs]
+    given = tuple(getattr(x, "dtype", type(x)) for x in inputs)
+    loop = fun.resolve_dtypes(given + (None,) * fun.nout, signature=signature, casting=casting)
+    return tuple(as_type(x, dtype) for x, dtype in zip(inputs, loop))
+
+
+def as_operand(x):
+    """An array or a number; Python's numbers stay, as they have no type of NumPy's."""
+    if isinstance(x, (list, tuple)):
+        return np.stack([as_operand(item) for item in x]) if var.holds_var(x) else np.asarray(x)
+    return np.bool_(x) if type(x) is bool else x
+
+
+def as_type(x, dtype):
+    if not hasattr(x, "dtype"):
+        return dtype.type(x)
+    return x if x.dtype == dtype else x.astype(dtype)
+
+
+def along_axes(call, fun, inputs, axes, **kwargs):
+    """A generalised ufunc whose operands and result have their last axes elsewhere."""
+    axes = [(axis,) if isinstance(axis, int) else tuple(axis) for axis in axes]
+    moved = (np.moveaxis(x, at, range(-len(at), 0)) for x, at in zip(inputs, axes))
+    y = call(fun, tuple(moved), kwargs)
+    at = axes[fun.nin] if len(axes) > fun.nin else ()
+    return np.moveaxis(y, range(-len(at), 0), at)
+
+
+def in_order(y, order):
+    """The result laid out as ``order=`` has it."""
+    if order not in ("C", "F") or not np.ndim(y) or var.value_of(y).flags[f"{order}_CONTIGUOUS"]:
+        return y
+    return np.copy(y, order=order)

@@ -1,0 +1,1 @@
+"""Forward, reverse, nested and second derivatives of recorded functions."""

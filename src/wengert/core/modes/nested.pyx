@@ -1,0 +1,545 @@
+# cython: language_level=3
+"""Reverse mode inside of another derivative: a list of calls on operands of the level around.
+
+The outermost derivative works on numbers and is fast; this one is general, to any depth.
+A value of this level is an operand of the level around (or a number, where it is constant there), the rules of the
+registry run on such operands, and adjoints are such operands: so the level around records all that the sweep does,
+and derivatives of derivatives come from the same rows.
+
+Arrays keep their memory at all levels, so views need no entry here either, and a write in place is swapped back
+during the sweep by a write that the level around records.
+"""
+
+cimport numpy as cnp
+
+import math
+
+import numpy as np
+
+from wengert.core.tape.memory cimport Buffer, Level, view_at
+from wengert.core.tape.tape cimport STEP_REMEDY, Tape, gone_message, outside_message
+from wengert.core.operands.var cimport ArrayVar, array_var, last_written, level_of, store, wrap
+
+from wengert.core import levels
+from wengert.core.dispatch import nan_check
+from wengert.core.operands import var
+from wengert.core.modes.pullback import independent, own_copy, pull_back
+from wengert.core.tape.tape import holds_complex
+from wengert.errors import LevelError, ReplayMismatchError
+from wengert.registry import Primitive, strong, sums_by_place
+
+cnp.import_array()
+
+
+cdef class Entry:
+    """One call, gather, rearrangement or write."""
+    cdef object row                 # None: a write
+    cdef tuple args                 # as the level around sees them
+    cdef dict kwargs
+    cdef list sources               # ``(position, item, buffer, view)`` of the operands of this level
+    cdef Buffer out
+    cdef cnp.ndarray view           # of the result, or of the place written
+    cdef object y                   # the result, as the level around sees it
+    cdef object key                 # index of a gather or a write; map of a rearrangement
+    cdef object index_map
+    cdef Buffer under               # of a write: where it is for the level around, whatever level writes there next
+    cdef object saved               # what a write overwrote
+    cdef object won                 # of the writes to repeated places, those that stayed
+    cdef object place               # in a watched list: where in f the call stands
+
+
+cdef object GETITEM = Primitive("indexing", "rearrangement")
+cdef object SAME = Primitive("the same array", "rearrangement")
+cdef object LOOP = Primitive("a loop", "call")
+
+
+cdef class List:
+    """What was recorded at one level inside of another."""
+
+    cdef readonly Level level
+    cdef list entries
+    cdef dict adjoints              # of buffers, by identity: (buffer, operand of the level around)
+    cdef Py_ssize_t k
+    cdef bint watched               # by `wengert.detect_nan`
+    cdef readonly bint has_loops
+    cdef public bint has_complex    # a value is complex, or was
+    cdef ListTail tail              # the innermost one that is open, or None
+
+    def __init__(self, str name, int depth):
+        self.level = Level(name, depth, recorder=self)
+        self.entries = []
+        self.adjoints = {}
+        self.watched = levels.is_watched()
+
+    def close(self):
+        """End the derivative."""
+        self.level.close()
+        self.entries = []
+
+    @property
+    def size(self):
+        return len(self.entries)
+
+    @property
+    def is_one_way(self):
+        return self.has_loops or self.has_complex
+
+    @property
+    def elements(self):
+        return 0
+
+    @property
+    def recording(self):
+        return self.level.recording
+
+    @property
+    def forgets(self):
+        """Is a tail open that will not be swept?"""
+        return self.tail is not None and self.tail.forgets
+
+    def next_step(self):
+        """Nothing is shared between steps here; see the tape."""
+
+    @property
+    def has_stores(self):
+        return any([(<Entry>entry).row is None for entry in self.entries if entry is not None])
+
+    def pause(self):
+        """Begin a block that is not followed; what to hand to `resume`."""
+        return len(self.entries)
+
+    def resume(self, Py_ssize_t start):
+        """Make constants of what was recorded since `start`; writes stay writes."""
+        cdef Entry entry
+        for i in range(start, len(self.entries)):
+            entry = self.entries[i]
+            if entry is not None and entry.row is None:
+                entry.sources = []
+            else:
+                self.entries[i] = None
+
+    # ------------------------------------------------------------------------------------------ recording
+
+    def independent(self, value, owned=False):
+        """A traced copy of an array or number, in which derivatives are taken; `owned`: nobody else refers to it."""
+        x = wrap(self.level, value if owned else own_copy(value))
+        (<ArrayVar>x).buffer.born = self.birth
+        return x
+
+    def record(self, row, args, kwargs, operands, y, index_map):
+        """The result of a call, as an operand of this level."""
+        cdef Entry entry = Entry.__new__(Entry)
+        entry.row = row
+        entry.args = args
+        entry.kwargs = kwargs
+        entry.sources = [(position, item, (<ArrayVar>x).buffer, (<ArrayVar>x).v) for position, item, x in operands]
+        entry.index_map = index_map
+        return self.result(entry, y)
+
+    def gather(self, Buffer buffer, view, key, y):
+        """Elements at an advanced index, or one element: key is () and the view has no axes."""
+        cdef Entry entry = Entry.__new__(Entry)
+        entry.row = GETITEM
+        entry.sources = [(0, -1, buffer, view)]
+        entry.key = key
+        entry.index_map = index_of
+        return self.result(entry, y)
+
+    cdef result(self, Entry entry, y):
+        cdef ArrayVar x = wrap(self.level, y)
+        x.buffer.born = <int>len(self.entries) + 1
+        entry.out = x.buffer
+        entry.view = x.v
+        entry.y = y
+        self.append(entry)
+        return x
+
+    cdef int append(self, Entry entry) except -1:
+        if self.watched:
+            entry.place = nan_check.place(entry.row.name if entry.row is not None else "an assignment")
+        self.entries.append(entry)
+        return 0
+
+    def rename(self, Buffer old, Buffer new, cnp.ndarray whole):
+        """From here on a buffer has another identity at this level, and the same memory."""
+        cdef Entry entry = Entry.__new__(Entry)
+        entry.row = SAME
+        entry.sources = [(0, -1, old, whole)]
+        entry.out = new
+        entry.view = whole
+        self.append(entry)
+
+    def store(self, Buffer buffer, cnp.ndarray view, key, value, below):
+        """Write into a view (or at an advanced index of it), keeping what it overwrites."""
+        cdef Entry entry = Entry.__new__(Entry)
+        cdef Buffer under = <Buffer>buffer.under
+        if self.tail is not None and buffer.born <= self.tail.mark:
+            raise LevelError(outside_message(self.level))
+        entry.under = under
+        entry.out = buffer
+        entry.view = view
+        entry.key = key
+        entry.sources = []
+        if level_of(value) is self.level:
+            entry.sources = [(0, -1, (<ArrayVar>value).buffer, (<ArrayVar>value).v)]
+            entry.won = None if key is None else last_written(view, key)
+        entry.saved = np.copy(place_of(under, view, key))
+        store(under, view, key, below)
+        self.append(entry)
+
+    # ------------------------------------------------------------------------------------------ loops
+
+    def open_tail(self, entry, name, forgets):
+        """What is recorded from here on, until it is cut; `entry`: the loop that is swept, or -1."""
+        return ListTail(self, entry, name, forgets)
+
+    @property
+    def birth(self):
+        """The number `born` of a buffer that no entry makes: in a tail, one of its own."""
+        return 0 if self.tail is None else len(self.entries)
+
+    def add_loop(self, compute, list inputs, list values):
+        """See `wengert.core.modes.pullback.add_loop`."""
+        cdef Entry entry = Entry.__new__(Entry)
+        entry.row = LOOP
+        entry.y = compute
+        entry.sources = [(0, -1, (<ArrayVar>x).buffer, (<ArrayVar>x).v) for x in inputs]
+        outputs = [self.independent(value, True) for value in values]
+        for x in outputs:
+            (<ArrayVar>x).buffer.born = <int>len(self.entries) + 1
+        entry.args = tuple([((<ArrayVar>x).buffer, (<ArrayVar>x).v) for x in outputs])
+        self.append(entry)
+        self.has_loops = True
+        return outputs
+
+    cdef pull_loop(self, Entry entry, Py_ssize_t i):
+        """The cotangents of what a loop returned go through its steps, which are recorded again."""
+        seeds = []
+        for buffer, view in entry.args:
+            c = self.adjoint(<Buffer>buffer, view)
+            seeds.append(None if c is None else np.copy(c))
+            self.adjoints.pop(id(buffer), None)
+        if any([seed is not None for seed in seeds]):
+            for source, c in zip(entry.sources, entry.y(self, i, seeds, [view for _, view in entry.args])):
+                if c is not None:
+                    self.accumulate(<Buffer>source[2], source[3], c)
+
+    # ------------------------------------------------------------------------------------------ sweep
+
+    def pull_back(self, list inputs, list outputs, cotangents, Py_ssize_t k, bint stacked, bint consume):
+        """Cotangents of the inputs; see `wengert.core.modes.pullback.pull_back`."""
+        cdef Py_ssize_t offset = 0, i
+        cdef Entry entry
+        self.k = k
+        self.adjoints = {}
+        with np.errstate(all="ignore"):
+            for i, y in enumerate(outputs):
+                if type(cotangents) is tuple:
+                    shape = (len(y),) if isinstance(y, (list, tuple)) else np.shape(y)
+                    rows = np.eye(k, math.prod(shape), cotangents[0] - offset)      # of the identity of all outputs
+                    self.seed(y, np.reshape(rows, (k, *shape)))
+                    offset += math.prod(shape)
+                elif cotangents[i] is not None:
+                    self.seed(y, cotangents[i] if stacked else np.reshape(cotangents[i], (1, *np.shape(cotangents[i]))))
+            undone = len(self.entries)
+            try:
+                for i in range(len(self.entries) - 1, -1, -1):
+                    undone = i
+                    entry = self.entries[i]
+                    if entry is not None:
+                        if self.watched:
+                            with nan_check.rule(entry.place):
+                                self.pull(entry, i)
+                        else:
+                            self.pull(entry, i)
+                found = [self.adjoint_of(x, stacked) for x in inputs]
+            finally:
+                self.adjoints = {}
+                for i in range(undone, len(self.entries)):
+                    entry = self.entries[i]
+                    if entry is not None and entry.row is None:
+                        swap(entry)
+        return found
+
+    cdef seed(self, y, cotangent):
+        if isinstance(y, (list, tuple)):
+            for i, x in enumerate(y):
+                self.seed(x, cotangent[..., i])
+        elif level_of(y) is self.level:
+            self.accumulate((<ArrayVar>y).buffer, (<ArrayVar>y).v, cotangent)
+
+    cdef adjoint_of(self, x, bint stacked):
+        cdef ArrayVar v = <ArrayVar>x
+        found = self.adjoint(v.buffer, v.v)
+        if found is None:
+            found = np.zeros((self.k, *v.shape), dtype=v.v.dtype)
+        return found if stacked else np.copy(found[0]) if np.ndim(found) > 1 else found[0]
+
+    cdef adjoint(self, Buffer buffer, cnp.ndarray view):
+        """Adjoint of a view, with a leading axis of directions; None if nothing was accumulated."""
+        cdef ArrayVar memory
+        found = self.adjoints.get(id(buffer))
+        if found is None:
+            return None
+        memory = <ArrayVar>found[1]
+        return array_var(memory.buffer, view_at(
+            <char *>cnp.PyArray_DATA(memory.v) + (<char *>cnp.PyArray_DATA(view) - buffer.low), memory.v, view,
+            self.k, buffer.span))
+
+    cdef accumulate(self, Buffer buffer, cnp.ndarray view, c):
+        """Add a cotangent to the adjoint of a view, summed over the axes that broadcasting made."""
+        cdef Py_ssize_t size = max(1, self.k * buffer.span // cnp.PyArray_ITEMSIZE(view))
+        c = summed(c.real if self.has_complex and not cnp.PyArray_ISCOMPLEX(view) else c, view)
+        if id(buffer) not in self.adjoints:
+            self.adjoints[id(buffer)] = (buffer, var.clean(np.zeros(size, dtype=view.dtype)))
+        target = self.adjoint(buffer, view)
+        repeated = tuple([d + 1 for d in range(cnp.PyArray_NDIM(view))
+                          if cnp.PyArray_STRIDE(view, d) == 0 and cnp.PyArray_DIM(view, d) > 1])
+        if repeated:                # one place stands for many elements
+            c = np.sum(np.broadcast_to(c, target.shape), axis=repeated, keepdims=True)
+            target = target[tuple([slice(0, 1) if d in repeated else slice(None) for d in range(target.ndim)])]
+        target += c
+        if self.watched:
+            nan_check.check_adjoint(self.level.name, target, c)
+
+    cdef pull(self, Entry entry, Py_ssize_t i):
+        """Reverse one entry; the adjoint of its result is dead afterwards."""
+        if entry.row is None:
+            return self.pull_store(entry)
+        if entry.row is LOOP:
+            return self.pull_loop(entry, i)
+        ybar = self.adjoint(entry.out, entry.view)
+        if ybar is None:
+            return
+        del self.adjoints[id(entry.out)]
+        if entry.row is SAME:
+            self.accumulate(<Buffer>entry.sources[0][2], entry.sources[0][3], ybar)
+        elif entry.index_map is not None:
+            self.pull_rearrangement(entry, ybar)
+        else:
+            self.pull_call(entry, ybar)
+
+    cdef pull_store(self, Entry entry):
+        target = self.adjoint(entry.out, entry.view)
+        if target is not None:
+            if entry.key is None:
+                c = np.copy(target)
+                target[...] = 0.0
+            else:
+                c = np.stack([np.copy(target[j][entry.key]) for j in range(self.k)])
+                for j in range(self.k):
+                    target[j][entry.key] = 0.0
+                if entry.won is not None:
+                    c = np.where(entry.won, c, 0.0)
+            if entry.sources:
+                _, _, buffer, view = entry.sources[0]
+                # NumPy drops leading axes of length 1 of what is assigned
+                if np.ndim(view) > np.ndim(c) - 1:
+                    c = np.reshape(c, (self.k,) + (1,) * (np.ndim(view) - np.ndim(c) + 1) + np.shape(c)[1:])
+                self.accumulate(<Buffer>buffer, view, c)
+        swap(entry)
+
+    cdef pull_rearrangement(self, Entry entry, ybar):
+        """Send the cotangent back to where each element came from."""
+        if entry.saved is None:
+            entry.saved = np.ravel(entry.index_map(entry))
+        count = 1 + sum([np.size(source[3]) for source in entry.sources])
+        if not self.k or not np.size(entry.saved):
+            return
+        flat_bar = np.reshape(ybar, (self.k, -1))
+        total = np.stack([sums_by_place(entry.saved, flat_bar[j], count) for j in range(self.k)])
+        start = 1
+        for _, _, buffer, view in entry.sources:
+            size = np.size(view)
+            part = np.reshape(total[:, start:start + size], (self.k, *np.shape(view)))
+            self.accumulate(<Buffer>buffer, view, part)
+            start += size
+
+    cdef pull_call(self, Entry entry, ybar):
+        row = entry.row
+        known = {}
+        if self.has_complex and holds_complex((entry.y, entry.args)):
+            from wengert.core.modes.forward import Adjoints
+            adjoints = Adjoints(row, ybar, entry.y, entry.args, entry.kwargs)
+            for position, item, buffer, view in entry.sources:
+                self.accumulate(<Buffer>buffer, view, adjoints.of(position, item, np.shape(view)))
+            return
+        for position, item, buffer, view in entry.sources:
+            if row.kind == "elementwise":
+                partial = row.partials[position]
+                partial = partial(entry.y, *entry.args) if callable(partial) else partial
+                c = ybar if type(partial) is float and partial == 1.0 else strong(ybar, partial)
+            else:
+                if position not in known:
+                    known[position] = self.by_rule(entry, position, ybar)
+                c = known[position]
+                if item >= 0:
+                    c = c[item] if row.stacked else np.stack([one[item] for one in c])
+                elif not row.stacked:
+                    c = np.stack([np.broadcast_to(one, np.shape(view)) for one in c])
+            self.accumulate(<Buffer>buffer, view, c)
+
+    cdef by_rule(self, Entry entry, position, ybar):
+        """Cotangents by the pullback of a row: at once, or a list of one direction each."""
+        row = entry.row
+        if row.stacked:
+            if row.variadic is not None:
+                return row.variadic(position, ybar, entry.y, *entry.args, **entry.kwargs)
+            return row.vjps[position](ybar, entry.y, *entry.args, **entry.kwargs)
+        return [row.vjps[position](ybar[j], entry.y, *entry.args, **entry.kwargs) for j in range(self.k)]
+
+
+cdef class ListTail:
+    """The entries of a list since a mark, to be swept by themselves and forgotten; see the tails of a tape."""
+
+    cdef List list
+    cdef ListTail before            # the tail that was open
+    cdef Py_ssize_t mark, gap       # it begins at the mark; entries from the gap to there were swept before
+    cdef list buffers               # of its inputs
+    cdef str name
+    cdef readonly bint forgets
+
+    def __init__(self, List list, Py_ssize_t entry, str name, bint forgets):
+        self.list = list
+        self.before = list.tail
+        self.name = name
+        self.forgets = forgets
+        self.buffers = []
+        self.mark = len(list.entries)
+        list.entries.append(None)   # stands for what makes the inputs
+        self.gap = self.mark if entry < 0 else entry
+        list.tail = self
+
+    @property
+    def level(self):
+        return self.list.level
+
+    @property
+    def recorder(self):
+        """What stands among the running derivatives."""
+        return self.list
+
+    @property
+    def size(self):
+        """Number of entries."""
+        return len(self.list.entries) - self.mark
+
+    @property
+    def elements(self):
+        """Of all results."""
+        return sum([np.size((<Entry>entry).view) for entry in self.list.entries[self.mark:] if entry is not None])
+
+    def held(self):
+        """Bytes, about: results, and the objects around them."""
+        return sum([4096 + 2 * (<Entry>entry).view.nbytes for entry in self.list.entries[self.mark:]
+                    if entry is not None])
+
+    def independent(self, value, owned):
+        x = self.list.independent(value, owned)
+        self.buffers.append((<ArrayVar>x).buffer)
+        return x
+
+    def next_step(self):
+        """See the list."""
+
+    def pull_tail(self, list inputs, list outputs, list cotangents):
+        """See `wengert.core.modes.pullback.pull_tail`."""
+        cdef List list = self.list
+        cdef Py_ssize_t i
+        self.check()
+        for y, c in zip(outputs, cotangents):
+            if c is not None:
+                list.seed(y, c)
+        for i in range(len(list.entries) - 1, self.mark - 1, -1):
+            if list.entries[i] is not None:
+                list.pull(<Entry>list.entries[i], i)
+        found = [list.adjoint((<ArrayVar>x).buffer, (<ArrayVar>x).v) for x in inputs]
+        return [None if c is None else np.copy(c) for c in found]
+
+    cdef check(self):
+        """Does no entry refer to what was recorded after the loop, and was swept before it?"""
+        cdef Entry entry
+        cdef ListTail tail
+        for entry in self.list.entries[self.mark:]:
+            for source in () if entry is None else entry.sources:
+                born = (<Buffer>source[2]).born
+                tail = self
+                while tail is not None:
+                    if tail.gap < born <= tail.mark:
+                        raise ReplayMismatchError(gone_message(self.name))
+                    tail = tail.before
+
+    def cut(self):
+        """Forget the tail; its values are of a derivative that has ended."""
+        cdef Entry entry
+        cdef List list = self.list
+        cdef Level past = Level(self.name, self.level.depth)
+        past.remedy = STEP_REMEDY
+        past.close()
+        self.buffers += [(<Entry>entry).out for entry in list.entries[self.mark:] if entry is not None]
+        for buffer in self.buffers:
+            if buffer is not None:          # of a loop
+                (<Buffer>buffer).level = past
+                list.adjoints.pop(id(buffer), None)
+        del list.entries[self.mark:]
+        list.tail = self.before
+
+
+def index_of(Entry entry):
+    """Where each element at an index comes from, counted from 1."""
+    view = entry.sources[0][3]
+    places = np.arange(1, np.size(view) + 1).reshape(np.shape(view))
+    return (var.clean(places) if var.holds_var(entry.key) else places)[entry.key]
+
+
+cdef object place_of(Buffer under, cnp.ndarray view, key):
+    """What lies in a view (or at an index of it), as the level around sees it."""
+    place = view if under.level is None else array_var(under, view)
+    return place if key is None else place[key]
+
+
+cdef swap(Entry entry):
+    """Exchange what a write wrote with what it overwrote: a write of the level around."""
+    other = np.copy(place_of(entry.under, entry.view, entry.key))
+    store(entry.under, entry.view, entry.key, entry.saved)
+    entry.saved = other
+
+
+cdef object summed(c, cnp.ndarray view):
+    """A cotangent with a leading axis, summed over the axes along which its operand was broadcast."""
+    cdef int ndim = cnp.PyArray_NDIM(view), d
+    extra = np.ndim(c) - 1 - ndim
+    if extra > 0:
+        c = np.sum(c, axis=tuple(range(1, 1 + extra)))
+    elif extra < 0 and np.ndim(c) > 0:
+        c = np.reshape(c, np.shape(c)[:1] + (1,) * -extra + np.shape(c)[1:])
+    shape = np.shape(c)
+    ones = tuple([d + 1 for d in range(ndim) if cnp.PyArray_DIM(view, d) == 1 != shape[d + 1]])
+    return np.sum(c, axis=ones, keepdims=True) if ones else c
+
+
+def transposed(pullback, name, y, t, values):
+    """The transpose of a pullback at a tangent `t` of its operand, with a leading axis: tangents of `y`.
+
+    `values` is all that the pullback reads: numbers, or operands of a level around.
+    """
+    if var.holds_traced(values):
+        return transposed_on(List(f"the pullback of {name}", len(levels.running.get())), pullback, y, t)
+    with levels.outside():
+        return transposed_on(Tape(f"the pullback of {name}"), pullback, y, t)
+
+
+def transposed_on(recorder, pullback, y, t):
+    try:
+        with levels.recording(recorder):
+            zero = np.zeros(np.shape(y), dtype=y.dtype)
+            ybar = independent(recorder, zero if np.ndim(y) else zero[()])
+            xbar = pullback(ybar)
+        levels.check_end(recorder.level)
+        if level_of(xbar) is not recorder.level:        # a pullback that is zero
+            np.asarray(var.plain(xbar))                 # a missing one says so here
+            return np.zeros((len(t), *np.shape(y)), dtype=y.dtype)
+        found, = pull_back(recorder, [ybar], [xbar], [t], len(t), True, True)
+        return found
+    finally:
+        recorder.close()

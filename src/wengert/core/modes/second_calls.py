@@ -1,0 +1,161 @@
+"""Calls of functions in second derivatives: tangents of results, and pullbacks of tangents, from the registry's rows.
+
+Tangents carry k directions along a leading axis.
+`operands` are the traced arguments as ``(position, item)``, `tangents` theirs in the same order, None for 0.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+from wengert.core.levels import check_end, recording
+from wengert.core.modes.forward import argument, place, pullback, replaced, tangent
+from wengert.core.modes.pullback import independent
+from wengert.core.tape.memory import empty
+from wengert.core.tape.tape import Tape
+from wengert.registry import strong_matmul
+
+
+def tangent_of_call(row, args, kwargs, operands, tangents, y):
+    """Tangents of the result of a call: the sum over the operands that have some; None where they are 0."""
+    sources = [(*operand, t) for operand, t in zip(operands, tangents) if t is not None]
+    return tangent(row, len(sources[0][2]), args, kwargs, sources, y) if sources else None
+
+
+# ---- products of operands: linear in each of them alone
+
+
+def pull_cross(row, args, kwargs, operands, tangents, g, y):
+    """For each operand: its pullback of `g` with each other operand in turn replaced by its tangent."""
+    totals = []
+    for own in operands:
+        total = None
+        for other, t in zip(operands, tangents):
+            if t is not None and other != own:
+                part = _pulled(row, args, kwargs, own, other, t, g, y)
+                total = part if total is None else total + part
+        totals.append(total)
+    return totals
+
+
+def _pulled(row, args, kwargs, own, other, t, g, y):
+    position, item = own
+    if is_matmul(row, args):
+        return _matmul_pulled(*args[:2], position, t, g)
+    parts = [pullback(row, position, g, y, replaced(args, other, direction), kwargs) for direction in t]
+    return np.stack(parts if item < 0 else [part[item] for part in parts])
+
+
+# ---- matrix products: one product for all directions
+
+
+_PRODUCTS = (np.matmul, np.linalg.matmul, np.dot)
+
+
+def is_matmul(row, args):
+    """Is this a product of matrices or vectors, without batches?"""
+    return row.fun in _PRODUCTS and all(1 <= np.ndim(x) <= 2 for x in args[:2])
+
+
+def is_matrix_product(row, args):
+    """Is this a product of two matrices?"""
+    if row.fun not in _PRODUCTS:
+        return False
+    a, b = args[:2]
+    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.ndim == b.ndim == 2
+
+
+def push_matrices(args, positions, tangents):
+    """Tangents of a @ b: those of a times b, and a times those of b."""
+    a, b = args[:2]
+    return _sum_of_products(
+        [(t, b) if position == 0 else (a, t) for position, t in zip(positions, tangents) if t is not None]
+    )
+
+
+def pull_matrices(args, position, tangents, g, second):
+    """Second of one operand of a @ b, from that of the result and the adjoint g; None where it is 0.
+
+    With the adjoint in the place of the second, and no tangents: the adjoint.
+    """
+    other, t = args[1 - position], tangents[1 - position]
+    factors = [(z, _transposed(x)) for z, x in ((second, other), (g, t)) if z is not None and x is not None]
+    return _sum_of_products(factors if position == 0 else [(x, z) for z, x in factors])
+
+
+def _transposed(x):
+    return x.swapaxes(-1, -2)
+
+
+def _sum_of_products(pairs):
+    """Sum of products of matrices, some with directions in front; 0 times inf is 0."""
+    total = None
+    for a, b in pairs:
+        part = _product(a, b)
+        total = part if total is None else np.add(total, part, out=total)
+    if total is not None:
+        square = np.vdot(total, total)
+        if square != square:  # NaN if an element is
+            return reduce(np.add, [strong_matmul(a, b) for a, b in pairs])
+    return total
+
+
+def _product(a, b):
+    if a.shape[-1] == 1:  # columns times rows: slow in a library for products
+        return a * b
+    shape = (*(a.shape[:-2] or b.shape[:-2]), a.shape[-2], b.shape[-1])
+    out = empty(shape) if a.dtype == b.dtype == np.float64 else np.empty(shape, np.result_type(a, b))
+    if a.ndim == 2 or len(a) == 1 or not a.flags.c_contiguous:
+        return np.matmul(a, b, out=out)
+    k, m, n = a.shape  # one product for all directions
+    np.matmul(a.reshape(k * m, n), b, out=out.reshape(k * m, b.shape[-1]))
+    return out
+
+
+def _matmul_pulled(a, b, position, t, g):
+    """The pullback of `g` with the tangents of the other operand in its place, which stack as matrices do."""
+    column, line = np.ndim(b) == 1, np.ndim(a) == 1
+    g = np.reshape(g, (1 if line else len(a), 1 if column else np.shape(b)[1]))
+    if position == 0:
+        z = strong_matmul(g, np.swapaxes(t[..., None] if column else t, -1, -2))
+        return z[:, 0] if line else z
+    z = strong_matmul(np.swapaxes(t[:, None, :] if line else t, -1, -2), g)
+    return z[..., 0] if column else z
+
+
+# ---- any rule at all, recorded on a list of its own
+
+
+def recorded_pullbacks(row, args, kwargs, operands, tangents, g, y, y_tangent):
+    """The pullbacks of `g`, as functions of what has a tangent: a tape, its inputs, their tangents, the cotangents."""
+    tape = Tape(f"the second derivative of {row.name}")
+    inputs = []
+    moving = []
+
+    def traced(value, t):
+        if t is None:
+            return value
+        inputs.append(independent(tape, value))
+        moving.append(t)
+        return inputs[-1]
+
+    y = traced(y, y_tangent)
+    for operand, t in zip(operands, tangents):
+        if t is not None:
+            where = place(row, operand)
+            args = replaced(args, where, traced(argument(args, where), t))
+    try:
+        found = {}
+        outputs = []
+        with recording(tape):  # a rule may take a derivative itself: inside of this one
+            for position, item in operands:
+                if position not in found:
+                    found[position] = pullback(row, position, g, y, args, kwargs)
+                outputs.append(found[position] if item < 0 else found[position][item])
+        check_end(tape.level)
+    except BaseException:
+        tape.close()
+        raise
+    return tape, inputs, moving, outputs

@@ -1,0 +1,1 @@
+"""The traced values that a differentiated function computes with."""

@@ -1,0 +1,95 @@
+# The interface of var.pyx: the operands, and ufuncs recorded on them.
+
+cimport numpy as cnp
+from libc.stdint cimport int32_t, uint8_t
+
+from wengert.core.tape.kernel cimport Kernel
+from wengert.core.tape.memory cimport Buffer, Level
+from wengert.core.tape.tape cimport Tape
+
+
+cdef class ScalarVar:           # stands for a numpy.float64
+    cdef Tape tape
+    cdef int32_t slot
+    cdef double v
+
+
+cdef class FloatVar:            # stands for a Python float
+    cdef ScalarVar x
+
+
+cdef class ScalarDual:          # stands for a numpy.float64, with its tangents
+    cdef Level level
+    cdef double v
+    cdef double *t              # level.k tangents: in `few`, or in memory of their own
+    cdef double few[8]
+
+
+cdef class ArrayVar:            # stands for an ndarray
+    cdef Buffer buffer
+    cdef cnp.ndarray v          # a view of the buffer's memory
+    cdef bint scalar            # 0-d, and stands for a NumPy scalar of a dtype other than float64
+
+
+cdef object unary(Kernel u, object operand)
+cdef object binary(Kernel u, object left, object right)
+cpdef bint scalar_list(items)
+cpdef Level level_of(x)
+cpdef Level inner(Level one, Level other)
+cdef str mixed_message(Level one, Level other)
+cpdef bint is_var(x)
+cpdef Level innermost(x)
+cpdef object lower(x, Level level)
+cpdef object value_of(x)
+cpdef object as_numpy(x)
+cpdef bint holds_float(x)
+cpdef int note_complex(Level level) except -1
+cpdef object clean(array)
+cpdef bint is_traced(x)
+cpdef object observed(x)
+cpdef bint holds_var(x)
+cpdef bint holds_traced(x)
+cpdef object plain(x)
+cpdef bint shares_memory(ArrayVar x, y)
+cpdef object grounded(x)
+cpdef bint is_passive(x)
+cpdef Level recording_level(x)
+cpdef bint may_record() noexcept
+cpdef object tangents_of(x)
+cpdef object with_tangents(Level level, y, t)
+cdef ArrayVar wrap(Level level, object y)
+cdef Buffer same_memory(Buffer buffer, Level level)
+cdef cnp.ndarray flat(Buffer buffer, cnp.ndarray like)
+cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except -1
+cdef object last_written(cnp.ndarray view, object key)
+cdef ScalarDual new_dual(Level level, double v)
+cdef ArrayVar dual_array(Level level, cnp.ndarray y, cnp.ndarray t)
+cdef ScalarVar entered_elsewhere(Tape tape, int op, int32_t a, int32_t b, double y)
+
+
+cdef inline ScalarVar scalar(Tape tape, int32_t slot, double v):
+    cdef ScalarVar x = ScalarVar.__new__(ScalarVar)
+    x.tape = tape
+    x.slot = slot
+    x.v = v
+    return x
+
+
+cdef inline ScalarVar entered(Tape tape, int op, int32_t a, int32_t b, double y):
+    """The operand of a new scalar entry."""
+    cdef Py_ssize_t i = tape.n
+    if i == tape.capacity:
+        return entered_elsewhere(tape, op, a, b, y)
+    tape.entries.op[i] = <uint8_t>op
+    tape.entries.a[i] = a
+    tape.entries.b[i] = b
+    tape.entries.v[i] = y
+    tape.n = i + 1
+    return scalar(tape, <int32_t>i, y)
+
+
+cdef inline ArrayVar array_var(Buffer buffer, cnp.ndarray v):
+    cdef ArrayVar x = ArrayVar.__new__(ArrayVar)
+    x.buffer = buffer
+    x.v = v
+    return x

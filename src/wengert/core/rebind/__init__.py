@@ -1,0 +1,1 @@
+"""Runs functions with the names of NumPy and others bound to differentiable versions."""

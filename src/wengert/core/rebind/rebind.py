@@ -1,0 +1,987 @@
+"""Functions run with NumPy's names renamed, so that `np.zeros(n)` in plain code can hold traced numbers.
+
+Idea.  A function is copied with another code object, in which each name that *holds* a registered object
+(by identity: the module numpy, numpy.zeros, a ufunc) has become a private name of its replacement (`rename`).
+Functions reached by a global name, a closure cell or an own module's attribute are followed: replaced by
+copies of their own.  Methods are reached by attribute, so an object is replaced by its *twin*: an instance,
+sharing `__dict__`, of a subclass whose methods are copies; attributes that hold something to be replaced are
+descriptors there, which yield the replacement and write to `__dict__`.
+
+Invariants
+- Globals, `__dict__`, defaults and every cell that holds nothing renamed are f's own: reads are live, writes
+  land.  A name or a cell that the code itself assigns is never renamed.
+- A copy is used while all that was looked at to make it is unchanged: what names, cells and attributes hold,
+  code and defaults of followed functions, methods of followed classes.  Otherwise it is made anew.  What can
+  never be followed is watched by its type alone.
+- No user object is written to, and none but what a module holds is kept alive: the tables have weak keys, and
+  the plans that may reach their own key (those with classes or of namespaces made by `exec`) are bounded in
+  number.
+
+Given up.  Not followed: other packages (all code that is not installed is of one), C functions,
+classes in cells, defaults, attributes or modules, functions fetched at run time from a list, a dict or by `eval`, and
+what attributes hold beyond the first hundred objects.  No twins for objects whose state is not all in
+`__dict__`, nor for classes with a metaclass (but ABCMeta), `__init_subclass__` or `__del__`.  `is`, identity
+hashes and `type(x) is C` tell twins and copies from originals.  A replaced cell is no longer shared with
+functions that are not followed.  What a callee or another thread rebinds *during* a call is seen at the next
+call, but for attributes of objects and modules.
+"""
+
+import abc
+import collections
+import functools
+import importlib
+import sys
+import threading
+import types
+import weakref
+
+from wengert.core.rebind.follow import (
+    FOREIGN,
+    INERT,
+    LRU,
+    MAKERS,
+    METHODS,
+    REGISTERED,
+    SPECIAL,
+    WRAPPERS,
+    attributes_of,
+    can_copy,
+    can_twin,
+    cells_written,
+    content_of,
+    contents_of,
+    defaults_of,
+    held_by,
+    is_differentiated,
+    is_followed,
+    is_kin,
+    is_module_namespace,
+    marks_of,
+    parts_of,
+    place_of,
+    place_of_function,
+    py_func_of,
+    state_of,
+    steps_of,
+    top_package,
+)
+from wengert.core.rebind.rename import (
+    BUILTINS,
+    CALLED,
+    IN_USE,
+    READ,
+    USED,
+    TooWide,
+    alias_of,
+    chain,
+    forget,
+    place_in,
+    private,
+    read,
+    rename,
+)
+
+__all__ = [
+    "Plan",
+    "Proxy",
+    "make_twin",
+    "original",
+    "partial_like",
+    "rebound",
+    "register",
+    "register_class",
+    "register_later",
+    "register_library",
+    "register_wrapper",
+]
+
+_OWN = __name__.partition(".")[0]
+_PINNED = 256  # plans that may keep their own key alive
+_REACH = 100  # objects met in one plan, beyond which attributes of objects are not followed
+_COPYING = {"copy", "deepcopy", "astype", "flatten"}  # what makes a new array of one
+
+_plans = {}  # id(function, class or object) -> Plan
+_twins = weakref.WeakValueDictionary()  # id(class) -> its twin
+_pinned = collections.deque()
+_lock = threading.RLock()
+_constants = []  # (is it an array that may be copied, how it is seen), once there is NumPy
+_asked = set()  # questions of kinship on the way, as ids, and the thread
+_seen_as = set()  # classes of arrays that are seen as views of another class, which names them `_wengert_original`
+_classes = set()  # ids of registered classes that are replaced only where they are called or read from
+_later = {}  # package -> what registers its functions, until one of them is met
+
+# Twins ------------------------------------------------------------------------------------------------------
+
+
+class _TwinType(type):
+    """Class of twin classes: assignments and questions of kinship go to the original."""
+
+    def __setattr__(cls, name, value):
+        if name.startswith(("__", "_abc_")):  # ABCMeta's own bookkeeping on the new class
+            type.__setattr__(cls, name, value)
+        else:
+            setattr(cls._wengert_original, name, value)
+
+    def __delattr__(cls, name):
+        delattr(cls._wengert_original, name)
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, cls._wengert_original)
+
+    def __subclasscheck__(cls, subclass):
+        return issubclass(subclass, cls._wengert_original)
+
+
+class _AbstractTwinType(_TwinType, abc.ABCMeta):
+    def __subclasscheck__(cls, subclass):
+        """The original asks all its subclasses, and so its twin, which has no other answer."""
+        question = id(cls), id(subclass), threading.get_ident()
+        if question in _asked:
+            return False
+        _asked.add(question)
+        try:
+            return issubclass(subclass, cls._wengert_original)
+        finally:
+            _asked.discard(question)
+
+
+def make_twin(cls, bases, **body):
+    body |= {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
+    body |= {"__class__": property(lambda self: cls), "_wengert_original": cls}  # `self.__class__ is Model`
+    kind = _TwinType if type(cls) is type else _AbstractTwinType
+    return kind(cls.__name__, tuple(bases), body)
+
+
+class _Attribute:
+    """An attribute of a twin: reads yield what replaces the content of `__dict__`, writes land there."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def known(self, twin):
+        """What the attribute held when the twin was made, and its replacement."""
+        try:
+            return self.leaf._wengert_held.__get__(twin)[self.name]
+        except (AttributeError, KeyError):  # f made this twin, by `copy` or the like
+            return None, None
+
+    def __get__(self, twin, cls):
+        if twin is None or self.name not in (space := twin.__dict__):
+            return getattr(super(self.leaf, cls if twin is None else twin), self.name)
+        value = space[self.name]
+        known, new = self.known(twin)
+        return new if known is value else _replaced(value, (place_of(cls.__module__), None))
+
+    def __set__(self, twin, value):
+        known, new = self.known(twin)
+        twin.__dict__[self.name] = known if new is value else value
+
+    def __delete__(self, twin):
+        if self.name not in twin.__dict__:
+            raise AttributeError(self.name)
+        del twin.__dict__[self.name]
+
+
+class Proxy(types.ModuleType):
+    """A user's module as renamed code sees it: reads and writes are the module's, functions come rebound."""
+
+    __slots__ = ("_wengert_of",)
+
+    def __init__(self, module):
+        _of.__set__(self, (module, (place_of(module.__name__), vars(module))))
+
+    def __getattribute__(self, name):
+        module, home = _of.__get__(self)
+        value = getattr(module, name)
+        return value if type(value) in INERT else _replaced(value, home)
+
+    def __setattr__(self, name, value):
+        setattr(_of.__get__(self)[0], name, value)
+
+    def __delattr__(self, name):
+        delattr(_of.__get__(self)[0], name)
+
+
+_of = Proxy._wengert_of
+
+
+class Library(Proxy):
+    """A proxy of a library module: registered functions are replaced, classes only where they are called or read."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name):
+        module, _ = _of.__get__(self)
+        for use in (CALLED, READ):
+            if name.startswith(use):
+                value = getattr(module, name.removeprefix(use))
+                if id(value) not in _classes:
+                    raise AttributeError(name)
+                return REGISTERED[id(value)][1]
+        value = getattr(module, name)
+        return REGISTERED[id(value)][1] if id(value) in REGISTERED and id(value) not in _classes else value
+
+
+class _LibraryInUse(Proxy):
+    """A proxy of a library module for functions that only call, map or read from the classes that they import."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name):
+        value = getattr(_of.__get__(self)[0], name)
+        return REGISTERED[id(value)][1] if id(value) in REGISTERED else value
+
+
+# Plans ------------------------------------------------------------------------------------------------------
+
+
+class Plan:
+    """How a function runs, or a class or an object is replaced: what was looked at, and what becomes of it.
+
+    `changed` maps the id of each object to be replaced to its renamed code (functions), its twin (classes)
+    or True; `run` is that of the root.  What a module holds anyway is compared by identity: `fixed` are names
+    with what they held, as (get, name, value), `codes` functions; of `kinds` the type suffices, `sizes` and
+    `orders` tell of new methods and bases.  The rest is known by ids: `cells` of the root, `holders`, objects
+    with their attributes, and `loose`.  The death of any of them ends the plan: no reused id is taken for an
+    old one.
+
+    Functions that copy, `copying`, see constant arrays as `constant` makes them, so that traced values can be stored
+    in the copies: their arguments, what their cells hold, attributes of objects and of arrays that global names hold.
+    """
+
+    __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "copying", "defaults", "fixed",
+                 "holders", "is_plain", "kinds", "loose", "methods", "orders", "recipes", "refs", "run", "sizes",
+                 "written")  # fmt: skip
+
+    twins = _twins
+    enters_differentiated = False  # are functions followed that answer for their derivatives themselves?
+
+    def __init__(self, root):
+        self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
+        self.copies, self.copy = {}, None
+        nodes, objects = self.explore(root)
+        self.watch(root, nodes, objects)
+        classes = self.make(nodes, {})
+        self.run = self.changed.get(id(root))
+        is_lasting = type(root) is not types.FunctionType or is_module_namespace(root.__globals__)
+        if self.run and self.code:
+            if self.run is root.__code__ and not (any(self.recipe(root)[:2]) or id(root) in self.copying):
+                self.run = None
+            # Kept only where it can reach no more than a module does: it would keep its own key alive.
+            elif is_lasting and not root.__closure__:
+                self.copy = self.copy_function(root, self.run, {})
+        if classes or (self.aliases and not is_lasting):
+            _pinned.append(id(root))
+            while len(_pinned) > _PINNED:
+                _plans.pop(_pinned.popleft(), None)
+
+    def make(self, nodes, memo):
+        """Rename the code of functions, make the twins of classes, and fill the aliases; gives the classes."""
+        for value in nodes:
+            if type(value) is types.FunctionType and id(value) in self.changed:
+                self.rename(value)
+        fresh = []
+        classes = [value for value in nodes if isinstance(value, type)]
+        for cls in classes:
+            self.twin_class(cls, fresh)
+        for cls in fresh:  # all twins exist now, so that methods may hold instances of any
+            self.fill(cls, memo)
+        for alias in self.aliases:
+            BUILTINS[alias.name] = self.build(alias.ref(), memo)
+        return classes
+
+    @classmethod
+    def reached(cls, root):
+        """All objects reached from `root`, the users of each, what is replaced anyway, and users' objects."""
+        nodes, homes, users, seeds, objects = [], {}, {}, [], {}
+
+        def enter(value, home):
+            kind = type(value)
+            if kind is types.FunctionType:
+                home = (place_of_function(value), value.__globals__)
+            elif isinstance(value, type):
+                home = (place_of(value.__module__), None)
+            elif kind is LRU or kind in MAKERS or (kind not in WRAPPERS and py_func_of(value)):
+                seeds.append(id(value))  # the Python function runs instead, renamed or not
+            elif kind not in WRAPPERS:
+                home = (place_of(kind.__module__), None)
+                objects[id(value)] = value
+            homes[id(value)] = home
+            nodes.append(value)
+
+        if type(root) is not types.FunctionType or can_copy(root):
+            enter(root, home_of(root))
+        for value in nodes:
+            key, home = id(value), homes[id(value)]
+            parts = parts_of(value)
+            if len(objects) > _REACH and key in objects:
+                del parts[1:]
+            for part in parts:
+                if is_registered(part):
+                    seeds.append(key)
+                    continue
+                if id(part) not in homes:
+                    if not is_followed(part, home) or (is_differentiated(part) and not cls.enters_differentiated):
+                        continue
+                    enter(part, home)
+                users.setdefault(id(part), []).append(key)
+        return nodes, users, seeds, objects
+
+    def explore(self, root, reached=None):
+        """All objects reached from `root`; those that reach a registered one are entered in `changed`."""
+        nodes, users, seeds, objects = reached or self.reached(root)
+        seeds = [*seeds, *[id(value) for value in nodes if self.is_seed(value)]]
+        self.copying = {id(value) for value in nodes if is_copying(value)}
+        self.written = {id(cell) for value in nodes if self.copying for cell in cells_written(value)}
+        while seeds:
+            key = seeds.pop()
+            if key not in self.changed:
+                self.changed[key] = True
+                seeds += users.get(key, ())
+        for key, value in objects.items():
+            if key in self.changed:  # what it holds is replaced: it needs a twin, whatever its class
+                self.changed.setdefault(id(type(value)), True)
+        return nodes, objects
+
+    def is_seed(self, value):
+        """Is `value` to be replaced whatever it reaches?"""
+        return type(value) is types.FunctionType and (is_copying(value) or bool(self.imports(value)))
+
+    def is_replaced(self, space, name, value):
+        """Does a name of this namespace, which holds `value`, yield something else?"""
+        return id(value) in REGISTERED or id(value) in self.changed
+
+    @staticmethod
+    def imports(f):
+        found = ((key, _import_alias(*key)) for key in read(f.__code__).imports)
+        return {key: alias for key, alias in found if alias}
+
+    def watch(self, root, nodes, objects):
+        """Note what `holds` compares."""
+        met, fixed, kinds = {*map(id, nodes)}, {}, {}
+        codes, sizes, holders, self.loose = [], {}, [], []
+        end = functools.partial(forget, _plans, id(root))
+        self.refs = [weakref.ref(root, end)]
+        self.code = root.__code__ if type(root) is types.FunctionType else None
+        self.defaults = self.code and (id(root.__defaults__), id(root.__kwdefaults__))
+        self.cells = ()
+        if self.code and root.__closure__:
+            cells = enumerate(zip(marks_of(map(content_of, root.__closure__)), self.code.co_freevars))
+            self.cells = tuple((k, mark) for k, (mark, name) in cells if name not in read(self.code).written)
+
+        def note(space, name):
+            value = space.get(name)
+            if type(value) in SPECIAL or id(value) in met or id(value) in REGISTERED:
+                fixed[id(space), name] = space.get, name, value
+            else:
+                kinds[id(space), name] = space.get, name, type(value)
+
+        for value in nodes:
+            is_root = value is root and self.code is not None
+            if type(value) is types.FunctionType and _is_simple(value, is_root):
+                for name in read(value.__code__).names:
+                    note(value.__globals__, name)
+                for _, module, name, _ in steps_of(value):
+                    note(vars(module), name)
+                if not is_root:
+                    codes.append((value, value.__code__, value.__defaults__))
+                if is_root or not value.__kwdefaults__:
+                    continue
+            elif isinstance(value, type) and _is_simple(value):
+                space = vars(value)
+                for name, part in space.items():
+                    if type(part) in METHODS:
+                        fixed[id(value), name] = space.get, name, part
+                    elif not name.startswith("__"):
+                        kinds[id(value), name] = space.get, name, type(part)
+                sizes[value] = space, len(space)
+                continue
+            try:
+                ref = weakref.ref(value, end)
+            except TypeError:  # a property or the like: its class and its function are watched
+                continue
+            self.refs.append(ref)
+            if type(value) is types.FunctionType:
+                self.refs.append(weakref.ref(value.__code__, end))
+            if id(value) in objects:
+                holders.append((ref, id(type(value)), id(vars(value)), held_by(vars(value))))
+            else:
+                self.loose.append((ref, state_of(value)))
+        self.fixed, self.kinds = tuple(fixed.values()), tuple(kinds.values())
+        self.codes, self.sizes = tuple(codes), tuple(sizes.values())
+        bases = {base for cls in sizes for base in cls.__mro__[1:]}
+        self.orders = tuple((cls, cls.__mro__) for cls in sizes if cls not in bases)
+        self.holders = tuple(holders)
+        has_defaults = self.code and (root.__defaults__ or root.__kwdefaults__)
+        self.is_plain = not (has_defaults or codes or sizes or self.orders or self.cells or holders or self.loose)
+
+    def holds(self, root):
+        """Whether all is as it was looked at."""
+        for get, name, value in self.fixed:
+            if get(name) is not value:
+                return False
+        for get, name, kind in self.kinds:
+            if type(get(name)) is not kind:
+                return False
+        if not self.is_plain:
+            return self.rest_holds(root)
+        return self.code is None or not (root.__defaults__ or root.__kwdefaults__)
+
+    def rest_holds(self, root):
+        """The same of what most functions have none of."""
+        if self.code and (id(root.__defaults__), id(root.__kwdefaults__)) != self.defaults:
+            return False
+        for f, code, defaults in self.codes:
+            if f.__code__ is not code or f.__defaults__ is not defaults:
+                return False
+        for space, size in self.sizes:
+            if len(space) != size:
+                return False
+        for cls, mro in self.orders:
+            if cls.__mro__ is not mro:
+                return False
+        if self.cells:
+            cells = root.__closure__
+            for k, mark in self.cells:
+                try:
+                    value = cells[k].cell_contents
+                except ValueError:
+                    value = None
+                if type(value) is not mark and id(value) != mark:
+                    return False
+        for ref, kind, space, held in self.holders:
+            value = ref()
+            if value is None or id(type(value)) != kind or id(value.__dict__) != space:
+                return False
+            if held_by(value.__dict__) != held:
+                return False
+        for ref, state in self.loose:
+            value = ref()
+            if value is None or state_of(value) != state:
+                return False
+        return True
+
+    def renaming(self, f):
+        """What is renamed in f's code: the arguments of `rename`, and the aliases among the new names."""
+        held, names, sources, aliases = f.__globals__, {}, set(), []
+
+        def stand_in(name, value):
+            alias = self.alias(value, name)
+            aliases.append(alias)
+            names[name] = alias.name
+            if isinstance(value, (type, types.ModuleType)):
+                sources.add(name)
+
+        for name in read(f.__code__).names:
+            value = held[name] if name in held else BUILTINS.get(name)
+            if id(value) in REGISTERED:
+                names[name] = REGISTERED[id(value)][2]
+                if id(value) in _classes:
+                    sources.add(name)
+            elif id(value) in self.changed:
+                stand_in(name, value)
+            elif id(f) in self.copying and is_constant(value):
+                aliases.append(place_in(held, name, constant))
+                names[name] = aliases[-1].name
+                sources.add(name)
+        for name, module, attribute, value in steps_of(f):
+            if name not in names and self.is_replaced(vars(module), attribute, value):
+                self.changed[id(held[name])] = True
+                stand_in(name, held[name])
+        return (names, sources, self.imports(f)), aliases
+
+    alias = staticmethod(alias_of)
+
+    def rename(self, f):
+        """Enter f's renamed code, or that it stays as it is."""
+        known = read(f.__code__)
+        key, aliases = self.renaming(f)
+        if known.latest[0] != key:
+            try:
+                # The aliases stay with a module's code, so that fresh functions of one lambda use the same.
+                kept = aliases if is_module_namespace(f.__globals__) else []
+                known.latest = (key, rename(f.__code__, *key), kept)
+            except TooWide:
+                known.latest = (key, None, [])
+        self.aliases += aliases
+        if known.latest[1] is None:
+            del self.changed[id(f)]
+        else:
+            self.changed[id(f)] = known.latest[1]
+
+    def twin_class(self, cls, fresh):
+        """Enter the twin of `cls`, if it is to have one; new ones, still without methods, go to `fresh` too.
+
+        Its bases are `cls` and the twins of its bases.  So each twin stands directly before its original in
+        the MRO, where `super()` in the class above finds it.
+        """
+        if self.changed.get(id(cls)) is not True:
+            return
+        for base in cls.__bases__:
+            self.twin_class(base, fresh)
+        bases = [cls, *(self.changed[id(base)] for base in cls.__bases__ if id(base) in self.changed)]
+        recipe = [bases]
+        for name, value in self.replaced_methods(cls):
+            codes = [self.changed.get(id(part)) for part in parts_of(value)]
+            recipe.append((name, id(value), self.changed[id(value)], codes))
+        twin = self.twins.get(id(cls))
+        if twin is None or twin._wengert_recipe != recipe:
+            try:
+                twin = make_twin(cls, bases, _wengert_recipe=recipe, _wengert_leaves={})
+            except TypeError:  # bases that cannot be ordered
+                del self.changed[id(cls)]
+                return
+            fresh.append(cls)
+        self.changed[id(cls)] = twin
+
+    def replaced_methods(self, cls):
+        """Names and values in the body of `cls` that are to be replaced."""
+        return [
+            (name, value)
+            for name, value in vars(cls).items()
+            if id(value) in self.changed and type(value) in METHODS
+        ]
+
+    def fill(self, cls, memo):
+        for name, value in self.replaced_methods(cls):
+            method = self.build(value, memo)
+            type.__setattr__(self.changed[id(cls)], name, method)
+            if type(method) is functools.cached_property:
+                method.__set_name__(cls, name)
+        self.twins[id(cls)] = self.changed[id(cls)]
+
+    def build(self, value, memo):
+        """The replacement of `value`, or `value`; `memo` closes cycles through cells and attributes."""
+        key, kind = id(value), type(value)
+        if key in REGISTERED:
+            return REGISTERED[key][1]
+        new = self.changed.get(key)
+        if new is None:
+            return constant(value)
+        if key in memo:
+            return memo[key]
+        if kind is types.FunctionType:
+            copy = self.copies.get(key)
+            if copy is None:
+                copy = self.dressed(value, self.copy_function(value, new, memo))
+                if _is_simple(value):
+                    self.copies[key] = copy
+            return copy
+        if kind is functools.partial:
+            args = [self.build(arg, memo) for arg in (value.func, *value.args)]
+            return partial_like(value, args, {name: self.build(arg, memo) for name, arg in value.keywords.items()})
+        if kind is property:
+            return kind(*(self.build(part, memo) for part in parts_of(value)), value.__doc__)
+        if kind in MAKERS:
+            inner, make = MAKERS[kind]
+            return make(value, self.build(inner(value), memo))
+        if kind in WRAPPERS and kind is not LRU:
+            return kind(*(self.build(part, memo) for part in parts_of(value)))
+        if kind is types.ModuleType:
+            return self.proxy(value, memo)
+        if isinstance(value, type):
+            return new if isinstance(new, type) else value
+        if kind is LRU or py_func_of(value):
+            return self.build(parts_of(value)[0], memo)
+        return self.twin(value, memo)
+
+    def proxy(self, module, memo):
+        """What stands for a module of the user's."""
+        return Proxy(module)
+
+    def twin(self, value, memo):
+        """The twin of an object, or the object."""
+        cls = self.changed.get(id(type(value)))
+        if not isinstance(cls, type):
+            return value
+        names = self.recipes.get(id(value))
+        if names is None:
+            held = attributes_of(value).items()
+            names = [name for name, v in held if id(v) in REGISTERED or id(v) in self.changed]
+            if self.copying:
+                names += [name for name, v in vars(value).items() if is_constant(v)]
+            names = self.recipes[id(value)] = tuple(name for name in names if not _is_data(type(value), name))
+        twin = memo[id(value)] = _share(value, _leaf(cls, names) if names else cls)
+        if names:
+            space = value.__dict__
+            held = {name: (v, self.build(v, memo)) for name in names if (v := space.get(name)) is not None}
+            type(twin)._wengert_held.__set__(twin, held)
+        return twin
+
+    def copy_function(self, f, code, memo):
+        swaps, has_own_defaults, dress = self.recipes.get(id(f)) or self.recipe(f)
+        cells = f.__closure__
+        if swaps:
+            cells = [*cells]
+            for k in swaps:
+                # Functions that shared a cell share its copy.
+                cells[k] = memo.setdefault(id(cells[k]), types.CellType())
+            cells = tuple(cells)
+        copy = memo[id(f)] = types.FunctionType(code, f.__globals__, f.__name__, f.__defaults__, cells)
+        copy.__dict__ = f.__dict__
+        for name in dress:
+            setattr(copy, name, getattr(f, name))
+        if has_own_defaults:
+            copy.__defaults__ = tuple(self.default(f, v, memo) for v in f.__defaults__ or ()) or None
+            words = f.__kwdefaults__ or {}
+            copy.__kwdefaults__ = {name: self.default(f, v, memo) for name, v in words.items()} or None
+        for k in swaps:
+            cells[k].cell_contents = self.content(f.__closure__[k], memo)
+        return copy
+
+    def dressed(self, f, copy):
+        """A copy of f as it is called: one that copies arrays sees those that are constants in another way."""
+        if id(f) not in self.copying:
+            return copy
+
+        def run(*args, **kwargs):
+            return copy(*map(constant, args), **{name: constant(value) for name, value in kwargs.items()})
+
+        run.__dict__, run.__name__, run.__qualname__, run.__doc__ = copy.__dict__, f.__name__, f.__qualname__, f.__doc__
+        return run
+
+    def default(self, f, value, memo):
+        """What a copy of f has for a default."""
+        return self.build(value, memo) if not isinstance(value, type) and self.is_swapped(f, value) else value
+
+    def is_swapped(self, f, value):
+        """Is what f holds itself replaced?"""
+        return id(value) in REGISTERED or id(value) in self.changed or (id(f) in self.copying and is_constant(value))
+
+    def content(self, cell, memo):
+        """What a replaced cell holds."""
+        return self.build(cell.cell_contents, memo)
+
+    def recipe(self, f):
+        """Indices of the cells of f to be replaced, whether defaults are, and attributes that no code gives."""
+        swaps = [
+            k
+            for k, content in enumerate(contents_of(f))
+            if self.is_swapped(f, content) and not (is_constant(content) and id(f.__closure__[k]) in self.written)
+        ]
+        has_own_defaults = any(self.is_swapped(f, value) for value in defaults_of(f))
+        bare = types.FunctionType(f.__code__, f.__globals__, f.__name__, None, f.__closure__)
+        dress = [name for name in _DRESS if getattr(f, name) != getattr(bare, name)]
+        self.recipes[id(f)] = recipe = swaps, has_own_defaults, dress
+        return recipe
+
+
+# From 3.14 annotations are computed when asked for.
+_DRESS = ["__kwdefaults__", "__module__", "__qualname__", "__doc__"] + [
+    name
+    for name in ("__annotate__" if hasattr(top_package, "__annotate__") else "__annotations__", "__type_params__")
+    if hasattr(top_package, name)
+]
+
+
+def _is_simple(value, is_root=False):
+    """Whether a function or class belongs to a module, so that holding it keeps nothing else alive."""
+    if type(value) is types.FunctionType:
+        is_open = "<locals>" in value.__qualname__ or value.__code__.co_freevars not in ((), ("__class__",))
+        return (is_root or not is_open) and is_module_namespace(value.__globals__)
+    return "<locals>" not in value.__qualname__ and value.__module__ in sys.modules
+
+
+def partial_like(value, args, keywords):
+    """A partial of other parts, the function first, with the attributes of `value`."""
+    new = functools.partial(*args, **keywords)
+    new.__dict__ = value.__dict__
+    return new
+
+
+def _is_data(cls, name):
+    """Whether the class itself rules what reading and writing the attribute means."""
+    found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+    return hasattr(type(found), "__set__")
+
+
+def _share(value, cls, new=object.__new__, assign=object.__setattr__):
+    """An instance of `cls` with the state of `value`."""
+    twin = new(cls)
+    assign(twin, "__dict__", value.__dict__)
+    return twin
+
+
+def original(value):
+    """What `value` is to code outside: an object of its own class, if it is one of a twin; an array that is plain."""
+    cls = getattr(type(value), "_wengert_original", None)
+    if cls is None:
+        return value
+    return value.view(cls) if cls in _seen_as else _share(value, cls)
+
+
+def _leaf(twin, names):
+    """The subclass of a twin class for objects whose attributes `names` hold what is replaced."""
+    leaf = twin._wengert_leaves.get(names)
+    if leaf is None:
+        body = {name: _Attribute(name) for name in names}
+        leaf = make_twin(twin._wengert_original, [twin], __slots__=("_wengert_held",), **body)
+        for attribute in body.values():
+            attribute.leaf = leaf
+        twin._wengert_leaves[names] = leaf
+    return leaf
+
+
+# The interface ----------------------------------------------------------------------------------------------
+
+
+def register(original, replacement):
+    """Let names that hold `original` yield `replacement` in functions made by `rebound`.
+
+    Parameters
+    ----------
+    original : object
+        Recognised by identity: a module, a function, a ufunc.
+    replacement : object
+        For a module, a module too: imports inside a function give it, by a private name in `sys.modules`.
+    """
+    with _lock:
+        name = private(getattr(original, "__name__", type(original).__name__))
+        BUILTINS[name] = replacement
+        if isinstance(original, types.ModuleType):
+            sys.modules[name] = replacement
+            FOREIGN.add(top_package(original.__name__))
+        REGISTERED[id(original)] = (original, replacement, name)
+        SPECIAL.add(type(original))
+        INERT.discard(type(original))
+        _plans.clear()
+
+
+def register_class(cls, stand_in):
+    """Replace a class by a stand-in wherever followed code calls it, maps it or reads an attribute of it."""
+    _classes.add(id(cls))
+    register(cls, stand_in)
+
+
+def register_type(stand_in, used):
+    """Let the name `type` yield a stand-in where it is called; another where what it gives is called or read from."""
+    register_class(type, stand_in)
+    BUILTINS[REGISTERED[id(type)][2] + USED] = used
+
+
+def register_library(module):
+    """Replace a module by a proxy that returns the stand-ins of its registered members."""
+    library, name = Library(module), private(module.__name__)
+    IN_USE[id(library)], sys.modules[name] = name, _LibraryInUse(module)
+    register(module, library)
+
+
+def register_wrapper(kind, inner, make):
+    """Let objects of a class that wrap ``inner(value)``, a function, yield ``make(value, copy of the function)``."""
+    with _lock:
+        MAKERS[kind] = inner, make
+        WRAPPERS.append(kind)
+        SPECIAL.add(kind)
+        INERT.discard(kind)
+        _plans.clear()
+
+
+def register_later(package, install):
+    """Call `install`, which registers what a package ``a`` or ``a.b`` has, when something of it is first met."""
+    _later[package] = install
+    FOREIGN.add(top_package(package))
+
+
+def is_registered(value):
+    """Is `value` replaced wherever it is met? What registers its package runs first."""
+    if _later and id(value) not in REGISTERED:
+        _meet(_package(_module_of(value)))
+    return id(value) in REGISTERED
+
+
+def _meet(package):
+    """Register what waits in a package."""
+    with _lock:
+        if package in _later:
+            _later.pop(package)()
+
+
+def _module_of(value):
+    """Name of the module that is `value`, or that it or its class belongs to."""
+    kind = type(value)
+    if kind is types.ModuleType:
+        return vars(value).get("__name__")
+    is_home = isinstance(value, type) or kind in (types.FunctionType, types.BuiltinFunctionType)
+    return (value if is_home else kind).__module__
+
+
+def _package(module):
+    """The package ``a.b`` of a module."""
+    return ".".join(module.split(".")[:2]) if isinstance(module, str) else None
+
+
+def see_constants(kind, is_copied, seen):
+    """Let functions that copy see an array of class `kind` for which ``is_copied(array)`` holds as ``seen(array)``."""
+    with _lock:
+        _constants[:] = [(is_copied, seen)]
+        _seen_as.add(kind)
+        _plans.clear()
+
+
+def is_constant(value):
+    """Is `value` an array that a function which copies sees in another way?"""
+    return bool(_constants) and _constants[0][0](value)
+
+
+def constant(value):
+    """`value` as a function that copies sees it."""
+    return _constants[0][1](value) if is_constant(value) else value
+
+
+def is_copying(value):
+    """Is `value` a function that may copy an array, or call its method `dot`, which sees plain arrays alone?"""
+    if not _constants or type(value) is not types.FunctionType:
+        return False
+    code = read(value.__code__)
+    return (
+        not _COPYING.isdisjoint(code.mentioned)
+        or "dot" in code.methods
+        or any(path == ["dot"] and is_constant(value.__globals__.get(name)) for name, *path in code.paths)
+    )
+
+
+def rebound(f):
+    """`f` with registered objects replaced wherever its names, or those of functions it follows, hold them.
+
+    Parameters
+    ----------
+    f : callable
+
+    Returns
+    -------
+    callable
+        A copy of `f`, or `f` itself when there is nothing to rename or it is no Python code.
+    """
+    if type(f) is not types.FunctionType:
+        return _rebound_object(f)
+    plan = _plans.get(id(f))
+    if plan is None or f.__code__ is not plan.code or not plan.holds(f):
+        plan = _bind(f)
+    if plan is None:
+        return REGISTERED[id(f)][1] if id(f) in REGISTERED else f
+    if plan.run is None:
+        return f
+    copy = plan.copy
+    if copy is None:
+        copy = plan.copy_function(f, plan.run, {})
+    if not plan.copying:
+        return copy
+    run = plan.copies.get(id(f)) if copy is plan.copy else None
+    if run is None:
+        run = plan.dressed(f, copy)
+        if copy is plan.copy:
+            plan.copies[id(f)] = run
+    return run
+
+
+def home_of(f):
+    """Where what is reached from `f` by its arguments is at home; `is_followed` takes it."""
+    f = f.func if type(f) is functools.partial else f
+    return place_of(getattr(f, "__module__", None)), getattr(f, "__globals__", None)
+
+
+def _import_alias(dotted, form):
+    """Private name of the module that an import of `dotted` in this form should give, or None."""
+    for package in _later.keys() & {top_package(dotted), _package(dotted)}:
+        importlib.import_module(package)  # as the statement will
+        _meet(package)
+    # Any other submodule not loaded yet is loaded by the statement itself, so that must stay.
+    if dotted not in sys.modules:
+        return None
+    known = REGISTERED.get(id(sys.modules.get(top_package(dotted) if form == "bare" else dotted)))
+    if known is None or form != "as":
+        return known and known[2]
+    return chain(known[2], dotted, known[1])
+
+
+def _bind(root):
+    """A new plan for `root`, or None where it is registered itself or something surprises us."""
+    with _lock:
+        if is_registered(root):
+            return None
+        try:
+            plan = _plans[id(root)] = Plan(root)
+        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
+            plan = _plans.pop(id(root), None) and None
+    return plan
+
+
+def _plan_of(owner):
+    """The plan of a class or of an object; objects that hold nothing of interest have that of their class."""
+    root = cls = owner if isinstance(owner, type) else type(owner)
+    if owner is not cls and cls.__dictoffset__ and not INERT.issuperset(map(type, owner.__dict__.values())):
+        root = owner
+    plan = _plans.get(id(root))
+    if plan is None or not plan.holds(root):
+        plan = _bind(root) if can_twin(cls) else None
+    return plan
+
+
+def _twin_of(owner, plan):
+    """The twin of a class or of an object, or `owner`."""
+    if plan is None or plan.run is None:
+        return owner
+    if isinstance(owner, type):
+        return plan.run
+    if plan.run is True:
+        return plan.twin(owner, {})
+    if not plan.copying:
+        return _share(owner, plan.run)
+    twin = plan.twin(owner, {})
+    plan.recipes.pop(id(owner), None)  # a plan of the class: this object may go before it
+    return twin
+
+
+def _rebound_object(f):
+    kind = type(f)
+    if kind is types.MethodType:
+        func, owner = f.__func__, f.__self__
+        plan = _plan_of(owner)
+        twin = _twin_of(owner, plan)
+        if twin is owner:
+            copy = rebound(func)
+            return f if copy is func else types.MethodType(copy, owner)
+        method = plan.methods.get(func) if type(func) is types.FunctionType else None
+        if method is None:
+            name = getattr(func, "__name__", "")
+            if isinstance(owner, type) or getattr(type(owner), name, None) is not func:
+                return types.MethodType(rebound(func), twin)
+            method = plan.methods[func] = getattr(type(twin), name)
+        return types.MethodType(method, twin)
+    if kind is functools.partial:
+        home = home_of(f)
+        args = [_replaced(arg, home) for arg in f.args]
+        keywords = {name: _replaced(arg, home) for name, arg in f.keywords.items()}
+        return partial_like(f, [rebound(f.func), *args], keywords)
+    if kind in MAKERS:
+        inner, make = MAKERS[kind]
+        return make(f, rebound(inner(f)))
+    if kind is staticmethod:
+        return rebound(f.__func__)
+    if kind is LRU:
+        return rebound(f.__wrapped__)
+    if isinstance(f, type) or is_differentiated(f):
+        return f
+    if (func := py_func_of(f)) is not None:
+        return rebound(func)
+    call = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)
+    if type(call) is not types.FunctionType:
+        return f
+    twin = _twin_of(f, _plan_of(f))
+    if twin is not f:
+        return twin
+    copy = rebound(call)
+    return f if copy is call else types.MethodType(copy, f)
+
+
+def _replaced(value, home):
+    """What stands for an object that is reached from `home` by an argument of a partial or an attribute."""
+    if is_constant(value):
+        return constant(value)
+    if is_kin(value, home[0]):
+        return Proxy(value)
+    if isinstance(value, type) or is_differentiated(value) or not is_followed(value, home):
+        return REGISTERED[id(value)][1] if is_registered(value) and id(value) not in _classes else value
+    if type(value) in (types.FunctionType, *WRAPPERS):
+        return rebound(value)
+    return rebound(f) if (f := py_func_of(value)) else _twin_of(value, _plan_of(value))

@@ -1,0 +1,1 @@
+"""Memory, the Wengert list and kernels of elementwise functions."""

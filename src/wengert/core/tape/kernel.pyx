@@ -1,0 +1,136 @@
+# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Kernels: the value of a ufunc by its own inner loop, bit for bit what NumPy gives, without NumPy's dispatch."""
+
+cimport cython
+cimport numpy as cnp
+from cpython.object cimport PyObject
+
+import numpy as np
+
+from wengert.core.tape.memory cimport empty_array, is_vector, same_shape
+
+from wengert import registry
+from wengert.core.tape.tape import kernel_rows
+
+cnp.import_array()
+
+cdef extern from "numpy/ufuncobject.h":
+    ctypedef struct PyUFuncObject:
+        int nin, nout, nargs, ntypes
+        loop_function *functions
+        void *const *data
+        const char *types
+
+cdef extern from "fenv.h" nogil:
+    int FE_DIVBYZERO, FE_OVERFLOW, FE_INVALID
+    int fetestexcept(int)
+    int feclearexcept(int)
+
+
+@cython.final
+cdef class Kernel:
+    """A ufunc that has a row in ``kernels.h``."""
+
+    def __cinit__(self, ufunc, int opcode, int reads_a, int reads_b):
+        self.ufunc = ufunc
+        self.opcode = opcode
+        self.reads_a = reads_a
+        self.reads_b = reads_b
+        self.nin = ufunc.nin
+        self.find_loop()
+
+    cdef int find_loop(self) except -1:
+        cdef PyUFuncObject *u = <PyUFuncObject *><PyObject *>self.ufunc
+        cdef int i, j
+        for i in range(u.ntypes):
+            for j in range(u.nargs):
+                if u.types[i * u.nargs + j] != cnp.NPY_DOUBLE:
+                    break
+            else:
+                self.loop = u.functions[i]
+                self.loop_data = u.data[i] if u.data != NULL else NULL
+                return 0
+        return 0
+
+    cdef object row(self):
+        if self.found is None:
+            self.found = registry.lookup(self.ufunc)
+        return self.found
+
+    cdef double value1(self, double a) except? -1.0:
+        """The ufunc of one double."""
+        cdef char *args[2]
+        cdef cnp.npy_intp n = 1
+        cdef cnp.npy_intp steps[2]
+        cdef double y
+        if self.loop == NULL:
+            return self.ufunc(a)
+        args[0] = <char *>&a
+        args[1] = <char *>&y
+        steps[0] = steps[1] = 0         # as NumPy calls its loops for scalars, and some look at the strides
+        self.loop(args, &n, steps, self.loop_data)
+        return y
+
+    cdef double value2(self, double a, double b) except? -1.0:
+        """The ufunc of two doubles."""
+        cdef char *args[3]
+        cdef cnp.npy_intp n = 1
+        cdef cnp.npy_intp steps[3]
+        cdef double y
+        if self.loop == NULL:
+            return self.ufunc(a, b)
+        args[0] = <char *>&a
+        args[1] = <char *>&b
+        args[2] = <char *>&y
+        steps[0] = steps[1] = steps[2] = 0
+        self.loop(args, &n, steps, self.loop_data)
+        return y
+
+    cdef object array_value(self, cnp.ndarray a, cnp.ndarray b, double ac, double bc, bint strong):
+        """The ufunc of float64 arrays, or of an array and a number; the result is memory from the pool.
+
+        `strong`: the number enters NumPy as a float64, not as a Python float.
+        """
+        cdef cnp.ndarray y
+        cdef char *args[3]
+        cdef cnp.npy_intp steps[3]
+        cdef cnp.npy_intp n
+        cdef cnp.ndarray like = a if a is not None else b
+        cdef bint direct = self.loop != NULL and is_vector(like) and cnp.PyArray_NDIM(like) > 0
+        if direct and a is not None and b is not None:
+            direct = is_vector(b) and same_shape(a, b)
+        if not direct:
+            return self.call(a, b, ac, bc, strong, None)
+        y = empty_array(cnp.PyArray_NDIM(like), cnp.PyArray_DIMS(like))
+        n = cnp.PyArray_SIZE(like)
+        args[0] = <char *>cnp.PyArray_DATA(a) if a is not None else <char *>&ac
+        steps[0] = sizeof(double) if a is not None else 0
+        args[self.nin] = <char *>cnp.PyArray_DATA(y)
+        steps[self.nin] = sizeof(double)
+        if self.nin == 2:
+            args[1] = <char *>cnp.PyArray_DATA(b) if b is not None else <char *>&bc
+            steps[1] = sizeof(double) if b is not None else 0
+        if n:
+            self.loop(args, &n, steps, self.loop_data)
+        if fetestexcept(FE_DIVBYZERO | FE_OVERFLOW | FE_INVALID):
+            # what the loop (or something before it) raised is for NumPy to warn of
+            feclearexcept(FE_DIVBYZERO | FE_OVERFLOW | FE_INVALID)
+            self.call(a, b, ac, bc, strong, y)
+        return y
+
+    def call(self, a, b, double ac, double bc, bint strong, out):
+        """The ufunc by NumPy's own call."""
+        if self.nin == 1:
+            return self.ufunc(a, out=out)
+        number = np.float64 if strong else float
+        return self.ufunc(number(ac) if a is None else a, number(bc) if b is None else b, out=out)
+
+
+kernels = {}
+by_opcode = [None] * 256
+
+for _name, _opcode, _, _reads_a, _reads_b in kernel_rows():
+    if _name and "." not in _name:      # those of SciPy wait until SciPy is imported by somebody else
+        _ufunc = getattr(np, _name)
+        kernels[_ufunc] = by_opcode[_opcode] = Kernel(_ufunc, _opcode, _reads_a, _reads_b)

@@ -1,0 +1,235 @@
+# The interface of tape.pyx, to be read first: the Wengert list and its sweeps.
+
+cimport numpy as cnp
+from libc.stdint cimport int32_t, uint8_t
+from libc.string cimport memcmp
+
+from wengert.core.tape.memory cimport Block, Buffer, Level
+
+
+cdef extern from "list.h" nogil:
+    ctypedef struct wg_list:
+        uint8_t *op
+        int32_t *a
+        int32_t *b
+        double *v
+        double *constants
+        char **memory
+        char **shadow
+        Py_ssize_t *span
+
+    enum:
+        WG_A, WG_B, WG_Y
+        WG_INPUT, WG_LOAD, WG_STORE, WG_TARGET, WG_NODE, WG_OPCODES
+        WG_NEGATIVE, WG_POSITIVE, WG_ABSOLUTE, WG_SQUARE
+        WG_ADD, WG_ADD_VC, WG_SUBTRACT, WG_SUBTRACT_VC, WG_SUBTRACT_CV
+        WG_MULTIPLY, WG_MULTIPLY_VC, WG_DIVIDE, WG_DIVIDE_VC, WG_DIVIDE_CV
+        WG_POW, WG_POW_VC, WG_POW_CV
+
+cdef extern from "rows.h" nogil:
+    ctypedef struct wg_range:
+        int32_t low, high
+
+    enum:
+        WG_GROUP
+
+    void wg_widen(double *row, wg_range *r, wg_range other)
+    wg_range wg_in_groups(wg_range r)
+    double *wg_whole(double *rows, wg_range *ranges, Py_ssize_t i, Py_ssize_t k)
+
+
+cdef str ended_message(Level level)
+cdef str outside_message(Level level)                # about a write of a step, ...
+cdef str gone_message(str name)                      # about what it reads
+cdef str STEP_REMEDY
+cdef int recordings                     # number of recording tapes that are open
+
+
+cdef class Node:                        # an array entry: one primitive, its operands and its result
+    cdef int opcode                     # row of kernels.h, or 0
+    cdef int kind
+    cdef object row                     # the registry's Primitive
+    cdef Buffer out                     # None: the result is the scalar slot of the entry
+    cdef cnp.ndarray y                  # value of the result (for a STORE: the place written)
+    cdef Buffer abuf, bbuf              # elementwise, one or two operands: buffer and view of it,
+    cdef cnp.ndarray a, b
+    cdef int32_t aslot, bslot           # or a scalar slot,
+    cdef double ac, bc                  # or a number
+    cdef int outlines                   # which of a, b, y are outlines: WG_A | WG_B | WG_Y
+    cdef tuple args                     # any other call: plain arguments,
+    cdef dict kwargs
+    cdef list sources                   # and which of them are traced: (position, item, buffer, view, slot)
+    cdef object key                     # index of a gather or a store; the map of a rearrangement; caller of a guard
+    cdef bint is_first                  # of a store: the array was clean before, no entry refers to it
+    cdef object saved                   # what a store overwrote; the plain value that a guard let out
+    # on a recording tape:
+    cdef object compute                 # of a call: what gives y; operator.pow where an array was raised by **;
+    #                                     of a loop, on any tape: what sweeps its steps
+
+
+cdef enum:
+    COTANGENT, ADJOINT, OF_A, OF_B, OF_Y
+
+cdef struct Rows:                       # one row of each of these
+    char *at[5]                         # where it begins
+    const cnp.npy_intp *steps[5]        # to those behind it, along each axis; NULL: it is a number
+    cnp.npy_intp index[64]
+
+cdef struct Recent:                     # an element that was loaded: of which buffer, into which slot
+    int32_t version, buffer, offset, slot
+
+
+cdef class Tape:
+    cdef wg_list entries
+    cdef Py_ssize_t n, capacity         # entries
+    cdef Py_ssize_t nconstants, constants_capacity
+    cdef list nodes                     # array entries
+    cdef readonly Py_ssize_t elements   # of all their results
+    cdef list buffers                   # buffers with scalar entries, by id
+    cdef dict kept                      # copies of constant arrays, by address, shape and strides
+    cdef list roots                     # buffers that no node made: inputs, and clean ones written to
+    cdef Py_ssize_t buffers_capacity
+    cdef readonly Level level
+    cdef readonly bint recording        # to be replayed: discrete values are entries, plain ones leave guards
+    cdef readonly list passive          # of a recording tape: ranges of entries whose results carry no derivative
+    cdef public object reader           # what makes a list of the entries, so that they may go; or None
+    cdef readonly bint is_full          # of a recording tape: time to have the entries read
+    cdef Py_ssize_t read_nodes, read_elements       # how many nodes, and elements of their arrays, were read so far
+    cdef int paused                     # blocks that are open whose results carry no derivative
+    cdef set active                     # and what carries one: buffers, slots up to entry `analysed`
+    cdef bytearray active_slots
+    cdef bint has_stores
+    cdef Recent recent[64]              # elements loaded lately, by offset
+    cdef int32_t version                # of the memory of all buffers; a write makes a new one
+    cdef double *adjoint                # of slot i: a row of k directions (during a sweep),
+    cdef wg_range *ranges               # and which of them may differ from 0; unused with k = 1
+    cdef Block adjoint_block
+    cdef Py_ssize_t k                   # directions of the running sweep,
+    cdef Py_ssize_t width               # rounded up to whole groups: length of a row
+    cdef readonly bint stacked          # cotangents carry a leading axis of length k
+    cdef bint swept                     # the sweep reached the first entry
+    cdef set spare                      # buffers whose adjoint nobody asks for and nothing reads, or None
+    cdef object quiet                   # how a sweep that has called a rule ends its silence, or None
+    cdef Py_ssize_t room                # rows of adjoints that there is memory for
+    cdef readonly bint has_loops        # an entry stands for steps that are recorded again to be swept
+    cdef readonly bint has_complex      # a value is complex, or was
+    # of tails:
+    cdef Tape tail                      # the tape that records in the place of this one, or None
+    cdef Tape head                      # of a tail: the tape whose list it carries on; None once it is cut
+    cdef readonly bint forgets          # of a tail: it will be cut without a sweep
+    cdef Py_ssize_t mark, nodes_mark, buffers_mark, roots_mark, constants_mark      # where the tail begins
+    cdef Py_ssize_t gap                 # entries from here to the mark were swept before: not to be referred to
+
+    cdef bint is_active(self, Buffer buffer, int32_t slot) except -1
+    cdef int analyse(self) except -1
+    cdef bint has_active_operand(self, Node node) except -1
+    cdef int grow(self) except -1
+    cdef int32_t grow_constants(self) except -1
+    cdef int32_t other_constant(self, double c) except -1
+    cdef int32_t number(self, Buffer buffer, cnp.ndarray owner) except -1
+    cdef int32_t add_node(self, Node node, double v) except -1
+    cdef int make_room(self) except -1
+    cdef char *shadow_of(self, Buffer buffer) except NULL
+    cdef cnp.ndarray adjoint_view(self, Buffer buffer, cnp.ndarray view)
+    cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object cotangent,
+                        bint owned=*) except -1
+    cdef bint adopt(self, Buffer buffer, cnp.ndarray view, cnp.ndarray total) except -1
+    cdef int pull(self, Node node, Py_ssize_t i) except -1
+    cdef int pull_elementwise(self, Node node, Py_ssize_t i) except -1
+    cdef int pull_operand(self, Node node, int side, char *g, Py_ssize_t gspan, bint last) except -1
+    cdef bint pull_rows(self, Node node, int side, char *g, Py_ssize_t gspan) except -1
+    cdef bint find_rows(self, Node node, int side, int reads, Rows *rows, double *numbers)
+    cdef int pull_call(self, Node node, Py_ssize_t i) except -1
+    cdef int pull_complex(self, Node node, object ybar, object y) except -1
+    cdef bint is_spare(self, Buffer buffer) except -1
+    cdef int pull_store(self, Node node) except -1
+    cdef int pull_loop(self, Node node, Py_ssize_t i) except -1
+    cdef int move_adjoint(self, Node node) except -1
+    cdef object cotangent_of(self, Node node, Py_ssize_t i)
+    cdef int begin(self, Py_ssize_t k, bint stacked) except -1
+    cdef int sweep(self, bint consume) except -1
+    cdef int roll_forward(self, Py_ssize_t start) except -1
+    cdef int end(self) except -1
+    cdef int reuse(self) except -1
+    cdef int hand_over(self, Tape other) except -1
+    cdef int begin_tail(self) except -1
+    cdef int check_tail(self) except -1
+    cdef bint is_gone(self, Py_ssize_t slot) noexcept
+    cdef bint refers_to_gone(self, Node node)
+    cdef int begin_adjoints(self) except -1
+    cdef object cotangent_at(self, Buffer buffer, cnp.ndarray view, int32_t slot)
+    cdef int free(self) noexcept
+    cdef int stop_recording(self) noexcept
+    cdef int hush(self) except -1
+    cdef int drop_shadow(self, Buffer buffer) except -1
+    cdef (bint, int) numbers(self, Node node, cnp.ndarray y, double *an, double *bn,
+                             const double **a, const double **b)
+    cdef bint target(self, Buffer buffer, cnp.ndarray view, Block given, char **adjoint) except -1
+    cdef int pull_sum(self, Node node, Py_ssize_t i) except -1
+    cdef object operand(self, Node node, int side)
+    cdef object partial(self, Node node, int side)
+    cdef object pullback_of(self, object row, int position, object ybar, object y, Node node)
+    cdef int pull_gather(self, Node node, object ybar) except -1
+    cdef object origin(self, Node node)
+    cdef int pull_rearrangement(self, Node node, object ybar) except -1
+
+
+cdef object product(object cotangent, object partial)          # strong; the cotangent itself for the number 1
+cdef int swap(Node node) except -1                          # what a store wrote with what it overwrote
+cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x)    # a copy, made once while x does not change
+
+# out (+)= g * (partial of the row `op` in operand `side`), over n elements
+cdef enum Form:
+    VECTORS, NUMBER_RIGHT, NUMBER_LEFT
+cdef int times_partial(int form, int op, int side, bint add, Py_ssize_t n, const double *g, const double *a,
+                       const double *b, const double *y, double *out) noexcept nogil
+cdef int times_array(bint add, Py_ssize_t n, const double *g, const double *p, double *out) noexcept
+cdef bint is_cheap(int op, Py_ssize_t n) noexcept           # is the kernel's partial faster than NumPy's?
+
+
+cdef inline int32_t push(Tape tape, int op, int32_t a, int32_t b, double v) except -1:
+    """Append an entry; its index is the slot it writes."""
+    cdef Py_ssize_t i = tape.n
+    if i == tape.capacity:
+        tape.grow()
+    tape.entries.op[i] = <uint8_t>op
+    tape.entries.a[i] = a
+    tape.entries.b[i] = b
+    tape.entries.v[i] = v
+    tape.n = i + 1
+    return <int32_t>i
+
+
+cdef inline Tape current(Tape tape):
+    """The tape that records what happens to values of `tape`: itself, or a tail of it."""
+    return <Tape>tape.level.tape if tape.level.tape != NULL else tape
+
+
+cdef inline int32_t load(Tape tape, int32_t buffer, Py_ssize_t offset, double v) except -1:
+    """Slot of an element of a buffer; one that was loaded lately, and not written since, is not loaded again."""
+    cdef Recent *recent = &tape.recent[offset & 63]
+    if recent.version != tape.version or recent.offset != offset or recent.buffer != buffer:
+        if offset > 0x7fffffff:
+            raise OverflowError("element access in an array of more than 2**31 elements")
+        recent.slot = push(tape, WG_LOAD, buffer, <int32_t>offset, v)
+        recent.version = tape.version
+        recent.offset = <int32_t>offset
+        recent.buffer = buffer
+    return recent.slot
+
+
+cdef inline int32_t constant(Tape tape, double c) except -1:
+    """Index of a constant; one of the last four is not stored again."""
+    cdef Py_ssize_t i = tape.nconstants, j
+    for j in range(i - 1, max(i - 5, -1), -1):
+        if memcmp(&tape.entries.constants[j], &c, sizeof(double)) == 0:     # == would merge 0.0 and -0.0
+            return <int32_t>j
+    if i == tape.constants_capacity:
+        return tape.other_constant(c)
+    tape.entries.constants[i] = c
+    tape.nconstants = i + 1
+    return <int32_t>i
+
+
+cpdef enum NodeKind:
+    ELEMENTWISE, SUM, CALL, GATHER, REARRANGE, STORE, GUARD, LOOP

@@ -1,0 +1,1445 @@
+# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The Wengert list: v_i = phi_i(earlier v_j), each assigned once, in flat arrays.
+
+One list, in order, holds two kinds of entries.
+
+* A *scalar entry* is an opcode, two operands and the value: 17 bytes, swept by the C loop of ``sweep.h``.
+* An *array entry* (a `Node`) names a row of the registry, its operands and its result, which live in `Buffer`\\ s.
+
+The adjoint of a buffer is its *shadow*: memory of the same layout.
+So a view needs no entry: its adjoint is the same offset and strides in the shadow.
+
+A write in place keeps what it overwrote.
+A sweep swaps that back in as it passes, so that every pullback sees the values its operation saw;
+at its end, also after an exception, the writes are rolled forward again.
+
+Invariants: entries hold buffers, never operands, so there is no reference cycle;
+a level points to its tape without owning it;
+between sweeps every buffer holds the value that the function left in it and no buffer has a shadow.
+"""
+
+cimport cython
+cimport numpy as cnp
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_REFCNT
+from libc.stdint cimport int32_t, uint8_t
+from libc.string cimport memcmp, memcpy, memset
+
+from collections import Counter
+
+import numpy as np
+
+from wengert.core.tape.memory cimport (
+    POOLED, Block, Buffer, Level, empty_array, empty_pool, is_double, is_vector, kept, owns_memory, same_shape, take,
+    view_at,
+)
+
+from wengert.core import levels
+from wengert.errors import LevelError, ReplayMismatchError
+from wengert.features import float_errors, float_errors_with
+from wengert.registry import strong
+
+cnp.import_array()
+
+cdef extern from "sweep.h" nogil:
+    ctypedef struct wg_row:
+        const char *name
+        int opcode
+        int operands
+        int cheap
+        int reads_a
+        int reads_b
+
+    const wg_row wg_rows[]
+
+    Py_ssize_t wg_sweep(const wg_list *t, Py_ssize_t i, Py_ssize_t stop, double *adjoint, wg_range *ranges,
+                        Py_ssize_t k, Py_ssize_t width)
+    Py_ssize_t wg_roll_forward(const wg_list *t, Py_ssize_t i, Py_ssize_t n)
+    void wg_pull_vv(int op, int side, int add, Py_ssize_t n, const double *g, const double *a, const double *b,
+                    const double *y, double *adjoint)
+    void wg_pull_vs(int op, int side, int add, Py_ssize_t n, const double *g, const double *a, const double *b,
+                    const double *y, double *adjoint)
+    void wg_pull_sv(int op, int side, int add, Py_ssize_t n, const double *g, const double *a, const double *b,
+                    const double *y, double *adjoint)
+    void wg_multiply_add(int add, Py_ssize_t n, const double *g, const double *p, double *adjoint)
+    void wg_strong(Py_ssize_t n, const double *g, const double *p, double *y)
+    void wg_strong_number(Py_ssize_t n, const double *g, double p, double *y)
+    void wg_add_number(int add, Py_ssize_t n, double g, double *adjoint)
+    void wg_partials(int op, double a, double b, double y, double *pa, double *pb)
+
+cdef object np_add = np.add, np_add_at = np.add.at
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+cdef class Node:
+    """An array entry of the list."""
+
+
+cdef struct Spare:              # arrays of a closed tape, for the next one
+    wg_list entries
+    Py_ssize_t capacity, constants_capacity, buffers_capacity
+
+cdef enum:
+    SPARE_ENTRIES = 1 << 21     # at most: 36 MB
+
+cdef Spare spare
+
+#: of a recording tape, after which it is read
+cdef Py_ssize_t MANY_NODES = 5000, MANY_ELEMENTS = 1 << 20
+memset(&spare, 0, sizeof(spare))
+
+
+def clear_caches():
+    """Give the memory that wengert keeps for its next derivatives back to the system."""
+    global spare
+    free_arrays(&spare.entries)
+    spare.capacity = 0
+    empty_pool()
+
+
+cdef int free_arrays(wg_list *entries) noexcept:
+    PyMem_RawFree(entries.op)
+    PyMem_RawFree(entries.a)
+    PyMem_RawFree(entries.b)
+    PyMem_RawFree(entries.v)
+    PyMem_RawFree(entries.constants)
+    PyMem_RawFree(entries.memory)
+    PyMem_RawFree(entries.shadow)
+    PyMem_RawFree(entries.span)
+    memset(entries, 0, sizeof(wg_list))
+    return 0
+
+
+@cython.final
+cdef class Tape:
+    """A Wengert list with its values: recorded once, swept any number of times."""
+
+    def __cinit__(self, str name="a derivative", bint recording=False, Tape head=None):
+        global recordings
+        self.level = Level.__new__(Level)
+        self.level.name = name
+        self.level.order = 1
+        self.level.recording = self.recording = recording
+        if recording:
+            recordings += 1
+            self.passive = []
+            self.active = set()
+            self.active_slots = bytearray()
+        self.level.tape = <PyObject *>self
+        self.kept = {}
+        self.version = 1
+        if head is not None:
+            self.head = head
+            self.begin_tail()
+            return
+        self.nodes = []
+        self.buffers = []
+        self.roots = []
+        self.reuse()
+
+    def __dealloc__(self):
+        if self.level is not None:
+            self.level.tape = NULL
+        self.stop_recording()
+        self.free()
+
+    cdef int stop_recording(self) noexcept:
+        global recordings
+        recordings -= self.recording
+        self.recording = False
+        return 0
+
+    cdef int reuse(self) except -1:
+        """Take over the arrays of the tape that was closed last, or make new ones."""
+        global spare
+        if spare.capacity == 0:
+            self.capacity = 256
+            return self.grow()
+        self.entries = spare.entries
+        self.capacity = spare.capacity
+        self.constants_capacity = spare.constants_capacity
+        self.buffers_capacity = spare.buffers_capacity
+        memset(&spare, 0, sizeof(spare))
+        return 0
+
+    cdef int free(self) noexcept:
+        """Free the arrays, or keep them for the next tape: growing and first touching them costs."""
+        global spare
+        if 0 < self.capacity <= SPARE_ENTRIES and spare.capacity < self.capacity:
+            spare.entries, self.entries = self.entries, spare.entries
+            spare.capacity, self.capacity = self.capacity, spare.capacity
+            spare.constants_capacity = self.constants_capacity
+            spare.buffers_capacity = self.buffers_capacity
+        free_arrays(&self.entries)
+        self.n = self.capacity = self.nconstants = self.constants_capacity = self.buffers_capacity = 0
+        return 0
+
+    def close(self):
+        """End the derivative: its values become plain constants of the past, its memory is freed."""
+        self.level.tape = NULL
+        if self.recording:
+            self.level.recording = False
+            self.stop_recording()
+        self.active = None
+        if self.nodes:
+            self.nodes = []
+        if self.kept:
+            self.kept = {}
+        self.buffers = []
+        self.roots = []
+        self.free()
+
+    @property
+    def is_one_way(self):
+        """Is the list swept in reverse only? Loops record their steps again, and complex values go by other rules."""
+        return self.has_loops or self.has_complex
+
+    @property
+    def size(self):
+        """Number of entries; of a tail, of its own."""
+        return self.n - self.mark
+
+    @property
+    def nbytes(self):
+        """Bytes that the scalar entries take, values included."""
+        return self.n * (sizeof(uint8_t) + 2 * sizeof(int32_t) + sizeof(double)) + self.nconstants * sizeof(double)
+
+    cdef int grow(self) except -1:
+        cdef Py_ssize_t capacity = 2 * self.capacity
+        if self.level.tape == NULL:         # a closed tape has no room, so that only this path need ask
+            raise LevelError(ended_message(self.level))
+        if self.tail is not None:           # values of this tape are recorded by the tail; only a write comes here
+            raise LevelError(outside_message((<Tape>self.level.tape).level))
+        if capacity > 0x7fffffff:
+            raise MemoryError(f"{self.level.name}: more than 2**30 operations on scalars; use arrays or checkpoints")
+        self.entries.op = <uint8_t *>resized(self.entries.op, capacity, sizeof(uint8_t))
+        self.entries.a = <int32_t *>resized(self.entries.a, capacity, sizeof(int32_t))
+        self.entries.b = <int32_t *>resized(self.entries.b, capacity, sizeof(int32_t))
+        self.entries.v = <double *>resized(self.entries.v, capacity, sizeof(double))
+        self.capacity = capacity
+        return 0
+
+    cdef int32_t grow_constants(self) except -1:
+        cdef Py_ssize_t capacity = max(64, 2 * self.constants_capacity)
+        self.entries.constants = <double *>resized(self.entries.constants, capacity, sizeof(double))
+        self.constants_capacity = capacity
+        return 0
+
+    cdef int32_t other_constant(self, double c) except -1:
+        """Index of a constant where the list has no room, or a tail records in the place of the tape."""
+        cdef Tape recorder = current(self)
+        if recorder.nconstants == recorder.constants_capacity:
+            recorder.grow_constants()
+        return constant(recorder, c)
+
+    cdef int32_t number(self, Buffer buffer, cnp.ndarray owner) except -1:
+        """Number of a buffer whose elements take part in scalar entries; `owner` is some view of it."""
+        cdef Py_ssize_t i = len(self.buffers), capacity
+        if buffer.id >= 0:
+            return buffer.id
+        if self.tail is not None:
+            raise LevelError(outside_message((<Tape>self.level.tape).level))
+        if i == self.buffers_capacity:
+            capacity = max(8, 2 * i)
+            self.entries.memory = <char **>resized(self.entries.memory, capacity, sizeof(char *))
+            self.entries.shadow = <char **>resized(self.entries.shadow, capacity, sizeof(char *))
+            self.entries.span = <Py_ssize_t *>resized(self.entries.span, capacity, sizeof(Py_ssize_t))
+            self.buffers_capacity = capacity
+        self.buffers.append(buffer)
+        if buffer.owner is None:
+            buffer.owner = owner
+        self.entries.memory[i] = buffer.low
+        self.entries.shadow[i] = NULL
+        self.entries.span[i] = buffer.span
+        buffer.id = <int32_t>i
+        return buffer.id
+
+    cdef int32_t add_node(self, Node node, double v) except -1:
+        cdef int32_t slot = push(self, WG_NODE, <int32_t>len(self.nodes), 0, v)
+        self.nodes.append(node)
+        if node.kind == STORE:
+            self.has_stores = True
+            self.version += 1
+            if self.recording:
+                self.elements += cnp.PyArray_SIZE(node.y)
+        elif node.y is not None:
+            self.elements += cnp.PyArray_SIZE(node.y)
+        if self.reader is not None and not self.is_full:
+            self.is_full = (len(self.nodes) > self.read_nodes + MANY_NODES
+                            or self.elements > self.read_elements + MANY_ELEMENTS)
+        return slot
+
+    cdef int make_room(self) except -1:
+        """Have the entries of a full recording tape read, and forget them; not while an operation is halfway."""
+        cdef Py_ssize_t i
+        if self.paused:
+            return 0
+        self.analyse()
+        self.reader()
+        for i in range(self.read_nodes, len(self.nodes)):
+            self.nodes[i] = None
+        self.read_nodes, self.read_elements = len(self.nodes), self.elements
+        self.is_full = False
+        return 0
+
+    def needs(self, Py_ssize_t elements):
+        """Note that a sweep of the last entry takes memory for so many numbers."""
+        self.elements += elements
+
+    def pause(self):
+        """Begin a block that is not followed; what to hand to `resume`."""
+        self.paused += 1
+        return self.n
+
+    def resume(self, Py_ssize_t start):
+        """Make constants of what was recorded since entry `start`; writes stay writes."""
+        cdef Py_ssize_t i
+        cdef Node node
+        self.paused -= 1
+        self.version += 1       # elements loaded inside are loaded again outside
+        if self.recording:      # they change from call to call
+            self.passive.append((start, self.n))
+            return
+        for i in range(start, self.n):
+            if self.entries.op[i] == WG_STORE:
+                self.entries.a[i] = -1
+            elif self.entries.op[i] == WG_NODE:
+                node = <Node>self.nodes[self.entries.a[i]]
+                if node is None:
+                    continue        # of a block inside of this one
+                if node.kind == STORE:
+                    node.sources = []
+                else:
+                    self.nodes[self.entries.a[i]] = None
+                    if node.out is not None:
+                        self.roots.append(node.out)     # no entry makes it now
+            elif self.entries.op[i] != WG_TARGET:
+                self.entries.op[i] = WG_INPUT
+
+    # ------------------------------------------------------------------------------------------ activity
+
+    cdef bint is_active(self, Buffer buffer, int32_t slot) except -1:
+        """Does a value of a recording tape carry a derivative? Where none does, Python code may have its number."""
+        self.analyse()
+        return buffer in self.active if buffer is not None else self.active_slots[slot]
+
+    cdef int analyse(self) except -1:
+        """Carry on to the last entry: active are the inputs, and what was computed from something active."""
+        cdef Py_ssize_t i, first = len(self.active_slots)
+        cdef int op, form
+        cdef int32_t a, b
+        cdef bint active
+        cdef Node node
+        cdef bytearray slots = self.active_slots
+        slots.extend(bytes(self.n - first))
+        for i in range(first, self.n):
+            op, a, b = self.entries.op[i], self.entries.a[i], self.entries.b[i]
+            if op == WG_INPUT:
+                active = True
+            elif op == WG_LOAD:
+                active = self.buffers[a] in self.active
+            elif op == WG_TARGET:
+                active = False
+            elif op == WG_STORE:
+                active = a >= 0 and slots[a]
+            elif op == WG_NODE:
+                active = self.has_active_operand(<Node>self.nodes[a])
+            else:
+                form = 1 if op < WG_ADD else (op - WG_ADD) % 3      # 0: two operands, 1: only a, 2: only b
+                active = (form != 2 and slots[a]) or (form != 1 and slots[b])
+            if not active or in_ranges(i, self.passive):
+                continue
+            if op == WG_STORE:
+                self.active.add(self.buffers[self.entries.a[i + 1]])
+                continue
+            node = <Node>self.nodes[a] if op == WG_NODE else None
+            if node is not None and node.out is not None:
+                self.active.add(node.out)
+            else:
+                slots[i] = True
+        return 0
+
+    cdef bint has_active_operand(self, Node node) except -1:
+        if node.kind == GUARD or (node.row is not None and node.row.kind == "constant"):
+            return False
+        if node.kind == ELEMENTWISE or node.kind == SUM:
+            for buffer, slot in ((node.abuf, node.aslot), (node.bbuf, node.bslot)):
+                if buffer in self.active or (slot >= 0 and self.active_slots[slot]):
+                    return True
+            return False
+        for _, _, buffer, _, slot in node.sources:
+            if buffer in self.active or (slot >= 0 and self.active_slots[slot]):
+                return True
+        return False
+
+    # ------------------------------------------------------------------------------------------ sweeps
+
+    cdef int begin(self, Py_ssize_t k, bint stacked) except -1:
+        """Make the adjoints of all slots and of the buffers with scalar entries, all zero."""
+        cdef Py_ssize_t width = 1 if k == 1 else (k + WG_GROUP - 1) // WG_GROUP * WG_GROUP
+        cdef Py_ssize_t rows = self.n * width * sizeof(double), ranges = self.n * sizeof(wg_range) if k != 1 else 0
+        cdef Buffer buffer
+        self.room = self.n
+        if self.recording:
+            raise LevelError(f"{self.level.name} is recorded to be replayed, not to be swept")
+        self.k = k
+        self.width = width
+        self.stacked = stacked
+        self.swept = False
+        self.adjoint_block = take(max(1, rows + ranges))
+        self.adjoint = <double *>self.adjoint_block.data
+        self.ranges = <wg_range *>(self.adjoint_block.data + rows)
+        if k == 1:
+            memset(self.adjoint, 0, rows)
+        else:                           # longer rows are written before they are read
+            memset(self.ranges, 0, ranges)
+        for buffer in self.buffers:
+            self.shadow_of(buffer)
+        return 0
+
+    cdef int end(self) except -1:
+        """Drop all adjoints."""
+        cdef Buffer buffer
+        cdef Node node
+        cdef tuple source
+        for buffer in self.roots:
+            self.drop_shadow(buffer)
+        for buffer in self.buffers:
+            self.drop_shadow(buffer)
+        if not self.swept:              # an exception came between
+            for node in self.nodes:
+                if node is not None:
+                    for buffer in (node.out, node.abuf, node.bbuf):
+                        self.drop_shadow(buffer)
+                    for source in node.sources or ():
+                        self.drop_shadow(source[2])
+        self.adjoint_block = None
+        self.adjoint = NULL
+        self.spare = None
+        if self.quiet is not None:
+            quiet, self.quiet = self.quiet, None
+            float_errors.reset(quiet)
+        return 0
+
+    cdef int hush(self) except -1:
+        """A rule is about to run: what overflows or divides by zero in it is no news. Entering costs, so only now."""
+        if self.quiet is None:
+            self.quiet = float_errors.set(float_errors_with(all="ignore"))
+        return 0
+
+    cdef int drop_shadow(self, Buffer buffer) except -1:
+        if buffer is not None:
+            buffer.shadow = None
+            if buffer.id >= 0:
+                self.entries.shadow[buffer.id] = NULL
+        return 0
+
+    cdef int sweep(self, bint consume) except -1:
+        """Carry the adjoints from the results to the operands, last entry first.
+
+        `consume` drops each array entry once it is swept, and with it the values it kept: for a list swept once.
+        """
+        cdef Py_ssize_t i = self.n, undone = self.n, stop
+        cdef Node node
+        try:
+            while i > self.mark:
+                stop = max(self.mark, i - 1000000)      # between the pieces: has someone pressed Ctrl-C?
+                if i - stop > 10000:
+                    with nogil:
+                        i = wg_sweep(&self.entries, i, stop, self.adjoint, self.ranges, self.k, self.width)
+                else:
+                    i = wg_sweep(&self.entries, i, stop, self.adjoint, self.ranges, self.k, self.width)
+                undone = max(i + 1, stop)
+                PyErr_CheckSignals()
+                if i >= stop:
+                    node = <Node>self.nodes[self.entries.a[i]]
+                    if node is not None:
+                        self.pull(node, i)
+                        if consume and (node.kind != STORE or self.head is not None):
+                            self.nodes[self.entries.a[i]] = None
+                i = undone = max(i, stop)
+            self.swept = True
+        finally:
+            if self.head is None:       # what a tail wrote is forgotten with it
+                self.roll_forward(undone)
+        return 0
+
+    cdef int roll_forward(self, Py_ssize_t start) except -1:
+        """Redo the writes of all entries from `start` on, which the sweep has undone."""
+        cdef Py_ssize_t i = start
+        cdef Node node
+        if not self.has_stores:
+            return 0
+        while True:
+            i = wg_roll_forward(&self.entries, i, self.n)
+            if i == self.n:
+                return 0
+            node = <Node>self.nodes[self.entries.a[i]]
+            if node is not None and node.kind == STORE and node.saved is not None:
+                swap(node)
+            i += 1
+
+    cdef char *shadow_of(self, Buffer buffer) except NULL:
+        """Adjoint memory of a buffer, made at first use."""
+        if buffer.shadow is None:
+            buffer.shadow = take(max(1, self.k * buffer.span))
+            memset(buffer.shadow.data, 0, self.k * buffer.span)
+            if buffer.id >= 0:
+                self.entries.shadow[buffer.id] = buffer.shadow.data
+        return buffer.shadow.data
+
+    cdef cnp.ndarray adjoint_view(self, Buffer buffer, cnp.ndarray view):
+        """Adjoint of a view: the same offset and strides in the shadow, with a leading axis if `stacked`."""
+        cdef char *data = self.shadow_of(buffer) + (<char *>cnp.PyArray_DATA(view) - buffer.low)
+        return view_at(data, buffer.shadow, view, self.k if self.stacked else 0, buffer.span)
+
+    cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object cotangent,
+                        bint owned=False) except -1:
+        """Add a cotangent to the adjoint of an operand, summing over the axes that broadcasting made.
+
+        `owned`: nobody else refers to it, so that a fresh adjoint may take over its memory.
+        """
+        cdef cnp.ndarray target, total
+        cdef Py_ssize_t j
+        cdef double *row
+        cdef int d, lead = 1 if self.stacked else 0, ndim
+        self.hush()
+        if buffer is None:
+            total = <cnp.ndarray>np.asarray(cotangent)
+            if not is_double(total):
+                total = <cnp.ndarray>(<object>total).real.astype(np.float64)
+            if cnp.PyArray_NDIM(total) > lead:
+                total = <cnp.ndarray>np.asarray(total.sum(axis=tuple(range(lead, cnp.PyArray_NDIM(total)))))
+            total = <cnp.ndarray>np.ravel(total)
+            row = wg_whole(self.adjoint, self.ranges, slot, self.width)
+            for j in range(self.k):
+                row[j] += (<double *>cnp.PyArray_DATA(total))[
+                    j if cnp.PyArray_SIZE(total) > 1 else 0]
+            return 0
+        total = <cnp.ndarray>np.asarray(cotangent)
+        if owned and self.adopt(buffer, view, total):
+            return 0
+        target = self.adjoint_view(buffer, view)
+        if cnp.PyArray_ISCOMPLEX(total) and not cnp.PyArray_ISCOMPLEX(target):
+            total = <cnp.ndarray>(<object>total).real      # a real operand moves along the real line
+        if not same_shape(target, total):
+            ndim = cnp.PyArray_NDIM(target)
+            if cnp.PyArray_NDIM(total) > ndim:
+                total = <cnp.ndarray>np.asarray(
+                    total.sum(axis=tuple(range(lead, lead + cnp.PyArray_NDIM(total) - ndim))))
+            extra = tuple([d for d in range(-cnp.PyArray_NDIM(total) + lead, 0)
+                           if cnp.PyArray_DIM(target, ndim + d) == 1
+                           and cnp.PyArray_DIM(total, cnp.PyArray_NDIM(total) + d) != 1])
+            if extra:
+                total = <cnp.ndarray>np.asarray(total.sum(axis=extra, keepdims=True))
+            if lead and cnp.PyArray_NDIM(total) < ndim and cnp.PyArray_NDIM(total) > 0:
+                # a shorter cotangent broadcasts behind the axis of directions
+                shape = (<object>total).shape
+                total = (<object>total).reshape(shape[:1] + (1,) * (ndim - len(shape)) + shape[1:])
+        if overlaps_itself(target):         # a broadcast view: one place stands for many elements
+            add_in_order(target, total)
+        else:
+            np_add(target, total, out=target, casting="same_kind")
+        return 0
+
+    cdef bint adopt(self, Buffer buffer, cnp.ndarray view, cnp.ndarray total) except -1:
+        """Make an array of its own the adjoint of a buffer that has none yet, where the layouts agree."""
+        cdef int d, lead = 1 if self.stacked else 0
+        if (buffer.shadow is not None or buffer.id >= 0 or not is_vector(total) or not is_vector(view)
+                or <char *>cnp.PyArray_DATA(view) != buffer.low
+                or <Py_ssize_t>cnp.PyArray_NBYTES(view) != buffer.span
+                or not cnp.PyArray_ISWRITEABLE(total) or not owns_memory(total)
+                or cnp.PyArray_NDIM(total) != cnp.PyArray_NDIM(view) + lead
+                or (lead and cnp.PyArray_DIM(total, 0) != self.k)):
+            return False
+        for d in range(cnp.PyArray_NDIM(view)):
+            if cnp.PyArray_DIM(total, d + lead) != cnp.PyArray_DIM(view, d):
+                return False
+        buffer.shadow = Block.__new__(Block)
+        buffer.shadow.data = <char *>cnp.PyArray_DATA(total)
+        buffer.shadow.owner = total
+        return True
+
+    cdef int pull(self, Node node, Py_ssize_t i) except -1:
+        """Reverse one array entry; the adjoint of its result is dead afterwards."""
+        cdef Py_ssize_t j
+        cdef double *row
+        if node.kind == STORE:
+            return self.pull_store(node)
+        if node.kind == LOOP:
+            return self.pull_loop(node, i)
+        if node.out is None:
+            row = wg_whole(self.adjoint, self.ranges, i, self.width)
+            for j in range(self.k):
+                if row[j] != 0.0:
+                    break
+            else:
+                return 0
+        elif node.out.shadow is None:
+            return 0
+        if node.kind == ELEMENTWISE:
+            self.pull_elementwise(node, i)
+        elif node.kind == SUM:
+            self.pull_sum(node, i)
+        else:
+            self.pull_call(node, i)
+        self.drop_shadow(node.out)
+        return 0
+
+    cdef object cotangent_of(self, Node node, Py_ssize_t i):
+        """Cotangent of a result, as an array or a NumPy scalar."""
+        cdef cnp.npy_intp k = self.k
+        if node.out is not None:
+            return self.adjoint_view(node.out, node.y)
+        if not self.stacked:
+            return np.float64(self.adjoint[i])
+        return cnp.PyArray_SimpleNewFromData(1, &k, cnp.NPY_DOUBLE, self.adjoint + i * self.width)
+
+    cdef int pull_elementwise(self, Node node, Py_ssize_t i) except -1:
+        """adjoint of operand += cotangent * partial, by a kernel where the layout allows."""
+        cdef bint left = node.abuf is not None or node.aslot >= 0
+        cdef bint right = node.bbuf is not None or node.bslot >= 0
+        cdef char *g = NULL
+        if node.out is not None:
+            g = node.out.shadow.data + (<char *>cnp.PyArray_DATA(node.y) - node.out.low)
+        # the right operand first: the left one, then last, may take over the memory of the dead cotangent
+        if right:
+            self.pull_operand(node, 1, g, node.out.span, not left)
+        if left:
+            self.pull_operand(node, 0, g, node.out.span, True)
+        return 0
+
+    cdef int pull_operand(self, Node node, int side, char *g, Py_ssize_t gspan, bint last) except -1:
+        cdef Buffer buffer = node.bbuf if side else node.abuf
+        cdef cnp.ndarray view = node.b if side else node.a, p, y = node.y
+        cdef int32_t slot = node.bslot if side else node.aslot
+        cdef Py_ssize_t n = cnp.PyArray_SIZE(y), j
+        cdef bint add, fast, give
+        cdef double an, bn
+        cdef const double *a = NULL
+        cdef const double *b = NULL
+        cdef const double *yv
+        cdef char *adjoint
+        cdef int form = VECTORS
+        if self.is_spare(buffer):
+            return 0
+        fast = buffer is not None and is_vector(y) and is_vector(view) and same_shape(view, y)
+        if fast and node.opcode < WG_ADD:
+            a = b = <double *>cnp.PyArray_DATA(node.a)
+        elif fast and not opcode_reads[node.opcode][side]:
+            a = b = <double *>g                 # a constant: the other operand may have any shape
+        elif fast:
+            fast, form = self.numbers(node, y, &an, &bn, &a, &b)
+        # an outline is not read: any memory of the same length will do
+        yv = <double *>g if node.outlines & WG_Y else <double *>cnp.PyArray_DATA(y)
+        if node.outlines & WG_A:
+            a = <double *>g
+        if node.outlines & WG_B:
+            b = <double *>g
+        if fast:
+            give = last and gspan == buffer.span and node.out.shadow.data == g
+            add = self.target(buffer, view, node.out.shadow if give else None, &adjoint)
+            if not is_cheap(node.opcode, n):
+                p = self.partial(node, side)
+                if is_vector(p) and same_shape(p, y):
+                    for j in range(self.k):
+                        wg_multiply_add(add, n, <double *>(g + j * gspan), <double *>cnp.PyArray_DATA(p),
+                                        <double *>(adjoint + j * buffer.span))
+                    return 0
+            for j in range(self.k):
+                times_partial(form, node.opcode, side, add, n, <double *>(g + j * gspan), a, b, yv,
+                              <double *>(adjoint + j * buffer.span))
+            return 0
+        if not self.pull_rows(node, side, g, gspan):
+            self.accumulate(buffer, view, slot, product(self.adjoint_view(node.out, y), self.partial(node, side)), True)
+        return 0
+
+    cdef bint pull_rows(self, Node node, int side, char *g, Py_ssize_t gspan) except -1:
+        """The same row by row, as parts of an array have rows without gaps; False where they have not."""
+        cdef Buffer buffer = node.bbuf if side else node.abuf
+        cdef cnp.ndarray view = node.b if side else node.a, y = node.y
+        cdef int reads = opcode_reads[node.opcode][side] & ~node.outlines, form = VECTORS
+        cdef Py_ssize_t j, n = cnp.PyArray_SIZE(y)
+        cdef double numbers[2]
+        cdef Rows rows
+        if (buffer is None or n == 0 or cnp.PyArray_NDIM(y) < 2 or not is_cheap(node.opcode, n)
+                or not has_rows(y, y) or not has_rows(view, y) or overlaps_itself(view)):
+            return False
+        for j in range(5):                  # what is not read may be anything as long
+            rows.at[j], rows.steps[j] = g, cnp.PyArray_STRIDES(y)
+        if not self.find_rows(node, 0, reads, &rows, numbers) or not self.find_rows(node, 1, reads, &rows, numbers):
+            return False
+        if node.opcode < WG_ADD:
+            rows.at[OF_B], rows.steps[OF_B] = rows.at[OF_A], rows.steps[OF_A]
+        if reads & WG_Y:
+            rows.at[OF_Y] = cnp.PyArray_BYTES(y)
+        rows.at[ADJOINT] = self.shadow_of(buffer) + (cnp.PyArray_BYTES(view) - buffer.low)
+        rows.steps[ADJOINT] = cnp.PyArray_STRIDES(view)
+        if rows.steps[OF_A] == NULL or rows.steps[OF_B] == NULL:
+            form = NUMBER_LEFT if rows.steps[OF_A] == NULL else NUMBER_RIGHT
+        n = cnp.PyArray_DIM(y, cnp.PyArray_NDIM(y) - 1)
+        memset(rows.index, 0, sizeof(rows.index))
+        while True:
+            for j in range(self.k):
+                times_partial(form, node.opcode, side, True, n, <double *>(rows.at[COTANGENT] + j * gspan),
+                              <double *>rows.at[OF_A], <double *>rows.at[OF_B], <double *>rows.at[OF_Y],
+                              <double *>(rows.at[ADJOINT] + j * buffer.span))
+            if not next_row(&rows, y):
+                return True
+
+    cdef bint find_rows(self, Node node, int side, int reads, Rows *rows, double *numbers):
+        """Where those of an operand that a partial reads begin, or the number that it is; False: it has none."""
+        cdef cnp.ndarray array = node.b if side else node.a
+        cdef int32_t slot = node.bslot if side else node.aslot
+        if not reads & (WG_B if side else WG_A):
+            return True
+        if array is None:
+            numbers[side] = self.entries.v[slot] if slot >= 0 else node.bc if side else node.ac
+            rows.at[OF_A + side], rows.steps[OF_A + side] = <char *>&numbers[side], NULL
+            return True
+        rows.at[OF_A + side], rows.steps[OF_A + side] = cnp.PyArray_BYTES(array), cnp.PyArray_STRIDES(array)
+        return has_rows(array, node.y)
+
+    cdef bint target(self, Buffer buffer, cnp.ndarray view, Block given, char **adjoint) except -1:
+        """Where the adjoint of a contiguous view lies; False if nothing was accumulated there yet: write, do not add.
+
+        `given` is a dead cotangent of the same size, whose memory a fresh adjoint may take over.
+        """
+        cdef Py_ssize_t offset = <char *>cnp.PyArray_DATA(view) - buffer.low
+        cdef bint fresh = (buffer.shadow is None and offset == 0
+                           and buffer.span == <Py_ssize_t>cnp.PyArray_NBYTES(view))
+        if fresh:
+            buffer.shadow = given if given is not None else take(max(1, self.k * buffer.span))
+            if buffer.id >= 0:
+                self.entries.shadow[buffer.id] = buffer.shadow.data
+        adjoint[0] = self.shadow_of(buffer) + offset
+        return not fresh
+
+    cdef int pull_sum(self, Node node, Py_ssize_t i) except -1:
+        """The cotangent of a sum goes to every element."""
+        cdef char *adjoint
+        cdef Py_ssize_t j, n = cnp.PyArray_SIZE(node.a)
+        cdef bint add
+        if self.is_spare(node.abuf):
+            return 0
+        if not is_vector(node.a):
+            return self.accumulate(node.abuf, node.a, -1, np.reshape(
+                self.cotangent_of(node, i), (self.k,) + (1,) * cnp.PyArray_NDIM(node.a) if self.stacked else ()))
+        add = self.target(node.abuf, node.a, None, &adjoint)
+        for j in range(self.k):
+            wg_add_number(add, n, self.adjoint[i * self.width + j], <double *>(adjoint + j * node.abuf.span))
+        return 0
+
+    cdef (bint, int) numbers(self, Node node, cnp.ndarray y, double *an, double *bn,
+                             const double **a, const double **b):
+        """Operands of a binary kernel: vectors like y, or one number on one side."""
+        cdef bint av = node.a is not None, bv = node.b is not None
+        if av and not (is_vector(node.a) and same_shape(node.a, y)):
+            return False, 0
+        if bv and not (is_vector(node.b) and same_shape(node.b, y)):
+            return False, 0
+        if av:
+            a[0] = <double *>cnp.PyArray_DATA(node.a)
+        else:
+            an[0] = self.entries.v[node.aslot] if node.aslot >= 0 else node.ac
+            a[0] = an
+        if bv:
+            b[0] = <double *>cnp.PyArray_DATA(node.b)
+        else:
+            bn[0] = self.entries.v[node.bslot] if node.bslot >= 0 else node.bc
+            b[0] = bn
+        return True, (VECTORS if av and bv else NUMBER_RIGHT if av else NUMBER_LEFT)
+
+    cdef object operand(self, Node node, int side):
+        cdef cnp.ndarray array = node.b if side else node.a
+        cdef int32_t slot = node.bslot if side else node.aslot
+        if node.outlines & (WG_B if side else WG_A):
+            return None
+        if array is not None:
+            return array
+        if slot >= 0:
+            return np.float64(self.entries.v[slot])
+        return np.float64(node.bc if side else node.ac)
+
+    cdef object partial(self, Node node, int side):
+        """Partial of an elementwise entry by its rule: a number or an array."""
+        partial = node.row.partials[side]
+        self.hush()
+        if not callable(partial):
+            return partial
+        y = None if node.outlines & WG_Y else node.y
+        if node.opcode < WG_ADD:
+            return partial(y, self.operand(node, 0))
+        return partial(y, self.operand(node, 0), self.operand(node, 1))
+
+    cdef int pull_call(self, Node node, Py_ssize_t i) except -1:
+        cdef object ybar, row = node.row, y = node.y
+        cdef object shared = None, c
+        cdef int position, shared_position = -1
+        cdef Py_ssize_t d
+        cdef Buffer buffer
+        self.hush()
+        ybar = self.cotangent_of(node, i)
+        if node.kind == GATHER:
+            return self.pull_gather(node, ybar)
+        if node.kind == REARRANGE:
+            return self.pull_rearrangement(node, ybar)
+        if y is None:
+            y = np.float64(self.entries.v[i])
+        if self.has_complex and holds_complex((y, node.args)):
+            return self.pull_complex(node, ybar, y)
+        for source in node.sources:
+            position = source[0]
+            buffer = source[2]
+            if self.is_spare(buffer):
+                continue
+            if row.kind == "elementwise":
+                c = row.partials[position]
+                c = product(ybar, c(y, *node.args) if callable(c) else c)
+            else:
+                if position != shared_position:         # a sequence gives the cotangents of all its items at once
+                    shared_position = position
+                    if not self.stacked or row.stacked:
+                        shared = self.pullback_of(row, position, ybar, y, node)
+                    else:
+                        shared = [self.pullback_of(row, position, ybar[d], y, node) for d in range(self.k)]
+                c = shared
+                if source[1] >= 0:
+                    c = ([item[source[1]] for item in shared] if self.stacked and not row.stacked
+                         else shared[source[1]])
+                if self.stacked and not row.stacked:
+                    c = np.stack([np.broadcast_to(item, np.shape(source[3]) if buffer is not None else ())
+                                  if np.ndim(item) < (source[3].ndim if buffer is not None else 0) else item
+                                  for item in c])
+            # held here as c, and as `shared` unless the two differ: then it is ours alone
+            self.accumulate(buffer, source[3], source[4], c,
+                            Py_REFCNT(c) <= (2 if c is shared else 1) and c is not ybar)
+        return 0
+
+    cdef int pull_complex(self, Node node, object ybar, object y) except -1:
+        """Reverse a call in which there are complex values."""
+        from wengert.core.modes.forward import Adjoints
+        adjoints = Adjoints(node.row, ybar if self.stacked else ybar[None], y, node.args, node.kwargs)
+        for source in node.sources:
+            if not self.is_spare(source[2]):
+                shape = np.shape(source[3]) if source[2] is not None else ()
+                c = adjoints.of(source[0], source[1], shape)
+                self.accumulate(source[2], source[3], source[4], c if self.stacked else c[0])
+        return 0
+
+    cdef bint is_spare(self, Buffer buffer) except -1:
+        return self.spare is not None and buffer is not None and buffer in self.spare
+
+    cdef object pullback_of(self, object row, int position, object ybar, object y, Node node):
+        if row.variadic is not None:
+            return row.variadic(position, ybar, y, *node.args, **node.kwargs)
+        return row.vjps[position](ybar, y, *node.args, **node.kwargs)
+
+    cdef int pull_gather(self, Node node, object ybar) except -1:
+        """adjoint[key] += cotangent, repeated indices included."""
+        cdef Py_ssize_t j
+        source = node.sources[0]
+        if self.is_spare(source[2]):
+            return 0
+        target = self.adjoint_view(source[2], source[3])
+        if not self.stacked:
+            np_add_at(target, node.key, ybar)
+            return 0
+        for j in range(self.k):     # one direction at a time: a leading axis would move the axes of some keys
+            np_add_at(target[j, ...], node.key, ybar[j])
+        return 0
+
+    cdef object origin(self, Node node):
+        """Where each element of a rearrangement came from; made once a list, at the first sweep."""
+        if node.key is None:
+            node.key = np.ravel(node.saved(node))
+        return node.key
+
+    cdef int pull_rearrangement(self, Node node, object ybar) except -1:
+        """Scatter the cotangent back to where each element came from."""
+        where = self.origin(node)
+        count = sum([np.size(source[3]) if source[2] is not None else 1 for source in node.sources])
+        flat = np.zeros((self.k, count + 1), dtype=np.asarray(ybar).dtype)
+        stacked = np.reshape(ybar, (self.k, -1))
+        for j in range(self.k):
+            np_add_at(flat[j], where, stacked[j])
+        start = 1
+        for source in node.sources:
+            shape = np.shape(source[3]) if source[2] is not None else ()
+            size = int(np.prod(shape))
+            part = flat[:, start:start + size].reshape((self.k, *shape))
+            self.accumulate(source[2], source[3], source[4], part if self.stacked else part[0])
+            start += size
+        return 0
+
+    cdef int pull_store(self, Node node) except -1:
+        """Move the adjoint of the place to the stored value, and put back what it overwrote."""
+        self.move_adjoint(node)
+        if node.is_first:
+            self.drop_shadow(node.out)
+        return swap(node)
+
+    cdef int move_adjoint(self, Node node) except -1:
+        cdef Py_ssize_t j
+        if node.out.shadow is None:
+            return 0
+        target = self.adjoint_view(node.out, node.y)
+        if node.key is None:
+            cotangent = target.copy() if node.sources else None
+            target[...] = 0
+        else:
+            cotangent = (np.stack([move_out(target[j, ...], node) for j in range(self.k)]) if self.stacked
+                         else move_out(target, node))
+        if node.sources:
+            source = node.sources[0]
+            self.accumulate(source[2], source[3], source[4], cotangent)
+        return 0
+
+    # ------------------------------------------------------------------------------------------ tails
+
+    # While a tail is open it records in the place of its head: it has the head's arrays, and the levels of all tapes
+    # before it point to it. Its values have a level of their own, so that one kept for longer is an error when used.
+
+    def open_tail(self, str name, bint forgets):
+        """A tape that carries on this list until it is cut; `forgets`: it will not be swept."""
+        cdef Tape tail = Tape.__new__(Tape, name, False, self)
+        tail.forgets = forgets
+        tail.level.remedy = STEP_REMEDY
+        tail.level.order = self.level.order
+        return tail
+
+    cdef int begin_tail(self) except -1:
+        cdef Tape head = self.head, tape = head
+        self.nodes, self.buffers, self.roots = head.nodes, head.buffers, head.roots
+        head.hand_over(self)
+        self.mark = self.gap = self.n
+        self.constants_mark = self.nconstants
+        self.nodes_mark, self.buffers_mark, self.roots_mark = len(self.nodes), len(self.buffers), len(self.roots)
+        head.tail = self
+        while tape is not None:
+            tape.level.tape = <PyObject *>self
+            tape = tape.head
+        return 0
+
+    cdef int hand_over(self, Tape other) except -1:
+        """Give the arrays, and the adjoints of a sweep, to another tape."""
+        other.entries, other.n, other.capacity = self.entries, self.n, self.capacity
+        other.nconstants, other.constants_capacity = self.nconstants, self.constants_capacity
+        other.buffers_capacity = self.buffers_capacity
+        other.adjoint, other.ranges, other.adjoint_block, other.room = (
+            self.adjoint, self.ranges, self.adjoint_block, self.room)
+        other.k, other.width, other.stacked = self.k, self.width, self.stacked
+        other.spare, other.quiet = self.spare, self.quiet
+        memset(&self.entries, 0, sizeof(wg_list))
+        self.n = self.capacity = self.nconstants = self.constants_capacity = self.buffers_capacity = self.room = 0
+        self.adjoint_block = self.spare = self.quiet = None
+        self.adjoint = NULL
+        return 0
+
+    @property
+    def recorder(self):
+        """What stands among the running derivatives."""
+        return self
+
+    def next_step(self):
+        """Elements loaded so far are loaded again: what a step records does not depend on the steps before it."""
+        self.version += 1
+
+    def cut(self):
+        """Forget the tail, if that is not done; its values are of a derivative that has ended."""
+        cdef Tape head = self.head, tape = head
+        cdef Buffer buffer
+        if head is None:
+            return
+        self.n = self.mark
+        self.nconstants = self.constants_mark
+        for buffer in self.buffers[self.buffers_mark:]:
+            buffer.id = -1
+        del self.buffers[self.buffers_mark:], self.nodes[self.nodes_mark:], self.roots[self.roots_mark:]
+        self.hand_over(head)
+        head.tail = self.head = None
+        while tape is not None:
+            tape.level.tape = <PyObject *>head
+            tape = tape.head
+        self.close()
+
+    def can_move(self):
+        """Could the entries of the tail stand elsewhere, and later?
+
+        They must have no slots and no numbered buffers of their own, and an array that was clean when a step wrote
+        into it must be that step's alone: another may be written into before the sweep.
+        """
+        cdef Py_ssize_t i
+        cdef Node node
+        cdef Buffer buffer
+        if len(self.buffers) > self.buffers_mark:
+            return False
+        references = Counter([id(buffer) for buffer in self.roots[self.roots_mark:]])
+        for node in self.nodes[self.nodes_mark:]:
+            if node is not None:
+                for buffer in (node.out, node.abuf, node.bbuf, *[source[2] for source in node.sources or ()]):
+                    references[id(buffer)] += 1
+        for i in range(self.mark, self.n):
+            if self.entries.op[i] != WG_NODE:
+                return False
+            node = <Node>self.nodes[self.entries.a[i]]
+            if node is not None and (node.kind == LOOP or (node.kind != STORE and node.out is None)):
+                return False
+            if node is not None and node.is_first:
+                buffer = node.out
+                if Py_REFCNT(buffer) > references[id(buffer)] + 1:      # that of this variable
+                    return False
+        return True
+
+    def detach(self):
+        """Cut the tail and give its entries, for `attach`."""
+        cdef Node node
+        nodes, roots = self.nodes[self.nodes_mark:], self.roots[self.roots_mark:]
+        for node in nodes:
+            if node is not None and node.kind != STORE:
+                node.out.born = 0
+        self.cut()
+        return nodes, roots
+
+    def attach(self, Tape head, Py_ssize_t gap, list nodes, list roots):
+        """Put a detached tail at the end of a list that is swept."""
+        self.head = head
+        self.level.tape = <PyObject *>self
+        self.begin_tail()
+        self.gap = gap
+        self.roots += roots
+        for node in nodes:
+            push(self, WG_NODE, <int32_t>len(self.nodes), 0, 0.0)
+            self.nodes.append(node)
+
+    def held(self):
+        """Bytes that the tail holds, with the adjoints of its slots; those of arrays come and go in a sweep."""
+        cdef Py_ssize_t total = (self.n - self.mark) * (sizeof(uint8_t) + 2 * sizeof(int32_t) + 2 * sizeof(double))
+        cdef Py_ssize_t i
+        cdef Node node
+        seen = set()
+        for i in range(self.nodes_mark, len(self.nodes)):
+            node = <Node>self.nodes[i]
+            if node is not None:
+                total += NODE_BYTES + sum([
+                    bytes_once(seen, x) for x in (node.y if not node.outlines & WG_Y else None,
+                                                  node.a if not node.outlines & WG_A else None,
+                                                  node.b if not node.outlines & WG_B else None,
+                                                  node.saved, node.key, *(node.args or ()))])
+        return total + sum([(<Buffer>buffer).span for buffer in self.buffers[self.buffers_mark:]])
+
+    cdef int begin_adjoints(self) except -1:
+        """Make the adjoints of the slots of a tail, and of the buffers that got a number in it, all zero."""
+        cdef Py_ssize_t i, room = self.room, row = self.width * sizeof(double)
+        cdef Block block
+        cdef Buffer buffer
+        if self.n > room:
+            room = self.n + (self.n - self.mark) // 2
+            block = take(room * (row + sizeof(wg_range)))
+            memcpy(block.data, self.adjoint, self.mark * row)
+            if self.k != 1:
+                memcpy(block.data + room * row, self.ranges, self.mark * sizeof(wg_range))
+            self.adjoint_block = block
+            self.adjoint = <double *>block.data
+            self.ranges = <wg_range *>(block.data + room * row)
+            self.room = room
+        if self.k == 1:
+            memset(self.adjoint + self.mark, 0, (self.n - self.mark) * row)
+        else:
+            memset(self.ranges + self.mark, 0, (self.n - self.mark) * sizeof(wg_range))
+        for i in range(self.buffers_mark, len(self.buffers)):
+            buffer = <Buffer>self.buffers[i]
+            self.entries.shadow[i] = self.shadow_of(buffer)
+        return 0
+
+    cdef int check_tail(self) except -1:
+        """Does no entry refer to what was recorded after the loop, and was swept before it?"""
+        cdef Py_ssize_t i
+        cdef int op, form
+        cdef int32_t a, b
+        cdef bint gone
+        for i in range(self.mark, self.n):
+            op, a, b = self.entries.op[i], self.entries.a[i], self.entries.b[i]
+            if op == WG_INPUT or op == WG_TARGET:
+                continue
+            elif op == WG_LOAD:
+                gone = a < self.buffers_mark and self.is_gone((<Buffer>self.buffers[a]).born - 1)
+            elif op == WG_STORE:
+                gone = self.is_gone(a)
+            elif op == WG_NODE:
+                gone = self.refers_to_gone(<Node>self.nodes[a])
+            else:
+                form = 1 if op < WG_ADD else (op - WG_ADD) % 3      # 0: two operands, 1: only a, 2: only b
+                gone = (form != 2 and self.is_gone(a)) or (form != 1 and self.is_gone(b))
+            if gone:
+                raise ReplayMismatchError(gone_message(self.level.name))
+        return 0
+
+    cdef bint is_gone(self, Py_ssize_t slot) noexcept:
+        cdef Tape tape = self
+        while tape is not None:
+            if tape.gap <= slot < tape.mark:
+                return True
+            tape = tape.head
+        return False
+
+    cdef bint refers_to_gone(self, Node node):
+        cdef Buffer buffer
+        if node is None:
+            return False
+        if self.is_gone(node.aslot) or self.is_gone(node.bslot):
+            return True
+        for buffer in (node.abuf, node.bbuf):
+            if buffer is not None and self.is_gone(buffer.born - 1):
+                return True
+        for _, _, found, _, slot in node.sources or ():
+            if self.is_gone(slot) if found is None else self.is_gone((<Buffer>found).born - 1):
+                return True
+        return False
+
+    cdef int pull_loop(self, Node node, Py_ssize_t i) except -1:
+        """The cotangents of what a loop returned go through its steps, which are recorded again."""
+        cdef list seeds = [self.cotangent_at(buffer, view, slot) for buffer, view, slot in node.args]
+        if all([seed is None for seed in seeds]):
+            return 0
+        values = [np.float64(self.entries.v[slot]) if buffer is None else view for buffer, view, slot in node.args]
+        for source, c in zip(node.sources, node.compute(self, i, seeds, values)):
+            if c is not None:
+                self.accumulate(source[2], source[3], source[4], c)
+        return 0
+
+    cdef object cotangent_at(self, Buffer buffer, cnp.ndarray view, int32_t slot):
+        """Cotangent of a value of a loop, in memory of its own; None if it is 0. Its adjoint is dead afterwards."""
+        cdef double *row
+        cdef cnp.ndarray c
+        if buffer is not None:
+            if buffer.shadow is None:
+                return None
+            c = self.adjoint_view(buffer, view).copy()
+            self.drop_shadow(buffer)
+        else:
+            row = wg_whole(self.adjoint, self.ranges, slot, self.width)
+            c = <cnp.ndarray>np.empty(self.k)
+            memcpy(cnp.PyArray_DATA(c), row, self.k * sizeof(double))
+            if not self.stacked:
+                c = <cnp.ndarray>c.reshape(())
+        return c if np.any(c) else None
+
+
+cdef enum:
+    NODE_BYTES = 800            # of an array entry: the objects that it is made of
+
+
+cdef Py_ssize_t bytes_once(set seen, object x) except -1:
+    """Bytes of an array that was not seen before, those of the memory that it lies in."""
+    if not isinstance(x, np.ndarray):
+        return 0
+    while isinstance(x.base, np.ndarray):
+        x = x.base
+    if id(x) in seen:
+        return 0
+    seen.add(id(x))
+    return x.nbytes
+
+
+cdef bint in_ranges(Py_ssize_t i, list ranges) except -1:
+    for start, stop in ranges:
+        if start <= i < stop:
+            return True
+    return False
+
+
+cdef int times_partial(int form, int op, int side, bint add, Py_ssize_t n, const double *g, const double *a,
+                       const double *b, const double *y, double *out) noexcept nogil:
+    if form == VECTORS:
+        wg_pull_vv(op, side, add, n, g, a, b, y, out)
+    elif form == NUMBER_RIGHT:
+        wg_pull_vs(op, side, add, n, g, a, b, y, out)
+    else:
+        wg_pull_sv(op, side, add, n, g, a, b, y, out)
+    return 0
+
+
+cdef int times_array(bint add, Py_ssize_t n, const double *g, const double *p, double *out) noexcept:
+    wg_multiply_add(add, n, g, p, out)
+    return 0
+
+
+cdef bint is_cheap(int op, Py_ssize_t n) noexcept:
+    return n <= 256 or opcode_cheap[op]
+
+
+def holds_complex(x):
+    """Is there a complex number, array or operand in `x`, or in the lists and tuples of `x`?"""
+    if isinstance(x, (list, tuple)):
+        return any(map(holds_complex, x))
+    dtype = getattr(x, "dtype", None)
+    return isinstance(x, complex) if dtype is None else getattr(dtype, "kind", "") == "c"
+
+
+def strong_product(a, b):
+    """The product of ``registry.strong`` where the operands are vectors of one shape, or numbers; None elsewhere."""
+    cdef double x = 0.0, y = 0.0
+    if type(a) is np.ndarray and type(b) is np.ndarray and is_vector(a) and is_vector(b) and same_shape(a, b):
+        return strong_of_vectors(a, b) if cnp.PyArray_NDIM(a) else None
+    if type(a) is np.ndarray and cnp.PyArray_NDIM(a) and is_vector(a) and is_one_number(b, cnp.PyArray_NDIM(a), &y):
+        return strong_by_number(a, y)
+    if type(b) is np.ndarray and cnp.PyArray_NDIM(b) and is_vector(b) and is_one_number(a, cnp.PyArray_NDIM(b), &x):
+        return strong_by_number(b, x)
+    if is_one_number(a, -1, &x) and is_one_number(b, -1, &y):
+        wg_strong_number(1, &x, y, &x)
+        return np.float64(x)
+    return None
+
+
+cdef cnp.ndarray strong_of_vectors(cnp.ndarray a, cnp.ndarray b):
+    cdef cnp.ndarray found = empty_array(cnp.PyArray_NDIM(a), cnp.PyArray_DIMS(a))
+    wg_strong(cnp.PyArray_SIZE(a), <double *>cnp.PyArray_DATA(a), <double *>cnp.PyArray_DATA(b),
+              <double *>cnp.PyArray_DATA(found))
+    return found
+
+
+cdef cnp.ndarray strong_by_number(cnp.ndarray a, double x):
+    cdef cnp.ndarray found = empty_array(cnp.PyArray_NDIM(a), cnp.PyArray_DIMS(a))
+    wg_strong_number(cnp.PyArray_SIZE(a), <double *>cnp.PyArray_DATA(a), x, <double *>cnp.PyArray_DATA(found))
+    return found
+
+
+cdef bint is_one_number(object x, int most_axes, double *value):
+    """A number, or an array of one element that has so many axes at most."""
+    if type(x) is float or type(x) is np.float64:
+        value[0] = x
+        return True
+    if type(x) is not np.ndarray or not is_double(x) or cnp.PyArray_SIZE(x) != 1 or cnp.PyArray_NDIM(x) > most_axes:
+        return False
+    value[0] = (<double *>cnp.PyArray_DATA(<cnp.ndarray>x))[0]
+    return True
+
+
+cdef object product(object cotangent, object partial):
+    """Cotangent times partial, with strong zero; the cotangent itself where the partial is the number 1."""
+    if type(partial) is float and partial == 1.0:
+        return cotangent
+    return strong(cotangent, partial)
+
+
+cdef object move_out(object target, Node node):
+    """Adjoint at an advanced index, which is then 0; of repeated places the last written has it."""
+    cotangent = target[node.key]
+    target[node.key] = 0
+    return cotangent if node.args is None else np.where(node.args[0], cotangent, 0)
+
+
+cdef int swap(Node node) except -1:
+    """Exchange what a store wrote with what it overwrote."""
+    place = node.y
+    key = Ellipsis if node.key is None else node.key
+    other = place[key].copy()
+    place[key] = node.saved
+    node.saved = other
+    return 0
+
+
+cdef inline bint has_rows(cnp.ndarray x, cnp.ndarray y):
+    """Are these doubles of the shape of y, those of the last axis one after the other?"""
+    return (is_double(x) and same_shape(x, y)
+            and cnp.PyArray_STRIDE(x, cnp.PyArray_NDIM(x) - 1) == sizeof(double))
+
+
+cdef bint next_row(Rows *rows, cnp.ndarray y) noexcept:
+    """Go on to the next row of arrays of the shape of y; False: there is none."""
+    cdef int d, m
+    for d in range(cnp.PyArray_NDIM(y) - 2, -1, -1):
+        rows.index[d] += 1
+        for m in range(5):
+            if rows.steps[m] != NULL:
+                rows.at[m] += rows.steps[m][d]
+        if rows.index[d] < cnp.PyArray_DIM(y, d):
+            return True
+        for m in range(5):
+            if rows.steps[m] != NULL:
+                rows.at[m] -= rows.steps[m][d] * rows.index[d]
+        rows.index[d] = 0
+    return False
+
+
+cdef bint overlaps_itself(cnp.ndarray x):
+    cdef int d
+    for d in range(cnp.PyArray_NDIM(x)):
+        if cnp.PyArray_STRIDE(x, d) == 0 and cnp.PyArray_DIM(x, d) > 1:
+            return True
+    return False
+
+
+cdef int add_in_order(cnp.ndarray target, cnp.ndarray total) except -1:
+    """target += total where axes of stride 0 make one place stand for many elements."""
+    cdef int d
+    cdef list index = []
+    cdef int ndim = cnp.PyArray_NDIM(target)
+    repeated = tuple([d for d in range(ndim)
+                      if cnp.PyArray_STRIDE(target, d) == 0 and cnp.PyArray_DIM(target, d) > 1])
+    total = <cnp.ndarray>np.broadcast_to(total, (<object>target).shape).sum(axis=repeated, keepdims=True)
+    for d in range(ndim):
+        index.append(slice(0, 1) if d in repeated else slice(None))
+    place = target[tuple(index)]
+    np_add(place, total, out=place, casting="same_kind")
+    return 0
+
+
+cdef enum:
+    LITTLE = 512        # bytes: smaller constants are told apart by what they hold
+
+
+cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x):
+    """A copy of a constant operand as it is now: f may write into it before the sweep.
+
+    A matrix that is used in every step of a loop is copied once, and compared with its copy after that.
+    In a recording a smaller one is, too, so that calls with it are known to be alike.
+    """
+    cdef cnp.ndarray copy
+    cdef Py_ssize_t size = cnp.PyArray_NBYTES(x)
+    cdef bint has_gaps = not (cnp.PyArray_IS_C_CONTIGUOUS(x) or cnp.PyArray_IS_F_CONTIGUOUS(x))
+    if has_gaps or size < (LITTLE if tape.recording else POOLED):
+        return kept(x)
+    key = (<size_t>cnp.PyArray_DATA(x), (<object>x).shape, (<object>x).strides, (<object>x).dtype.str)
+    found = tape.kept.get(key)
+    if found is not None:
+        copy = <cnp.ndarray>found[1]
+        if memcmp(cnp.PyArray_DATA(copy), cnp.PyArray_DATA(x), size) == 0:
+            return copy
+    copy = kept(x)
+    tape.kept[key] = (x, copy)      # x too, so that its address is not given to another array
+    return copy
+
+
+cdef str ended_message(Level level):
+    running = [recorder.level.name for recorder in levels.running.get() if type(recorder) is not levels.Watch]
+    where = " inside of ".join(reversed(running)) if running else "another computation"
+    remedy = level.remedy or "keep wengert.stop_gradient(value) instead of the traced value"
+    return f"a value of {level.name}, which has ended, was used in {where}: {remedy}"
+
+
+cdef str STEP_REMEDY = "what is needed after a step must be part of the state that it returns"
+
+
+cdef str gone_message(str name):
+    return (f"{name} reads a value that was computed after it: a variable that it uses has been assigned again; "
+            "give it another name")
+
+
+cdef str outside_message(Level level):
+    return (f"{level.name} writes into a traced array that it has not made: what a step changes must be part of the "
+            "state that it takes and returns")
+
+
+cdef void *resized(void *memory, size_t count, size_t size) except NULL:
+    cdef void *more = PyMem_RawRealloc(memory, count * size)
+    if more == NULL:
+        raise MemoryError(f"no memory for a list of {count} entries")
+    return more
+
+
+# ---------------------------------------------------------------------------------------------- kernels, as data
+
+cdef bint opcode_cheap[256]
+cdef int opcode_reads[256][2]           # by either partial
+memset(opcode_cheap, 0, sizeof(opcode_cheap))
+memset(opcode_reads, 0, sizeof(opcode_reads))
+
+
+def kernel_rows():
+    """Name, opcode, number of operands, and what the partials read, of each row of ``kernels.h``."""
+    cdef const wg_row *row = wg_rows
+    cdef list found = []
+    while row.name != NULL:
+        opcode_cheap[row.opcode] = row.cheap
+        opcode_reads[row.opcode][0], opcode_reads[row.opcode][1] = row.reads_a, row.reads_b
+        found.append((row.name.decode(), row.opcode, row.operands, row.reads_a, row.reads_b))
+        row += 1
+    return found
+
+
+def kernel_partials(int opcode, double a, double b, double y):
+    """Partials of one row of ``kernels.h`` at one point."""
+    cdef double pa = 0.0, pb = 0.0
+    wg_partials(opcode, a, b, y, &pa, &pb)
+    return pa, pb
+
+
+kernel_rows()
+
+
+# ---------------------------------------------------------------------------------------------- a list, as data
+
+def entries(Tape tape):
+    """What is on a tape, one dict an entry: its kind, operands, result, and what belongs to the kind.
+
+    An operand or result is the number of a slot, ``(buffer, offset, shape, strides, dtype)`` with the buffer's
+    number in this listing, or ``("number", c)``; `memory` of the first entry holds the bytes of the buffers as they
+    are now.
+    """
+    cdef Py_ssize_t i
+    cdef int op
+    cdef int32_t a, b
+    cdef Node node
+    cdef list found = []
+    seen = {}
+    for i in range(tape.n):
+        op, a, b = tape.entries.op[i], tape.entries.a[i], tape.entries.b[i]
+        entry = {"kind": "SCALAR", "opcode": op, "result": i, "value": tape.entries.v[i]}
+        if op == WG_INPUT:
+            entry["kind"] = "INPUT"
+        elif op == WG_LOAD:
+            entry.update(kind="LOAD", operands=[element_of(tape, seen, a, b)])
+        elif op == WG_STORE:
+            entry.update(kind="STORE", result=element_of(tape, seen, tape.entries.a[i + 1], b), key=None,
+                         operands=[a] if a >= 0 else [], saved=tape.entries.v[i])
+        elif op == WG_TARGET:
+            entry["kind"] = "TARGET"
+        elif op == WG_NODE:
+            node = <Node>tape.nodes[a]
+            entry.update(listed_node(seen, node, i))
+        else:
+            form = 1 if op < WG_ADD else (op - WG_ADD) % 3
+            entry["operands"] = ([a if form != 2 else ("number", tape.entries.constants[a])]
+                                 + ([] if op < WG_ADD else [b if form != 1 else ("number", tape.entries.constants[b])]))
+        found.append(entry)
+    if found:
+        found[0]["memory"] = [bytes_of(buffer) for buffer in seen]
+    return found
+
+
+cdef dict listed_node(dict seen, Node node, Py_ssize_t i):
+    entry = {"kind": NodeKind(node.kind).name, "row": node.row, "opcode": node.opcode, "args": node.args,
+             "kwargs": node.kwargs, "compute": node.compute, "key": node.key, "saved": node.saved}
+    if node.out is not None:
+        entry["result"] = place_of_view(seen, node.out, node.y)
+    if node.kind == ELEMENTWISE or node.kind == SUM:
+        sides = [(node.abuf, node.a, node.aslot, node.ac)]
+        if node.kind == ELEMENTWISE and node.opcode >= WG_ADD:
+            sides.append((node.bbuf, node.b, node.bslot, node.bc))
+        entry["operands"] = [place_of_view(seen, buffer, view) if buffer is not None else slot if slot >= 0
+                             else ("number", c if view is None else view) for buffer, view, slot, c in sides]
+    else:
+        entry["operands"] = [(position, item, place_of_view(seen, buffer, view) if buffer is not None else slot)
+                             for position, item, buffer, view, slot in node.sources]
+    return entry
+
+
+cdef tuple place_of_view(dict seen, Buffer buffer, cnp.ndarray view):
+    return (seen.setdefault(buffer, len(seen)), <char *>cnp.PyArray_DATA(view) - buffer.low, (<object>view).shape,
+            (<object>view).strides, (<object>view).dtype)
+
+
+cdef bytes bytes_of(Buffer buffer):
+    """The memory of a buffer, zeros where nobody holds it: entries hold what was written to."""
+    return buffer.low[:buffer.span] if buffer.written or buffer.owner is not None else bytes(buffer.span)
+
+
+cdef tuple element_of(Tape tape, dict seen, int32_t buffer, int32_t offset):
+    return seen.setdefault(tape.buffers[buffer], len(seen)), 8 * offset, (), (), np.dtype(np.float64)

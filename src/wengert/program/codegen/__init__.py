@@ -1,0 +1,1 @@
+"""Machine code for scalar programs and loops, through LLVM."""

@@ -1,0 +1,288 @@
+"""Formulas of numbers as machine statements, and these as LLVM IR: the one emitter of kernels and of compiled steps.
+
+`Number`s stand for numbers, and what is done to them is told to a *builder*, by the name of the function.
+`Statements` is the builder of machine code: a list in static single assignment, equal statements once.
+`appended` writes them out, for scalars of either precision and for vectors.
+
+llvmlite is imported here only when code is made.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import numpy as np
+
+from wengert.program.codegen import kernels
+from wengert.program.ir.opcodes import Op
+from wengert.program.ir.printer import ROW_NAMES
+
+FLAG_NAMES = {
+    Op.LESS: "less",
+    Op.LESS_EQUAL: "less_equal",
+    Op.GREATER: "greater",
+    Op.GREATER_EQUAL: "greater_equal",
+    Op.EQUAL: "equal",
+    Op.NOT_EQUAL: "not_equal",
+    Op.NOT: "logical_not",
+    Op.AND: "logical_and",
+    Op.OR: "logical_or",
+    Op.ISNAN: "isnan",
+}
+#: the names of all instructions that are functions of numbers
+NAMES = {**ROW_NAMES, **FLAG_NAMES, Op.SELECT: "where", Op.STRONG: "strong"}
+
+
+class Number:
+    """A number, or a flag, that a builder knows by its index `v`."""
+
+    __slots__ = ("is_flag", "of", "v")
+    __hash__ = object.__hash__
+
+    def __init__(self, of, v, is_flag=False):
+        self.of = of
+        self.v = v
+        self.is_flag = is_flag
+
+    def __bool__(self):
+        raise TypeError("the truth of a traced number is asked for, and it differs from point to point")
+
+    def round(self, decimals=0, out=None):
+        if decimals:
+            raise TypeError("rounding to decimals")
+        return self.of.apply("rint", self)
+
+    @property
+    def real(self):
+        return self
+
+
+def _operator(name, is_swapped=False):
+    def method(self, other):
+        if not isinstance(other, (Number, int, float, np.number, np.bool_)):
+            return NotImplemented
+        return self.of.apply(name, other, self) if is_swapped else self.of.apply(name, self, other)
+
+    return method
+
+
+def _function(name):
+    return lambda self, *others: self.of.apply(name, self, *others)
+
+
+for _sign, _name in {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "pow": "**",
+    "mod": "remainder",
+    "floordiv": "floor_divide",
+    "and": "logical_and",
+    "or": "logical_or",
+    "xor": "logical_xor",
+}.items():
+    setattr(Number, f"__{_sign}__", _operator(_name))
+    setattr(Number, f"__r{_sign}__", _operator(_name, is_swapped=True))
+for _sign, _name in {
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+}.items():
+    setattr(Number, f"__{_sign}__", _operator(_name))
+for _sign, _name in {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "logical_not"}.items():
+    setattr(Number, f"__{_sign}__", _function(_name))
+# what NumPy's functions look up on the elements of an array of objects
+for _name in (
+    "conjugate square reciprocal fabs sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan "
+    "sinh cosh tanh arcsinh arccosh arctanh rint floor ceil trunc arctan2 hypot"
+).split():
+    setattr(Number, _name, _function(_name))
+
+
+# ---------------------------------------------------------------------------------------------- builders
+
+_TO_FLAGS = {"logical_not", "logical_and", "logical_or", "logical_xor"}
+
+
+class Builder:
+    """What turns functions of numbers into instructions: the part in which both builders agree."""
+
+    def number(self, x) -> Number:
+        """A number of this builder."""
+        return x if type(x) is Number else self.constant(float(x), isinstance(x, (bool, np.bool_)))
+
+    def as_float(self, x) -> Number:
+        x = self.number(x)
+        return self.apply("where", x, 1.0, 0.0) if x.is_flag else x
+
+    def as_flag(self, x) -> Number:
+        x = self.number(x)
+        return x if x.is_flag else self.apply("not_equal", x, 0.0)
+
+    def apply(self, name: str, *operands) -> Number:
+        """A function, by its name, of numbers."""
+        name = kernels.ALIASES.get(name, name)
+        if name not in kernels.ROWS:
+            raise TypeError(f"{name} has no formula")
+        if name in _TO_FLAGS:
+            return self.instruction(name, [self.as_flag(x) for x in operands])
+        if name == "where":
+            mask, *branches = map(self.number, operands)
+            if branches[0].is_flag and branches[1].is_flag:
+                mask = self.as_flag(mask)
+                return (mask & branches[0]) | (~mask & branches[1])
+            return self.instruction(name, [self.as_flag(mask), *map(self.as_float, branches)])
+        return self.instruction(name, [self.as_float(x) for x in operands])
+
+
+class Statements(Builder):
+    """Statements of the machine on numbers of one dtype, in order."""
+
+    def __init__(self, dtype="float64"):
+        self.dtype = np.dtype(dtype)
+        self.tiny, self.huge = (1e-290, 1e290) if self.dtype == np.float64 else (1e-30, 1e30)
+        self._statements: list = []
+        self._numbers: dict = {}
+        self.nothing = self._statement(("constant", 0.0), "nothing")  # a zero that may be left out of sums
+
+    def _statement(self, statement, key=None, is_flag=False) -> Number:
+        found = self._numbers.get(key or statement)
+        if found is None:
+            self._statements.append(statement)
+            found = self._numbers[key or statement] = Number(self, len(self._statements) - 1, is_flag)
+        return found
+
+    def constant(self, x, is_flag=False):
+        if is_flag:
+            return self._statement(("flag", bool(x)), is_flag=True)
+        x = float(x)
+        return self._statement(("constant", x), struct.pack("d", x))
+
+    def value(self, x: Number):
+        """The value of a constant; None for what is none."""
+        name, *operands = self._statements[x.v]
+        return operands[0] if name in ("constant", "flag") else None
+
+    def partial(self, opcode, side, *operands):
+        name = kernels.ALIASES.get(ROW_NAMES[opcode], ROW_NAMES[opcode])
+        return self.number(kernels.ROWS[name].partials[side](*operands))
+
+    def instruction(self, name, operands):
+        row = kernels.ROWS[name]
+        found = self._known(name, operands)
+        if found is not None:
+            return found
+        if not isinstance(row.value, kernels.Machine):
+            return self.number(row.value(*operands))
+        if name in ("add", "multiply", "logical_and", "logical_or"):
+            operands = sorted(operands, key=lambda x: x.v)
+        return self._statement((name, *[x.v for x in operands]), is_flag=row.is_flag)
+
+    def _known(self, name, operands):
+        """The result where an operand or a constant stands for it; no sign of zero is lost but that of `nothing`."""
+        a, b = operands[0], operands[-1]
+        x, y = self.value(a), self.value(b)
+        nothing = self.nothing
+        if name == "strong":
+            if a is nothing or b is nothing:
+                return nothing
+            if any(c is not None and c != 0.0 and abs(c) < np.inf for c in (x, y)):
+                return a * b
+        elif name == "where":
+            _, b, c = operands
+            return b if x is True or b is c else c if x is False else None
+        elif name == "add":
+            return b if a is nothing else a if b is nothing else None
+        elif name == "subtract":
+            return a if b is nothing else -b if a is nothing else None
+        elif name == "negative" and a is nothing:
+            return nothing
+        elif name == "negative" and x is not None:
+            return self.constant(-x)
+        elif name in ("multiply", "divide") and y == 1.0:
+            return a
+        elif name == "multiply" and x == 1.0:
+            return b
+        elif name == "logical_not" and x is not None:
+            return self.constant(not x, True)
+        elif name in ("logical_and", "logical_or") and (x is not None or y is not None):
+            flag, other = (x, b) if x is not None else (y, a)
+            return other if flag is (name == "logical_and") else self.constant(flag, True)
+        return None
+
+    @property
+    def count(self) -> int:
+        """Number of statements so far, those that nothing needs included."""
+        return len(self._statements)
+
+
+# ---------------------------------------------------------------------------------------------- as LLVM IR
+
+
+def appended(builder, order, found: dict, real, call: Callable) -> None:
+    """Append statements to a block.
+
+    Parameters
+    ----------
+    builder : llvmlite.ir.IRBuilder
+    order : iterable of (int, statement)
+    found : dict
+        The values of statements; holds those that are inputs, and gets the others.
+    real : llvmlite.ir.Type
+        Of numbers: double, float, or a vector of them.
+    call : callable
+        ``call(builder, name, operands)`` appends a function of the C library.
+    """
+    from llvmlite import ir
+
+    flag = ir.VectorType(ir.IntType(1), real.count) if isinstance(real, ir.VectorType) else ir.IntType(1)
+    for v, (name, *operands) in order:
+        if name == "constant":
+            found[v] = ir.Constant(real, operands[0])
+        elif name == "flag":
+            found[v] = ir.Constant(flag, int(operands[0]))
+        elif name in kernels.ROWS:
+            found[v] = emitted(builder, kernels.ROWS[name].value, [found[x] for x in operands], real, call)
+
+
+def emitted(builder, machine, operands, real, call):
+    """One statement as LLVM IR."""
+    from llvmlite import ir
+
+    if machine.c:
+        return call(builder, machine.c, operands)
+    if machine.ir == "fneg":  # the dialect of libNVVM has no fneg
+        return builder.fsub(ir.Constant(real, -0.0), *operands)
+    if machine.ir == "fma":
+        a, b, product = operands
+        return intrinsic(builder, "fma", [a, b, builder.fsub(ir.Constant(real, -0.0), product)])
+    if machine.ir == "strong":
+        zero = ir.Constant(real, 0.0)
+        is_zero = builder.or_(*[builder.fcmp_ordered("==", x, zero) for x in operands])
+        return builder.select(is_zero, zero, builder.fmul(*operands))
+    if machine.ir == "!=":
+        return builder.fcmp_unordered("!=", *operands)
+    if machine.ir in ("<", "<=", ">", ">=", "=="):
+        return builder.fcmp_ordered(machine.ir, *operands)
+    return getattr(builder, machine.ir)(*operands)
+
+
+def intrinsic(builder, name: str, operands: list):
+    """A function of LLVM's own."""
+    kind = str(operands[0].type)
+    element = "f64" if "double" in kind else "f32"
+    return external(builder, f"llvm.{name}.{f'v{operands[0].type.count}' if '<' in kind else ''}{element}", operands)
+
+
+def external(builder, name: str, operands: list):
+    """A call of an external function of numbers; operands are of the type of the result."""
+    from llvmlite import ir
+
+    kind = ir.FunctionType(operands[0].type, [x.type for x in operands])
+    function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+    return builder.call(function, operands)

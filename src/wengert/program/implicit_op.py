@@ -1,0 +1,391 @@
+"""Solutions of equations in programs: a call that runs a solver, and its derivatives as lists.
+
+A solution is ``x`` with ``F(x, p) = 0``, where F is a function that was recorded: a program of the unknowns and of all
+that it reads, its *leaves*.  In a list it is one call, whose operands are the leaves that depend on inputs.
+Its derivative is not that of the solver.  With J = dF/dx and F_p = dF/dp at the solution ::
+
+    tangent = -inv(J) F_p p_dot,    adjoint of p = -F_p^T inv(J)^T x_bar
+
+and the lists of these are put in where a list is differentiated.  They are ordinary instructions, so that derivatives
+of any order come from the rules of what F does, and of the inverse.
+The point at which they are taken lies beside x, where that is less accurate than it could be: see `Settled`.
+
+Invariants
+- Where F takes a branch that no recording has, the call fails as a guard does, and nothing is computed.
+- A solution that was pickled runs the same programs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from wengert import registry
+from wengert.core.tape.tape import kernel_rows
+from wengert.errors import GuardError
+from wengert.program.derive import source_transform
+from wengert.program.ir.call import Call, Operand
+from wengert.program.ir.ir import Listing, c_strides, kind_of
+from wengert.program.ir.opcodes import Op
+from wengert.program.ir.verify import Verifier, check_fields, expect, is_a, is_count, is_shape
+from wengert.program.program import NotDerivable, Program, Stacked
+
+_FLOAT = np.dtype(float)
+_OPCODES = {name: opcode for name, opcode, *_ in kernel_rows()}
+
+#: ways through the branches of one function that a solver may meet
+_MOST = 16
+
+
+class Paths:
+    """A function of unknowns and leaves as programs: one for each way through its branches that was met.
+
+    Parameters
+    ----------
+    record : callable or None
+        The program at these inputs, the unknowns and the leaves; None where no more are recorded.
+    """
+
+    def __init__(self, record: Callable | None):
+        self.record = record
+        self.programs: list[Program] = []
+
+    def value(self, inputs: list) -> Any:
+        """The function, an array in the shape of the unknowns."""
+        for program in self.programs:
+            found = program.attempt(inputs)
+            if type(found) is not int:  # the number of a guard that failed
+                return found[0]
+        return self.more(inputs).run(inputs)[0]
+
+    def slopes(self, inputs: list) -> Any:
+        """Its Jacobian in the unknowns, of the shape of these twice."""
+        for program in self.programs:
+            found = program.jacobian().attempt(inputs)
+            if type(found) is not int:
+                return found[0]
+        return self.more(inputs).jacobian().run(inputs)[0]
+
+    def more(self, inputs: list) -> Program:
+        """A program for another way."""
+        if self.record is None or len(self.programs) == _MOST:
+            raise GuardError("the equations take a branch that no recording of them has")
+        program = self.record(inputs)
+        self.programs.append(program)
+        return program
+
+    def number(self, inputs: list) -> int:
+        """Of the program whose branches are those taken here."""
+        self.value(inputs)
+        return next(i for i, p in enumerate(self.programs) if type(p.attempt(inputs)) is not int)
+
+    def __getstate__(self):
+        return {"record": None, "programs": self.programs}
+
+    def check_parts(self, shapes: list, verifier: Verifier) -> None:
+        """Raise `MalformedProgram` unless programs take these shapes, and give the first: see `spec`."""
+        check_fields(self, {"programs": list})
+        for program in self.programs:
+            expect(type(program) is Program, "has equations that are no program")
+            verifier.check(program)
+            code = program._listing
+            expect(len(code.outputs) == 1, "has equations of more than one result")
+            found = [kind_of(code, v)[1] for v in (*code.inputs, *code.outputs)]
+            expect(found == [*shapes, shapes[0]], "has equations of other shapes")
+
+
+class Solution:
+    """A call that gives x with F(x, leaves) = 0, from arguments that have no derivative, and the leaves.
+
+    Parameters
+    ----------
+    paths : Paths
+        F.
+    shape : tuple
+        Of x, and of F.
+    first : int
+        So many arguments come before the leaves.
+    name : str
+    """
+
+    #: gives the point at which the derivative is taken
+    settled: Settled | None = None
+
+    #: why there is no derivative
+    refusal = ""
+
+    def __init__(self, paths: Paths, shape: tuple, first: int, name: str):
+        self.paths, self.shape, self.first, self.name = paths, shape, first, name
+        self.__name__ = self.__qualname__ = name
+        self.path = 0  # number of the program that the derivative is taken of
+        self.inverse = Inverse()
+
+    def __call__(self, *arguments: Any) -> Any:
+        raise NotImplementedError
+
+    def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
+        """Raise `MalformedProgram` unless it is a solution of these operands, and of this type: see `spec`."""
+        parts = {"paths": Paths, "shape": is_shape, "first": is_count, "path": is_count, "inverse": Inverse}
+        check_fields(self, parts | {"name": str}, {"settled": is_a(Settled), "refusal": str})
+        self.check_leaves(call.args[self.first :], types, verifier)
+        expect(self.path < len(self.paths.programs) and kind[:2] == (_FLOAT, self.shape), "solves for another type")
+
+    def check_leaves(self, leaves: Iterable, types: list, verifier: Verifier) -> None:
+        """The same of the leaves, as they stand among the arguments of a call."""
+        shapes = [types[x.position][1] if type(x) is Operand else np.shape(x) for x in leaves]
+        self.paths.check_parts([self.shape, *shapes], verifier)
+
+    def functions(self, leaves: Iterable) -> tuple[Callable, Callable]:
+        """F and its Jacobian as functions of numbers, the unknowns in any shape."""
+        paths, shape = self.paths, self.shape
+        given = [x if type(x) is not np.ndarray or x.flags.c_contiguous else x.copy() for x in leaves]
+
+        def value(x):
+            return paths.value([shaped(x, shape), *given])
+
+        def slopes(x):
+            return paths.slopes([shaped(x, shape), *given])
+
+        return value, slopes
+
+    # -- derivatives
+
+    @property
+    def parts(self) -> tuple:
+        """What of its derivative of one order serves that of the next: the point, and the inverse of the Jacobian."""
+        return (self.settled, self.inverse) if self.shape else (self.settled,)
+
+    def tangent(self, call: Call, moved: list, known: list) -> Listing:
+        """The list of the tangent: see `wengert.program.ir.call.is_solution`."""
+        return _Derived(self, call, moved, known).tangent()
+
+    def adjoints(self, call: Call, wanted: list, known: list) -> Listing:
+        """The list of adjoints: see `wengert.program.ir.call.is_solution`."""
+        return _Derived(self, call, wanted, known).adjoints()
+
+
+class Settled:
+    """A call that gives the point near a solution at which its derivative is taken, from the solution and the leaves.
+
+    Both are the same function of the leaves, and so are their derivatives.
+    """
+
+    shape: tuple = ()
+
+    def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
+        """Raise `MalformedProgram` unless it is the point at a solution of this shape: see `spec`."""
+        expect(is_shape(self.shape) and kind[:2] == (_FLOAT, self.shape), "gives a point of another type")
+        expect(type(call.args[0]) is Operand and types[call.args[0].position][1] == self.shape, "is at another point")
+
+    def tangent(self, call: Call, moved: list, known: list) -> Listing:
+        """The tangent of the solution."""
+        code = Listing()
+        if 0 in moved:
+            code.inputs = [code.add(Op.INPUT, (_FLOAT, self.shape, None), moved.index(0))]
+        code.outputs = code.inputs or [code.filled(0.0, self.shape)]
+        return code
+
+    def adjoints(self, call: Call, wanted: list, known: list) -> Listing:
+        """All goes to the solution."""
+        code = Listing()
+        code.inputs = [code.add(Op.INPUT, (_FLOAT, self.shape, None), 0)]
+        code.outputs = [code.inputs[0] if j == 0 else code.filled(0.0, ()) for j in wanted]
+        return code
+
+
+def shaped(x: Any, shape: tuple) -> Any:
+    """A number, or an array, of that shape."""
+    if type(x) is np.ndarray and x.shape == shape:
+        return x
+    if shape:
+        return np.reshape(x, shape)
+    return x if type(x) is float else float(x if np.ndim(x) == 0 else np.reshape(x, ()))
+
+
+class _Derived:
+    """The list of a derivative of a solution."""
+
+    def __init__(self, solution, call, moved, known):
+        self.count = len(known)
+        if solution.refusal:
+            raise NotDerivable(solution.refusal)
+        self.solution, self.moved = solution, moved
+        self.program = solution.paths.programs[solution.path]
+        self.function = self.program.differentiable()
+        self.types = [kind_of(self.function, v) for v in self.function.inputs]
+        self.code, self.operands = Listing(), {}
+        self.positions = {x.position: k for k, x in enumerate(call.args) if type(x) is Operand}
+        self.call = call
+        n = math.prod(solution.shape)
+        self.square = (_FLOAT, (n, n), None)
+        self.inverse = -1
+
+    def leaf(self, k):
+        """Number of the input of F that operand k is; 0 of one that has no derivative."""
+        return max(0, self.positions[k] - self.solution.first + 1)
+
+    def begin(self, directions):
+        """Inputs, in the order in which they are given; the inputs of F, as values of the list."""
+        given = [self.input(kind) for kind in directions]  # Python 3.12.1 would take `type` for a local below
+        y = self.input(self.types[0])
+        operands = [self.input(self.types[self.leaf(k)]) for k in range(len(self.positions))]
+        leaves = [
+            operands[x.position] if type(x) is Operand else self.constant(x)
+            for x in self.call.args[self.solution.first :]
+        ]
+        if self.count:
+            z = self.input(self.types[0])
+        else:
+            z = self.called(self.solution.settled, [y, *leaves], settled_row, self.types[0])
+        if self.count > 1:
+            self.inverse = self.input(self.square)
+        return given, [z, *leaves]
+
+    def input(self, type):
+        v = self.code.add(Op.INPUT, type, len(self.code.inputs))
+        self.code.inputs = [*self.code.inputs, v]
+        return v
+
+    def constant(self, x):
+        return self.code.constant_array(np.array(x, order="C")) if np.ndim(x) else self.code.filled(float(x), ())
+
+    def called(self, compute, values, row, type):
+        call = Call(compute, tuple(map(Operand, range(len(values)))), {}, [*map(int, values)], row)
+        return self.code.add(Op.CALL, type, self.code.call(call))
+
+    def inlined(self, other, values):
+        """Another list, with values of this one for its inputs: its outputs."""
+        of = np.full(len(other), -1, dtype=np.int32)
+        for v in other.inputs:
+            of[v] = self.laid_out(values[int(other.a[v])], kind_of(other, v))
+        rest = np.setdiff1d(np.arange(len(other), dtype=np.int32), other.inputs)
+        self.code.take(other, rest.astype(np.int32), of)
+        return [int(of[v]) for v in other.outputs]
+
+    def laid_out(self, v, type):
+        """A value in the layout of a type."""
+        if kind_of(self.code, v) == type or not type[1]:
+            return v
+        return self.code.place(-1, (0, type[1], c_strides(type[1], 8)), v, type)
+
+    def reshaped(self, v, shape):
+        _, own, _ = kind_of(self.code, v)
+        v = self.laid_out(v, (_FLOAT, own, None))
+        return v if own == shape else self.code.part(v, (0, shape, c_strides(shape, 8)), _FLOAT)
+
+    def slopes(self, inputs):
+        """J, a number or a matrix."""
+        shape, n = self.solution.shape, math.prod(self.solution.shape)
+        program = self.program.jacobian()
+        if not isinstance(program, Stacked):
+            (found,) = self.inlined(program._listing, inputs)
+            return self.reshaped(found, (n, n)) if shape else found
+        if program.repeats > 1:
+            raise NotDerivable(f"{self.solution.name}: the Jacobian has too many columns")
+        ones = self.code.filled(1.0, shape)  # for the one direction, if there is one
+        (found,) = self.inlined(program.whole(), [inputs[0], ones, *inputs[1:]])
+        if not shape:
+            return found
+        found = self.reshaped(found, (n, n))
+        if program.by_rows:
+            return found
+        return self.laid_out(self.code.part(found, (0, (n, n), (8, 8 * n)), _FLOAT), (_FLOAT, (n, n), None))
+
+    def solved(self, inputs, v, transposed):
+        """The solution of J u = -v, or of the transposed equations."""
+        shape = self.solution.shape
+        if not shape:
+            quotient = self.code.add(_OPCODES["divide"], self.types[0], v, self.slopes(inputs))
+            return self.code.add(_OPCODES["negative"], self.types[0], quotient)
+        n = math.prod(shape)
+        inverse = self.inverse
+        if inverse < 0:
+            row = registry.lookup(np.linalg.inv)
+            inverse = self.called(self.solution.inverse, [self.slopes(inputs)], row, self.square)
+        v = self.reshaped(v, (n,))
+        factors = [v, inverse] if transposed else [inverse, v]
+        line = (_FLOAT, (n,), None)
+        product = self.called(np.matmul, factors, registry.lookup(np.matmul), line)
+        return self.reshaped(self.code.add(_OPCODES["negative"], line, product), shape)
+
+    def tangent(self):
+        moved = [j for j in self.moved if self.leaf(j)]
+        directions, inputs = self.begin([self.types[self.leaf(j)] for j in self.moved])
+        directions = [t for j, t in zip(self.moved, directions) if self.leaf(j)]
+        if not moved:
+            self.code.outputs = [self.code.filled(0.0, self.solution.shape)]
+            return self.code
+        f, count = self.function, len(self.types)
+        seeds = [(f.inputs[self.leaf(j)], count + k) for k, j in enumerate(moved)]
+        pushed = source_transform.pushed_forward(f, seeds, f.outputs[:1], self.program._example)
+        (t,) = self.inlined(pushed, [*inputs, *directions])
+        self.code.outputs = [self.solved(inputs, t, False)]
+        return self.code
+
+    def adjoints(self):
+        (g,), inputs = self.begin([self.types[0]])
+        g = self.solved(inputs, g, True)
+        f, count = self.function, len(self.types)
+        wanted = [j for j in self.moved if self.leaf(j)]
+        wrt = [f.inputs[self.leaf(j)] for j in wanted]
+        found = {}
+        if wanted:
+            cotangents = [(f.outputs[0], count)]
+            pulled = source_transform.pulled_back(f, cotangents, wrt, self.program._example, self.program.exact)
+            found = dict(zip(wanted, self.inlined(pulled, [*inputs, g])))
+        zero = self.code.filled(0.0, ())
+        self.code.outputs = [found.get(j, zero) for j in self.moved]
+        return self.code
+
+
+class Inverse:
+    """Gives the inverse of a matrix, rows and columns of which are scaled to the size of 1 first, by powers of 2.
+
+    There is one for each solution, so that a list tells whose Jacobian it is.
+    """
+
+    def __init__(self):
+        self.__name__ = self.__qualname__ = "inv"
+
+    def __call__(self, matrix: np.ndarray) -> np.ndarray:
+        return _inverse(matrix)
+
+    def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
+        """Raise `MalformedProgram` unless it inverts a matrix: see `spec`."""
+        _, shape, _ = kind
+        right = len(types) == 1 and types[0][1] == shape and len(shape) == 2 and shape[0] == shape[1]
+        expect(right and call.args == (Operand(0),), "inverts what is no square matrix")
+
+
+def _inverse(matrix):
+    rows = _units(matrix, 1)
+    scaled = matrix * rows[:, None]
+    columns = _units(scaled, 0)
+    try:
+        found = np.linalg.inv(scaled * columns)
+    except np.linalg.LinAlgError as error:
+        raise GuardError(f"the Jacobian at a solution: {error}") from None
+    found *= columns[:, None]
+    found *= rows
+    return found
+
+
+def _units(matrix, axis):
+    """Powers of 2 that bring the largest element of each row (or column) near 1; it is looked at before if finite."""
+    return np.ldexp(1.0, -np.frexp(np.abs(matrix).max(axis=axis))[1])
+
+
+def _no_rule(*args, **kwargs):
+    raise NotDerivable("a solution of equations is differentiated as a program")
+
+
+#: rows of the two kinds of calls
+solution_row = registry.Primitive(
+    "root", "custom", vjps={0: _no_rule}, jvps={0: _no_rule}, sequence=True, home=f"{__name__}.solution_row"
+)
+settled_row = registry.Primitive(
+    "settled", "custom", vjps={0: _no_rule}, jvps={0: _no_rule}, sequence=True, home=f"{__name__}.settled_row"
+)

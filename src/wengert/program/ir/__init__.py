@@ -1,0 +1,1 @@
+"""The intermediate representation: its container, opcodes, verifier, interpreter and printer."""

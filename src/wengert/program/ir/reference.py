@@ -1,0 +1,200 @@
+"""The values of a list, one instruction after the other, by NumPy: slow, and plain to see."""
+
+from __future__ import annotations
+
+import math
+import operator
+
+import numpy as np
+
+from wengert.core.tape.tape import kernel_partials, kernel_rows
+from wengert.errors import GuardError
+from wengert.program.ir.call_rules import filled
+from wengert.program.ir.opcodes import Op
+from wengert.registry import lookup, strong
+
+_UFUNCS = {opcode: name for name, opcode, *_ in kernel_rows()}
+_OPERANDS = {opcode: count for _, opcode, count, *_ in kernel_rows()}
+#: elements from which on partials are computed by rules on arrays, not one by one as they are run
+_MANY = 1000
+_FLAGS = {
+    Op.LESS: np.less,
+    Op.LESS_EQUAL: np.less_equal,
+    Op.GREATER: np.greater,
+    Op.GREATER_EQUAL: np.greater_equal,
+    Op.EQUAL: np.equal,
+    Op.NOT_EQUAL: np.not_equal,
+    Op.NOT: np.logical_not,
+    Op.AND: np.logical_and,
+    Op.OR: np.logical_or,
+    Op.ISNAN: np.isnan,
+    Op.SELECT: np.where,
+    Op.STRONG: strong,
+    Op.SUM: np.sum,
+}
+
+
+def evaluated(code, inputs: list, count: int | None = None, known: list | None = None) -> list:
+    """The first `count` values of a list at some inputs; all of them by default.
+
+    `known` are the first of them, which are not computed again: the others are appended.
+
+    Raises
+    ------
+    GuardError
+        If a value that f's path depended on is another one.
+    """
+    values: list = [] if known is None else known
+    columns = [column[len(values) : count].tolist() for column in (code.op, code.a, code.b, code.c, code.type)]
+    with np.errstate(all="ignore"):
+        for op, a, b, c, kind in zip(*columns):
+            value = _value(code, op, a, b, c, code.types[kind], values, inputs)
+            values.append(value if op == Op.VIEW else _laid_out(value, code.types[kind]))
+    return values
+
+
+def outputs(code, inputs: list) -> list:
+    """The outputs of a list at some inputs."""
+    values = evaluated(code, inputs)
+    return [values[v] for v in code.outputs]
+
+
+def _value(code, op, a, b, c, kind, values, inputs):
+    if op < Op.PARTIAL:
+        return _row(op)(*[values[v] for v in (a, b) if v >= 0])
+    if op < Op.INPUT:
+        opcode, side = divmod(op - Op.PARTIAL, 2)
+        given = [np.float64(0.0) if v < 0 else values[v] for v in (a, b, c)]
+        if math.prod(kind[1]) > _MANY:
+            return _slope(opcode, side, *given, kind[1])
+        return np.vectorize(lambda a, b, y: kernel_partials(opcode, a, b, y)[side], otypes=[float])(*given)[()]
+    if op == Op.INPUT:
+        return inputs[a]
+    if op == Op.CONST:
+        return np.float64(code.constants[a]) if kind[0].kind == "f" else np.bool(code.constants[a])
+    if op == Op.ARRAY:
+        return code.arrays[a]
+    if op == Op.LOAD:
+        return _memory(values[a])[b]
+    if op == Op.VIEW:
+        return _view(values[a], code.views[b], kind[0])
+    if op == Op.PACK:
+        found = empty(kind) if a < 0 else _copied(values[a], kind)
+        if a < 0:
+            found[...] = 0.0
+        offsets, items = code.packs[b]
+        _memory(found)[offsets] = [values[v] for v in items.tolist()]
+        return found
+    if op == Op.PLACE:
+        found = empty(kind) if a < 0 else _copied(values[a], kind)
+        _view(found, code.views[b], kind[0])[...] = values[c]
+        return found
+    if op == Op.CALL:
+        call = code.calls[a]
+        operands = [values[v] for v in call.operands]
+        return call.compute(*[filled(argument, operands) for argument in call.args], **call.kwargs)
+    if op == Op.GUARD:
+        expected, place = code.guards[b]
+        if not np.array_equal(values[a], expected):
+            raise GuardError(f"{place}: {values[a]!r} where {expected!r} was recorded")
+        return None
+    if op == Op.STOP:
+        return values[a]
+    if op == Op.GATHER:
+        return _memory(values[a])[values[b]]
+    if op == Op.PUT:
+        found = np.zeros_like(empty(kind)) if a < 0 else _copied(values[a], kind)
+        _memory(found)[values[b]] = values[c]
+        return found
+    if op == Op.SCATTER:
+        found = empty(kind)
+        found[...] = 0
+        np.add.at(_memory(found), values[b].ravel(), np.ravel(values[a]))
+        return found
+    return _FLAGS[op](*[values[v] for v in (a, b, c) if v >= 0])
+
+
+def _slope(opcode, side, a, b, y, shape):
+    """The partials of a row in all elements, by its rule."""
+    fun = _row(opcode)
+    rule = lookup(np.power if fun is operator.pow else fun).partials[side]
+    if not callable(rule):
+        return np.full(shape, float(rule))
+    return np.broadcast_to(rule(y, a) if _OPERANDS[opcode] == 1 else rule(y, a, b), shape)
+
+
+def _row(op):
+    name = _UFUNCS[op]
+    if not name:
+        return operator.pow
+    if "." in name:
+        import scipy.special
+
+        return getattr(scipy.special, name.rpartition(".")[2])
+    return getattr(np, name)
+
+
+def empty(kind):
+    """An array of a type."""
+    dtype, shape, strides = kind
+    if strides is None:
+        return np.empty(shape, dtype)
+    first = -sum((n - 1) * s for n, s in zip(shape, strides) if s < 0 and n > 0)
+    span = sum((n - 1) * abs(s) for n, s in zip(shape, strides) if n > 0) + dtype.itemsize
+    return np.ndarray(shape, dtype, np.empty(span, np.uint8), first, strides)
+
+
+def example_of(kind):
+    """An array or number of a type."""
+    dtype, shape, _ = kind
+    if not shape:
+        return dtype.type(1)
+    found = empty(kind)
+    found[...] = 1
+    return found
+
+
+def _laid_out(x, kind):
+    """An array in the layout of its type, in which other instructions take parts of it."""
+    _, shape, strides = kind
+    if not shape or not isinstance(x, np.ndarray):
+        return x
+    is_laid_out = x.flags.c_contiguous if strides is None else x.strides == strides
+    return x if is_laid_out else _copied(x, kind)
+
+
+def _copied(x, kind):
+    found = empty(kind)
+    found[...] = x
+    return found
+
+
+def _memory(x):
+    """The memory of an array as a line of elements."""
+    low, high = np.lib.array_utils.byte_bounds(x)
+    return np.asarray(_Span(x, low, high - low)).view(x.dtype)
+
+
+class _Span:
+    """Bytes of an array from its lowest address on."""
+
+    def __init__(self, owner, low, size):
+        self.owner = owner
+        self.__array_interface__ = {"data": (low, False), "shape": (size,), "typestr": "|u1", "version": 3}
+
+
+def _view(x, view, dtype):
+    offset, shape, strides = view
+    if 0 in shape:  # it may begin where the memory ends
+        return np.empty(shape, dtype)
+    return np.ndarray(shape, dtype, _memory(np.asarray(x)), offset, strides)
+
+
+def of_type(x, kind):
+    """A number, or an array with the strides of a type."""
+    dtype, shape, strides = kind
+    x = np.asarray(x, dtype)
+    wanted = np.empty(shape, dtype).strides if strides is None or strides == "flag" else strides
+    if not shape:
+        return x[()]
+    return x if x.shape == shape and x.strides == wanted else _copied(x, kind)

@@ -1,0 +1,528 @@
+"""The verifier of the IR: checks programs, and the objects that they call.
+
+Input: a program or a list, in any state; output: nothing, or `MalformedProgram` that names the instruction and what is
+wrong.
+Passes, derivatives and the VM rely on all of it without a look: every value is defined before it is read, and is there
+where an instruction reads it; every index points into its table; each view and each place lies within its array; the
+type of each value is the one that its instruction gives to operands of their types.
+A list that passes cannot make the VM read or write outside of its buffers, whatever its numbers are.
+It runs whenever a program is unpickled, and between passes in tests.
+
+`_FORMS` says what the three columns of each instruction hold, `_RULES` what else holds for it.
+What depends on columns alone is checked for all instructions at once.
+
+What lists call, and what belongs to programs, checks its own parts, by `expect` and `check_fields`: it has a method
+``check_call(call, types, kind, verifier)`` there, ``check_parts(verifier)`` here.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import zlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from wengert.core.tape.tape import kernel_rows
+from wengert.program.ir.call import Call, Operand
+from wengert.program.ir.ir import Listing, c_strides, overlaps
+from wengert.program.ir.opcodes import Op
+from wengert.registry import Primitive
+
+#: of the pickled form, to be raised when what a list means changes; another one is refused with what to do
+VERSION = 2
+
+SCALAR, FLAG = 0, 1
+_FLOAT, _BOOL = np.dtype(float), np.dtype(bool)
+#: kinds of the dtypes that values of lists have
+_KINDS = frozenset("biufcmMSU")
+
+#: axes of an array that the VM has room for, and bytes of an array, so that no sum of sizes overflows
+_MAX_AXES, _MAX_BYTES = 64, 1 << 46
+#: limit on the nesting of containers, and of programs within programs
+_MAX_DEPTH = 100
+
+#: what may run a program
+TIERS = ("auto", "vm", "llvm")
+
+#: what a column holds: nothing, a value, a value or -1, or an index
+_NONE, _VALUE, _MAYBE, _INDEX = range(4)
+
+_FORMS: dict[int, tuple] = {
+    Op.INPUT: (_INDEX, _NONE, _NONE),
+    Op.CONST: (_INDEX, _NONE, _NONE),
+    Op.ARRAY: (_INDEX, _NONE, _NONE),
+    Op.LOAD: (_VALUE, _INDEX, _NONE),
+    Op.VIEW: (_VALUE, _INDEX, _NONE),
+    Op.PACK: (_MAYBE, _INDEX, _NONE),
+    Op.PLACE: (_MAYBE, _INDEX, _VALUE),
+    Op.SELECT: (_VALUE, _VALUE, _VALUE),
+    **dict.fromkeys(range(Op.LESS, Op.NOT), (_VALUE, _VALUE, _NONE)),
+    **dict.fromkeys((Op.AND, Op.OR, Op.STRONG), (_VALUE, _VALUE, _NONE)),
+    **dict.fromkeys((Op.NOT, Op.ISNAN, Op.SUM, Op.STOP), (_VALUE, _NONE, _NONE)),
+    Op.CALL: (_INDEX, _NONE, _NONE),
+    Op.GUARD: (_VALUE, _INDEX, _MAYBE),
+    Op.GATHER: (_VALUE, _VALUE, _NONE),
+    Op.PUT: (_MAYBE, _VALUE, _VALUE),
+    Op.SCATTER: (_VALUE, _VALUE, _NONE),
+}
+#: the table into which an index points, and in which column it stands
+_TABLES = {
+    Op.CONST: (0, "constants"),
+    Op.ARRAY: (0, "arrays"),
+    Op.VIEW: (1, "views"),
+    Op.PACK: (1, "packs"),
+    Op.PLACE: (1, "views"),
+    Op.CALL: (0, "calls"),
+    Op.GUARD: (1, "guards"),
+}
+_NAMES = {int(op): op.name.lower() for op in Op if op is not Op.OPS}
+
+for _name, _opcode, _arity, *_reads in kernel_rows():
+    _FORMS[_opcode] = (_VALUE, _VALUE if _arity == 2 else _NONE, _NONE)
+    _NAMES[_opcode] = _name or "**"
+    for _side in range(_arity):  # what a partial does not read may be there all the same
+        _partial = Op.PARTIAL + 2 * _opcode + _side
+        _FORMS[_partial] = tuple([_VALUE if _reads[_side] >> k & 1 else _MAYBE for k in range(3)])
+        _NAMES[_partial] = f"partial {_side} of {_NAMES[_opcode]}"
+
+#: by column and opcode: the same as arrays; the last opcode is that of no instruction
+_COLUMNS = np.zeros((3, Op.OPS + 1), np.int8)
+_IS_KNOWN, _IS_ELEMENTWISE, _IS_FLAG = np.zeros((3, Op.OPS + 1), bool)
+for _opcode, _form in _FORMS.items():
+    _COLUMNS[:, _opcode], _IS_KNOWN[_opcode] = _form, True
+_IS_ELEMENTWISE[: Op.INPUT] = _IS_ELEMENTWISE[Op.SELECT : Op.STRONG + 1] = _IS_ELEMENTWISE[Op.STOP] = True
+_IS_FLAG[Op.LESS : Op.ISNAN + 1] = True
+
+#: instructions that are checked at once, so that memory for them is at hand
+_BLOCK = 1 << 13
+#: products that the VM computes itself instead of calling NumPy
+_PRODUCTS = (np.matmul, np.dot, np.vdot, np.inner)
+
+
+class MalformedProgram(ValueError):
+    """Raised for a malformed program; the message names the instruction and the reason."""
+
+
+@functools.cache
+def form() -> str:
+    """The pickled form: lists hold numbers of instructions, which are others where there are other rows."""
+    rows = [row[:2] for row in kernel_rows()], [(op.name, int(op)) for op in Op]
+    return f"{VERSION}-{zlib.crc32(repr(rows).encode()):08x}"
+
+
+def check_form(found: Any, name: str) -> None:
+    """Raise ValueError if what was pickled has another form."""
+    if found != form():
+        known = f"in form {found}" if type(found) is str else "by another version of wengert"
+        raise ValueError(f"{name} was saved {known}, and this version reads form {form()}: record it again")
+
+
+def check(program: Any) -> None:
+    """Raise `MalformedProgram` unless a program, or a list, is well-formed, with all that it calls."""
+    try:
+        Verifier().check(program)
+    except (MalformedProgram, MemoryError):
+        raise
+    except Exception as error:  # what should be a number or a tuple may be anything
+        raise MalformedProgram(f"{type(error).__name__}: {error}") from error
+
+
+def expect(holds: Any, what: str) -> None:
+    """Raise `MalformedProgram` unless this holds."""
+    if not holds:
+        raise MalformedProgram(what)
+
+
+def check_fields(x: Any, required: dict[str, Any], optional: dict[str, Any] | None = None) -> None:
+    """Raise `MalformedProgram` unless attributes of an object are there, and of these types.
+
+    A type is meant exactly; a function says of an attribute whether it can be.
+    """
+    name, has = type(x).__name__, vars(x)
+    for key, kind in {**required, **(optional or {})}.items():
+        expect(key in has or key not in required, f"{name} has no {key}")
+        if key in has:
+            holds = type(has[key]) is kind if isinstance(kind, type) else kind(has[key])
+            expect(holds, f"{name}.{key} is a {type(has[key]).__name__} that it cannot be")
+
+
+def is_a(*kinds: type) -> Callable[[Any], bool]:
+    """For `check_fields`: an object of these classes, or of one derived from them."""
+    return lambda x: isinstance(x, kinds)
+
+
+def is_count(x: Any) -> bool:
+    """Is this a nonnegative int?"""
+    return type(x) is int and x >= 0
+
+
+def is_shape(x: Any) -> bool:
+    """Is this a valid array shape?"""
+    is_sizes = type(x) is tuple and len(x) <= _MAX_AXES and all(map(is_count, x))
+    return is_sizes and math.prod([max(1, n) for n in x]) < _MAX_BYTES
+
+
+class Verifier:
+    """Visits each part of a program once, and rejects cycles."""
+
+    def __init__(self):
+        self.known: dict[int, Any] = {}  # by identity; kept, so that no other takes its place
+        self.around: set[int] = set()
+
+    def check(self, x: Any) -> None:
+        """A list, or a program or another object that has ``check_parts``."""
+        expect(id(x) not in self.around, "it is within itself")
+        if id(x) in self.known:
+            return
+        expect(len(self.around) < _MAX_DEPTH, "it is nested too deeply")
+        self.around.add(id(x))
+        if type(x) is Listing:
+            _Checked(x, self)
+        else:
+            x.check_parts(self)
+        self.around.remove(id(x))
+        self.known[id(x)] = x
+
+    def constant(self, x: Any, depth: int = 0) -> None:
+        """An argument of a call that is no value: containers end somewhere, and sparse matrices have their form."""
+        if isinstance(x, (list, tuple, set, frozenset, dict)):
+            expect(depth < _MAX_DEPTH, "an argument is nested too deeply")
+            if id(x) in self.known:
+                return
+            for item in (*x, *x.values()) if isinstance(x, dict) else x:
+                self.constant(item, depth + 1)
+            self.known[id(x)] = x
+        elif hasattr(x, "nnz"):
+            check_sparse(x)
+
+
+def check_sparse(x: Any) -> None:
+    """Raise `MalformedProgram` unless the indices of a sparse matrix, by which SciPy goes, are inside of it."""
+    try:
+        expect(is_shape(tuple(map(int, x.shape))), "its shape")
+        if hasattr(x, "check_format"):
+            x.check_format(full_check=True)
+        elif x.format == "coo":
+            coords = x.coords if hasattr(x, "coords") else (x.row, x.col)
+            expect(len(coords) == len(x.shape) and x.data.ndim == 1, "its axes")
+            for places, size in zip(coords, x.shape):
+                expect(places.shape == x.data.shape and places.dtype.kind in "iu", "its indices")
+                expect(not len(places) or (0 <= places.min() and places.max() < size), "an index outside")
+        elif x.format == "dia":
+            expect(x.data.ndim == 2 and x.offsets.shape == x.data.shape[:1] and x.offsets.dtype.kind == "i", "its axes")
+    except Exception as error:
+        raise MalformedProgram(f"a sparse matrix is not well-formed: {error}") from None
+
+
+class _Checked:
+    """A list that is well-formed, or an error."""
+
+    def __init__(self, code, verifier):
+        self.code, self.verifier = code, verifier
+        self.n = len(code)
+        self.op, self.kind = code.op, code.type
+        self.kinds = self.kind.tolist()
+        self.columns = np.array([code.a, code.b, code.c])
+        self.guards = np.flatnonzero(self.op == Op.GUARD)
+        self.views = {}
+        self.check_tables()
+        parts = [slice(first, min(first + _BLOCK, self.n)) for first in range(0, self.n, _BLOCK)]
+        for part in parts:
+            self.check_columns(part)
+        self.check_indices()
+        self.check_numbers()
+        for op in sorted(set(np.unique(self.op).tolist()) & _RULES.keys()):
+            at = np.flatnonzero(self.op == op)
+            for i, row in zip(at.tolist(), self.columns[:, at].T.tolist()):
+                try:
+                    _RULES[op](self, i, *row, self.kinds[i])
+                except MalformedProgram as error:
+                    raise MalformedProgram(f"{self.name(i)} {error}") from None
+        shapes = self.shapes[self.kind]
+        for part in parts:
+            self.check_elementwise(part.start + np.flatnonzero(_IS_ELEMENTWISE[self.op[part]]), shapes)
+        self.check_ends()
+
+    def name(self, i):
+        """How an instruction is called in messages."""
+        return f"instruction {i} ({_NAMES.get(int(self.op[i]), int(self.op[i]))})"
+
+    def expect_all(self, holds, what, at, values=None):
+        """The first instruction, of those `at` places, for which it does not hold is named, with the value it names."""
+        if not holds.all():
+            k = int(np.argmin(holds))
+            raise MalformedProgram(f"{self.name(at[k])} {what if values is None else what.format(v=f'v{values[k]}')}")
+
+    # ------------------------------------------------------------------------------------------ tables
+
+    def check_tables(self):
+        code = self.code
+        for name in ("types", "constants", "arrays", "calls", "views", "packs", "guards", "inputs", "outputs"):
+            expect(type(getattr(code, name)) is list, f"its {name} are no list")
+        expect(code.types[:2] == [(_FLOAT, (), None), (_BOOL, (), "flag")], "its table of types begins otherwise")
+        self.sizes = np.array([_elements(*kind) for kind in code.types])
+        dtypes, shapes = {}, {}
+        self.dtypes = np.array([dtypes.setdefault(dtype, len(dtypes)) for dtype, *_ in code.types])
+        self.shapes = np.array([shapes.setdefault(shape, len(shapes)) for _, shape, _ in code.types])
+        expect(all(type(x) is float for x in code.constants), "a constant is no float")
+        for view in code.views:
+            holds = type(view) is tuple and len(view) == 3 and type(view[0]) is int and is_shape(view[1])
+            expect(holds and _are_strides(view[2], view[1]), f"a view is {view!r}")
+
+    def check_ends(self):
+        code = self.code
+        for name in ("inputs", "outputs"):
+            values = getattr(code, name)
+            right = all(type(v) is int and 0 <= v < self.n for v in values)
+            expect(right and not (self.op[values] == Op.GUARD).any(), f"its {name} are not among its {self.n} values")
+        found = np.flatnonzero(self.op == Op.INPUT).tolist()
+        expect(sorted(code.inputs) == found, "its inputs are not those of its instructions")
+        expect(self.columns[0][code.inputs].tolist() == list(range(len(found))), "its inputs are out of order")
+
+    # ------------------------------------------------------------------------------------------ columns
+
+    def check_columns(self, part):
+        """Check opcodes, types and operands: each operand is defined before it is read."""
+        op, kind, at = self.op[part], self.kind[part], np.arange(part.start, part.stop, dtype=np.int32)
+        self.expect_all(_IS_KNOWN[op.clip(0, Op.OPS)] & (op >= 0), "is no such instruction", at)
+        self.expect_all((kind >= 0) & (kind < len(self.code.types)), "is of a type that is not in the table", at)
+        for column, holds in zip(self.columns[:, part], _COLUMNS[:, op]):
+            is_missing = column == -1
+            self.expect_all(is_missing | (holds != _NONE), "has an operand that is not its own", at)
+            self.expect_all(~is_missing | (holds != _VALUE), "has no operand where it reads one", at)
+            is_value = (holds == _VALUE) | ((holds == _MAYBE) & ~is_missing)
+            self.expect_all(~is_value | ((column >= 0) & (column < at)), "reads {v} before it is defined", at, column)
+            if len(self.guards):
+                reads_guard = is_value & np.isin(column, self.guards)
+                self.expect_all(~reads_guard, "reads {v}, a guard", at, column)
+
+    def check_indices(self):
+        """Check that every index points into its table."""
+        for op, (k, table) in _TABLES.items():
+            at = np.flatnonzero(self.op == op)
+            right = (self.columns[k][at] >= 0) & (self.columns[k][at] < len(getattr(self.code, table)))
+            self.expect_all(right, f"names an entry that is not in its table of {table}", at)
+
+    def check_elementwise(self, at, shapes):
+        """Check that scalars and arrays of one shape give an array of that shape, and scalars alone a scalar."""
+        own, number = shapes[at], self.shapes[SCALAR]
+        has, reads, fits = own == number, np.zeros(len(at), bool), np.ones(len(at), bool)
+        for column in self.columns[:, at]:
+            is_value = column >= 0
+            other = shapes[column]
+            is_own = is_value & (other == own)
+            fits &= ~is_value | is_own | (other == number)
+            has |= is_own
+            reads |= is_value
+        self.expect_all(fits, "is an array of another shape than its operands", at)
+        self.expect_all(has | ~reads, "is an array of numbers alone", at)
+        right = ~_IS_FLAG[self.op[at]] | (self.dtypes[self.kind[at]] == self.dtypes[FLAG])
+        self.expect_all(right, "is a comparison, which is of type bool", at)
+
+    def check_numbers(self):
+        """Check constants, loads of single elements, and instructions that keep the type of their operand."""
+        at = np.flatnonzero(self.op == Op.SELECT)
+        own, b, c = self.dtypes[self.kind[[at, *self.columns[1:, at]]]]
+        self.expect_all((own == b) & (own == c), "chooses between values of other types", at)
+        at = np.flatnonzero(self.op == Op.STOP)
+        right = self.kind[at] == self.kind[self.columns[0, at]]
+        self.expect_all(right, "is a mark that changes the type of its operand", at)
+        at = np.flatnonzero(self.op == Op.CONST)
+        self.expect_all(self.kind[at] <= FLAG, "is a constant number of another type", at)
+        at = np.flatnonzero(self.op == Op.LOAD)
+        own, of, place = self.kind[at], self.kind[self.columns[0, at]], self.columns[1, at]
+        right = (own <= FLAG) & (of > FLAG) & (self.dtypes[of] == self.dtypes[own])
+        self.expect_all(right, "takes a number out of what is no array of such", at)
+        self.expect_all((place >= 0) & (place < self.sizes[of]), "takes an element outside of its array", at)
+
+    def type(self, v):
+        return self.code.types[self.kinds[v]]
+
+    def is_array(self, v):
+        return self.kinds[v] > FLAG
+
+    # ------------------------------------------------------------------------------------------ values
+
+    def sum(self, i, a, b, c, kind):
+        expect(self.is_array(a) and self.type(a)[0].kind == "f", "adds up no array of floats")
+        expect(kind == SCALAR, "is a sum, and gives no number")
+
+    def array(self, i, a, b, c, kind):
+        content = self.code.arrays[a]
+        right = type(content) is np.ndarray and (content.dtype, content.shape) == self.code.types[kind][:2]
+        expect(kind > FLAG and right, "is a constant of another type")
+
+    def guard(self, i, a, b, c, kind):
+        found = self.code.guards[b]
+        expect(kind == SCALAR and type(found) is tuple and len(found) == 2, "expects nothing")
+        expected, place = found
+        expect(type(place) is str, "does not say where it stands")
+        expect(np.shape(expected) == self.type(a)[1], "is on a value of another shape")
+        expect(c < a, "says how a later value is computed")
+
+    # ------------------------------------------------------------------------------------------ calls
+
+    def call(self, i, a, b, c, kind):
+        call = self.code.calls[a]
+        expect(type(call) is Call and callable(call.compute), "calls nothing")
+        right = type(call.args) is tuple and type(call.kwargs) is dict and type(call.operands) is list
+        expect(right and all(type(key) is str for key in call.kwargs), "has arguments of another form")
+        expect(call.row is None or type(call.row) is Primitive, "has no row")
+        for v in call.operands:
+            expect(type(v) is int and 0 <= v < i, f"reads v{v} before it is defined")
+            expect(self.op[v] != Op.GUARD, f"reads v{v}, a guard")
+        for argument in _leaves(call.args):
+            if type(argument) is Operand:
+                is_own = is_count(argument.position) and argument.position < len(call.operands)
+                expect(is_own, "names an operand that is not among its own")
+            else:
+                self.verifier.constant(argument)
+        self.verifier.constant(call.kwargs)
+        types = [self.type(v) for v in call.operands]
+        check_call = getattr(type(call.compute), "check_call", None)
+        if check_call is not None:
+            check_call(call.compute, call, types, self.code.types[kind], self.verifier)
+        elif call.row is not None and call.row.fun in _PRODUCTS and len(call.args) == 2:
+            self.product(call, types, self.code.types[kind][1])
+
+    def product(self, call, types, shape):
+        """Check the shapes of a matrix product, from which the VM takes all sizes."""
+        left, right = [types[x.position][1] if type(x) is Operand else np.shape(x) for x in call.args]
+        if call.row.fun is np.vdot:
+            expect(math.prod(left) == math.prod(right) and shape == (), "multiplies arrays of other sizes")
+        elif 0 < len(left) < 3 and 0 < len(right) < 3:
+            is_inner = call.row.fun is np.inner
+            summed, *others = reversed(right) if is_inner else right
+            expect(left[-1] == summed and shape == (*left[:-1], *others), "multiplies arrays of other shapes")
+
+    # ------------------------------------------------------------------------------------------ memory
+
+    def within(self, index, kind, dtype):
+        """The shape and strides of a view of a dtype, which lies inside of an array of a type."""
+        key = index, kind, dtype
+        if key not in self.views:
+            offset, shape, strides = self.code.views[index]
+            expect(all(step % dtype.alignment == 0 for step in (offset, *strides)), "has a view that parts an element")
+            ends = [0] if 0 in shape else [(n - 1) * step for n, step in zip(shape, strides)]
+            low, high = (offset + sum([extreme(0, end) for end in ends]) for extreme in (min, max))
+            size = self.sizes[kind] * self.code.types[kind][0].itemsize
+            expect(0 in shape or (low >= 0 and high + dtype.itemsize <= size), "has a view outside of its array")
+            self.views[key] = shape, strides
+        return self.views[key]
+
+    def view(self, i, a, b, c, kind):
+        expect(self.is_array(a) and kind > FLAG, "is a view of a number, or a number itself")
+        dtype, own, _ = self.code.types[kind]
+        of = self.type(a)[0]
+        expect(dtype == of or {dtype.kind, of.kind} == {"c", "f"}, "is a view of another type")
+        shape, strides = self.within(b, self.kinds[a], dtype)
+        expect(own == shape, "is a view of another shape")
+        expect(_is_laid(self.code.types[kind], strides), "has other strides")
+
+    def is_like(self, a, kind):
+        """Is this an array, and of the type of value a, if there is one, whatever the strides are?"""
+        return kind > FLAG and (a < 0 or self.type(a)[:2] == self.code.types[kind][:2])
+
+    def pack(self, i, a, b, c, kind):
+        expect(self.is_like(a, kind), "puts elements into an array of another type")
+        found = self.code.packs[b]
+        right = type(found) is tuple and len(found) == 2 and all(map(_is_row, found)) and len(found[0]) == len(found[1])
+        expect(right, "has elements that are no numbers")
+        offsets, values = found
+        if len(offsets):
+            expect(len(np.unique(offsets)) == len(offsets), "puts an element twice")
+            expect(offsets.min() >= 0 and offsets.max() < self.sizes[kind], "puts an element outside of its array")
+            expect(values.min() >= 0 and values.max() < i, "reads a value before it is defined")
+            expect(not (self.op[values] == Op.GUARD).any(), "reads a guard")
+            expect((self.kind[values] <= FLAG).all(), "puts an element that is an array")
+
+    def place(self, i, a, b, c, kind):
+        expect(self.is_like(a, kind), "writes into an array of another type")
+        dtype, own, _ = self.code.types[kind]
+        shape, strides = self.within(b, kind, dtype)
+        is_all = math.prod(shape) >= math.prod(own) and (0 in shape or not overlaps(shape, strides))
+        expect(a >= 0 or is_all, "leaves elements that nothing defines")
+        given = self.type(c)[1]
+        kept = given[max(0, len(given) - len(shape)) :]
+        expect(math.prod(given) == math.prod(kept), "writes a value of more axes than its view")
+        right = all(n in (1, m) for n, m in zip(reversed(kept), reversed(shape)))
+        expect(right, "writes a value that does not fit into its view")
+
+    def gather(self, i, a, b, c, kind):
+        self.moved(a, b, self.kinds[a], kind, self.code.types[kind][1])
+
+    def put(self, i, a, b, c, kind):
+        expect(a < 0 or self.kinds[a] == kind, "puts elements into an array of another type")
+        self.moved(c, b, kind, kind, self.type(c)[1])
+
+    def scatter(self, i, a, b, c, kind):
+        self.moved(a, b, kind, kind, self.type(a)[1])
+
+    def moved(self, a, b, memory, kind, shape):
+        """Check a gather, put or scatter: the index array has the shape of the elements, and lies within the memory."""
+        expect(kind > FLAG and self.is_array(a), "moves elements of a number")
+        expect(self.op[b] == Op.ARRAY, "moves elements to places that are no constant array")
+        places, of_places = self.code.arrays[self.columns[0][b]], self.type(b)
+        in_order = _is_laid(of_places, c_strides(of_places[1], 4))
+        expect(in_order and of_places[0] == np.int32, "has places that are not of type int32, in C order")
+        inside = not places.size or (0 <= places.min() and places.max() < self.sizes[memory])
+        expect(inside, "moves an element outside of its array")
+        right = of_places[1] == shape and self.type(a)[0] == self.code.types[kind][0]
+        expect(right, "moves elements of another type")
+
+
+def _elements(dtype, shape, strides):
+    """Number of elements that an array of this type spans in memory; raises if there is no such type."""
+    kind = f"{dtype!r}, {shape!r}, {strides!r}"
+    expect(isinstance(dtype, np.dtype) and dtype.kind in _KINDS and dtype.itemsize, f"a type has no dtype: {kind}")
+    expect(is_shape(shape) and math.prod(shape) * dtype.itemsize < _MAX_BYTES, f"a type has no shape: {kind}")
+    if strides is None or strides == "flag":
+        return math.prod(shape)
+    expect(_are_strides(strides, shape), f"a type has no strides: {kind}")
+    expect(all(step % dtype.alignment == 0 for step in strides), f"a type has strides that part an element: {kind}")
+    return 0 if 0 in shape else 1 + sum([(n - 1) * abs(step) for n, step in zip(shape, strides)]) // dtype.itemsize
+
+
+def _are_strides(strides, shape):
+    """Is this a valid tuple of strides for the shape?"""
+    are_steps = type(strides) is tuple and len(strides) == len(shape) and all(type(step) is int for step in strides)
+    return are_steps and sum([max(1, n) * abs(step) for n, step in zip(shape, strides)]) < _MAX_BYTES
+
+
+def _is_laid(kind, strides):
+    """Does an array of this type have these strides, disregarding axes of length 1?"""
+    dtype, shape, steps = kind
+    if steps is None:
+        steps = c_strides(shape, dtype.itemsize)
+    return steps == strides or 0 in shape or all(n == 1 or a == b for n, a, b in zip(shape, steps, strides))
+
+
+def _is_row(x):
+    """Is this a contiguous 1-D array of int32?"""
+    return type(x) is np.ndarray and x.dtype == np.int32 and x.ndim == 1 and x.flags.c_contiguous
+
+
+def _leaves(args, depth=0) -> Iterable:
+    expect(depth < _MAX_DEPTH, "has arguments that are nested too deeply")
+    for argument in args:
+        if type(argument) in (list, tuple):
+            yield from _leaves(argument, depth + 1)
+        else:
+            yield argument
+
+
+_RULES = {
+    Op.ARRAY: _Checked.array,
+    Op.SUM: _Checked.sum,
+    Op.VIEW: _Checked.view,
+    Op.PACK: _Checked.pack,
+    Op.PLACE: _Checked.place,
+    Op.CALL: _Checked.call,
+    Op.GUARD: _Checked.guard,
+    Op.GATHER: _Checked.gather,
+    Op.PUT: _Checked.put,
+    Op.SCATTER: _Checked.scatter,
+}

@@ -1,0 +1,1 @@
+"""Jacobians by accumulating the partials of a program."""

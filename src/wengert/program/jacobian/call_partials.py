@@ -1,0 +1,662 @@
+"""Terms of what a call gives, by those of its operands.
+
+Of a call is known which elements of an operand an element of its result reads: those with its own indices on some axes,
+and all along the others (`locality`).
+So its partials are a few arrays in the shape of the result, one for each index on the axes that are free; or in that of
+the operand, one for each index that the result has on other axes.
+Of a product they are views of its other factors (`products`); of any other function they are computed by its row, as
+tangents or cotangents of arrays of ones and zeros.
+Where a matrix is constant, its nonzeros are taken one by one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wengert.core.dispatch import matrices
+from wengert.program.ir import access, call_rules, contractions
+from wengert.program.ir.access import FREE
+from wengert.program.ir.call import Call, Operand, static
+from wengert.program.ir.call_rules import places as places_of
+from wengert.program.ir.ir import c_strides, kind_of
+from wengert.program.ir.opcodes import Op
+from wengert.program.ir.reference import of_type
+from wengert.program.jacobian.expand_calls import in_type
+from wengert.program.jacobian.term import Refused, Term
+from wengert.program.passes import simplify
+from wengert.program.passes.loop_recovery import is_loop
+from wengert.program.tracing.pytree import Same
+from wengert.program.tracing.trace import listed
+
+_FLOAT = np.dtype(float)
+#: partials of a call in an operand that are computed, those that are views, and those where the operand has few terms
+_FEW, _SOME, _MANY = 9, 32, 96
+#: elements of a constant matrix without zeros, whose terms are as many
+_MOST = 10_000
+
+
+def call(p: Any, i: int, a: int, b: int, c: int) -> list[Term]:
+    """Terms of a call."""
+    call = p.new.calls[a]
+    live = [j for j, v in enumerate(call.operands) if p.terms.get(v)]
+    if not live or (call.row is not None and call.row.kind == "constant"):
+        return []
+    _require_local(call)
+    rule = _RULES.get(call.row.name, _moved if access.moves(call) else _through)
+    return [t for j in live for t in rule(p, i, call, j)]
+
+
+def _require_local(call):
+    if call.row is None or is_loop(call) or access.heeds_memory(call):
+        raise Refused(call.name)
+
+
+def require_rule(p: Any, i: int, call: Call, depends: list) -> None:
+    """Refuse a call in whose operands, those that depend on the input, no partials are known, or too many."""
+    if call.row is not None and call.row.kind == "constant":
+        return
+    _require_local(call)
+    name = call.row.name
+    if name in _RULES or name in _PRODUCTS or access.moves(call):
+        return
+    for j, v in enumerate(call.operands):
+        if depends[v] and _axes_of(p, i, call, j) is None:
+            raise Refused(name)
+
+
+class _Partials(NamedTuple):
+    """Partials of a call in an operand.
+
+    Along `axes` of the result go those of the operand.  `ahead` gives the partials for each index on the free ones, in
+    the shape of the result; `back` those for each index on axes of the result that none goes along, in the shape of the
+    operand.  Either may be None: it is not to be had, or for too much.
+    """
+
+    axes: tuple
+    ahead: Any
+    back: Any
+
+
+def _through(p, i, call, j):
+    """Terms of any call that is known to be local."""
+    v = call.operands[j]
+    own, shape = p.type(v)[1], p.type(i)[1]
+    found, are_values = _factors(p, call), True
+    if found is not None:
+        factors, out = found
+        k = [factor.operand for factor in factors].index(j)
+        others = factors[:k] + factors[k + 1 :]
+        matrix = _matrix(p, i, factors[k], others, out)
+        if matrix is not None:
+            return _transformed(p, i, v, *matrix)
+        axes = _one_of(tuple(out.index(x) if x in out else FREE for x in factors[k].names), own, shape)
+        partials = _of_product(p, i, axes, factors[k], others, out) or _of_row(p, i, call, j, axes)
+        are_values = any(other.value is not None for other in others)
+    else:
+        axes = _axes_of(p, i, call, j)
+        partials = None if axes is None else _of_row(p, i, call, j, axes)
+    if partials is None:
+        raise Refused(call.name)
+    if partials.ahead is not None:
+        count = sum(t.rows is None and _is_product(p, t.coef, are_values) for t in p.terms[v])
+        p.check(count * math.prod([own[d] for d in _free(axes)]) * math.prod(shape))
+    return [t for term in p.terms[v] for t in _by_partials(p, i, v, term, partials)]
+
+
+def _axes_of(p, i, call, j):
+    """Axes of the result along which those of an operand go; None: it is not known, or too many are free."""
+    own, shape = p.type(call.operands[j])[1], p.type(i)[1]
+    position, item = call_rules.place_in(call.args, j)
+    axes = access.axes(call, position, own, shape) if item < 0 else None
+    axes = None if axes is None else _one_of(axes, own, shape)
+    return axes if axes is not None and min(_counts(own, shape, axes)) <= _FEW else None
+
+
+def _counts(own, shape, axes):
+    """Indices on the free axes of an operand, and on those of the result that none goes along."""
+    return math.prod([own[d] for d in _free(axes)]), math.prod([shape[r] for r in _rest(axes, shape)])
+
+
+def _is_product(p, coef, by_value):
+    """Is an instruction needed to multiply a coefficient?"""
+    return p.is_value(coef) or (by_value and not (isinstance(coef, float) and coef == 1.0))
+
+
+def _by_partials(p, i, v, t, partials):
+    if partials.ahead is not None and t.rows is None:
+        return _seen_from(p, i, v, t, partials)
+    if partials.back is not None:
+        return _sent_to(p, i, v, t, partials)
+    if partials.ahead is not None:
+        return _picked_from(p, i, v, t, partials)
+    raise Refused("partials in too many operands")
+
+
+def _one_of(axes, own, shape):
+    """The axes, those of length 1 that are broadcast among the free ones."""
+    return tuple(FREE if r != FREE and own[d] == 1 != shape[r] else r for d, r in enumerate(axes))
+
+
+def _indices(shape, axes):
+    return itertools.product(*[range(shape[d]) for d in axes])
+
+
+def _free(axes):
+    return [d for d, r in enumerate(axes) if r == FREE]
+
+
+def _rest(axes, shape):
+    return [r for r in range(len(shape)) if r not in axes]
+
+
+# ---------------------------------------------------------------------------------------------- terms by partials
+
+
+def _window(p, v, axes, index, shape):
+    """The view of an operand, at an index on its free axes, in the shape of the result."""
+    low, own, strides = p.whole(p.type(v))
+    steps = [0] * len(shape)
+    for d, r in enumerate(axes):
+        if r != FREE and own[d] > 1:
+            steps[r] = strides[d]
+    return low + sum(k * strides[d] for d, k in zip(_free(axes), index)), shape, tuple(steps)
+
+
+def _seen_from(p, i, v, t, partials):
+    """Terms of the result: of each element by index on the free axes of the operand."""
+    shape, type = p.type(i)[1], p.type(i)
+    found = []
+    for index, slope in partials.ahead():
+        view = _window(p, v, partials.axes, index, shape)
+        places = places_of(view, _FLOAT)
+        coef = t.coef
+        if isinstance(coef, np.ndarray):
+            coef = p.constant_line(coef[places], i)
+        elif p.is_array(coef):
+            coef = p.part(coef, view)
+        line = p.as_line(i, t.cols[places])
+        if not p.is_value(slope):
+            line = np.where(slope == 0, np.int32(-1), line)
+        coef = _laid(p, p.product(coef, slope, type), i)
+        found.append(Term(coef, line, None, t.clean and p.is_clean(coef, line)))
+    return found
+
+
+def _sent_to(p, i, v, t, partials):
+    """The same of single entries: of each its element by index on the other axes of the result."""
+    t = p.loose(t, v)
+    elements = _unravelled(p.numbers(v)[t.rows], p.type(v)[1])
+    found = []
+    for index, slope in partials.back():
+        at = dict(zip(_rest(partials.axes, p.type(i)[1]), index))
+        at.update({r: elements[d] for d, r in enumerate(partials.axes) if r != FREE})
+        target = _places(p, i, at, t.cols.shape)
+        coef = p.product(t.coef, p.picked(_laid(p, slope, v), t.rows), (_FLOAT, (t.cols.size,), None))
+        found.append(_without_zeros(p, Term(coef, t.cols, target), slope, t.rows))
+    return found
+
+
+def _places(p, i, at, shape):
+    """Places in the memory of a value of elements by their indices."""
+    return np.broadcast_to(p.where(i)[tuple(at[r] for r in range(len(at)))], shape)
+
+
+def _unravelled(numbers, shape):
+    return np.unravel_index(numbers, shape) if shape else ()
+
+
+def _picked_from(p, i, v, t, partials):
+    """The same by the partials in the shape of the result."""
+    own, shape, axes = p.type(v)[1], p.type(i)[1], partials.axes
+    elements = _unravelled(p.numbers(v)[t.rows], own)
+    rest = _rest(axes, shape)
+    others = list(_indices(shape, rest))
+    found = []
+    for index, slope in partials.ahead():
+        is_here = np.ones(t.cols.size, bool)
+        for d, k in zip(_free(axes), index):
+            is_here &= elements[d] == k
+        which = np.flatnonzero(is_here)
+        p.left -= which.size * len(others)
+        if p.left < 0:
+            raise Refused("too many terms")
+        for other in others if which.size else ():
+            at = dict(zip(rest, other))
+            at.update({r: elements[d][which] for d, r in enumerate(axes) if r != FREE})
+            target = _places(p, i, at, which.shape)
+            line = (_FLOAT, (which.size,), None)
+            coef = p.product(p.picked(t.coef, which), p.picked(_laid(p, slope, i), target), line)
+            found.append(_without_zeros(p, Term(coef, t.cols[which], target), slope, target))
+    return [t for t in found if t.cols.size]
+
+
+def _without_zeros(p, t, slope, places):
+    """The entries of which a constant partial is not 0."""
+    if not isinstance(slope, np.ndarray) or np.all(is_some := slope[places] != 0):
+        return t
+    which = np.flatnonzero(is_some)
+    return Term(p.picked(t.coef, which), t.cols[which], t.rows[which])
+
+
+# ---------------------------------------------------------------------------------------------- partials by the row
+
+
+def _of_row(p, i, call, j, axes):
+    own, shape = p.type(call.operands[j])[1], p.type(i)[1]
+    free, rest = _free(axes), _rest(axes, shape)
+    ahead, back = _counts(own, shape, axes)
+    if not ahead or not back:
+        return _Partials(axes, lambda: [], None)
+    if back < ahead:
+        if back > _FEW:
+            return None
+        indices = list(_indices(shape, rest))
+        found = _by_seeds(p, i, call, j, _seeds(shape, rest, indices), True)
+        if back == 1 and ahead <= _FEW:
+            return _Partials(
+                axes, lambda: _windows(p, i, call.operands[j], axes, found[0]), lambda: zip(indices, found)
+            )
+        return _Partials(axes, None, lambda: zip(indices, found))
+    if ahead > _FEW:
+        return None
+    indices = list(_indices(own, free))
+    found = _by_seeds(p, i, call, j, _seeds(own, free, indices), False)
+    return _Partials(axes, lambda: zip(indices, found), None)
+
+
+def _seeds(shape, axes, indices):
+    """Arrays that are 1 at an index on some axes."""
+    for index in indices:
+        seed = np.zeros(shape)
+        at = dict(zip(axes, index))
+        seed[tuple(at.get(d, slice(None)) for d in range(len(shape)))] = 1.0
+        yield seed
+
+
+def _windows(p, i, v, axes, slope):
+    """Partials in the shape of the result, as parts of those in that of the operand."""
+    own, shape = p.type(v)[1], p.type(i)[1]
+    slope = _laid(p, slope, v)
+    for index in _indices(own, _free(axes)):
+        view = _window(p, v, axes, index, shape)
+        if isinstance(slope, np.ndarray):
+            yield index, p.constant_line(slope[places_of(view, _FLOAT)], i)
+        else:
+            yield index, p.part(slope, view) if p.is_array(slope) else slope
+
+
+def _laid(p, coef, i):
+    """A coefficient with the elements where a value has them, each in a place of its own."""
+    return p.laid(p.distinct(coef), i) if p.is_array(coef) else coef
+
+
+def _by_seeds(p, i, call, j, seeds, is_back):
+    """Tangents of a call by those of an operand, or cotangents of that, as coefficients."""
+    seeds = [seed if seed.shape else np.float64(seed) for seed in seeds]
+    values = [i, *call.operands]
+    code = _derivatives(p, call, j, seeds, values, is_back)
+    of = np.full(len(code), -1, dtype=np.int32)
+    for v in code.inputs:
+        of[v] = in_type(p.new, values[int(code.a[v])], kind_of(code, v))
+    p.new.take(code, np.setdiff1d(np.arange(len(code), dtype=np.int32), code.inputs).astype(np.int32), of)
+    target = call.operands[j] if is_back else i
+    return [_as_coefficient(p, code, v, int(of[v]), target) for v in code.outputs]
+
+
+def _derivatives(p, call, j, seeds, values, is_back):
+    """The list of these, made once for all calls that are alike and whose rules do not look at values."""
+    types = [kind_of(p.new, v) for v in values]
+    alike = Same(call.row), Same(call.compute), static(call.args), static(call.kwargs)
+    key = *alike, j, is_back, *types, *[(np.shape(seed), seed.tobytes()) for seed in seeds]
+    code = p.rules.get(key)
+    if code is not None:
+        return code
+
+    def found(y, *operands):
+        if is_back:
+            return [call_rules.pullback(call, [j], seed, y, *operands)[0] for seed in seeds]
+        return [call_rules.pushforward(call, [j], [seed], y, operands) for seed in seeds]
+
+    with np.errstate(all="ignore"):
+        examples = [of_type(p.value(v), type) for v, type in zip(values, types)]
+        code = simplify.folded(listed(found, examples, "a derivative"))
+    if not (code.op == Op.GUARD).any():
+        p.rules[key] = code
+    return code
+
+
+def _as_coefficient(p, code, v, w, i):
+    """A value of a list that was taken over: a constant as what it is."""
+    dtype, shape, _ = kind_of(code, v)
+    if dtype != _FLOAT:
+        raise Refused(f"numbers of dtype {dtype}")
+    if code.op[v] == Op.CONST:
+        return float(code.constants[code.a[v]])
+    if code.op[v] == Op.ARRAY:
+        found = code.arrays[code.a[v]]
+        return p.constant_line(found, i) if shape else float(found)
+    return w
+
+
+# ---------------------------------------------------------------------------------------------- products
+
+
+class _Factor(NamedTuple):
+    """A factor of a product: the value of the list, or the constant, that it is, and a label for each axis.
+
+    `operand` is its number among the operands of the call.
+    """
+
+    operand: int | None
+    value: int | None
+    constant: Any
+    names: list
+    shape: tuple
+
+
+def _factors(p, call):
+    """The factors of a product, and the labels of the axes of its result; None: it is none that is known here."""
+    shapes = {x.position: p.type(call.operands[x.position])[1] for x in _operands_in(call.args)}
+
+    def shape_of(x):
+        return shapes[x.position] if type(x) is Operand else np.shape(x)
+
+    if call.row.name == matrices._times_row.name:
+        x, matrix = call.args
+        ndim = len(shape_of(x))
+        args, labels, out = (matrix, x), [[0, 1], [1, 2][:ndim]], [0, 2][:ndim]
+    else:
+        args, labels, out = contractions.factors(call, lambda x: len(shape_of(x))) or ((), (), ())
+    factors = []
+    for x, names in zip(args, labels):
+        operand, value, constant, shape = None, None, None, shape_of(x)
+        if len(names) != len(shape) or len({*names}) < len(names):
+            return None
+        if type(x) is Operand:
+            operand, value = x.position, call.operands[x.position]
+            constant = p.known(value)
+        if constant is not None:
+            value, constant = None, np.reshape(constant, shape)
+        elif value is None:
+            constant = x if matrices.is_sparse(x) else np.asarray(x)
+            if constant.dtype.kind == "c":
+                raise Refused("complex numbers")
+        factors.append(_Factor(operand, value, constant, names, shape))
+    return (factors, out) if factors else None
+
+
+def _operands_in(argument):
+    if type(argument) is Operand:
+        yield argument
+    elif type(argument) in (list, tuple):
+        for item in argument:
+            yield from _operands_in(item)
+
+
+def _of_product(p, i, axes, factor, others, out):
+    """The partials in a factor, views of the others; None where one of them is summed by itself."""
+    _, v, _, names, own = factor
+    shape = p.type(i)[1]
+    if any({*other.names} - {*out} - {*names} or matrices.is_sparse(other.constant) for other in others):
+        return None
+    lengths = {name: n for other in others for name, n in zip(other.names, other.shape) if n > 1}
+    if any(n == 1 != lengths.get(name, 1) and name not in out for name, n in zip(names, own)):
+        return None  # repeated, and summed
+    free, rest = _free(axes), _rest(axes, shape)
+
+    def ahead():
+        for index in _indices(own, free):
+            at = {names[d]: k for d, k in zip(free, index) if names[d] not in out}
+            yield index, _product_of(p, others, out, at, i)
+
+    def back():
+        for index in _indices(shape, rest):
+            yield index, _product_of(p, others, names, {out[r]: k for r, k in zip(rest, index)}, v)
+
+    count = math.prod(own[d] for d in free)
+    is_seen = count <= _SOME or count * len(p.terms[v]) <= _MANY
+    is_sent = math.prod(shape[r] for r in rest) <= _FEW
+    return _Partials(axes, ahead if is_seen else None, back if is_sent else None) if is_seen or is_sent else None
+
+
+def _product_of(p, factors, targets, at, i):
+    """The product of some factors, at an index on some of their axes, in the shape of a value: a coefficient."""
+    found, type = 1.0, p.type(i)
+    for factor in factors:
+        if factor.value is None:
+            part = _part_of_constant(p, factor, targets, at, i)
+        else:
+            part = _part_of_value(p, factor, targets, at, type[1])
+        found = p.product(found, part, type)
+    return found
+
+
+def _part_of_value(p, factor, targets, at, shape):
+    v = p.distinct(factor.value)
+    if p.is_number(v):
+        return v
+    low, own, strides = p.whole(p.type(v))
+    steps = [0] * len(shape)
+    for name, n, stride in zip(factor.names, own, strides):
+        if n > 1 and name in at:
+            low += at[name] * stride
+        elif n > 1:
+            steps[targets.index(name)] = stride
+    return p.part(v, (low, shape, tuple(steps)))
+
+
+def _part_of_constant(p, factor, targets, at, i):
+    shape = p.type(i)[1]
+    index = tuple(
+        slice(None) if name not in at else at[name] if n > 1 else 0 for name, n in zip(factor.names, factor.shape)
+    )
+    part = factor.constant.astype(float)[index]
+    left = [name for name in factor.names if name not in at]
+    part = part.transpose([left.index(name) for name in targets if name in left])
+    lengths = iter(part.shape)
+    part = part.reshape([next(lengths) if name in left else 1 for name in targets])
+    return p.constant_line(np.broadcast_to(part, shape), i) if shape else float(part)
+
+
+def _inverse(p, i, call, j):
+    """Terms of the inverse y of small matrices: the slope of y[i, j] in element (k, l) is -y[i, k] y[l, j]."""
+    shape = p.type(i)[1]
+    lead = [*range(len(shape) - 2)]
+    left, right = [_Factor(None, i, None, [*lead, *names], shape) for names in ("ik", "lj")]
+
+    def ahead():
+        for index in itertools.product(range(shape[-1]), repeat=2):
+            slope = _product_of(p, [left, right], [*lead, "i", "j"], dict(zip("kl", index)), i)
+            yield index, p.negated(slope)
+
+    if shape[-1] ** 2 > _SOME:
+        raise Refused(call.name)
+    partials = _Partials((*lead, FREE, FREE), ahead, None)
+    return [t for term in p.terms[call.operands[j]] for t in _by_partials(p, i, call.operands[j], term, partials)]
+
+
+def _matrix(p, i, factor, others, out):
+    """Rows, columns and numbers of the constant matrix that an operand is multiplied by, where it has few or many.
+
+    Rows are numbers of elements of the result, columns those of the operand.  None: it is not so.
+    """
+    *_, names, own = factor
+    shape = p.type(i)[1]
+    if len(others) != 1 or others[0].value is not None or {*others[0].names} - {*out} - {*names}:
+        return None
+    *_, constant, of, lengths = others[0]
+    known = {**dict(zip(names, own)), **dict(zip(out, shape))}
+    if any(known[name] != n for name, n in (*zip(of, lengths), *zip(names, own))):
+        return None  # broadcast
+    if matrices.is_sparse(constant):
+        coo = constant.tocoo()
+        where, numbers = (coo.row, coo.col), coo.data
+    else:
+        summed = math.prod(n for name, n in zip(names, own) if name not in out)
+        is_full = np.count_nonzero(constant) > 0.25 * constant.size
+        if summed <= _FEW or (is_full and summed <= _SOME) or (is_full and constant.size > _MOST):
+            return None
+        where = np.nonzero(constant)
+        numbers = constant[where]
+    rest = [name for name in known if name not in of]
+    sizes = [known[name] for name in rest]
+    count = len(numbers), math.prod(sizes)
+    if math.prod(count) > p.left:
+        raise Refused("too many terms")
+    at = {name: part[:, None] for name, part in zip(of, where)}
+    at.update(zip(rest, np.indices(sizes).reshape(len(sizes), 1, count[1])))
+
+    def number(labels):
+        found = np.zeros(count, np.int64)
+        for name in labels:
+            found = found * known[name] + at[name]
+        return found.ravel()
+
+    return number(out), number(names), np.repeat(np.asarray(numbers, float), count[1])
+
+
+def _transformed(p, i, v, rows, columns, numbers):
+    """Terms of a constant matrix times a value."""
+    from scipy.sparse import csc_array
+
+    size = math.prod(p.type(i)[1]), math.prod(p.type(v)[1])
+    matrix = csc_array((numbers, (rows, columns)), shape=size)
+    matrix.eliminate_zeros()
+    target, own = p.where(i).ravel(), p.numbers(v)
+    found = []
+    for t in p.terms[v]:
+        t = p.loose(t, v)
+        columns = own[t.rows]
+        counts = np.diff(matrix.indptr)[columns]
+        which = np.repeat(np.arange(t.cols.size), counts)
+        p.left -= which.size
+        if p.left < 0:
+            raise Refused("too many terms")
+        if not which.size:
+            continue
+        steps = np.arange(which.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        source = matrix.indptr[columns[which]] + steps
+        coef = p.product(p.picked(t.coef, which), matrix.data[source], (_FLOAT, (which.size,), None))
+        found.append(Term(coef, t.cols[which], target[matrix.indices[source]]))
+    return found
+
+
+# ---------------------------------------------------------------------------------------------- sums, and moves
+
+
+def _summed(is_mean):
+    """A sum or mean along axes."""
+
+    def rule(p, i, call, j):
+        if {*call.kwargs} - {"axis", "keepdims"} or len(call.args) > 2:
+            return _through(p, i, call, j)
+        default = 0 if np.add.reduce in (call.compute, call.row.fun) else None
+        axes = call.args[1] if len(call.args) > 1 else call.kwargs.get("axis", default)
+        found = _axis_sum(p, i, call.operands[j], axes)
+        count = math.prod(p.type(call.operands[j])[1]) // max(1, math.prod(p.type(i)[1]))
+        return [p.scaled(t, i, i, 1.0 / max(1, count)) for t in found] if is_mean else found
+
+    return rule
+
+
+def _axis_sum(p, i, v, axis):
+    shape = p.type(v)[1]
+    axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    if not shape:
+        return p.terms[v]
+    axes = tuple(d % len(shape) for d in axes)
+    kept = tuple(1 if d in axes else n for d, n in enumerate(shape))
+    if not math.prod(kept):
+        return []
+    target = p.where(i).reshape(kept)
+    if math.prod(shape) // math.prod(kept) > _FEW or any(t.rows is not None for t in p.terms[v]):
+        return p.summed(p.terms[v], v, i, np.broadcast_to(target, shape))
+    found = []
+    base, _, strides = p.whole(p.type(v))
+    rest = [d for d in range(len(shape)) if d not in axes]
+    for index in np.ndindex(*[shape[d] for d in axes]):
+        offset = base + sum(k * strides[d] for k, d in zip(index, axes))
+        view = offset, tuple(shape[d] for d in rest), tuple(strides[d] for d in rest)
+        places = places_of(view, _FLOAT)
+        for t in p.terms[v]:
+            coef = t.coef
+            if isinstance(coef, np.ndarray):
+                coef = p.constant_line(coef[places], i)
+            if p.is_array(coef):
+                coef = p.new.part(coef, view, _FLOAT)
+                if p.is_array(coef) and p.type(coef) != p.type(i):
+                    coef = _reshaped(p, coef, i)
+            found.append(Term(coef, p.as_line(i, t.cols[places]), None, t.clean))
+    return found
+
+
+def _reshaped(p, coef, i):
+    """An array as one of another shape of as many elements."""
+    type = p.type(coef)
+    dense = (_FLOAT, type[1], None)
+    if type != dense:
+        coef = p.new.place(-1, p.whole(dense), coef, dense)
+    shape = p.type(i)[1]
+    return p.spread(p.new.part(coef, (0, shape, c_strides(shape, 8)), _FLOAT), i)
+
+
+def _moved(p, i, call, j):
+    """Terms of elements that are moved: each of the result is one of an operand, or a constant."""
+    v = call.operands[j]
+
+    def numbers(argument):
+        own = p.type(call.operands[argument.position])[1] if type(argument) is Operand else np.shape(argument)
+        if type(argument) is Operand and argument.position == j:
+            return np.arange(1, math.prod(own) + 1).reshape(own)
+        return np.zeros(own, np.int64)
+
+    def known(argument):
+        if type(argument) is not Operand:
+            return None
+        w = call.operands[argument.position]
+        return p.new.arrays[p.table[1][w]] if p.table[0][w] == Op.ARRAY else None
+
+    where = access.rearranged(call, numbers, known)
+    shape = p.type(i)[1]
+    if where is None or np.shape(where) != shape:
+        raise Refused(call.name)
+    return p.moved_elements(p.terms[v], v, i, np.asarray(where) - 1)
+
+
+def _added_up(p, i, call, j):
+    """``np.add.at``: an array, and what is added to it at constant indices."""
+    target, indices, _ = call.args
+    v = call.operands[j]
+    if access.holds(indices):
+        raise Refused(call.name)
+    if type(target) is Operand and target.position == j:
+        return [p.scaled(t, v, i, 1.0) for t in p.terms[v]]
+    places = p.where(i)[indices]
+    if np.shape(places) != p.type(v)[1]:
+        raise Refused(call.name)
+    return p.summed(p.terms[v], v, i, places)
+
+
+def _counted(p, i, call, j):
+    """``bincount`` with weights."""
+    v = call.operands[j]
+    position, _ = call_rules.place_in(call.args, j)
+    if position != 1 or access.holds(call.args[0]):
+        raise Refused(call.name)
+    return p.summed(p.terms[v], v, i, p.where(i)[np.asarray(call.args[0])])
+
+
+_RULES = {
+    "numpy.sum": _summed(False),
+    "numpy.mean": _summed(True),
+    "wengert.rules.ufuncs.scatter_add": _added_up,
+    "numpy.bincount": _counted,
+    "numpy.linalg.inv": _inverse,
+}
+
+#: functions whose partials are products of what they multiply
+_PRODUCTS = {*contractions.names(), matrices._times_row.name}

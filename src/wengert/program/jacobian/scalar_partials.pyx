@@ -1,0 +1,299 @@
+# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Terms of numbers that are computed from numbers: of each the coefficients by column, in a dict.
+
+A coefficient is a value of the list, an int, or a constant, a float.
+Of lists with thousands of such instructions, as loops leave them that no array stands for, nearly all terms are of this
+kind; those of arrays, and of what sums or functions give, are lists of `Term`.
+"""
+
+import math
+
+cimport cython
+cimport numpy as cnp
+from libc.stdint cimport int32_t
+
+import numpy as np
+
+from wengert.core.tape.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_SUBTRACT
+from wengert.program.ir.ir cimport FLAG, SCALAR, Listing, emit, names
+from wengert.program.ir.opcodes cimport *
+
+cnp.import_array()
+
+cdef enum:
+    PAUSE = 1024        # terms after which is looked how many there are
+
+
+@cython.final
+cdef class NumberTerms:
+    """Goes through a list as long as there are numbers alone.
+
+    Parameters
+    ----------
+    sweep : Forward
+        Gives partials; its list is made longer.
+    terms : dict
+        Of values: those found here, and those of others.
+    needed : bytearray
+        Which values the result needs.
+    last : array of int32
+        The last instruction that reads a value: terms are forgotten then.
+    x : int
+        The input.
+    check : callable
+        Is called after many instructions, with the number of terms that were found in these.
+    """
+
+    cdef Listing code
+    cdef object sweep, check
+    cdef dict terms
+    cdef bytearray needed
+    cdef const int32_t[::1] last
+    cdef Py_ssize_t size, x, zero, found
+
+    def __init__(self, sweep, dict terms, bytearray needed, last, Py_ssize_t x, check):
+        self.code, self.sweep, self.size = sweep.code, sweep, sweep.size
+        self.terms, self.needed, self.last, self.x, self.check = terms, needed, last, x, check
+        self.zero = -1
+
+    def run(self, Py_ssize_t i):
+        """Go on from an instruction; the number of the first that is to be done in another way."""
+        self.found = 0
+        while i < self.size:
+            if self.needed[i] and i != self.x and not self.instruction(<int32_t>i):
+                break
+            self.forget(i)
+            if self.found > PAUSE:
+                self.check(self.found)
+                self.found = 0
+            i += 1
+        self.check(self.found)
+        return i
+
+    cpdef int forget(self, Py_ssize_t i) except -1:
+        """Drop the terms of what nothing reads after an instruction."""
+        cdef int32_t v
+        cdef int mask = names(self.code.ops[i])
+        if self.code.ops[i] == PACK:
+            for v in self.code.packs[self.code.bs[i]][1]:
+                self.forget_one(v, i)
+        elif self.code.ops[i] == CALL:
+            for v in self.code.calls[self.code.as_[i]].operands:
+                self.forget_one(v, i)
+        if mask & 1:
+            self.forget_one(self.code.as_[i], i)
+        if mask & 2:
+            self.forget_one(self.code.bs[i], i)
+        if mask & 4:
+            self.forget_one(self.code.cs[i], i)
+        return 0
+
+    cdef inline int forget_one(self, int32_t v, Py_ssize_t i) except -1:
+        if v >= 0 and self.last[v] == i:
+            self.terms.pop(v, None)
+        return 0
+
+    # ------------------------------------------------------------------------------------------ instructions
+
+    cdef bint instruction(self, int32_t i) except -1:
+        """Do one instruction; False: it is to be done in another way."""
+        cdef Listing code = self.code
+        cdef int op = code.ops[i]
+        cdef dict found = {}
+        if op == CONST or op == INPUT or op == ARRAY or op == GUARD or op == STOP or LESS <= op <= ISNAN:
+            return True
+        if not self.has_terms(i, op):
+            return True
+        if code.kinds[i] != SCALAR:
+            return False
+        if op < INPUT or op == STRONG:
+            if not (self.has_numbers(code.as_[i]) and (op < WG_ADD or op >= PARTIAL and op != STRONG
+                                                       or self.has_numbers(code.bs[i]))):
+                return False
+            self.share(found, i, op, 0, code.as_[i])
+            if (WG_ADD <= op < PARTIAL) or op == STRONG:
+                self.share(found, i, op, 1, code.bs[i])
+        elif op == SELECT and code.kinds[code.as_[i]] == FLAG:
+            if not (self.has_numbers(code.bs[i]) and self.has_numbers(code.cs[i])):
+                return False
+            self.choose(found, i)
+        else:
+            return False
+        self.terms[i] = found
+        self.found += len(found)
+        return True
+
+    cdef bint has_terms(self, Py_ssize_t i, int op) except -1:
+        """Has an operand any?"""
+        cdef Listing code = self.code
+        cdef int mask = names(op)
+        cdef int32_t v
+        if op == PACK:
+            for v in code.packs[code.bs[i]][1]:
+                if v in self.terms:
+                    return True
+        if op == CALL:
+            for v in code.calls[code.as_[i]].operands:
+                if v in self.terms:
+                    return True
+        return ((mask & 1 and code.as_[i] in self.terms) or (mask & 2 and code.bs[i] in self.terms)
+                or (mask & 4 and code.cs[i] in self.terms))
+
+    cdef bint has_numbers(self, int32_t v) except -1:
+        """Are the terms of a number coefficients by column, or can they be?"""
+        cdef dict found
+        cdef object which = self.terms.get(v)
+        if which is None or type(which) is dict:
+            return True
+        for t in which:
+            if t.cols.size != 1:
+                return False
+        found = {}
+        for t in which:
+            coef = t.coef
+            if isinstance(coef, np.ndarray):
+                coef = float(coef[0])
+            elif isinstance(coef, int) and self.code.kinds[<int32_t>coef] > FLAG:
+                coef = emit(self.code, LOAD, <int32_t>coef, 0, -1, SCALAR)
+            self.add(found, int(t.cols[0]), coef)
+        self.terms[v] = found
+        return True
+
+    cdef int share(self, dict found, int32_t i, int op, int side, int32_t v) except -1:
+        """Add what one operand of an elementwise instruction gives."""
+        cdef Listing code = self.code
+        cdef dict given = self.terms.get(v)
+        cdef object p = 1.0
+        cdef bint is_negative = op == WG_NEGATIVE or (op == WG_SUBTRACT and side == 1)
+        if not given:
+            return 0
+        if op == WG_MULTIPLY or op == STRONG:
+            p = self.known(code.as_[i] if side else code.bs[i])
+        elif op != WG_ADD and op != WG_SUBTRACT and op != WG_NEGATIVE and op != WG_POSITIVE:
+            p = self.known(self.sweep.partial(i, op, side))
+        for column, coef in given.items():
+            coef = self.product(coef, p)
+            if is_negative:
+                self.subtract(found, column, coef)
+            else:
+                self.add(found, column, coef)
+        return 0
+
+    cdef int choose(self, dict found, int32_t i) except -1:
+        """What a choice between two numbers gives."""
+        cdef Listing code = self.code
+        cdef dict first = self.terms.get(code.bs[i]) or {}, second = self.terms.get(code.cs[i]) or {}
+        for column, coef in first.items():
+            other = second.get(column, 0.0)
+            found[column] = emit(code, SELECT, code.as_[i], self.value(coef), self.value(other), SCALAR)
+        for column, coef in second.items():
+            if column not in first:
+                found[column] = emit(code, SELECT, code.as_[i], self.value(0.0), self.value(coef), SCALAR)
+        return 0
+
+    # ------------------------------------------------------------------------------------------ coefficients
+
+    cdef object known(self, int32_t v):
+        """A value, or the constant that it is."""
+        return self.code.constants[self.code.as_[v]] if self.code.ops[v] == CONST else v
+
+    cdef int32_t value(self, coef) except -1:
+        if isinstance(coef, int):
+            return coef
+        if coef == 0.0:
+            if self.zero < 0:
+                self.zero = self.code.constant(0.0)
+            return <int32_t>self.zero
+        return self.code.constant(coef)
+
+    cdef object product(self, coef, p):
+        """A coefficient times a partial: strongly zero where either is."""
+        cdef double x, y
+        if isinstance(coef, float):
+            x = coef
+            if x == 1.0:
+                return p
+            if isinstance(p, float):
+                y = p
+                return 0.0 if x == 0.0 or y == 0.0 else x * y
+        elif isinstance(p, float) and <double>p == 1.0:
+            return coef
+        return emit(self.code, STRONG, self.value(coef), self.value(p), -1, SCALAR)
+
+    cdef int add(self, dict found, column, coef) except -1:
+        own = found.get(column)
+        if own is not None:
+            if isinstance(own, float) and isinstance(coef, float):
+                coef = <double>own + <double>coef
+            else:
+                coef = emit(self.code, WG_ADD, self.value(own), self.value(coef), -1, SCALAR)
+        found[column] = coef
+        return 0
+
+    cdef int subtract(self, dict found, column, coef) except -1:
+        own = found.get(column)
+        if isinstance(coef, float):
+            return self.add(found, column, -<double>coef)
+        if own is None:
+            found[column] = emit(self.code, WG_NEGATIVE, coef, -1, -1, SCALAR)
+        else:
+            found[column] = emit(self.code, WG_SUBTRACT, self.value(own), coef, -1, SCALAR)
+        return 0
+
+
+def readers(Listing code, Py_ssize_t size, int32_t y):
+    """Of the values of a list's first instructions: who reads them last, and which are only put into the result.
+
+    Returns
+    -------
+    last : array of int32, shape (size,)
+        The last instruction that reads a value; -1: none, or it is the result `y`.
+    finals : set of int
+        Values that become `y` by nothing but writing more into them, that included.
+    """
+    cdef Py_ssize_t i
+    cdef int32_t v
+    cdef int mask
+    last_ = np.full(size, -1, np.int32)
+    cdef int32_t[::1] last = last_
+    cdef bytearray others = bytearray(max(1, size))        # what anything else reads
+    cdef set finals = {y}
+    cdef bint is_final
+    for i in range(size - 1, -1, -1):
+        is_final = code.ops[i] == PLACE and (i == y or (last[i] >= 0 and not others[i]))
+        if is_final:
+            finals.add(i)
+        mask = names(code.ops[i])
+        named = [v for k, v in ((1, code.as_[i]), (2, code.bs[i]), (4, code.cs[i])) if mask & k and v >= 0]
+        if code.ops[i] == PACK:
+            named += code.packs[code.bs[i]][1].tolist()
+        elif code.ops[i] == CALL:
+            named += code.calls[code.as_[i]].operands
+        for v in named:
+            if v == y:
+                continue
+            if last[v] < 0:
+                last[v] = <int32_t>i
+            if not is_final:
+                others[v] = 1
+    return last_, finals
+
+
+def operations_from(Listing code, Py_ssize_t first):
+    """Numbers that a list computes from an instruction on: sums those that they add up, moves and calls none."""
+    cdef Py_ssize_t i, total = 0
+    cdef int op
+    cdef dict sizes = {SCALAR: 1, FLAG: 1}
+    for i in range(first, code.n):
+        op = code.ops[i]
+        if op == SUM or op == SCATTER:
+            kind = code.kinds[code.as_[i]]
+        elif op < INPUT or SELECT <= op <= STRONG:
+            kind = code.kinds[i]
+        else:
+            continue
+        if kind not in sizes:
+            sizes[kind] = math.prod(code.types[kind][1])
+        total += sizes[kind]
+    return total

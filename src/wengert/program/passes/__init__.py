@@ -1,0 +1,1 @@
+"""Optimisation passes: each takes a program in the IR and returns an equivalent one."""

@@ -1,0 +1,680 @@
+"""Time loops found again: steps that a list repeats become one body, run so many times.
+
+A list that came of a loop repeats the same instructions, each `period` behind those of the step before.
+The operands of the repeated ones are values of the same step, values of the step before (they are carried), values
+from before the loop, or what moves on with the steps: a part of an array at a place that grows, or another constant.
+What is needed of every step afterwards is stacked.
+
+A `Loop` is what a CALL of a list calls: its operands are the initial values of what is carried, what stays the same,
+and arrays whose first axis is the steps'; its result is one line of doubles, of which views are taken.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+
+import numpy as np
+
+from wengert.program.ir.call import Call, Operand, static
+from wengert.program.ir.ir import Listing, c_strides, columns_named, kind_of, operands, overlaps
+from wengert.program.ir.opcodes import Op
+from wengert.program.ir.verify import TIERS, Verifier, check_fields, expect, is_count
+from wengert.program.passes import simplify, stencil_fusion, vectorise
+from wengert.program.vm.machine import Machine
+
+_FLOAT = np.dtype(float)
+#: by opcode: which of the columns a, b and c name values
+_NAMED = np.array([columns_named(op) for op in range(Op.OPS)])
+_LEAVES = (Op.INPUT, Op.CONST, Op.ARRAY)
+_IS_LEAF = np.isin(np.arange(Op.OPS), _LEAVES)
+_MOVING = (Op.LOAD, Op.VIEW, Op.PLACE, Op.PACK, Op.STOP)
+
+#: the types of numbers end with this one
+FLAG = 1
+#: steps that are worth a loop
+_LEAST = 8
+#: steps back from which a value may be carried
+_BACK = 4
+#: a list keeps its steps unless the values of its arrays need more bytes, about what a cache holds; and those of a step
+_LARGE = 4_000_000
+_LARGE_STEP = 16_000
+#: instructions of a body
+_LONGEST = 1000
+#: instructions by which places of a list are compared
+_WINDOW = 4
+#: periods that are tried
+_PERIODS = 6
+#: instructions that a loop may stand for, as many as a list may have
+_MOST_STEPS = 1 << 30
+#: elementwise instructions that are rather run on parts of the arrays, one after the other, than in a loop
+_FUSED = 2000
+
+
+class Loop:
+    """A body that is run `steps` times.
+
+    Attributes
+    ----------
+    body : Listing
+        Its inputs are what is carried, what stays the same, and the slices of this step; its first outputs are what is
+        carried on.
+    steps : int
+    carried, kept : int
+        How many inputs are carried, and how many stay the same; the others are slices.
+    results : tuple of (word, number)
+        What the result consists of: the "last" of a carried value, the "stack" of an output of all steps, the "entry"
+        stack of a carried value as each step finds it, or "zeros" in so many bytes.
+    checks : bool
+        Has the body guards?
+    backward : bool
+        Are the slices gone through from the last to the first, and stacks filled so?
+    """
+
+    def __init__(self, body, steps, carried, kept, results, backward=False):
+        self.body, self.steps, self.carried, self.kept = body, steps, carried, kept
+        self.results, self.backward = tuple(results), backward
+        self.checks = bool((body.op == Op.GUARD).any()) or any(call.checks for call in body.calls)
+        self._machine, self._tier = None, "auto"
+
+    def __getstate__(self):
+        return {**self.__dict__, "_machine": None}
+
+    def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
+        """Raise `MalformedProgram` unless it is a loop that runs on these operands and gives this: see `spec`."""
+        counts = dict.fromkeys(("steps", "carried", "kept"), is_count)
+        flags = dict.fromkeys(("checks", "backward"), bool)
+        check_fields(self, {"body": Listing, "results": tuple, **counts, **flags, "_tier": TIERS.__contains__})
+        code, steps, carried, first = self.body, self.steps, self.carried, self.carried + self.kept
+        verifier.check(code)
+        expect(0 < steps and steps * len(code) <= _MOST_STEPS, f"is a loop of {steps} steps")
+        inputs, outputs = ([kind_of(code, v)[:2] for v in values] for values in (code.inputs, code.outputs))
+        expect(first <= len(inputs) and carried <= len(outputs), "is a loop that carries more than it has")
+        expect(inputs[:carried] == outputs[:carried], "is a loop that carries a value on as another type")
+        expect(all(dtype == _FLOAT for dtype, _ in (*inputs[first:], *outputs)), "is a loop with slices of no floats")
+        in_order = call.args == tuple(map(Operand, range(len(types)))) and not call.kwargs
+        expect(in_order, "is a loop that is called with other than values")
+        taken = [*inputs[:first], *[(dtype, (steps, *shape)) for dtype, shape in inputs[first:]]]
+        expect([each[:2] for each in types] == taken, "is a loop that takes other operands")
+        expect(len(set(self.results)) == len(self.results), "is a loop that has a result twice")
+        numbers = {"last": range(carried), "entry": range(carried), "stack": range(carried, len(outputs))}
+        for word, number in self.results:
+            right = is_count(number) and (number % 8 == 0 if word == "zeros" else number in numbers[word])
+            expect(right, f"is a loop that has no result ({word}, {number})")
+        expect(kind == type_of_result(self), "is a loop that gives another type")
+
+    def __repr__(self):
+        way = ", last to first" if self.backward else ""
+        return f"loop of {self.steps} steps{way}"
+
+    def __call__(self, *values):
+        return self.machine.loop(self, values)
+
+    @property
+    def machine(self) -> Machine:
+        """What runs the body."""
+        if self._machine is None:
+            code = simplify.lowered(vectorise.rolled(self.body))
+            code = stencil_fusion.gathered(code, self._tier == "llvm", self.steps)
+            self._machine = Machine(code, tier=self._tier)
+        return self._machine
+
+    def tiered(self, tier: str) -> Loop:
+        """The same loop, whose body another tier runs."""
+        made = copy.copy(self)
+        made._machine, made._tier = None, tier
+        return made
+
+    @property
+    def count(self) -> int:
+        """Doubles in the result."""
+        return sum(self.length(*result) for result in self.results)
+
+    def type_of(self, word: str, number: int) -> tuple:
+        """Dtype, shape and strides of the value of one step in a result."""
+        v = self.body.inputs[number] if word == "entry" else self.body.outputs[number]
+        return kind_of(self.body, v)
+
+    def length(self, word: str, number: int) -> int:
+        """Doubles of a result."""
+        if word == "zeros":
+            return number // 8
+        size = math.prod(self.type_of(word, number)[1])
+        return size if word == "last" else self.steps * size
+
+    def place(self, word: str, number: int) -> int:
+        """Where a result begins, in bytes."""
+        position = self.results.index((word, number))
+        return 8 * sum(self.length(*result) for result in self.results[:position])
+
+    def view(self, word: str, number: int) -> tuple:
+        """A result as a view of the whole one: offset in bytes, shape and strides."""
+        shape = self.type_of(word, number)[1]
+        shape = shape if word == "last" else (self.steps, *shape)
+        return self.place(word, number), shape, c_strides(shape, 8)
+
+    def with_entries(self, numbers) -> Loop:
+        """The loop that stacks what these carried values are when each step begins, too; all else lies where it was."""
+        more = [("entry", k) for k in numbers if ("entry", k) not in self.results]
+        if not more:
+            return self
+        return Loop(self.body, self.steps, self.carried, self.kept, (*self.results, *more), self.backward)
+
+    def example(self, values: list) -> list:
+        """Inputs of the body in the first step."""
+        first = self.carried + self.kept
+        return [*values[:first], *[x[-1 if self.backward else 0] for x in values[first:]]]
+
+
+def is_loop(call) -> bool:
+    """Is this call a loop?"""
+    return type(call.compute) is Loop
+
+
+def loops_of(code) -> list[Loop]:
+    """The loops of a list."""
+    called = code.a[code.op == Op.CALL].tolist()
+    return [code.calls[a].compute for a in called if is_loop(code.calls[a])]
+
+
+def call_of(loop: Loop, values: list) -> Call:
+    """The call of a loop on values of a list."""
+    return Call(loop, tuple(map(Operand, range(len(values)))), {}, list(values))
+
+
+def type_of_result(loop: Loop) -> tuple:
+    """The type of the line of doubles."""
+    return _FLOAT, (loop.count,), None
+
+
+# ---------------------------------------------------------------------------------------------- finding loops
+
+
+def looped(code):
+    """The list with loops in the place of repeated steps; the same list where none is worth it."""
+    if len(code) < 4 * _LEAST:
+        return code
+    sizes = np.array([type[0].itemsize * math.prod(type[1]) if k > FLAG else 0 for k, type in enumerate(code.types)])
+    if np.bincount(code.type, minlength=len(sizes)) @ sizes < _LARGE or not _may_repeat(code):
+        return code
+    found = _Steps(code).loop()
+    return code if found is None else looped(simplify.live(found))
+
+
+def _may_repeat(code):
+    """Do some instructions in turn come as often as they do in a loop, by what they do alone?"""
+    op = code.op
+    words = (op * np.int64(1 + len(code.types)) + code.type)[~_IS_LEAF[op]]
+    n = len(words) - _WINDOW + 1
+    if n < _LEAST:
+        return False
+    hashed = np.zeros(n, dtype=np.int64)
+    for k in range(_WINDOW):
+        hashed = 1_000_003 * hashed + words[k : k + n]
+    hashed.sort()
+    least = _LEAST - _WINDOW + 1  # windows within so many steps of one instruction; there are more within longer ones
+    return bool((hashed[least - 1 :] == hashed[: n - least + 1]).any())
+
+
+class _Steps:
+    """A list, searched for the steps of one loop.
+
+    Positions count the instructions that compute something; inputs and constants have none.
+    """
+
+    def __init__(self, code):
+        self.code = code
+        self.op, self.kind = code.op.astype(np.int64), code.type.astype(np.int64)
+        self.a, self.b = code.a, code.b  # each time a copy
+        self.line = np.flatnonzero(~np.isin(self.op, _LEAVES))
+        self.position = np.full(len(code), -1, dtype=np.int64)
+        self.position[self.line] = np.arange(len(self.line))
+        named = _NAMED[self.op]
+        columns = ((1, code.a), (2, code.b), (4, code.c))
+        self.read = np.array([np.where(named & bit, column, -1) for bit, column in columns], dtype=np.int64)
+        self.read[:, np.isin(self.op, (Op.CALL, Op.PACK))] = -1
+
+    @functools.cached_property
+    def more(self):
+        """Of instructions that may read more than three values: which."""
+        many = np.flatnonzero(np.isin(self.op, (Op.CALL, Op.PACK)))
+        return {i: np.array(operands(self.code, i), dtype=np.int64) for i in many.tolist()}
+
+    def operands(self, i):
+        """The values that instruction i reads, -1 for none."""
+        return self.more[i] if i in self.more else self.read[:, i]
+
+    def size(self, i):
+        """Bytes of a value."""
+        dtype, shape, _ = kind_of(self.code, i)
+        return dtype.itemsize * math.prod(shape)
+
+    # ------------------------------------------------------------------------------------------ the period
+
+    def loop(self):
+        """The list with the loop of most instructions; None if there is none."""
+        if not _repeats(self._coarse_words()):
+            return None
+        for period, start, stop in self._candidates(self._words()):
+            start = self._best_cut(period, start, stop)
+            try:
+                return _Found(self, period, start, (stop - start) // period).rewritten()
+            except _NoLoop:
+                pass
+        return None
+
+    def _words(self):
+        """A number for each position: equal where instructions may be those of two steps."""
+        at, coarse = self.line, self._coarse_words()
+        more = np.zeros(len(at), dtype=np.int64)  # what tells those of one operation and type apart
+        is_place = self.op[at] == Op.PLACE
+        placed = at[is_place]
+        layouts = _numbered(view[1:] for view in self.code.views)
+        more[is_place] = 2 * layouts[self.b[placed]] + (self.a[placed] < 0)
+        others = np.flatnonzero(np.isin(self.op[at], (Op.CALL, Op.PACK, Op.GUARD)))
+        more[others] = _numbered(map(self._key, at[others].tolist()))
+        return np.unique(coarse * (1 + more.max(initial=0)) + more, return_inverse=True)[1]
+
+    def _coarse_words(self):
+        """The same by operation and type alone."""
+        at = self.line
+        return self.op[at] * (1 + self.kind.max()) + self.kind[at]
+
+    def _key(self, i):
+        code, op, a, b = self.code, int(self.op[i]), int(self.a[i]), int(self.b[i])
+        if op == Op.PACK:
+            return code.packs[b][0].tobytes(), a < 0
+        if op == Op.GUARD:
+            return static(code.guards[b][0])
+        call = code.calls[a]
+        return static(call.compute), static(call.args), static(call.kwargs), len(call.operands)
+
+    def _candidates(self, words):
+        """Periods and the positions between which the list has them, those with most instructions first."""
+        if not _repeats(words):
+            return []
+        hashed = _windows(words)
+        order = np.argsort(hashed, kind="stable")
+        gaps = np.diff(order)[hashed[order][1:] == hashed[order][:-1]]
+        if not len(gaps):
+            return []
+        counts = np.bincount(gaps)
+        periods = np.argsort(-counts * np.arange(len(counts)), kind="stable")[:_PERIODS]
+        found = []
+        for period in periods[(counts[periods] > 0) & (periods <= _LONGEST)].tolist():
+            same = np.concatenate([[False], words[period:] == words[:-period], [False]])
+            edges = np.flatnonzero(same[1:] != same[:-1])
+            runs = zip(edges[::2].tolist(), (edges[1::2] + period).tolist())
+            found += [(period, start, stop) for start, stop in runs if stop - start >= _LEAST * period]
+        # of those about as long the shorter period
+        return sorted(found, key=lambda run: (-round(20 * math.log(run[2] - run[1])), run[0]))[:_PERIODS]
+
+    def _best_cut(self, period, start, stop):
+        """Where steps begin so that least is carried."""
+        middle = start + (stop - start) // (2 * period) * period
+        last: dict = {}
+        for position in range(middle - period, min(middle + 2 * period, stop)):
+            for v in self.operands(int(self.line[position])).tolist():
+                if v >= 0 and self.position[v] >= start:
+                    last[v] = position
+        cost = np.zeros(period)
+        for v, used in last.items():
+            first = max(int(self.position[v]) + 1, middle)
+            cost[first - middle : max(0, min(used + 1, middle + period) - middle)] += 8 + self.size(v)
+        return start + int(np.argmin(cost))
+
+
+def _numbered(keys):
+    """A number for each key, the same for equal ones."""
+    known: dict = {}
+    return np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.int64)
+
+
+def _windows(words):
+    """A hash of the words from each position on."""
+    n = len(words) - _WINDOW + 1
+    hashed = np.zeros(n, dtype=np.uint64)
+    for k in range(_WINDOW):
+        hashed = hashed * np.uint64(0x9E3779B97F4A7C15) + words[k : k + n].astype(np.uint64)
+    return hashed
+
+
+def _repeats(words):
+    """Does a window come as often as it does in the shortest loop, whose last step may end within it?"""
+    if len(words) - _WINDOW + 1 < _LEAST:
+        return False
+    hashed = np.sort(_windows(words))
+    often = _LEAST - _WINDOW
+    return bool((hashed[often - 1 :] == hashed[: len(hashed) - often + 1]).any())
+
+
+class _NoLoop(Exception):
+    """The steps are not those of a loop that is worth one."""
+
+
+class _Found:
+    """The steps of one loop, and how each operand of the body moves on from step to step.
+
+    `at[j, q]` is instruction q of step j.
+    """
+
+    def __init__(self, search, period, start, steps):
+        self.search, self.code, self.period = search, search.code, period
+        self.start, self.at = start, search.line[start : start + steps * period].reshape(steps, period)
+        self._number_operands()
+        self._cut()
+        self._check_worth()
+        self.lasts, self.stacks = self._used_outside()
+
+    # ------------------------------------------------------------------------------------------ operands
+
+    def _number_operands(self):
+        """Operands of the body, as (q, number): what each is in all steps, and from how many steps before it comes."""
+        search = self.search
+        self.given = {}
+        for q in range(self.period):
+            ids = self.at[:, q]
+            if int(ids[0]) in search.more:
+                columns = np.array([search.more[i] for i in ids.tolist()]).T
+            else:
+                columns = search.read[:, ids]
+            for number, values in enumerate(columns):
+                if values[-1] >= 0:
+                    self.given[q, number] = values
+        self.back, broken, starts = {}, np.zeros(len(self.at), dtype=bool), np.zeros(len(self.at), dtype=bool)
+        own = search.position[self.at]
+        for (q, number), values in self.given.items():
+            where = search.position[values]
+            middle = len(values) // 2
+            away = own[middle, q] - where[middle]
+            moves = (where >= 0) & (own[:, q] - where == away)
+            if (values == values[-1]).sum() > max(moves.sum(), len(values) // 2):
+                broken |= values != values[-1]
+            elif moves.sum() > len(values) // 2:
+                back = -((q - away) // self.period)
+                if back > _BACK:
+                    raise _NoLoop
+                self.back[q, number] = back
+                if back:
+                    starts |= ~moves
+                else:
+                    broken |= ~moves
+            else:
+                broken |= ~self._is_table(values)
+        self.broken, self.starts = broken, starts
+
+    def _is_table(self, values):
+        """Where an operand is a constant, another one in each step."""
+        search = self.search
+        like = (search.op[values] == search.op[values[-1]]) & (search.kind[values] == search.kind[values[-1]])
+        return like & bool(search.op[values[-1]] in (Op.CONST, Op.ARRAY))
+
+    def _cut(self):
+        """Keep the longest run of steps whose operands move on alike."""
+        edges = np.flatnonzero(np.diff(np.concatenate([[1], self.broken | self.starts, [1]])))
+        runs = list(zip(edges[::2].tolist(), edges[1::2].tolist()))
+        first, last = max(runs, key=lambda run: run[1] - run[0], default=(0, 0))
+        if first and not self.broken[first - 1] and max(self.back.values(), default=0) <= 1 and self._begins(first - 1):
+            first -= 1
+        self.at = self.at[first:last]
+        self.start += first * self.period
+        self.stop = self.start + self.at.size
+        self.given = {key: values[first:last] for key, values in self.given.items()}
+        if len(self.at) < _LEAST:
+            raise _NoLoop
+        for key, values in self.given.items():
+            if key not in self.back and self.is_same(values) and self.search.position[values[0]] >= self.start:
+                raise _NoLoop  # computed in one step for all later ones
+
+    def _begins(self, first):
+        """Do all that read a carried value read the same initial one, of its type, if step `first` is the first?"""
+        initial: dict = {}
+        for (q, number), back in self.back.items():
+            if back:
+                values = self.given[q, number]
+                v, made = int(values[first]), self.search.position[values[first + 1]]
+                if initial.setdefault(int(made), v) != v or self.search.position[v] >= self.start + first * self.period:
+                    return False
+                if self.shape(v) != self.shape(values[first + 1]):
+                    return False
+        return True
+
+    def shape(self, v):
+        return kind_of(self.code, int(v))[:2]
+
+    @staticmethod
+    def is_same(values):
+        return bool((values == values[0]).all())
+
+    def _check_worth(self):
+        """Does the loop spare much memory, and is a step long beside what a turn of a loop takes?"""
+        search = self.search
+        arrays = [i for i in self.at[0].tolist() if search.kind[i] > FLAG and search.op[i] != Op.VIEW]
+        step = sum(map(search.size, arrays))
+        if step < _LARGE_STEP or len(self.at) * step < _LARGE:
+            raise _NoLoop
+        if all(search.op[i] in _MOVING for i in self.at[0].tolist()):
+            raise _NoLoop
+        kinds = {
+            (int(search.op[i]) < Op.INPUT or Op.SELECT <= search.op[i] <= Op.STRONG, self.shape(i)[1])
+            for i in self.at[0].tolist()
+        }
+        if len(kinds) == 1 and min(kinds)[0] and self.at.size < _FUSED:
+            raise _NoLoop  # elementwise: all steps together are one pass over the elements
+
+    def _used_outside(self):
+        """Of which body instructions the last values are used afterwards, and of which all of them."""
+        search = self.search
+        outside = np.ones(len(self.code), dtype=bool)
+        outside[self.at] = False
+        used = [search.read[:, outside].ravel(), *[given for i, given in search.more.items() if outside[i]]]
+        used = np.unique(np.concatenate([*used, self.code.outputs]))
+        places = search.position[used[used >= 0]]
+        places = places[(places >= self.start) & (places < self.stop)] - self.start
+        lasts, stacks = {}, []
+        for q in np.unique(places % self.period).tolist():
+            steps = places[places % self.period == q] // self.period
+            depth = len(self.at) - int(steps.min())
+            if depth <= max(1, self.depth(q)):
+                lasts[q] = depth
+            else:
+                stacks.append(q)
+        return lasts, stacks
+
+    def depth(self, q):
+        """From how many steps before values of instruction q are read."""
+        return max([back for key, back in self.back.items() if back and self._made(*key) == q], default=0)
+
+    def _made(self, q, number):
+        """Which body instruction makes an operand."""
+        return int(self.search.position[self.given[q, number][-1]] - self.start) % self.period
+
+    # ------------------------------------------------------------------------------------------ the new list
+
+    def rewritten(self):
+        """The list with a call of the loop."""
+        code, search = self.code, self.search
+        self.new = Listing()
+        self.of = np.full(len(code), -1, dtype=np.int32)
+        inside = np.zeros(len(code), dtype=bool)
+        inside[self.at] = True
+        first = np.arange(len(code)) < self.at[0, 0]
+        leaves = search.position < 0
+        self.new.take(code, np.flatnonzero(first | leaves).astype(np.int32), self.of)
+        self._write_body()
+        loop = Loop(self.body, len(self.at), len(self.carried), len(self.kept), self.results)
+        values = [*self.carried.values(), *self.kept.values(), *self.slices]
+        r = self.new.add(Op.CALL, type_of_result(loop), self.new.call(call_of(loop, values)))
+        self._read_result(loop, r)
+        self.new.take(code, np.flatnonzero(~first & ~leaves & ~inside).astype(np.int32), self.of)
+        self.new.inputs = self.of[code.inputs].tolist()
+        self.new.outputs = self.of[code.outputs].tolist()
+        return self.new
+
+    def _write_body(self):
+        """The body, of the instructions of one step; and its operands, as values of the new list."""
+        code = self.code
+        self.body = body = Listing()
+        self.within = np.full(len(code), -1, dtype=np.int32)  # values of the template in the body
+        step = max([1, *self.back.values()])
+        template = self.at[step]
+        self.carried, self.kept, self.slices, self.entered = {}, {}, [], []
+        self._find_moving()
+        depths = {q: max(self.depth(q), self.lasts.get(q, 0)) for q in range(self.period) if q not in self.trajectories}
+        for q, depth in depths.items():
+            for back in range(1, depth + 1):
+                v = self._initial(q, back)
+                self.carried[q, back] = self._in_order(v, template[q])
+                self.within[self.at[step - back, q]] = self._input(code, template[q], in_order=True)
+        self._add_kept()
+        tables = self._add_slices()
+        for q, i in enumerate(template.tolist()):
+            if q in self.trajectories or q in self.moving:
+                continue
+            replaced = {}
+            for number, values in [(number, values) for (at, number), values in self.given.items() if at == q]:
+                table = tables.get((q, number))
+                if table is not None:
+                    replaced[values[step]] = self.within[values[step]]
+                    self.within[values[step]] = table
+            if len(replaced) > 1 or any(x >= 0 for x in replaced.values()):
+                raise _NoLoop
+            body.take(code, np.array([i], dtype=np.int32), self.within)
+            for v, before in replaced.items():
+                self.within[v] = before
+        body.inputs = list(range(len(self.entered)))
+        ends = {q: int(self.within[i]) for q, i in enumerate(template.tolist())}
+        body.outputs = [
+            ends[q] if back == 1 else int(self.within[self.at[step - back + 1, q]]) for q, back in self.carried
+        ]
+        lasts = [("last", k) for k, (q, back) in enumerate(self.carried) if back <= self.lasts.get(q, 0)]
+        stacks = [*self.stacks, *self.trajectories]
+        sources = [ends[q] if q in self.stacks else int(self.within[self.given[q, 2][step]]) for q in stacks]
+        self.stacked = {q: ("stack", len(body.outputs) + k) for k, q in enumerate(stacks)}
+        body.outputs = body.outputs + sources
+        for v in body.outputs:
+            dtype, _, strides = kind_of(body, v)
+            if dtype != _FLOAT or strides is not None:
+                raise _NoLoop
+        self.results = [*lasts, *self.stacked.values()]
+        self.body = simplify.simplified(body, False)
+
+    def _initial(self, q, back):
+        """What is carried into the first step, as a value of the old list; -1: nothing reads it."""
+        for (at, number), steps in self.back.items():
+            if steps >= back and self._made(at, number) == q:
+                return int(self.given[at, number][steps - back])
+        return -1
+
+    def _in_order(self, v, like):
+        """A value of the old list in the new one, laid out as the body has it."""
+        dtype, shape, strides = kind_of(self.code, int(like))
+        if dtype != _FLOAT or strides is not None:
+            raise _NoLoop
+        if v < 0:
+            return self.new.filled(0.0, shape)
+        return int(self.of[v])
+
+    def _input(self, code, v, in_order=False):
+        """One more input of the body, of the type of a value."""
+        dtype, of_value, strides = kind_of(code, int(v))
+        self.entered.append(v)
+        return self.body.add(Op.INPUT, (dtype, of_value, None if in_order else strides), len(self.entered) - 1)
+
+    def _add_kept(self):
+        """What stays the same: constants are in the body, all else its input."""
+        for (q, number), values in self.given.items():
+            v = int(values[0])
+            if (q, number) in self.back or q in self.moving or not self.is_same(values) or self.within[v] >= 0:
+                continue
+            if self.search.op[v] in (Op.CONST, Op.ARRAY):
+                continue
+            if q in self.trajectories and number == 0:
+                continue
+            dtype = kind_of(self.code, v)[0]
+            if dtype.kind in "fc" and dtype != _FLOAT:
+                raise _NoLoop  # its adjoint would be carried, and only doubles are
+            self.kept[v] = int(self.of[v])
+            self.within[v] = self._input(self.code, v)
+        constants = [int(values[0]) for values in self.given.values() if self.is_same(values)]
+        constants = sorted({v for v in constants if self.search.op[v] in (Op.CONST, Op.ARRAY)})
+        self.constants = np.array(constants, dtype=np.int32)
+
+    def _find_moving(self):
+        """Parts of arrays at places that grow with the steps: of one that stays the same, a slice; of one that is
+        written part after part, a stack that is put in afterwards."""
+        code, search = self.code, self.search
+        self.moving, self.trajectories = {}, {}
+        for q, ids in enumerate(self.at.T):
+            op = search.op[ids[0]]
+            if op not in (Op.LOAD, Op.VIEW, Op.PLACE):
+                continue
+            places = search.b[ids]
+            if self.is_same(places):
+                continue
+            if op == Op.LOAD:
+                offsets = 8 * places.astype(np.int64)
+                dtype, shape, strides = _FLOAT, (), ()
+            else:
+                offsets = np.array([code.views[b][0] for b in places.tolist()])
+                dtype, (_, shape, strides) = kind_of(code, ids[0])[0], code.views[int(places[0])]
+            stride = int(offsets[1] - offsets[0])
+            base = self.given.get((q, 0))
+            if base is None or (np.diff(offsets) != stride).any() or dtype != _FLOAT:
+                raise _NoLoop
+            view = int(offsets[0]), (len(ids), *shape), (stride, *strides)
+            if op != Op.PLACE:
+                if (q, 0) in self.back or not self.is_same(base) or kind_of(code, int(base[0]))[0] != _FLOAT:
+                    raise _NoLoop
+                self.moving[q] = view
+                continue
+            readers = sum(self._made(*key) == q for key in self.back)
+            source = kind_of(code, int(self.given[q, 2][-1]))[1]
+            if self.back.get((q, 0)) != 1 or self._made(q, 0) != q or readers != 1 or source != shape:
+                raise _NoLoop
+            if self.lasts.get(q, 0) > 1 or q in self.stacks or overlaps(view[1], view[2]):
+                raise _NoLoop
+            if (q, 2) not in self.back:
+                raise _NoLoop
+            self.trajectories[q] = view
+
+    def _add_slices(self):
+        """Inputs of which each step has its own part, and constants; the latter by operand."""
+        code, new, tables = self.code, self.new, {}
+        step = max([1, *self.back.values()])
+        for q, view in self.moving.items():
+            self.slices.append(new.part(int(self.of[self.given[q, 0][0]]), view, _FLOAT))
+            self.within[self.at[step, q]] = self._input(code, self.at[step, q])
+        known: dict = {}
+        for key, values in self.given.items():
+            if key in self.back or self.is_same(values) or key[0] in self.moving:
+                continue
+            if values.tobytes() not in known:
+                if kind_of(code, int(values[0]))[0] != _FLOAT:
+                    raise _NoLoop
+                first = self.search.a[values].tolist()
+                if self.search.op[values[0]] == Op.CONST:
+                    table = np.array([code.constants[a] for a in first])
+                else:
+                    table = np.stack([code.arrays[a] for a in first])
+                self.slices.append(new.constant_array(table))
+                known[values.tobytes()] = self._input(code, values[0], in_order=True)
+            tables[key] = known[values.tobytes()]
+        self.body.take(code, self.constants, self.within)
+        return tables
+
+    def _read_result(self, loop, r):
+        """What is used of the steps afterwards, as parts of the result."""
+        new = self.new
+        for k, (q, back) in enumerate(self.carried):
+            if back <= self.lasts.get(q, 0):
+                self.of[self.at[-back, q]] = new.part(r, loop.view("last", k), _FLOAT)
+        for q in self.stacks:
+            offset, shape, strides = loop.view(*self.stacked[q])
+            for j, i in enumerate(self.at[:, q].tolist()):
+                self.of[i] = new.part(r, (offset + j * strides[0], shape[1:], strides[1:]), _FLOAT)
+        for q, view in self.trajectories.items():
+            stack = new.part(r, loop.view(*self.stacked[q]), _FLOAT)
+            base = int(self.of[self.given[q, 0][0]])
+            self.of[self.at[-1, q]] = new.place(base, view, stack, kind_of(self.code, int(self.at[-1, q])))

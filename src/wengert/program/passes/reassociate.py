@@ -1,0 +1,248 @@
+"""Products of matrices regrouped, so that less is multiplied.
+
+The adjoint of what was broadcast, as the means of clusters or a bias before a layer, is a sum over the rows of a
+product, and that of a scaled matrix multiplies each of its elements once more:
+
+    sum(X @ M, rows)  becomes  sum(X, rows) @ M          x @ (c M)  becomes  (c x) @ M
+
+Each element is a sum of the same products of two or three factors, in another order; so it differs by no more than a
+product of matrices may from another one, n rounding errors of the sum of the absolute values of n terms.
+Only products that a rule made are regrouped, which has a guard against 0 times inf behind each: what the function
+itself computes stays in its order.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+
+import numpy as np
+
+from wengert.core.tape.tape import kernel_rows
+from wengert.program.ir.call import Call, Operand
+from wengert.program.ir.ir import Listing, c_strides, columns_named, kind_of, operands
+from wengert.program.ir.opcodes import Op
+from wengert.program.passes import simplify
+
+_OPCODES = {name: opcode for name, opcode, *_ in kernel_rows()}
+_NEGATIVE, _MULTIPLY = _OPCODES["negative"], _OPCODES["multiply"]
+_CONST, _VIEW = int(Op.CONST), int(Op.VIEW)
+_FLOAT = np.dtype(float)
+_BOTH = (Operand(0), Operand(1))
+#: numbers by which a factor is scaled in the place of another: no product that matters becomes too large or too small
+_SCALE = 2.0**20
+
+
+def regrouped(code: Listing) -> Listing:
+    """The list with its products regrouped; the same one where there is nothing to do."""
+    op, a, b, c = code.op, code.a, code.b, code.c
+    guarded = set(c[(op == Op.GUARD) & (c >= 0)].tolist())
+    if not guarded:
+        return code
+    places = np.flatnonzero(op == Op.CALL)
+    calls = {i: code.calls[number] for i, number in zip(places.tolist(), a[places].tolist())}
+    products = {i for i in guarded if i in calls and _is_product(code, i, calls[i])}
+    if not any(_may_change((op, a, b), i, call, products) for i, call in calls.items()):
+        return code
+    return _Regrouping(code, calls, products).found()
+
+
+def _may_change(columns, i, call, products):
+    """Is this a sum of a product, or a product with something times a constant, whoever else reads that?"""
+    op, a, b = columns
+    if i not in products:
+        v = call.operands[0] if call.row is not None and call.row.fun is np.sum else -1
+        while v >= 0 and op[v] == _NEGATIVE:
+            v = a[v]
+        return v in products
+    factors = [a[v] if op[v] == _VIEW else v for v in call.operands]
+    return any(op[v] == _MULTIPLY and (op[a[v]] == _CONST or op[b[v]] == _CONST) for v in factors)
+
+
+@functools.cache
+def _columns():
+    """Which columns of each instruction name values."""
+    return np.array([columns_named(op) for op in range(2048)])
+
+
+def _is_product(code, i, call):
+    if call.row is None or call.row.fun is not np.matmul or call.kwargs or len(call.args) != 2:
+        return False
+    factors = [
+        kind_of(code, call.operands[x.position]) if type(x) is Operand else (x.dtype, x.shape) for x in call.args
+    ]
+    return all(kind[0] == _FLOAT and len(kind[1]) > 1 for kind in (kind_of(code, i), *factors))
+
+
+class _Regrouping:
+    """A list and the one that is made of it: value v becomes ``of[v]``."""
+
+    def __init__(self, code, calls, products):
+        self.code, self.calls, self.products = code, calls, products
+        self.op, self.a, self.b, self.c = (column.tolist() for column in (code.op, code.a, code.b, code.c))
+        self.new = Listing()
+        self.of = np.full(len(code), -1, dtype=np.int32)
+        is_array = (code.op == _NEGATIVE) | (code.op == _MULTIPLY) | (code.op == Op.VIEW)
+        self.readers = self.readers_of((code.op == Op.ISNAN) | (code.op == Op.CALL) | (is_array & (code.type > 1)))
+
+    def readers_of(self, is_wanted):
+        """The instructions that read each of some values; -1: it is an output."""
+        code, found = self.code, {}
+        reads = np.zeros(len(code), bool)
+        named = _columns()[code.op]
+        for bit, column in ((1, code.a), (2, code.b), (4, code.c)):
+            reads |= ((named & bit) > 0) & (column >= 0) & is_wanted[np.maximum(column, 0)]
+        for i in np.flatnonzero(reads | (code.op == Op.CALL) | (code.op == Op.PACK)).tolist():
+            for v in set(operands(code, i)):
+                found.setdefault(v, []).append(i)
+        for v in code.outputs:
+            found.setdefault(v, []).append(-1)
+        return found
+
+    def found(self):
+        start, is_changed = 0, False
+        for i in sorted(self.calls):
+            self.take(start, i)
+            made = self.scaled(i) if i in self.products else self.summed(i)
+            start = i
+            if made is not None:
+                self.of[i], start, is_changed = made, i + 1, True
+        if not is_changed:
+            return self.code
+        self.take(start, len(self.code))
+        self.new.inputs = self.of[self.code.inputs].tolist()
+        self.new.outputs = self.of[self.code.outputs].tolist()
+        return simplify.live(self.new)
+
+    def take(self, start, stop):
+        if start < stop:
+            self.new.take(self.code, np.arange(start, stop, dtype=np.int32), self.of)
+
+    # ------------------------------------------------------------------------------------------ what is there
+
+    def shape(self, v):
+        return kind_of(self.code, v)[1]
+
+    def check(self, product):
+        """The call, the test and the guard that tell whether a product holds a NaN; None where a rule made none."""
+        for call in self.readers.get(product, ()):
+            if call in self.calls and self.calls[call].compute is np.vdot:
+                for test in self.readers.get(call, ()):
+                    for guard in self.readers.get(test, ()):
+                        if guard >= 0 and self.op[guard] == Op.GUARD and self.c[guard] == product:
+                            return call, test, guard
+        return None
+
+    def is_read_once(self, v, but=()):
+        return len([i for i in self.readers.get(v, ()) if i not in but]) == 1
+
+    def axes(self, i):
+        """The axes over which a call sums; None of another."""
+        call = self.calls[i]
+        given = {**dict(zip(("a", "axis"), call.args)), **call.kwargs}
+        if call.row is None or call.row.fun is not np.sum or call.compute is not np.sum or len(call.args) > 2:
+            return None
+        is_plain = type(given.pop("a", None)) is Operand and not given.keys() - {"axis", "keepdims"}
+        if not is_plain or kind_of(self.code, i)[0] != _FLOAT:
+            return None
+        ndim, axis = len(self.shape(call.operands[0])), given.get("axis")
+        axes = range(ndim) if axis is None else axis if type(axis) is tuple else (axis,)
+        return {operator.index(d) % ndim for d in axes}
+
+    # ------------------------------------------------------------------------------------------ what is made
+
+    def factor(self, product, side):
+        """A factor as a new value."""
+        call = self.calls[product]
+        x = call.args[side]
+        if type(x) is Operand:
+            return int(self.of[call.operands[x.position]])
+        return self.new.constant_array(np.ascontiguousarray(x))
+
+    def times(self, like, left, right):
+        """A product of new values, by a call like another."""
+        (*lead, m, _), (*others, _, n) = kind_of(self.new, left)[1], kind_of(self.new, right)[1]
+        shape = (*np.broadcast_shapes(tuple(lead), tuple(others)), m, n)
+        return self.called(Call(like.compute, _BOTH, {}, [left, right], like.row), shape)
+
+    def product(self, like, left, right, check):
+        """The same, and the guard that it holds no NaN."""
+        call, test, guard = check
+        y = self.times(like, left, right)
+        square = self.called(self.calls[call].on([y, y]), ())
+        is_nan = self.new.add(Op.ISNAN, kind_of(self.code, test), square)
+        expected, place = self.code.guards[self.b[guard]][:2]
+        self.new.guard(is_nan, expected, place, y)
+        return y
+
+    def called(self, call, shape):
+        return self.new.add(Op.CALL, (_FLOAT, shape, None), self.new.call(call))
+
+    def total(self, like, v, axes):
+        """The sum of a new value over some axes, which are kept, by a call like another."""
+        shape = tuple([1 if d in axes else n for d, n in enumerate(kind_of(self.new, v)[1])])
+        call = Call(like.compute, (Operand(0),), {"axis": tuple(sorted(axes)), "keepdims": True}, [v], like.row)
+        return self.called(call, shape)
+
+    def summed(self, i):
+        """A sum over rows or columns of a product that nothing else reads; None of what is no such sum."""
+        axes, call = self.axes(i), self.calls[i]
+        if axes is None:
+            return None
+        v, is_negative = call.operands[0], False
+        while self.op[v] == _NEGATIVE and self.is_read_once(v):
+            v, is_negative = self.a[v], not is_negative
+        check = self.check(v) if v in self.products else None
+        if check is None or not self.is_read_once(v, check) or 0 in self.shape(v):
+            return None
+        side = 0 if len(self.shape(v)) - 2 in axes else 1
+        axis = len(self.shape(v)) - 2 + side
+        if axis not in axes or self.shape(v)[axis] == 1:
+            return None
+        factors = [self.factor(v, 0), self.factor(v, 1)]
+        factors[side] = self.total(call, factors[side], {len(kind_of(self.new, factors[side])[1]) - 2 + side})
+        y = self.product(self.calls[v], *factors, check)
+        if axes - {axis}:
+            y = self.total(call, y, axes - {axis})
+        shape = self.shape(i)
+        y = self.new.part(y, (0, shape, c_strides(shape, 8)), _FLOAT)
+        return self.new.add(_NEGATIVE, kind_of(self.code, i), y) if is_negative else y
+
+    def scaled(self, i):
+        """A product with a scaled matrix that nothing else reads: the other factor is scaled, or the result."""
+        if self.check(i) is None:
+            return None
+        call = self.calls[i]
+        for side in (0, 1):
+            v = call.operands[call.args[side].position] if type(call.args[side]) is Operand else -1
+            found = self.unscaled(v) if v >= 0 else None
+            if found is None:
+                continue
+            matrix, number = found
+            other = self.factor(i, 1 - side)
+            type_of_other, type_of_result = kind_of(self.new, other), kind_of(self.code, i)
+            sizes = math.prod(type_of_other[1]), math.prod(type_of_result[1])
+            if 2 * min(sizes) > math.prod(self.shape(v)):
+                continue
+            if sizes[0] < sizes[1]:
+                other = self.new.add(_MULTIPLY, (_FLOAT, type_of_other[1], None), other, number)
+            y = self.times(call, *((matrix, other) if side == 0 else (other, matrix)))
+            return y if sizes[0] < sizes[1] else self.new.add(_MULTIPLY, type_of_result, y, number)
+        return None
+
+    def unscaled(self, v):
+        """Of a matrix times a constant, which only this product reads, as it is or as a view: the matrix, and that."""
+        scaled = self.a[v] if self.op[v] == Op.VIEW else v
+        if self.op[scaled] != _MULTIPLY or not (self.is_read_once(v) and self.is_read_once(scaled)):
+            return None
+        for matrix, number in ((self.a[scaled], self.b[scaled]), (self.b[scaled], self.a[scaled])):
+            if self.op[number] == Op.CONST and self.code.type[matrix] == self.code.type[scaled]:
+                factor = self.code.constants[self.a[number]]
+                if not 1 / _SCALE < abs(factor) < _SCALE:
+                    return None
+                found = int(self.of[matrix])
+                if v != scaled:
+                    found = self.new.part(found, self.code.views[self.b[v]], _FLOAT)
+                return found, int(self.of[number])
+        return None

@@ -1,0 +1,854 @@
+# cython: language_level=3
+"""Arrays of a few elements become their elements, numbers.
+
+The state of a small system is an array of two or three numbers, of which each step of a loop computes a new one.
+An instruction on such an array costs more than those on its elements; what it is made of and what is read of it must
+be moved; and where loops are found again, arrays stand between numbers that are alike.
+
+Here the elements of a small array are kept by their places in its memory.
+An elementwise instruction becomes one on each, views and elements of it are taken without any instruction, and an
+array is made of its elements where a call or an output asks for it.
+"""
+
+from libc.stdint cimport int32_t
+
+import functools
+import itertools
+import math
+
+import numpy as np
+
+from wengert.core.tape.memory cimport Block, take
+from wengert.core.tape.tape cimport WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_SUBTRACT, is_cheap
+from wengert.program.ir.ir cimport FLAG, SCALAR, Listing, copied, emit, names, whole_view
+from wengert.program.ir.opcodes cimport *
+
+from wengert.core.tape.tape import kernel_rows
+from wengert.program.ir import access
+from wengert.program.ir.call import Operand, nanoseconds as nanoseconds_of_call
+from wengert.program.ir.ir import operands
+from wengert.program.passes.simplify import simplified
+from wengert.program.ir.call_rules import filled, placed
+from wengert.rules.linalg import packed_slogdet, solution
+from wengert.rules.special_python import log_shares, log_sum, peak, shares
+from wengert.rules.ufuncs import logaddexp_reduce
+
+cdef enum:
+    LARGEST = 16        # elements of a small array
+    TERMS = 64          # products of a matrix product that is written out
+    ROWS = 3            # of a system of equations that is
+    LEAST = 4           # instructions on small arrays that are worth a look
+    MOST = 2000000      # numbers in their place
+
+#: nanoseconds of the machine: of a step that it begins, of an instruction on numbers, cheap or not, of one on arrays
+#: beside others of the same shape, of each element there, of one put somewhere or set to zero, and of a call of Python,
+#: what the function computes not counted
+cdef double STEP = 25.0, NUMBER = 1.8, FUNCTION = 12.0, VECTOR = 4.0, ELEMENT = 0.3, FUNCTION_ELEMENT = 2.5
+cdef double MOVED = 0.8, ZERO = 0.05
+cdef double CALLED = 700.0
+
+#: what its guard says of a matrix, which LAPACK may find regular by an ulp: f alone knows then what to do
+SINGULAR = "a matrix of numpy.linalg is singular"
+
+cdef object FLOAT = np.dtype(float), BOOL = np.dtype(bool)
+cdef dict OPCODES = {name: opcode for name, opcode, *_ in kernel_rows()}
+cdef int SQRT = OPCODES["sqrt"]
+
+
+def by_elements(Listing code, double share=math.inf, bint to_run=False):
+    """The list with numbers in the place of small arrays.
+
+    The same list where it has none, where the numbers alone would take more than a share of its time, or where there
+    would be too many.
+    A list `to_run` is differentiated no more: in it the largest of many numbers is found two by two, of which the
+    derivative would be another where some are equal.
+    """
+    cdef list orders = [order_of(type) if kind > FLAG else None for kind, type in enumerate(code.types)]
+    cdef Py_ssize_t i
+    cdef int op, few = 0, size
+    cdef int32_t kind
+    cdef double count = 0.0, time = 0.0
+    cdef Block room = take(len(orders) * sizeof(int32_t))
+    cdef int32_t *sizes = <int32_t *>room.data      # of types; 0: not that of a small array
+    for i in range(len(orders)):
+        sizes[i] = 0 if orders[i] is None else <int32_t>len(orders[i])
+    for i in range(code.n):
+        op, kind = code.ops[i], code.kinds[i]
+        size = sizes[kind]
+        few += size > 0 and (op < INPUT or op == PACK) or op == CALL and (size > 0 or kind == SCALAR)
+        if size and op < INPUT:
+            count += size
+            time += size * (NUMBER if op >= PARTIAL or is_cheap(op, 1 << 20) else FUNCTION)
+    if few < LEAST or count > MOST or time > share * nanoseconds(code):
+        return code
+    return simplified(Elements(code, orders, to_run).run(), False)
+
+
+cdef list order_of(tuple type):
+    """Places of the elements of a small array in order; None of another."""
+    dtype, shape, strides = type
+    if (dtype != FLOAT and dtype != BOOL) or not 0 < math.prod(shape) <= LARGEST:
+        return None
+    if strides is None:
+        return list(range(math.prod(shape)))
+    return places(whole_view(type), dtype.itemsize)
+
+
+cpdef double nanoseconds(Listing code) except -1.0:
+    """An estimate of the time of a run in the order of the list: what follows on its like is one step with it."""
+    cdef Py_ssize_t i
+    cdef int op, before = -1, here
+    cdef bint cheap
+    cdef double total = 0.0
+    cdef list sizes = [math.prod(type[1]) for type in code.types]
+    for i in range(code.n):
+        op = code.ops[i]
+        if op == CONST or op == ARRAY or op == INPUT or op == VIEW:
+            continue
+        cheap = op >= PARTIAL or is_cheap(op, 1 << 20)
+        here = code.kinds[code.as_[i]] if op == SUM else code.kinds[i]
+        if op == CALL or (op == GUARD and here > FLAG):
+            here = -1
+            total += CALLED + (called(code, code.calls[code.as_[i]], i) if op == CALL else 0.0)
+        elif here <= FLAG:
+            here = SCALAR
+            total += NUMBER if cheap else FUNCTION
+        elif op == PACK:
+            here = -1
+            total += len(code.packs[code.bs[i]][0]) + (0.0 if code.as_[i] >= 0 else ZERO * <double>sizes[here])
+        elif op == PLACE or op == PUT or op == GATHER or op == SCATTER:
+            total += VECTOR + moved_time(code, i, op, sizes)
+        else:
+            total += VECTOR + (ELEMENT if cheap else FUNCTION_ELEMENT) * <double>sizes[here]
+        if here != before or here < 0:
+            total += STEP
+        before = here
+    return total
+
+
+cdef double called(Listing code, call, Py_ssize_t i) except -1.0:
+    """What a function computes in that a list calls, or a loop."""
+    body = getattr(call.compute, "body", None)
+    if isinstance(body, Listing):
+        return call.compute.steps * nanoseconds(body)
+    shapes = [code.types[code.kinds[<int32_t>v]][1] for v in call.operands]
+    return nanoseconds_of_call(call, shapes, code.types[code.kinds[i]][1])
+
+
+cdef double moved_time(Listing code, Py_ssize_t i, int op, list sizes) except -1.0:
+    """What it takes to put elements into an array, or to take them out."""
+    cdef bint is_new = op == SCATTER or op == PLACE and code.as_[i] < 0
+    cdef double set_first = ZERO * <double>sizes[code.kinds[i]] if is_new else 0.0
+    if op == PLACE:
+        size = <double>math.prod(code.views[code.bs[i]][1])
+        is_zero = code.ops[code.cs[i]] == CONST and code.constants[code.as_[code.cs[i]]] == 0.0
+        return set_first if is_zero and is_new else set_first + ELEMENT * size
+    return set_first + MOVED * <double>sizes[code.kinds[i if op == GATHER else code.bs[i]]]
+
+
+cdef class Elements:
+    cdef Listing code, found
+    cdef int32_t *of            # the value in the new list, -1: there are its elements alone
+    cdef Block room             # its memory
+    cdef list cells             # of an array: its elements in the new list, by places in its memory; None: not yet
+    cdef list orders            # of a type: places of its elements in order; None: it is not small
+    cdef dict placed            # of a view of a type, written into: places
+    cdef bint to_run            # and not to be differentiated
+
+    def __cinit__(self, Listing code, list orders, bint to_run):
+        self.to_run, self.orders = to_run, orders
+        self.room = take(code.n * sizeof(int32_t))
+        self.of = <int32_t *>self.room.data
+        self.code, self.found = code, code.successor()
+        self.cells, self.placed = [None] * code.n, {}
+
+    cdef object run(self):
+        cdef Py_ssize_t i
+        cdef int32_t v
+        for i in range(self.code.n):
+            self.of[i] = -1
+            if not self.taken_apart(i):
+                if not self.are_whole(i):
+                    for v in operands(self.code, i):
+                        self.whole(v)
+                self.of[i] = copied(self.code, i, self.of, self.found)
+                if self.code.ops[i] == GUARD:       # elements are read where the array was
+                    self.found.cs[self.of[i]] = -1
+        self.found.inputs = [self.of[<int32_t>v] for v in self.code.inputs]
+        self.found.outputs = [self.whole(v) for v in self.code.outputs]
+        return self.found
+
+    # ------------------------------------------------------------------------------------------ arrays and elements
+
+    cdef bint are_whole(self, Py_ssize_t i) noexcept:
+        """Is there all that an instruction reads?  In doubt there is not."""
+        cdef int op = self.code.ops[i], columns = names(op)
+        cdef int32_t a = self.code.as_[i], b = self.code.bs[i], c = self.code.cs[i]
+        return (op != PACK and op != CALL and (not columns & 1 or a < 0 or self.of[a] >= 0)
+                and (not columns & 2 or b < 0 or self.of[b] >= 0) and (not columns & 4 or c < 0 or self.of[c] >= 0))
+
+    cdef list order(self, Py_ssize_t v):
+        return self.orders[self.code.kinds[v]]
+
+    cdef dict elements(self, Py_ssize_t v):
+        """The elements of a small array, by their places in its memory."""
+        cdef int32_t kind
+        cdef Py_ssize_t u = v, low = 0
+        if self.cells[v] is None and self.code.ops[v] == ARRAY and self.dtype(v) == FLOAT:
+            numbers = self.code.arrays[self.code.as_[v]].ravel().tolist()
+            self.cells[v] = {place: self.found.constant(x) for place, x in zip(self.order(v), numbers)}
+        if self.cells[v] is None:
+            dtype = self.dtype(v)
+            kind = SCALAR if dtype == FLOAT else FLAG
+            while self.code.ops[u] == VIEW and self.dtype(self.code.as_[u]) == dtype:   # all are of one array then
+                low += lowest(self.code.views[self.code.bs[u]]) // dtype.itemsize
+                u = self.code.as_[u]
+            self.cells[v] = {place: emit(self.found, LOAD, self.of[u], low + place, -1, kind)
+                             for place in sorted(set(self.order(v)))}
+        return self.cells[v]
+
+    cdef list line(self, Py_ssize_t v):
+        """The elements of a small array in order."""
+        cdef dict cells = self.elements(v)
+        return [cells[place] for place in self.order(v)]
+
+    cdef int32_t whole(self, Py_ssize_t v) except -1:
+        """A value as it was, an array made of its elements."""
+        cdef int32_t kind = self.code.kinds[v]
+        if self.of[v] < 0:
+            dtype, shape, strides = type = self.code.types[kind]
+            cells = self.cells[v]
+            at = np.array(list(cells), np.int32)
+            self.found.packs.append((at, np.array(list(cells.values()), np.int32)))
+            if strides is None:
+                self.of[v] = emit(self.found, PACK, -1, len(self.found.packs) - 1, -1, kind)
+            else:
+                memory = self.found.type_of((dtype, (int(at.max()) + 1,), None))
+                found = emit(self.found, PACK, -1, len(self.found.packs) - 1, -1, memory)
+                self.of[v] = self.found.view(found, whole_view(type), dtype)
+        return self.of[v]
+
+    cdef dict moved(self, Py_ssize_t v, Py_ssize_t i):
+        """The elements of one array in the places of another, of the same shape."""
+        if self.code.kinds[v] == self.code.kinds[i]:
+            return dict(self.elements(v))
+        return dict(zip(self.order(i), self.line(v)))
+
+    # ------------------------------------------------------------------------------------------ instructions
+
+    cdef bint taken_apart(self, Py_ssize_t i) except -1:
+        """Enter the elements of the value of an instruction, or what it makes of elements; False: it stays."""
+        cdef Listing code = self.code
+        cdef int op = code.ops[i]
+        cdef int32_t a = code.as_[i]
+        if code.kinds[i] <= FLAG:
+            if op == LOAD and self.cells[a] is not None:
+                self.of[i] = self.cells[a][code.bs[i]]
+                return True
+            if op == SUM and self.order(a) is not None:
+                self.of[i] = self.total(self.line(a))
+                return True
+            return op == CALL and self.called(i)
+        if self.order(i) is None:
+            return self.written(i) if op == PLACE else op == CALL and self.written_at(i)
+        if op < INPUT or LESS <= op <= STRONG or op == SELECT or op == STOP:
+            return self.elementwise(i)
+        if op == VIEW:
+            return self.viewed(i)
+        if op == PACK and code.types[code.kinds[i]][0] == FLOAT:
+            return self.packed(i)
+        if op == PLACE:
+            return self.placed_into(i)
+        return op == CALL and self.called(i)
+
+    cdef bint elementwise(self, Py_ssize_t i) except -1:
+        cdef Listing code = self.code
+        cdef int mask = names(code.ops[i])
+        cdef int32_t kind = SCALAR if code.types[code.kinds[i]][0] == FLOAT else FLAG
+        cdef int32_t v
+        cdef list columns = []
+        for bit, v in ((1, code.as_[i]), (2, code.bs[i]), (4, code.cs[i])):
+            if not mask & bit or v < 0:
+                columns.append(None)
+            elif code.ops[i] < INPUT and self.dtype(v) != FLOAT:     # arithmetic with truth values stays
+                return False
+            elif code.kinds[v] <= FLAG:
+                columns.append([self.of[v]] * len(self.order(i)))
+            elif self.order(v) is None:
+                return False
+            else:
+                columns.append(self.line(v))
+        cells = {}
+        for k, place in enumerate(self.order(i)):
+            a, b, c = [-1 if column is None else column[k] for column in columns]
+            cells[place] = emit(self.found, code.ops[i], a, b, c, kind)
+        self.cells[i] = cells
+        return True
+
+    cdef int32_t total(self, list line) except -1:
+        cdef int32_t s = line[0], term
+        for term in line[1:]:
+            s = emit(self.found, WG_ADD, s, term, -1, SCALAR)
+        return s
+
+    cdef int32_t times(self, int32_t a, int32_t b) except -1:
+        return emit(self.found, WG_MULTIPLY, a, b, -1, SCALAR)
+
+    cdef int32_t less(self, int32_t a, int32_t b) except -1:
+        return emit(self.found, WG_SUBTRACT, a, b, -1, SCALAR)
+
+    cdef int32_t root(self, int32_t a) except -1:
+        """A length of which the square is given; that of 0 has derivatives of 0, as by the rule of ``norm``."""
+        cdef int32_t zero = self.found.constant(0.0)
+        cdef int32_t is_zero = emit(self.found, EQUAL, a, zero, -1, FLAG)
+        return emit(self.found, SELECT, is_zero, zero, emit(self.found, SQRT, a, -1, -1, SCALAR), SCALAR)
+
+    cdef bint viewed(self, Py_ssize_t i) except -1:
+        """A view of a small array is elements of it, one of a large array stays."""
+        cdef int32_t a = self.code.as_[i]
+        dtype = self.code.types[self.code.kinds[i]][0]
+        if self.cells[a] is None or self.code.types[self.code.kinds[a]][0] != dtype:
+            return False
+        cells = self.cells[a]
+        at = self.places_of(self.code.bs[i], dtype)
+        self.cells[i] = {place: cells[there] for place, there in zip(self.order(i), at)}
+        return True
+
+    cdef bint packed(self, Py_ssize_t i) except -1:
+        cdef int32_t a = self.code.as_[i]
+        if a >= 0 and self.order(a) is None:
+            return False
+        offsets, values = self.code.packs[self.code.bs[i]]
+        if a >= 0:
+            cells = self.moved(a, i)
+        elif len(values) < len(self.order(i)):
+            zero = self.found.constant(0.0)
+            cells = dict.fromkeys(self.order(i), zero)
+        else:
+            cells = {}
+        for place, v in zip(offsets.tolist(), values.tolist()):
+            cells[place] = self.of[<int32_t>v]
+        self.cells[i] = cells
+        return True
+
+    cdef bint placed_into(self, Py_ssize_t i) except -1:
+        cdef int32_t a = self.code.as_[i]
+        found = self.to_place(i)
+        if found is None or (a >= 0 and self.order(a) is None):
+            return False
+        cells = self.moved(a, i) if a >= 0 else {}
+        cells.update(zip(*found))
+        self.cells[i] = cells
+        return True
+
+    cdef bint written(self, Py_ssize_t i) except -1:
+        """Elements of which there is no array are put into a large one one by one."""
+        cdef int32_t a = self.code.as_[i], c = self.code.cs[i]
+        if a < 0 and self.code.kinds[c] == self.code.kinds[i] and self.of[c] >= 0 and self.is_all_of(i):
+            self.of[i] = self.of[c]
+            return True
+        if a < 0 or self.cells[c] is None or self.of[c] >= 0 or self.dtype(i) != FLOAT:
+            return False
+        if self.code.kinds[a] != self.code.kinds[i]:
+            return False
+        found = self.to_place(i)
+        if found is None:
+            return False
+        at, values = found
+        self.found.packs.append((np.array(at, np.int32), np.array(values, np.int32)))
+        self.of[i] = emit(self.found, PACK, self.whole(a), len(self.found.packs) - 1, -1, self.code.kinds[i])
+        return True
+
+    cdef bint is_all_of(self, Py_ssize_t i) except -1:
+        """Is what an instruction writes into all of its value?"""
+        return self.code.views[self.code.bs[i]] == whole_view(self.code.types[self.code.kinds[i]])
+
+    cdef bint written_at(self, Py_ssize_t i) except -1:
+        """The same at integers that are constant, one place after the other: what is written last stays."""
+        call = self.code.calls[self.code.as_[i]]
+        if call.row is None or call.row.fun is not placed or call.kwargs or self.dtype(i) != FLOAT:
+            return False
+        base, key, value = call.args
+        shape = self.code.types[self.code.kinds[i]][1]
+        if type(base) is not Operand or self.code.kinds[call.operands[base.position]] != self.code.kinds[i]:
+            return False
+        places = places_at(key, shape)
+        found = None if places is None else self.factor(call, value)
+        if found is None:
+            return False
+        given, line = found
+        given = given[max(0, len(given) - places.ndim):]
+        values = np.broadcast_to(np.array(line(), np.int32).reshape(given), places.shape)
+        cells = dict(zip(places.ravel().tolist(), values.ravel().tolist()))
+        self.found.packs.append((np.array(list(cells), np.int32), np.array(list(cells.values()), np.int32)))
+        v = self.whole(call.operands[base.position])
+        self.of[i] = emit(self.found, PACK, v, len(self.found.packs) - 1, -1, self.code.kinds[i])
+        return True
+
+    cdef object to_place(self, Py_ssize_t i):
+        """Places and elements of what is written into a view of an array; None where that are no few elements."""
+        cdef int32_t c = self.code.cs[i]
+        dtype = self.code.types[self.code.kinds[i]][0]
+        shape = self.code.views[self.code.bs[i]][1]
+        if not math.prod(shape) <= LARGEST:
+            return None
+        if self.code.kinds[c] <= FLAG:
+            if (dtype == FLOAT) != (self.code.kinds[c] == SCALAR):
+                return None
+            values = [self.of[c]] * math.prod(shape)
+        elif self.order(c) is None or self.code.types[self.code.kinds[c]][0] != dtype:
+            return None
+        else:
+            given = self.code.types[self.code.kinds[c]][1]
+            line = np.array(self.line(c), np.int32).reshape(given[max(0, len(given) - len(shape)):])
+            values = np.broadcast_to(line, shape).ravel().tolist()
+        at = self.places_of(self.code.bs[i], dtype)
+        return None if len(set(at)) < len(at) else (at, values)
+
+    cdef list places_of(self, int32_t view, dtype):
+        """Places of the elements of a view in the memory of its array."""
+        found = self.placed.get((view, dtype))
+        if found is None:
+            found = self.placed[view, dtype] = places(self.code.views[view], dtype.itemsize)
+        return found
+
+    cdef bint called(self, Py_ssize_t i) except -1:
+        """What functions of small arrays give, written out."""
+        call = self.code.calls[self.code.as_[i]]
+        if call.row is None or self.dtype(i) != (BOOL if call.row.fun in (np.any, np.all) else FLOAT):
+            return False
+        made = WRITTEN_OUT.get(call.row.fun) or (WRITTEN_OUT_TO_RUN.get(call.row.fun) if self.to_run else None)
+        if made is not None:
+            found = made(self, i, call)
+        else:
+            found = rearranged(self, call) if access.moves(call) and not access.heeds_memory(call) else None
+        if found is None:
+            return False
+        if self.code.kinds[i] <= FLAG or self.dtype(i) == BOOL:
+            (self.of[i],) = found
+        else:
+            self.cells[i] = dict(zip(self.order(i), found))
+        return True
+
+    cdef object factor(self, call, argument, bint with_truths=False):
+        """The shape of a small array or number, and a function that gives its elements; None: it is no such.
+
+        `with_truths`: truth values are 1 and 0.
+        """
+        cdef int32_t v
+        if type(argument) is Operand:
+            v = call.operands[argument.position]
+            if self.code.kinds[v] == SCALAR:
+                return (), functools.partial(number_of, self, v)
+            if self.code.kinds[v] == FLAG or self.order(v) is None:
+                return None
+            shape = self.code.types[self.code.kinds[v]][1]
+            if self.dtype(v) != FLOAT:
+                return (shape, functools.partial(truths_of, self, v)) if with_truths else None
+            return shape, functools.partial(elements_of, self, v)
+        if type(argument) is not np.ndarray or argument.dtype != FLOAT or not 0 < argument.size <= LARGEST:
+            return None
+        return argument.shape, functools.partial(constants_of, self, argument)
+
+    cdef object dtype(self, Py_ssize_t v):
+        return self.code.types[self.code.kinds[v]][0]
+
+
+cdef object places_at(key, tuple shape):
+    """The places of elements of an array in C order, a few, that arrays of integers select; None of other keys."""
+    keys = key if type(key) is tuple else (key,)
+    if len(keys) != len(shape) or not all([isinstance(k, (np.ndarray, np.integer, int)) for k in keys]):
+        return None
+    arrays = np.broadcast_arrays(*[np.asarray(k) for k in keys])
+    if not 0 < arrays[0].size <= LARGEST or any([k.dtype.kind not in "iu" for k in arrays]):
+        return None
+    return np.ravel_multi_index([k.astype(np.intp) + n * (k < 0) for k, n in zip(arrays, shape)], shape)
+
+
+cdef Py_ssize_t lowest(tuple view) except -1:
+    """The lowest address of a view, in bytes from that of its array."""
+    offset, shape, strides = view
+    return offset + sum([(n - 1) * stride for n, stride in zip(shape, strides) if stride < 0])
+
+
+cdef list places(tuple view, Py_ssize_t itemsize):
+    """Places of the elements of a view, in order."""
+    offset, shape, strides = view
+    cdef list found = [offset]
+    for n, stride in zip(shape, strides):
+        found = [at + k * stride for at in found for k in range(n)]
+    return [at // itemsize for at in found]
+
+
+def product(Elements self, i, call):
+    """The elements of a product of small vectors or matrices; None: it is no such."""
+    if call.kwargs or len(call.args) != 2:
+        return None
+    factors = [self.factor(call, argument) for argument in call.args]
+    if None in factors:
+        return None
+    (first, left), (second, right) = factors
+    if call.row.fun is np.matmul:
+        first, second = of_one(first), of_one(second)
+    if not (0 < len(first) <= 2 and 0 < len(second) <= 2):
+        return None
+    if len(first) + len(second) > 2 and call.row.fun not in (np.matmul, np.dot):
+        return None
+    rows, inner = (1, *first) if len(first) == 1 else first
+    columns = second[1] if len(second) == 2 else 1
+    if rows * inner * columns > TERMS:
+        return None
+    left, right = left(), right()
+    return [self.total([self.times(left[r * inner + k], right[k * columns + c]) for k in range(inner)])
+            for r in range(rows) for c in range(columns)]
+
+
+def of_one(tuple shape):
+    """The shape of the matrix that a stack of one is."""
+    return shape[-2:] if set(shape[:-2]) == {1} else shape
+
+
+def crossed(Elements self, i, call):
+    """The elements of a cross product of two vectors."""
+    if call.kwargs or len(call.args) != 2:
+        return None
+    factors = [self.factor(call, argument) for argument in call.args]
+    if None in factors or [shape for shape, _ in factors] != [(3,), (3,)]:
+        return None
+    a, b = [line() for _, line in factors]
+    return [self.less(self.times(a[j], b[k]), self.times(a[k], b[j])) for j, k in ((1, 2), (2, 0), (0, 1))]
+
+
+def length(Elements self, i, call):
+    """The length of a vector."""
+    if call.kwargs or len(call.args) != 1:
+        return None
+    found = self.factor(call, call.args[0])
+    if found is None or len(found[0]) != 1:
+        return None
+    return [self.root(self.total([self.times(v, v) for v in found[1]()]))]
+
+
+def folded(fold, values_alone=math.inf):
+    """Folds of all elements, or along axes, by a method of two; of `values_alone` or more in lists to run alone.
+
+    A function of a list of numbers of the new list.
+    """
+    def rule(Elements self, i, call):
+        options = dict(call.kwargs)
+        axes = options.pop("axis", None) if len(call.args) == 1 else call.args[1]
+        options.pop("keepdims", None)
+        if len(call.args) > 2 or options.pop("dtype", FLOAT) not in (None, float, FLOAT) or options:
+            return None
+        return along(self, call, axes, fold, values_alone)
+
+    return rule
+
+
+def along(Elements self, call, axes, fold, values_alone=math.inf):
+    """The folds of the first argument along axes."""
+    found = self.factor(call, call.args[0], True)
+    if found is None or found[0] == ():
+        return None
+    shape, line = found
+    axes = range(len(shape)) if axes is None else axes if type(axes) is tuple else (axes,)
+    count = math.prod([shape[axis] for axis in axes])
+    if count >= values_alone and not self.to_run:
+        return None
+    return [fold(self, terms) for terms in ends_at(np.reshape(line(), shape), axes).reshape(-1, count).tolist()]
+
+
+def ends_at(array, axes):
+    """The array with these axes as its last."""
+    return np.moveaxis(array, axes, range(-len(axes), 0))
+
+
+def total_of(Elements self, terms):
+    return self.total(terms)
+
+
+def mean_of(Elements self, terms):
+    return emit(self.found, WG_DIVIDE, self.total(terms), self.found.constant(len(terms)), -1, SCALAR)
+
+
+def chain_of(Elements self, terms, int op):
+    cdef int32_t found = terms[0], term
+    for term in terms[1:]:
+        found = emit(self.found, op, found, term, -1, SCALAR)
+    return found
+
+
+def chain(name):
+    return lambda self, terms: chain_of(self, terms, OPCODES[name])
+
+
+def common_scale_of(Elements self, terms):
+    """The greatest, or 0 where that is not finite."""
+    top = chain_of(self, terms, OPCODES["maximum"])
+    size = emit(self.found, OPCODES["absolute"], top, -1, -1, SCALAR)
+    is_finite = emit(self.found, LESS, size, self.found.constant(math.inf), -1, FLAG)
+    return emit(self.found, SELECT, is_finite, top, self.found.constant(0.0), SCALAR)
+
+
+def log_sum_of(Elements self, terms):
+    """The logarithm of the sum of exponentials, two by two as NumPy's ``logaddexp``: exact where it is near 0, too."""
+    found = terms[0]
+    for term in terms[1:]:
+        top = emit(self.found, OPCODES["maximum"], found, term, -1, SCALAR)
+        low = emit(self.found, OPCODES["minimum"], found, term, -1, SCALAR)
+        ratio = emit(self.found, OPCODES["exp"], self.less(low, top), -1, -1, SCALAR)
+        more = emit(self.found, OPCODES["log1p"], ratio, -1, -1, SCALAR)
+        is_same = emit(self.found, EQUAL, found, term, -1, FLAG)      # also where both are infinite
+        more = emit(self.found, SELECT, is_same, self.found.constant(math.log(2.0)), more, SCALAR)
+        found = emit(self.found, WG_ADD, top, more, -1, SCALAR)
+    return found
+
+
+def log_summed(Elements self, i, call):
+    """``log_sum`` without factors."""
+    _, b, axes = call.args
+    if type(b) is not np.ndarray or not (b == 1.0).all():
+        return None
+    return along(self, call, axes, log_sum_of)
+
+
+def log_added(Elements self, i, call):
+    """``np.logaddexp``, element by element."""
+    factors = [self.factor(call, argument) for argument in call.args]
+    if call.kwargs or len(factors) != 2 or None in factors:
+        return None
+    columns = np.broadcast_arrays(*[np.reshape(line(), shape) for shape, line in factors])
+    return [log_sum_of(self, pair) for pair in zip(*[column.ravel().tolist() for column in columns])]
+
+
+def exponentials_of(Elements self, terms, top):
+    """exp(term - top), and their sum."""
+    found = [emit(self.found, OPCODES["exp"], self.less(term, top), -1, -1, SCALAR) for term in terms]
+    return found, self.total(found)
+
+
+def shares_of(Elements self, terms):
+    found, total = exponentials_of(self, terms, chain_of(self, terms, OPCODES["maximum"]))
+    return [emit(self.found, WG_DIVIDE, e, total, -1, SCALAR) for e in found]
+
+
+def log_shares_of(Elements self, terms):
+    top = common_scale_of(self, terms)
+    _, total = exponentials_of(self, terms, top)
+    log = emit(self.found, OPCODES["log"], total, -1, -1, SCALAR)
+    return [self.less(self.less(term, top), log) for term in terms]
+
+
+def shared_out(share):
+    """As many elements as there were, by a method of those that are in one sum."""
+    def rule(Elements self, i, call):
+        found = self.factor(call, call.args[0])
+        if found is None or found[0] == ():
+            return None
+        shape, line = found
+        made = np.empty(shape, int)
+        ids, places = [ends_at(x, call.args[1]) for x in (np.reshape(line(), shape), made)]
+        for at in np.ndindex(*ids.shape[:ids.ndim - len(call.args[1])]):
+            places[at] = np.reshape(share(self, ids[at].ravel().tolist()), ids[at].shape)
+        return made.ravel().tolist()
+
+    return rule
+
+
+def solved(Elements self, i, call):
+    """The solution of a small system by elimination with pivots, as LAPACK's; a singular matrix leaves the list."""
+    found = system(self, call)
+    if found is None or len(call.args) != 2:
+        return None
+    right = self.factor(call, call.args[1])
+    if right is None or len(right[0]) not in (1, 2):
+        return None
+    rows = np.hstack([found, np.reshape(right[1](), (len(found), -1))]).tolist()
+    return list(itertools.chain(*substituted(self, rows)))
+
+
+def inverted(Elements self, i, call):
+    """The inverse of a small matrix."""
+    found = system(self, call)
+    if found is None:
+        return None
+    unit = [[self.found.constant(j == k) for k in range(len(found))] for j in range(len(found))]
+    return list(itertools.chain(*substituted(self, np.hstack([found, unit]).tolist())))
+
+
+def determined(Elements self, i, call):
+    """The determinant of a small matrix: the product of the pivots."""
+    found = system(self, call)
+    if found is None:
+        return None
+    rows = found.tolist()
+    sign = eliminated(self, rows)
+    return [chain_of(self, [sign, *[row[k] for k, row in enumerate(rows)]], WG_MULTIPLY)]
+
+
+def packed_determinant(Elements self, i, call):
+    """Its sign and the logarithm of its size, together in one array."""
+    found = system(self, call)
+    if found is None:
+        return None
+    rows = found.tolist()
+    sign, logs = eliminated(self, rows), []
+    zero, minus = self.found.constant(0.0), self.found.constant(-1.0)
+    for k, row in enumerate(rows):
+        size = emit(self.found, OPCODES["absolute"], row[k], -1, -1, SCALAR)
+        logs.append(emit(self.found, OPCODES["log"], size, -1, -1, SCALAR))
+        is_negative = emit(self.found, LESS, row[k], zero, -1, FLAG)
+        is_zero = emit(self.found, EQUAL, row[k], zero, -1, FLAG)
+        here = emit(self.found, SELECT, is_negative, minus, self.found.constant(1.0), SCALAR)
+        sign = self.times(sign, emit(self.found, SELECT, is_zero, zero, here, SCALAR))
+    return [sign, self.total(logs)]
+
+
+def system(Elements self, call):
+    """The numbers of a small square matrix, the first argument; None: it is no such."""
+    found = self.factor(call, call.args[0])
+    if found is None or call.kwargs:
+        return None
+    shape, line = found
+    return np.reshape(line(), shape) if len(shape) == 2 and 0 < shape[0] == shape[1] <= ROWS else None
+
+
+def eliminated(Elements self, list rows):
+    """Make the rows of a matrix, and what stands beside it, those of a triangle; the sign of the exchanges.
+
+    The largest element of a column is its pivot; below one that is 0 all elements are, or NaN.
+    """
+    cdef Py_ssize_t k, r, c, n = len(rows)
+    zero, minus = self.found.constant(0.0), self.found.constant(-1.0)
+    sign = self.found.constant(1.0)
+    for k in range(n - 1):
+        for r in range(k + 1, n):
+            size, other = [emit(self.found, OPCODES["absolute"], rows[j][k], -1, -1, SCALAR) for j in (k, r)]
+            is_less = emit(self.found, LESS, size, other, -1, FLAG)
+            for c in range(k, len(rows[k])):
+                above, below = rows[k][c], rows[r][c]
+                rows[k][c] = emit(self.found, SELECT, is_less, below, above, SCALAR)
+                rows[r][c] = emit(self.found, SELECT, is_less, above, below, SCALAR)
+            sign = self.times(sign, emit(self.found, SELECT, is_less, minus, self.found.constant(1.0), SCALAR))
+        for r in range(k + 1, n):
+            factor = emit(self.found, WG_DIVIDE, rows[r][k], rows[k][k], -1, SCALAR)
+            is_zero = emit(self.found, EQUAL, rows[r][k], zero, -1, FLAG)
+            factor = emit(self.found, SELECT, is_zero, zero, factor, SCALAR)
+            for c in range(k + 1, len(rows[k])):
+                rows[r][c] = self.less(rows[r][c], self.times(factor, rows[k][c]))
+    return sign
+
+
+def substituted(Elements self, list rows):
+    """Solutions of a matrix for the columns beside it; NumPy has an error where a pivot is 0, so there is a guard."""
+    cdef Py_ssize_t k, r, n = len(rows)
+    eliminated(self, rows)
+    zero, is_singular = self.found.constant(0.0), -1
+    for k in range(n):
+        is_zero = emit(self.found, EQUAL, rows[k][k], zero, -1, FLAG)
+        is_singular = is_zero if k == 0 else emit(self.found, OR, is_singular, is_zero, -1, FLAG)
+    self.found.guard(is_singular, False, SINGULAR)
+    found = [row[n:] for row in rows]
+    for k in range(n - 1, -1, -1):
+        for r in range(k + 1, n):
+            found[k] = [self.less(a, self.times(rows[k][r], b)) for a, b in zip(found[k], found[r])]
+        found[k] = [emit(self.found, WG_DIVIDE, a, rows[k][k], -1, SCALAR) for a in found[k]]
+    return found
+
+
+def truths(int op):
+    """Whether any, or all, of a few truth values are true."""
+    def rule(Elements self, i, call):
+        if call.kwargs or len(call.args) != 1 or type(call.args[0]) is not Operand:
+            return None
+        v = call.operands[call.args[0].position]
+        if self.code.kinds[v] == FLAG:
+            return [self.of[<Py_ssize_t>v]]
+        if self.order(v) is None or self.dtype(v) != BOOL or not self.line(v):
+            return None
+        found, *rest = self.line(v)
+        for flag in rest:
+            found = emit(self.found, op, found, flag, -1, FLAG)
+        return [found]
+
+    return rule
+
+
+def rearranged(Elements self, call):
+    """The elements of arrays that are moved: the function does it with their numbers, from 1 on; 0 are its own."""
+    values, zeros = [], {}
+
+    def numbers(argument):
+        if type(argument) is not Operand:
+            return np.zeros(np.shape(argument), int)
+        shape, line = self.factor(call, argument) or (None, None)
+        if shape is None:
+            raise Unknown
+        zeros[argument.position] = np.zeros(shape)
+        first = len(values) + 1
+        values.extend(line())
+        return np.arange(first, len(values) + 1).reshape(shape)
+
+    try:
+        where = access.rearranged(call, numbers, lambda _: None)
+    except Unknown:
+        return None
+    if where is None:
+        return None
+    where = np.ravel(where).tolist()
+    if 0 not in where:
+        return [values[k - 1] for k in where]
+    own = np.ravel(call.compute(*filled(call.args, zeros), **{k: filled(x, zeros) for k, x in call.kwargs.items()}))
+    return [values[k - 1] if k else self.found.constant(x) for k, x in zip(where, own)]
+
+
+class Unknown(Exception):
+    """An operand is no small array."""
+
+
+def number_of(Elements self, v):
+    return [self.of[<Py_ssize_t>v]]
+
+
+def elements_of(Elements self, v):
+    return self.line(v)
+
+
+def truths_of(Elements self, v):
+    cdef int32_t one = self.found.constant(1.0), zero = self.found.constant(0.0), flag
+    return [emit(self.found, SELECT, flag, one, zero, SCALAR) for flag in self.line(v)]
+
+
+def constants_of(Elements self, array):
+    return [self.found.constant(x) for x in array.ravel().tolist()]
+
+
+#: what makes elements of elements, for each function that is written out
+WRITTEN_OUT = {
+    **dict.fromkeys((np.matmul, np.dot, np.inner, np.vdot, np.vecdot), product),
+    **dict.fromkeys((np.cross, np.linalg.cross), crossed),
+    np.linalg.norm: length,
+    np.sum: folded(total_of),
+    np.mean: folded(mean_of),
+    np.prod: folded(chain("multiply")),
+    np.max: folded(chain("maximum"), 3),
+    np.min: folded(chain("minimum"), 3),
+}
+#: the same in lists that are run, and derived no more: their rules know what values of derivatives are where elements
+#: are equal, infinite or singular
+WRITTEN_OUT_TO_RUN = {
+    logaddexp_reduce: folded(log_sum_of),
+    peak: folded(common_scale_of),
+    log_sum: log_summed,
+    np.logaddexp: log_added,
+    shares: shared_out(shares_of),
+    log_shares: shared_out(log_shares_of),
+    **dict.fromkeys((np.linalg.solve, solution), solved),
+    np.linalg.inv: inverted,
+    np.linalg.det: determined,
+    packed_slogdet: packed_determinant,
+    np.any: truths(OR),
+    np.all: truths(AND),
+}
+#: functions for which a list is written out once more to be run
+DERIVED_AS_THEY_ARE = frozenset((np.max, np.min, *WRITTEN_OUT_TO_RUN)) - {np.any, np.all}

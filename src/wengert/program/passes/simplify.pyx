@@ -1,0 +1,809 @@
+# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Passes: each makes a new list of another, in one loop.
+
+`folded` computes what is constant and leaves out what does nothing; `shared` computes equal things once; `live` drops
+what no output and no guard needs; `simplified` does all of these.
+"""
+
+cimport numpy as cnp
+from libc.stdint cimport int32_t, uint32_t
+from libc.string cimport memchr, memcpy, memset
+
+import math
+
+import numpy as np
+
+from wengert.core.tape.kernel cimport Kernel, by_opcode
+from wengert.core.tape.memory cimport Block, take
+from wengert.core.tape.tape cimport (
+    WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_NEGATIVE, WG_OPCODES, WG_POSITIVE, WG_POW,
+)
+from wengert.program.ir.ir cimport FLAG, SCALAR, Listing, copied, emit, names, whole_view
+from wengert.program.ir.opcodes cimport *
+
+from wengert.core.tape.tape import kernel_partials
+from wengert.program.ir.call import is_function, static
+
+cnp.import_array()
+
+
+def simplified(Listing code, bint exact=True):
+    """The list after all passes; `exact`: zeros keep their sign."""
+    return compacted(passed(code, True, True, exact))
+
+
+def folded(Listing code, bint exact=True):
+    """The list in which numbers computed from constants are constants, and elements that are known are not loaded."""
+    return passed(code, True, False, exact)
+
+
+def shared(Listing code):
+    """The list in which equal instructions on equal operands are one."""
+    return passed(code, False, True, True)
+
+
+cdef Listing passed(Listing code, bint to_fold, bint to_share, bint exact):
+    """Both in one loop: what takes the place of an instruction is one that is there, or one new one."""
+    cdef Listing found = code.successor()
+    cdef Py_ssize_t i
+    cdef int32_t v, n
+    cdef Block room = take(code.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>room.data
+    cdef Shared known = Shared(found, code.n if to_share else 0)
+    cdef Contents contents = Contents(found)
+    cdef Boxes boxes = Boxes(found)
+    cdef bytearray in_memory = read_in_memory(code) if to_fold and not exact else None
+    for i in range(code.n):
+        n = <int32_t>found.n
+        v = copied(code, i, of, found)
+        if to_fold and code.ops[i] == VIEW and found.ops[v] == VIEW:
+            v = viewed(found, v, exact or in_memory[i], boxes)
+        elif to_fold:
+            v = folded_one(found, v, exact, contents)
+        if to_share and v == n:
+            v = shared_one(found, v, known)
+        of[i] = v
+    end(code, of, found)
+    return found
+
+
+def lowered(Listing code):
+    """The list as it is run: what is differentiated no more needs no mark where its derivative is zero."""
+    cdef Listing found = code.successor()
+    cdef Py_ssize_t i
+    cdef Block room = take(code.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>room.data
+    if not ((code.op == STOP) | (code.op == ISNAN)).any():
+        return code
+    for i in range(code.n):
+        of[i] = of[code.as_[i]] if code.ops[i] == STOP else copied(code, i, of, found)
+        if code.ops[i] == VIEW:
+            of[i] = of_view(found, of[i])
+    end(code, of, found)
+    return compacted(found)
+
+
+cdef int32_t of_view(Listing code, int32_t i) except -1:
+    """Which of some numbers are NaN, spread, as which of the spread numbers are: in a chunk with all that is."""
+    cdef int32_t a = code.as_[i], source = code.as_[a]
+    if code.ops[a] != ISNAN or code.kinds[a] <= FLAG or code.types[code.kinds[a]][2] is not None:
+        return i
+    offset, shape, strides = code.views[code.bs[i]]
+    dtype, _, own_strides = code.types[code.kinds[source]]
+    if 0 not in strides or dtype != np.float64 or own_strides is not None:
+        return i
+    code.n = i
+    size = dtype.itemsize
+    source = code.view(source, (offset * size, shape, tuple([size * s for s in strides])), dtype)
+    return emit(code, ISNAN, source, -1, -1, code.type_of((np.dtype(bool), shape, None)))
+
+
+# ---------------------------------------------------------------------------------------------- what nothing needs
+
+def live(Listing code, bint and_guards=True):
+    """The list without what no output, guard or input needs; or without guards, too."""
+    cdef Listing found = code.successor()
+    cdef Py_ssize_t i
+    cdef bytearray needed = needed_for(code, code.inputs + code.outputs, and_guards)
+    cdef unsigned char *marks = needed
+    cdef Block room = take(code.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>room.data
+    for i in range(code.n):
+        if marks[i]:
+            of[i] = copied(code, i, of, found)
+    end(code, of, found)
+    return found
+
+
+cdef Listing compacted(Listing code):
+    """The same of a list that nobody else has: the new one lies where that did."""
+    cdef bytearray needed = needed_for(code, code.inputs + code.outputs, True)
+    cdef const unsigned char *marks = needed
+    cdef const void *dead = memchr(marks, 0, code.n)
+    cdef Py_ssize_t i, first
+    cdef Block room
+    cdef int32_t *of
+    cdef Listing found
+    if dead == NULL:
+        return code
+    first = <const unsigned char *>dead - marks
+    room = take(code.n * sizeof(int32_t))
+    of = <int32_t *>room.data
+    found = code.shortened(first)
+    for i in range(first):
+        of[i] = <int32_t>i
+    for i in range(first, code.n):
+        if marks[i]:
+            of[i] = copied(code, i, of, found)
+    end(code, of, found)
+    return found
+
+
+def needed_for(Listing code, list values, bint and_guards=False):
+    """Which values some need, these included, by number."""
+    cdef bytearray needed = bytearray(max(1, code.n))
+    cdef unsigned char *marks = needed
+    cdef int32_t v
+    for v in values:
+        marks[v] = 1
+    while mark_needed(code, marks, and_guards):
+        pass                    # a guard was found to be needed whose value is read before it alone
+    return needed
+
+
+cdef bint mark_needed(Listing code, unsigned char *marks, bint and_guards) except -1:
+    """Mark what marked values need, the last first; True: there are guards that are needed, and were not marked."""
+    cdef Py_ssize_t i
+    cdef Py_ssize_t skipped = 0
+    for i in range(code.n - 1, -1, -1):
+        if not marks[i] and and_guards and is_check(code, i):
+            if is_of_nothing(code, i, marks):
+                skipped += 1
+            else:
+                marks[i] = 1
+        if marks[i]:
+            mark(code, i, marks)
+    for i in range(code.n if skipped else 0):
+        if code.ops[i] == GUARD and not marks[i] and not is_of_nothing(code, i, marks):
+            return True
+    return False
+
+
+cdef bint is_check(Listing code, Py_ssize_t i) except -1:
+    """Is this a guard, or a call that has some, as a loop may: to be run whether anything needs its result or not?"""
+    return code.ops[i] == GUARD or (code.ops[i] == CALL and code.calls[code.as_[i]].checks)
+
+
+cdef bint is_of_nothing(Listing code, Py_ssize_t i, const unsigned char *marks) except -1:
+    """Is this a guard that says how one value is computed, which nothing behind it needs?"""
+    return code.ops[i] == GUARD and code.cs[i] >= 0 and not marks[code.cs[i]]
+
+
+cdef int mark(Listing code, Py_ssize_t i, unsigned char *marks) except -1:
+    """Mark the values that an instruction reads."""
+    cdef int op = code.ops[i], columns = names(op)
+    cdef int32_t v
+    cdef cnp.ndarray packed
+    cdef Py_ssize_t j
+    if columns & 1 and code.as_[i] >= 0:
+        marks[code.as_[i]] = 1
+    if columns & 2 and code.bs[i] >= 0:
+        marks[code.bs[i]] = 1
+    if columns & 4 and code.cs[i] >= 0:
+        marks[code.cs[i]] = 1
+    if op == PACK:
+        packed = code.packs[code.bs[i]][1]
+        for j in range(cnp.PyArray_SIZE(packed)):
+            marks[(<int32_t *>cnp.PyArray_DATA(packed))[j]] = 1
+    elif op == CALL:
+        for v in code.calls[code.as_[i]].operands:
+            marks[v] = 1
+    return 0
+
+
+cdef int end(Listing code, const int32_t *of, Listing found) except -1:
+    """Inputs and outputs under their new names."""
+    found.inputs = [of[<int32_t>v] for v in code.inputs]
+    found.outputs = [of[<int32_t>v] for v in code.outputs]
+    return 0
+
+
+# ---------------------------------------------------------------------------------------------- what is equal
+
+cdef enum:
+    FEW = 8         # instructions that are looked through one by one
+    FAR = 64        # parts of an array that were overwritten, behind which a view is looked for
+    AXES = 8        # of views that are told apart
+
+
+cdef struct User:
+    int32_t last        # of the instructions whose last operand a value is: the one entered last, -1: none
+    int32_t next        # of an instruction itself: one more whose last operand is the same
+    int32_t count       # how many there are
+
+
+cdef struct Entry:
+    int32_t value
+    uint32_t hash
+
+
+cdef class Shared:
+    """Instructions met so far: few of those that share their last operand are searched in turn, others by a hash."""
+
+    cdef Listing code
+    cdef Block users, entries
+    cdef Py_ssize_t size
+    cdef dict calls     # by function and operands
+
+    def __cinit__(self, Listing code, Py_ssize_t n):
+        self.code, self.calls = code, {}
+        self.users = take(n * sizeof(User))
+        self.size = 1024
+        while self.size < 2 * n:
+            self.size *= 2
+
+    cdef inline int enter(self, int32_t i) noexcept:
+        """An instruction that is equal to none."""
+        cdef User *users = <User *>self.users.data
+        users[i].last, users[i].next, users[i].count = -1, -1, 0
+        return 0
+
+    cdef int32_t entered(self, int32_t i) except -1:
+        """The first instruction that is equal to this one."""
+        cdef User *users = <User *>self.users.data
+        cdef int32_t last = last_operand(self.code, i), v
+        self.enter(i)
+        if last < 0:
+            return self.in_table(i)
+        v = users[last].last
+        while v >= 0:
+            if is_equal(self.code, v, i):
+                return v
+            v = users[v].next
+        if users[last].count == FEW:
+            return self.in_table(i)
+        users[i].next, users[last].last = users[last].last, i
+        users[last].count += 1
+        return i
+
+    cdef int32_t in_table(self, int32_t i) except -1:
+        cdef Entry *table
+        cdef uint32_t hash = hashed(self.code, i), h = hash & <uint32_t>(self.size - 1)
+        if self.entries is None:
+            self.entries = take(self.size * sizeof(Entry))
+            memset(self.entries.data, 0xff, self.size * sizeof(Entry))
+        table = <Entry *>self.entries.data
+        while table[h].value >= 0 and not (table[h].hash == hash and is_equal(self.code, table[h].value, i)):
+            h = (h + 1) & <uint32_t>(self.size - 1)
+        if table[h].value < 0:
+            table[h].value, table[h].hash = i, hash
+        return table[h].value
+
+    cdef int32_t called(self, int32_t i) except -1:
+        """The first call that is equal to this one, with which the list of calls ends."""
+        cdef list known
+        call = self.code.calls[len(self.code.calls) - 1]
+        self.enter(i)
+        if not is_function(call):
+            return i
+        known = self.calls.setdefault((id(call.compute), self.code.kinds[i], *call.operands), [])
+        for v, other in known:
+            if other.row is call.row and static((other.args, other.kwargs)) == static((call.args, call.kwargs)):
+                self.code.calls.pop()
+                return v
+        known.append((i, call))
+        return i
+
+
+cdef int32_t shared_one(Listing code, int32_t v, Shared known) except -1:
+    """The value that is computed as the last one is, which may be itself."""
+    cdef int32_t first = v
+    if code.ops[v] == CALL:
+        first = known.called(v)
+    elif is_shareable(code.ops[v]):
+        sort_operands(code, v)
+        first = known.entered(v)
+    else:
+        known.enter(v)
+    if first != v:
+        code.n = v              # it is there already
+    return first
+
+
+cdef inline int32_t last_operand(Listing code, Py_ssize_t i) noexcept:
+    """Of the values that an instruction reads the one that comes last; -1: it reads none."""
+    cdef int columns = names(code.ops[i])
+    cdef int32_t last = code.as_[i] if columns & 1 else -1
+    if columns & 2 and code.bs[i] > last:
+        last = code.bs[i]
+    if columns & 4 and code.cs[i] > last:
+        last = code.cs[i]
+    return last
+
+
+cdef inline bint is_shareable(int op) noexcept:
+    return op != PACK and op != INPUT and op != GUARD
+
+
+cdef inline int sort_operands(Listing code, int32_t i) noexcept:
+    """Operands of a sum or product in order: the result is the same bit for bit."""
+    if (code.ops[i] == WG_ADD or code.ops[i] == WG_MULTIPLY or code.ops[i] == STRONG) and code.as_[i] > code.bs[i]:
+        code.as_[i], code.bs[i] = code.bs[i], code.as_[i]
+    return 0
+
+
+cdef inline uint32_t hashed(Listing code, int32_t i) noexcept:
+    cdef uint32_t h = <uint32_t>code.ops[i]
+    h = (h ^ <uint32_t>code.as_[i]) * 0x9E3779B1u
+    h = (h ^ (h >> 15) ^ <uint32_t>code.bs[i]) * 0x85EBCA77u
+    h = (h ^ (h >> 13) ^ <uint32_t>code.cs[i]) * 0xC2B2AE3Du
+    h = (h ^ (h >> 16) ^ <uint32_t>code.kinds[i]) * 0x27D4EB2Fu
+    return h ^ (h >> 15)
+
+
+cdef inline bint is_equal(Listing code, int32_t i, int32_t j) noexcept:
+    return (code.ops[i] == code.ops[j] and code.as_[i] == code.as_[j] and code.bs[i] == code.bs[j]
+            and code.cs[i] == code.cs[j] and code.kinds[i] == code.kinds[j])
+
+
+# ---------------------------------------------------------------------------------------------- what is constant
+
+cdef int32_t folded_one(Listing code, int32_t v, bint exact, Contents contents) except -1:
+    """The value that stands for the last one, which may be itself."""
+    if code.ops[v] == LOAD:
+        return loaded(code, v, contents)
+    if code.kinds[v] <= FLAG or code.ops[v] == SELECT or code.ops[v] == STRONG:
+        return reduced(code, v, exact)
+    if code.ops[v] == WG_ADD and not exact:
+        return added(code, v)
+    if code.ops[v] == CALL:
+        return filled(code, v) if exact else without_zeros(code, filled(code, v))
+    return v
+
+
+cdef int32_t loaded(Listing code, int32_t i, Contents contents) except -1:
+    """The element of an array whose making is known."""
+    cdef int32_t a = code.as_[i]
+    if code.ops[a] == PACK:
+        value = contents.element(a, code.bs[i])
+        if value is not None:
+            code.n = i
+            return value
+        a = contents.base
+    if a < 0:
+        code.n = i
+        return code.constant(0.0)
+    if code.ops[a] == PLACE and code.as_[a] < 0 and code.kinds[code.cs[a]] == SCALAR:     # filled with a number
+        code.n = i
+        return code.cs[a]
+    code.as_[i] = a
+    return i
+
+
+cdef class Contents:
+    """What was put into arrays, number by number.
+
+    A loop that fills an array makes one array of the other, and reads the newest: what is in that one is kept, and
+    goes on to the next.
+    """
+
+    cdef Listing code
+    cdef dict newest        # of the newest of each line of arrays: its elements, and what the first was made of
+    cdef dict own           # of an array that is no more the newest: what was put into it
+    cdef int32_t base       # of the array that was looked at last, where elements lie that were not put; -1: zeros
+
+    def __cinit__(self, Listing code):
+        self.code, self.newest, self.own = code, {}, {}
+
+    cdef object element(self, int32_t a, int32_t offset):
+        """The value put last at an offset of an array; None: there is none."""
+        cdef dict elements
+        cdef list line = []
+        cdef int32_t v = a
+        while v >= 0 and self.code.ops[v] == PACK and v not in self.newest:
+            if v in self.own:
+                return self.older(a, offset)
+            line.append(v)
+            v = self.code.as_[v]
+        elements, self.base = self.newest.pop(v, None) or ({}, v)
+        while line:
+            v = line.pop()
+            elements.update(self.put(v))
+            self.own[v] = None
+        self.newest[a] = elements, self.base
+        return elements.get(offset)
+
+    cdef object older(self, int32_t a, int32_t offset):
+        """The same of any array, one after the other."""
+        cdef dict elements
+        while a >= 0 and self.code.ops[a] == PACK:
+            elements = self.own.get(a)
+            if elements is None:
+                elements = self.own[a] = self.put(a)
+            value = elements.get(offset)
+            if value is not None:
+                return value
+            a = self.code.as_[a]
+        self.base = a
+        return None
+
+    cdef dict put(self, int32_t a):
+        """What a PACK puts into an array, by offset."""
+        offsets, values = self.code.packs[self.code.bs[a]]
+        return dict(zip(offsets.tolist(), values.tolist()))
+
+
+cdef int32_t viewed(Listing code, int32_t i, bint as_it_lies, Boxes boxes) except -1:
+    """A view of what was placed just there, or of the array before what it does not see was overwritten.
+
+    `as_it_lies`: somebody reads the view by the places of its elements in memory, or cares for their order there.
+    """
+    cdef int32_t a = code.as_[i], base
+    cdef int _
+    cdef tuple type = code.types[code.kinds[i]], other
+    dtype = type[0]
+    cdef Py_ssize_t itemsize = dtype.itemsize
+    for _ in range(FAR):
+        base = code.as_[a]
+        if code.ops[a] != PLACE or (code.kinds[a] != code.kinds[i] and code.types[code.kinds[a]][0] != dtype):
+            break
+        if code.bs[a] == code.bs[i]:
+            other = code.types[code.kinds[code.cs[a]]]
+            if other == type or (not as_it_lies and code.kinds[code.cs[a]] > FLAG and other[:2] == type[:2]):
+                code.n = i
+                return code.cs[a]
+        if base < 0 or code.kinds[base] != code.kinds[a]:
+            break
+        if not are_apart(boxes.of(code.bs[i]), boxes.of(code.bs[a]), itemsize):
+            break
+        a = base
+    code.as_[i] = a
+    return i
+
+
+cdef bytearray read_in_memory(Listing code):
+    """Which arrays have to lie as they do: elements of them are read by their places, or a caller sees them."""
+    cdef bytearray found = bytearray(max(1, code.n))
+    cdef unsigned char *marks = found
+    cdef Py_ssize_t i
+    cdef int32_t v
+    for i in range(code.n):
+        if code.ops[i] == CALL:
+            if code.calls[code.as_[i]].row is None:     # a loop has its operands as they were when it was found
+                for v in code.calls[code.as_[i]].operands:
+                    marks[v] = 1
+            continue
+        if code.ops[i] == PUT:
+            marks[code.cs[i]] = 1
+        if code.ops[i] >= INPUT and names(code.ops[i]) & 1 and code.as_[i] >= 0 and not is_of_elements(code.ops[i]):
+            marks[code.as_[i]] = 1
+    for v in code.outputs:
+        marks[v] = 1
+    return found
+
+
+cdef inline bint is_of_elements(int op) noexcept:
+    """Does an instruction read arrays element by element, however they lie?"""
+    return LESS <= op <= ISNAN or op == SELECT or op == STRONG or op == SUM
+
+
+cdef struct Box:
+    Py_ssize_t offset       # of a view in bytes, with its shape and strides
+    Py_ssize_t shape[AXES]
+    Py_ssize_t strides[AXES]
+    Py_ssize_t low          # offsets of the elements that lie first and last in memory
+    Py_ssize_t high
+    Py_ssize_t step         # of the lattice on which they lie, 0: there is one alone
+    int axes                # -1: not looked at yet, more than AXES: never
+    bint is_empty
+
+
+cdef class Boxes:
+    """Of the views of a list: where their elements lie."""
+
+    cdef Listing code
+    cdef Block room
+    cdef Py_ssize_t n
+
+    def __cinit__(self, Listing code):
+        self.code, self.n = code, 0
+
+    cdef const Box *of(self, int32_t view) except NULL:
+        cdef Block room
+        cdef Box *box
+        cdef Py_ssize_t i
+        if view >= self.n:
+            room = take(2 * len(self.code.views) * sizeof(Box))
+            if self.n:
+                memcpy(room.data, self.room.data, self.n * sizeof(Box))
+            for i in range(self.n, 2 * len(self.code.views)):
+                (<Box *>room.data)[i].axes = -1
+            self.room, self.n = room, 2 * len(self.code.views)
+        box = <Box *>self.room.data + view
+        if box.axes < 0:
+            fill(box, self.code.views[view])
+        return box
+
+
+def holds(Listing code, Boxes boxes, int32_t v, int32_t u, int32_t view, int most):
+    """Are the elements of a view of array v those of array u, of which it is made by setting others, few of them?"""
+    cdef int _
+    for _ in range(most):
+        if v == u:
+            return True
+        if code.ops[v] != PLACE or code.as_[v] < 0 or code.kinds[v] != code.kinds[u]:
+            return False
+        if not are_apart(boxes.of(view), boxes.of(code.bs[v]), code.types[code.kinds[v]][0].itemsize):
+            return False
+        v = code.as_[v]
+    return False
+
+
+def uses(Listing code):
+    """How often each value is read, by instructions or as an output."""
+    cdef cnp.npy_intp n = code.n
+    cdef cnp.ndarray found = cnp.PyArray_ZEROS(1, &n, cnp.NPY_INT32, 0)
+    cdef int32_t *counts = <int32_t *>cnp.PyArray_DATA(found)
+    cdef cnp.ndarray packed
+    cdef Py_ssize_t i, j
+    cdef int32_t v
+    cdef int columns
+    for i in range(code.n):
+        columns = names(code.ops[i])
+        if columns & 1 and code.as_[i] >= 0:
+            counts[code.as_[i]] += 1
+        if columns & 2 and code.bs[i] >= 0:
+            counts[code.bs[i]] += 1
+        if columns & 4 and code.cs[i] >= 0:
+            counts[code.cs[i]] += 1
+        if code.ops[i] == PACK:
+            packed = code.packs[code.bs[i]][1]
+            for j in range(cnp.PyArray_SIZE(packed)):
+                counts[(<int32_t *>cnp.PyArray_DATA(packed))[j]] += 1
+        elif code.ops[i] == CALL:
+            for v in code.calls[code.as_[i]].operands:
+                counts[v] += 1
+    for v in code.outputs:
+        counts[v] += 1
+    return found.tolist()
+
+
+cdef int fill(Box *box, tuple view) except -1:
+    cdef Py_ssize_t n, stride
+    cdef int k
+    cdef tuple shape = view[1], strides = view[2]
+    box.offset = box.low = box.high = view[0]
+    box.is_empty, box.step = 0 in shape, 0
+    box.axes = <int>min(len(shape), AXES + 1)
+    for k in range(min(box.axes, AXES)):
+        n, stride = shape[k], strides[k]
+        box.shape[k], box.strides[k] = n, stride
+        box.step = divisor(box.step, abs(stride))
+        if stride < 0:
+            box.low += (n - 1) * stride
+        else:
+            box.high += (n - 1) * stride
+    return 0
+
+
+cdef inline Py_ssize_t divisor(Py_ssize_t a, Py_ssize_t b) noexcept:
+    """The greatest common one."""
+    while b:
+        a, b = b, a % b
+    return a
+
+
+def apart(tuple a, tuple b, Py_ssize_t itemsize):
+    """Do two views of one array share no element?  In doubt they do."""
+    cdef Box first, second
+    fill(&first, a)
+    fill(&second, b)
+    return are_apart(&first, &second, itemsize)
+
+
+cdef bint are_apart(const Box *a, const Box *b, Py_ssize_t itemsize) noexcept:
+    cdef Py_ssize_t step, between
+    if a.is_empty or b.is_empty:
+        return True
+    if a.axes > AXES or b.axes > AXES:
+        return False
+    if have_one_grid(a, b) and boxes_apart(a, b):
+        return True
+    if a.high < b.low or b.high < a.low:
+        return True
+    step = divisor(a.step, b.step)      # both lie on lattices of this step
+    if step == 0:
+        return False
+    between = (b.offset - a.offset) % step
+    between += step if between < 0 else 0
+    return itemsize <= between <= step - itemsize
+
+
+cdef inline bint have_one_grid(const Box *a, const Box *b) noexcept:
+    cdef int k
+    if a.axes != b.axes:
+        return False
+    for k in range(a.axes):
+        if a.strides[k] != b.strides[k]:
+            return False
+    return True
+
+
+cdef bint boxes_apart(const Box *a, const Box *b) noexcept:
+    """The same for boxes of an array in C order, given by its strides; in doubt they share some."""
+    cdef Py_ssize_t i = a.offset, j = b.offset, stride, before = 0
+    cdef int k
+    cdef bint found = False
+    for k in range(a.axes):
+        stride = a.strides[k]
+        if stride <= 0 or (k and before % stride):
+            return False
+        # a box must not go beyond the end of a row; the first axis has none
+        if k and (i // stride + a.shape[k] > before // stride or j // stride + b.shape[k] > before // stride):
+            return False
+        found |= i // stride + a.shape[k] <= j // stride or j // stride + b.shape[k] <= i // stride
+        i, j, before = i % stride, j % stride, stride
+    return found and i == j
+
+
+cdef int32_t reduced(Listing code, int32_t i, bint exact) except -1:
+    """The value of an instruction that an earlier value or a constant can stand for."""
+    cdef int op = code.ops[i]
+    cdef int32_t a = code.as_[i], b = code.bs[i]
+    cdef double x = 0.0, y = 0.0
+    cdef bint left, right
+    if op == SELECT:
+        if is_constant(code, a, &x) and code.kinds[code.cs[i] if x == 0.0 else b] == code.kinds[i]:
+            code.n = i
+            return code.cs[i] if x == 0.0 else b
+        return i
+    if PARTIAL <= op < INPUT:
+        return slope(code, i)
+    if not (WG_NEGATIVE <= op < WG_OPCODES or op == STRONG or LESS <= op <= ISNAN) or a < 0:
+        return i
+    left = is_constant(code, a, &x)
+    right = b >= 0 and is_constant(code, b, &y)
+    if op == STRONG or op == WG_MULTIPLY:
+        if left and x == 1.0 and code.kinds[b] == code.kinds[i]:
+            code.n = i
+            return b
+        if right and y == 1.0 and code.kinds[a] == code.kinds[i]:
+            code.n = i
+            return a
+        if not exact and left != right:
+            return scaled(code, i, b if left else a, x if left else y)
+    if op == WG_POSITIVE or (op == WG_DIVIDE and right and y == 1.0 and code.kinds[a] == code.kinds[i]):
+        code.n = i
+        return a
+    if op == WG_NEGATIVE and code.ops[a] == WG_NEGATIVE:
+        code.n = i
+        return code.as_[a]
+    if code.kinds[i] > FLAG or not left or (b >= 0 and not right):
+        return i
+    if op == STRONG:
+        value = 0.0 if x == 0.0 or y == 0.0 else x * y
+    elif op >= LESS:
+        code.n = i
+        i = code.constant(evaluated(op, x, y))
+        code.kinds[i] = FLAG
+        return i
+    elif by_opcode[op] is None:             # a function that is not NumPy's
+        return i
+    elif op < WG_ADD:
+        value = (<Kernel>by_opcode[op]).value1(x)
+    elif op == WG_POW:
+        value = float(np.float64(x) ** y)
+    else:
+        value = (<Kernel>by_opcode[op]).value2(x, y)
+    code.n = i
+    return code.constant(value)
+
+
+cdef int32_t added(Listing code, int32_t i) except -1:
+    """A sum of arrays, or the other term where one is a part of an array that is new and has zeros only."""
+    cdef int32_t a = code.as_[i], b = code.bs[i]
+    if is_of_zeros(code, b) and code.kinds[a] == code.kinds[i]:
+        code.n = i
+        return a
+    if is_of_zeros(code, a) and code.kinds[b] == code.kinds[i]:
+        code.n = i
+        return b
+    return i
+
+
+cdef int32_t filled(Listing code, int32_t i) except -1:
+    """A number that a call gives axes, as an array filled with it."""
+    cdef tuple type = code.types[code.kinds[i]]
+    call = code.calls[code.as_[i]]
+    if call.compute is not np.expand_dims or len(call.operands) != 1 or type[0] != np.float64 or type[2] is not None:
+        return i
+    if code.kinds[<int32_t>call.operands[0]] != SCALAR:
+        return i
+    code.calls.pop()
+    code.n = i
+    return code.place(-1, whole_view(type), call.operands[0], type)
+
+
+cdef int32_t without_zeros(Listing code, int32_t i) except -1:
+    """The array to which a call adds constant zeros: where adjoints that are no doubles begin."""
+    cdef int32_t v
+    if code.ops[i] != CALL:
+        return i
+    call = code.calls[code.as_[i]]
+    if call.row is None or call.row.fun is not np.add or len(call.operands) != 1 or len(call.args) != 2 or call.kwargs:
+        return i
+    v = call.operands[0]
+    zeros = call.args[0] if isinstance(call.args[0], np.ndarray) else call.args[1]
+    if code.kinds[v] != code.kinds[i] or not isinstance(zeros, np.ndarray) or zeros.any():
+        return i
+    code.calls.pop()
+    code.n = i
+    return v
+
+
+cdef bint is_of_zeros(Listing code, int32_t v) except -1:
+    cdef double value = 1.0
+    if code.ops[v] == VIEW:
+        v = code.as_[v]
+    return code.ops[v] == PLACE and code.as_[v] < 0 and is_constant(code, code.cs[v], &value) and value == 0.0
+
+
+cdef int32_t slope(Listing code, int32_t i) except -1:
+    """A partial at constants, if it is finite, as a constant."""
+    cdef int opcode = (code.ops[i] - PARTIAL) // 2
+    cdef double x[3]
+    cdef int k
+    cdef int32_t v
+    if by_opcode[opcode] is None:           # of a function that is not NumPy's
+        return i
+    for k, v in enumerate((code.as_[i], code.bs[i], code.cs[i])):
+        x[k] = 0.0
+        if v >= 0 and not is_constant(code, v, &x[k]):
+            return i
+    value = kernel_partials(opcode, x[0], x[1], x[2])[(code.ops[i] - PARTIAL) % 2]
+    if not math.isfinite(value):
+        return i
+    code.n = i
+    return code.constant(value)
+
+
+cdef int32_t scaled(Listing code, int32_t i, int32_t v, double x) except -1:
+    """A product of a value and a constant."""
+    if x == -1.0 and code.kinds[v] == code.kinds[i]:
+        code.ops[i], code.as_[i], code.bs[i] = WG_NEGATIVE, v, -1
+        if code.ops[v] == WG_NEGATIVE:
+            code.n = i
+            return code.as_[v]
+    elif x != 0.0 and math.isfinite(x):     # of a constant like that no product with 0 is anything but 0
+        code.ops[i] = WG_MULTIPLY
+    return i
+
+
+cdef inline bint is_constant(Listing code, int32_t v, double *value) except -1:
+    if v < 0 or code.ops[v] != CONST:
+        return False
+    value[0] = code.constants[code.as_[v]]
+    return True
+
+
+cdef double evaluated(int op, double x, double y) except? -1.0:
+    if op == LESS:
+        return x < y
+    if op == LESS_EQUAL:
+        return x <= y
+    if op == GREATER:
+        return x > y
+    if op == GREATER_EQUAL:
+        return x >= y
+    if op == EQUAL:
+        return x == y
+    if op == NOT_EQUAL:
+        return x != y
+    if op == NOT:
+        return x == 0.0
+    if op == AND:
+        return x != 0.0 and y != 0.0
+    if op == OR:
+        return x != 0.0 or y != 0.0
+    return x != x

@@ -1,0 +1,595 @@
+"""Sums of shifted arrays: an array that is added up part by part becomes parts that are each one sum.
+
+The adjoint of ``x[1:]`` and ``x[:-1]`` is a new array to which one vector is added from its second element on, and
+another up to the last but one: each addition reads and writes the whole array.
+Here the array is cut where a part begins or ends.
+What lies between the cuts is a box, all of whose elements are the same sum of the same vectors, read where they lie
+shifted, so each element is computed once and written once:
+
+    g = zeros;  g[1:] += a;  g[:-1] += b        becomes     g[0] = b[0];  g[1:-1] = a[:-1] + b[1:];  g[-1] = a[-1]
+
+A vector that takes little to compute is computed once more for each shift instead of being kept in memory.
+The terms of each element keep their order; zeros to which they are added are left out.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from wengert.core.tape.tape import kernel_rows
+from wengert.program.ir.ir import Listing, c_strides, columns_named, kind_of, operands
+from wengert.program.ir.opcodes import Op
+from wengert.program.passes import simplify
+
+_FLOAT = np.dtype(float)
+_NAMES = {opcode: name for name, opcode, *_ in kernel_rows()}
+_ADD = next(opcode for opcode, name in _NAMES.items() if name == "add")
+_ELEMENTWISE = {*range(Op.INPUT), *range(Op.SELECT, Op.STRONG + 1)}
+#: what reads an array from memory, and not chunk by chunk beside other work
+_FROM_MEMORY = (Op.VIEW, Op.LOAD, Op.GATHER, Op.SCATTER, Op.PUT, Op.CALL, Op.GUARD, Op.PACK)
+
+#: boxes into which an array may fall, and instructions that an expression computed at each shift may have
+_BOXES = 64
+_LONGEST = 64
+#: parts of one array
+_DEEPEST = 24
+#: of the array that is added up parts have at least
+_LARGEST = 0.3
+#: nanoseconds that may be saved in a call, for which a list is searched
+_LEAST = 1500.0
+#: nanoseconds that may be saved for each part of an array: looking for its boxes takes some 100 microseconds a part
+_LEAST_OF_PART = 300.0
+#: an addition reads and writes the array, and what is added lies in memory as often as not
+_ADDED = 1.5
+#: elements of a short row
+_SHORT = 66
+#: nodes with a vector, and those that add
+_OF_VALUES, _ADDING = ("set", "add", "array"), ("add", "sum")
+#: bytes of an array that is in the cache
+_CACHE = 1 << 18
+#: up to so many instructions times candidates, more than two choices of what is kept are tried
+_TRIED = 400
+#: operations that functions of an element are: of these, and of all others
+_WEIGHTS = dict.fromkeys(("add", "subtract", "multiply", "negative", "positive", "square", "absolute"), 1)
+_WEIGHTS |= dict.fromkeys(("maximum", "minimum", "fmax", "fmin", "sign"), 1)
+_WEIGHTS |= dict.fromkeys(("divide", "reciprocal", "sqrt"), 5)
+_FUNCTION = 20
+#: where the partial takes another time than the function
+_SLOPES = {"exp": "add", "log": "divide"}
+
+
+class _Costs(NamedTuple):
+    """Nanoseconds of a step, of an instruction of one, of an operation on an element, and of an element that is
+    written and read again, in the cache, there in short rows, which the machine copies together, or beyond it.
+    """
+
+    step: float
+    instruction: float
+    operation: float
+    near: float
+    short: float
+    far: float
+
+
+_READ = _Costs(60.0, 12.0, 0.12, 0.25, 0.4, 1.0)
+_COMPILED = _Costs(20.0, 3.0, 0.03, 0.25, 0.25, 1.0)
+
+
+def gathered(code: Listing, is_compiled: bool = False, runs: int = 1) -> Listing:
+    """The list with sums of shifted arrays in place of arrays that are added up part by part, where that is faster.
+
+    Parameters
+    ----------
+    code : Listing
+        As it is run; the same one is returned where nothing is gained.
+    is_compiled : bool
+        For machine code, where operations cost less beside memory than in the machine.
+    runs : int
+        How often a call runs the list: looking for sums takes about a millisecond, which has to pay.
+    """
+    op = code.op
+    if not (op == Op.PLACE).any():
+        return code
+    a, b, c = code.a, code.b, code.c
+    is_part = (op == Op.PLACE) & (a >= 0)
+    placed, added = np.flatnonzero(is_part), np.flatnonzero(op == _ADD)
+    placed = placed[op[c[placed]] == _ADD]
+    added = added[is_part[a[added]] | is_part[b[added]]]
+    costs = _COMPILED if is_compiled else _READ
+    sizes = [math.prod(code.views[k][1]) for k in b[placed].tolist()]
+    sizes += [math.prod(kind_of(code, i)[1]) for i in added.tolist()]
+    saved = runs * (_ADDED * costs.near * sum(sizes) + costs.step * len(placed))
+    least = 0.0 if is_compiled else _LEAST_OF_PART / (_ADDED * costs.near * runs)
+    if not sum(sizes) or max(sizes) < least or (saved < _LEAST and not is_compiled):
+        return code
+    return _Gathering(code, costs, least).found()
+
+
+class _Node:
+    """How an array is made: a number everywhere, an array, a box of one set or added to, or the sum of two."""
+
+    __slots__ = ("adds", "box", "first", "second", "value", "word")
+
+    def __init__(self, word, value=-1, first=None, second=None, box=None):
+        self.word, self.value, self.first, self.second, self.box = word, value, first, second, box
+        self.adds = (word in _ADDING) + sum(node.adds for node in (first, second) if node is not None)
+
+    def nodes(self):
+        """This one and those that it is made of."""
+        return [self, *[node for part in (self.first, self.second) if part is not None for node in part.nodes()]]
+
+
+class _Box:
+    """Where a view lies in a grid: start and length along each axis, and which axis of the view that is."""
+
+    __slots__ = ("axes", "lengths", "starts")
+
+    def __init__(self, starts, lengths, axes):
+        self.starts, self.lengths, self.axes = starts, lengths, axes
+
+
+class _Gathering:
+    """Sums in a list, of arrays to which each part adds at least so many elements in the mean."""
+
+    def __init__(self, code, costs, least=0.0):
+        self.code, self.costs, self.least = code, costs, least
+        self.op, self.a, self.b, self.c = (getattr(code, name).tolist() for name in ("op", "a", "b", "c"))
+        self.kind = code.type.tolist()
+        self.uses, self.boxes = simplify.uses(code), simplify.Boxes(code)
+        self.expressions: dict = {}
+        self.reading: dict = {}
+        self.weights: dict = {}
+
+    # ------------------------------------------------------------------------------------------ what is added up
+
+    def found(self):
+        """The new list; the same one where nothing is gained."""
+        sums, seen = {}, set()
+        for i in self._starts():
+            if i not in seen:
+                node = self._node(i, seen, _DEEPEST)
+                if node.adds and self._is_large(i, node):
+                    found = _Sum(self, i, node)
+                    if found.is_worth_it:
+                        sums[i] = found
+        return self._rewritten(sums) if sums else self.code
+
+    def _starts(self):
+        """What may be a sum, the last one first: of its parts one at least adds to as much as all do in the mean."""
+        has_large, op, a = set(), self.op, self.a
+        lengths = [math.prod(view[1]) for view in self.code.views]
+        sizes = [_LARGEST * math.prod(type[1]) for type in self.code.types]
+        for i in np.flatnonzero(np.isin(op, (Op.PLACE, _ADD))).tolist():
+            if self._is_whole(i):
+                if op[i] == _ADD:
+                    is_large = op[a[i]] == Op.PLACE or op[self.b[i]] == Op.PLACE
+                    is_large = is_large or a[i] in has_large or self.b[i] in has_large
+                else:
+                    least = max(sizes[self.kind[i]], self.least)
+                    is_large = a[i] in has_large or (op[self.c[i]] == _ADD and lengths[self.b[i]] >= least)
+                if is_large:
+                    has_large.add(i)
+        return sorted(has_large, reverse=True)
+
+    def _is_whole(self, v):
+        """Is this an array of floats in C order?"""
+        dtype, shape, strides = kind_of(self.code, v)
+        return self.kind[v] > 1 and dtype == _FLOAT and strides is None and len(shape) > 0
+
+    def _is_large(self, v, node):
+        """Does what is added cover most of the array, and may that be worth looking for its boxes?"""
+        size = math.prod(kind_of(self.code, v)[1])
+        sizes = [
+            size if part.word == "sum" else math.prod(part.box[1]) for part in node.nodes() if part.word in _ADDING
+        ]
+        return sum(sizes) >= max(_LARGEST * size, self.least) * len(sizes)
+
+    def _node(self, v, seen, depth):
+        """How a value is made, as far as nothing else reads what it is made of; `seen` gets the instructions."""
+        op, a, c = self.op[v], self.a[v], self.c[v]
+        if op == Op.PLACE and a < 0 and self.kind[c] <= 1:
+            return _Node("fill", c)
+        if op == Op.PLACE and a >= 0 and self.kind[a] == self.kind[v] and self._fits(v):
+            seen.add(v)
+            added = self.added(v)
+            is_fill = self.op[a] == Op.PLACE and self.a[a] < 0 and self.kind[self.c[a]] <= 1
+            is_inner = is_fill or (depth > 0 and self._is_inner(a))
+            first = self._node(a, seen, depth - 1) if is_inner else _Node("array", a)
+            word, value = ("set", c) if added is None else ("add", added)
+            return _Node(word, value, first, box=self.code.views[self.b[v]])
+        if op == _ADD and depth > 0 and self._is_whole(self.a[v]) and self._is_whole(self.b[v]):
+            inner = [self._is_inner(u) and self.op[u] in (Op.PLACE, _ADD) for u in (self.a[v], self.b[v])]
+            inner = [is_inner and (self.op[u] == _ADD or self.a[u] >= 0) for is_inner, u in zip(inner, (a, self.b[v]))]
+            if any(inner):
+                seen.add(v)
+                first, second = [
+                    self._node(u, seen, depth // 2) if is_inner else _Node("array", u)
+                    for u, is_inner in zip((self.a[v], self.b[v]), inner)
+                ]
+                return _Node("sum", first=first, second=second)
+        return _Node("array", v)
+
+    def _is_inner(self, v):
+        """Is an array only read by the one that is made of it, and where that adds to its elements?"""
+        return self.uses[v] == 1 + self.own_reads[v]
+
+    def _fits(self, v):
+        """Has what is put in the shape of the place?"""
+        c = self.c[v]
+        return self.kind[c] <= 1 or kind_of(self.code, c)[:2] == (_FLOAT, tuple(self.code.views[self.b[v]][1]))
+
+    def added(self, v):
+        """What a PLACE adds to the elements it overwrites; None where it puts something else there."""
+        return self.additions[v][0] if v in self.additions else None
+
+    @functools.cached_property
+    def additions(self):
+        """Of each PLACE that adds: what it adds, and the view of the elements before."""
+        found = {}
+        for v in np.flatnonzero(np.equal(self.op, Op.PLACE)).tolist():
+            c = self.c[v]
+            if self.a[v] >= 0 and self.op[c] == _ADD and self.uses[c] == 1:
+                for old, new in ((self.a[c], self.b[c]), (self.b[c], self.a[c])):
+                    is_old = self.op[old] == Op.VIEW and self.b[old] == self.b[v] and self.uses[old] == 1
+                    if is_old and new != old and self._holds(v, self.a[old]):
+                        found[v] = new, old
+                        break
+        return found
+
+    def _holds(self, v, u):
+        """Does what a PLACE overwrites have the elements of array u there?"""
+        return simplify.holds(self.code, self.boxes, self.a[v], u, self.b[v], _DEEPEST)
+
+    @functools.cached_property
+    def own_reads(self):
+        """How often each array is read to add to its elements."""
+        return collections.Counter(self.a[view] for _, view in self.additions.values())
+
+    # ------------------------------------------------------------------------------------------ expressions
+
+    def is_computed(self, v):
+        """Is this an elementwise result that nothing reads from memory?"""
+        return self.op[v] in _ELEMENTWISE and self.kind[v] > 1 and v not in self.in_memory
+
+    @functools.cached_property
+    def in_memory(self):
+        """Values that are read where they lie, not chunk by chunk."""
+        found = set(self.code.outputs)
+        own = {view for _, view in self.additions.values()}
+        for i in np.flatnonzero(np.isin(self.op, _FROM_MEMORY)).tolist():
+            if i not in own:
+                found.update(operands(self.code, i))
+        return found
+
+    def same(self, v):
+        """What a value is a copy of, element by element."""
+        while self.op[v] == Op.PLACE and self.a[v] < 0:
+            c = self.c[v]
+            shape = kind_of(self.code, v)[1]
+            offset, placed, strides = self.code.views[self.b[v]]
+            is_copy = self._is_whole(v) and offset == 0 and placed == shape and strides == c_strides(shape, 8)
+            if not is_copy or self.kind[c] <= 1 or kind_of(self.code, c)[:2] != (_FLOAT, shape):
+                break
+            v = c
+        return v
+
+    def expression(self, v):
+        """The instructions that compute a value from memory, itself included; too many are none."""
+        if v not in self.expressions:
+            self.expressions[v] = self._expression(v)
+        return self.expressions[v]
+
+    def _expression(self, v):
+        found, todo = set(), [v]
+        while todo:
+            u = todo.pop()
+            if u not in found and self.is_computed(u):
+                found.add(u)
+                todo += self.operands(u)
+                if len(found) > _LONGEST:
+                    return set()
+        return found
+
+    def operands(self, v):
+        """What an elementwise instruction reads, or what that is a copy of."""
+        if v not in self.reading:
+            self.reading[v] = [self.same(u) for u in operands(self.code, v)]
+        return self.reading[v]
+
+    def weight(self, v):
+        """Nanoseconds of an instruction for each element."""
+        if v not in self.weights:
+            self.weights[v] = self._weight(v)
+        return self.weights[v]
+
+    def _weight(self, v):
+        op = self.op[v]
+        name = _NAMES[(op - Op.PARTIAL) // 2 if op >= Op.PARTIAL else op] if op < Op.INPUT else "add"
+        if name in ("", "power") and self.op[self.b[v]] == Op.CONST:
+            is_product = self.code.constants[self.a[self.b[v]]] in (0.5, 1.0, 2.0, 3.0, 4.0)
+            return self.costs.operation * (2 if is_product else _FUNCTION)
+        if op >= Op.PARTIAL:
+            name = _SLOPES.get(name, name)
+        return self.costs.operation * _WEIGHTS.get(name, _FUNCTION)
+
+    def is_function(self, v):
+        """Does an instruction cost more than arithmetic?"""
+        return self.weight(v) > 2 * self.costs.operation
+
+    @functools.cached_property
+    def reads(self):
+        """How often each value or a copy of it is read."""
+        found = list(self.uses)
+        for i in np.flatnonzero(np.equal(self.op, Op.PLACE)).tolist():
+            if self.same(i) != i:
+                found[self.same(i)] += self.uses[i] - 1
+        return found
+
+    # ------------------------------------------------------------------------------------------ the new list
+
+    def _rewritten(self, sums):
+        new, code, first = Listing(), self.code, 0
+        of = np.full(len(code), -1, np.int32)
+        for i in sorted(sums):
+            new.take(code, np.arange(first, i, dtype=np.int32), of)
+            of[i] = sums[i].written(new, of)
+            first = i + 1
+        new.take(code, np.arange(first, len(code), dtype=np.int32), of)
+        new.inputs = [int(of[v]) for v in code.inputs]
+        new.outputs = [int(of[v]) for v in code.outputs]
+        return simplify.live(simplify.shared(new))
+
+
+class _Sum:
+    """An array that is added up part by part, cut into boxes; each is a list of terms (value, box of the value)."""
+
+    def __init__(self, gathering, v, node):
+        self.made, self.code, self.v = gathering, gathering.code, v
+        self.shape = kind_of(self.code, v)[1]
+        self.nodes = node.nodes()
+        self.parts = [node for node in self.nodes if node.box is not None]
+        self.is_worth_it = self._find_grid() and self._find_boxes(node) and self._saves()
+
+    # ------------------------------------------------------------------------------------------ boxes
+
+    def _find_grid(self):
+        """The axes in which all parts are boxes: those of the array, or of the views where it is one line of memory."""
+        strides = c_strides(self.shape, 8)
+        if len(self.shape) == 1:
+            found = {s for node in self.parts for n, s in zip(node.box[1], node.box[2]) if n > 1}
+            strides = tuple(sorted(found | {8}, reverse=True))
+        size = 8 * math.prod(self.shape)
+        before = (size, *strides)
+        if size == 0 or any(s <= 0 or t % s for t, s in zip(before, strides)):
+            return False
+        self.strides, self.dims = strides, [t // s for t, s in zip(before, strides)]
+        own = tuple(self.dims) == self.shape
+        self.whole = _Box([0] * len(self.dims), self.dims, [*range(len(self.dims))]) if own else None
+        for node in self.parts:
+            node.box = self._box(node.box)
+        return None not in [node.box for node in self.parts]
+
+    def _box(self, view):
+        offset, shape, strides = view
+        axes = {}
+        for d, (n, s) in enumerate(zip(shape, strides)):
+            if n > 1 and (s not in self.strides or s in axes):
+                return None
+            if n > 1:
+                axes[s] = d
+        starts = []
+        for s in self.strides:
+            starts.append(offset // s)
+            offset %= s
+        lengths = [shape[axes[s]] if s in axes else min(1, math.prod(shape)) for s in self.strides]
+        if offset or any(a + n > m for a, n, m in zip(starts, lengths, self.dims)):
+            return None
+        return _Box(starts, lengths, [axes.get(s, -1) for s in self.strides])
+
+    def _find_boxes(self, node):
+        """Cut along the borders of all parts; neighbours with the same terms are one box again."""
+        cuts = []
+        for k, n in enumerate(self.dims):
+            ends = {0, n}
+            for part in self.parts:
+                if part.box.lengths[k]:
+                    ends.update((part.box.starts[k], part.box.starts[k] + part.box.lengths[k]))
+            cuts.append(sorted(ends))
+        if math.prod(len(ends) - 1 for ends in cuts) > 8 * _BOXES:
+            return False
+        boxes = {}
+        for places in itertools.product(*[range(len(ends) - 1) for ends in cuts]):
+            starts = tuple(ends[p] for ends, p in zip(cuts, places))
+            stops = tuple(ends[p + 1] for ends, p in zip(cuts, places))
+            boxes[starts] = stops, tuple(self._terms(node, starts))
+        for k in reversed(range(len(self.dims))):
+            boxes = _joined(boxes, k)
+        self.boxes = boxes
+        return len(boxes) <= _BOXES
+
+    def _terms(self, node, place):
+        """The terms of the element at a place: (value, its box or None for all)."""
+        if node.word == "sum":
+            return self._terms(node.first, place) + self._terms(node.second, place)
+        if node.word in ("fill", "array"):
+            return [] if self._is_zero(node) else [(node.value, self.whole)]
+        box = node.box
+        is_inside = all(a <= p < a + n for a, n, p in zip(box.starts, box.lengths, place))
+        if not is_inside:
+            return self._terms(node.first, place)
+        own = [] if self._is_zero(node) else [(node.value, box)]
+        return own if node.word == "set" else self._terms(node.first, place) + own
+
+    def _is_zero(self, node):
+        v = node.value
+        return self.made.op[v] == Op.CONST and self.code.constants[self.made.a[v]] == 0.0
+
+    # ------------------------------------------------------------------------------------------ what it costs
+
+    def _saves(self):
+        """Choose which vectors are kept in memory; does all of that take less time than it did?"""
+        made, size = self.made, math.prod(self.shape)
+        costs = made.costs
+        is_short = len(self.dims) > 1 and self.dims[-1] <= _SHORT
+        over = costs.far if 8 * size > _CACHE else costs.short if is_short else costs.near
+        nodes = [node for node in self.nodes if node.word in _OF_VALUES and made.kind[node.value] > 1]
+        shifted = {(made.same(node.value), None if node.box is None else tuple(node.box.starts)) for node in nodes}
+        own = set().union(*[made.expression(v) for v, _ in shifted])
+        elsewhere = self._read_elsewhere(own)
+        kept, least = self._choice(shifted, own, elsewhere, over)
+        self.kept = kept
+        spent = least * size
+        # the largest box takes as long as before, but for passes; of the others each instruction counts
+        largest = max(_size_of(starts, stops) for starts, (stops, _) in self.boxes.items())
+        for starts, (stops, terms) in self.boxes.items():
+            if _size_of(starts, stops) < largest:
+                spent += costs.instruction * (2 + sum(self._instructions(v) for v, _ in terms))
+        saved = sum(_ADDED * over * math.prod(node.box.lengths) for node in self.parts if node.word == "add")
+        # what is added to another array lay in memory; the sum may have been computed chunk by chunk
+        of_sums = [part for node in self.nodes if node.word == "sum" for part in (node.first, node.second)]
+        saved += over * size * sum(part.word in ("set", "add") for part in of_sums)
+        spent += over * size if of_sums and self.v not in made.in_memory else 0.0
+        return spent < saved + size * sum(map(made.weight, own)) + costs.step * len(self.parts)
+
+    def _read_elsewhere(self, own):
+        """Which of the instructions that compute terms are read by others, too."""
+        made = self.made
+        counts = collections.Counter(u for v in own for u in made.operands(v))
+        for node in self.nodes:
+            if node.word in _OF_VALUES:
+                counts[made.same(node.value)] += 1 + (made.own_reads[node.value] if node.word == "array" else 0)
+        return {v for v in own if made.reads[v] > counts[v]}
+
+    def _choice(self, shifted, own, elsewhere, over):
+        """The vectors that are kept, all others being computed once for each shift, and nanoseconds an element."""
+        made = self.made
+        terms = {v for v, _ in shifted}
+        candidates = {v for v in own if v in terms or made.is_function(v)}
+
+        def cost(kept):
+            again, todo = set(), [*shifted]
+            while todo:
+                v, shift = todo.pop()
+                if v in own and v not in kept and (v, shift) not in again:
+                    again.add((v, shift))
+                    todo += [(u, shift) for u in made.operands(v)]
+            once = set().union(*[made.expression(v) for v in kept | elsewhere])
+            return over * len(kept) + sum(made.weight(v) for v, _ in again) + sum(map(made.weight, once))
+
+        choices = [frozenset(), frozenset(terms & own)]
+        least, kept = min([(cost(choice), choice) for choice in choices], key=_first)
+        for choice in choices[: 1 if len(own) * len(candidates) < _TRIED else 0]:
+            best = cost(choice)
+            while candidates - choice:
+                less, more = min([(cost(choice | {v}), choice | {v}) for v in candidates - choice], key=_first)
+                if less >= best:
+                    break
+                best, choice = less, more
+            if best < least:
+                least, kept = best, choice
+        return kept, least
+
+    def _instructions(self, v):
+        """Of a term, those that read from memory included."""
+        same = self.made.same(v)
+        return 2 + (0 if same in self.kept else 2 * len(self.made.expression(same)))
+
+    # ------------------------------------------------------------------------------------------ the new list
+
+    def written(self, new, of):
+        """Append the parts; the value of the whole array."""
+        type = kind_of(self.code, self.v)
+        self.new, self.of, self.known = new, of, {}
+        whole = -1
+        by_shape = sorted(self.boxes.items(), key=lambda item: [-(b - a) for a, b in zip(item[0], item[1][0])])
+        if len(by_shape) > 1:
+            whole = new.place(-1, (0, self.shape, c_strides(self.shape, 8)), new.filled(0.0, ()), type)
+        for starts, (stops, terms) in by_shape:
+            lengths = tuple(b - a for a, b in zip(starts, stops))
+            value = self._total(starts, lengths, terms)
+            view = sum(a * s for a, s in zip(starts, self.strides)), lengths, self.strides
+            whole = new.place(whole, view, value, type)
+        return whole
+
+    def _total(self, starts, lengths, terms):
+        found = -1
+        for v, box in terms:
+            term = self._term(v, box, starts, lengths)
+            found = term if found < 0 else self._computed(_ADD, _FLOAT, lengths, found, term)
+        return found if found >= 0 else self.new.filled(0.0, ())
+
+    def _computed(self, op, dtype, lengths, a, b=-1, c=-1):
+        is_number = all(v < 0 or kind_of(self.new, v)[1] == () for v in (a, b, c))
+        type = (dtype, (), None if dtype == _FLOAT else "flag") if is_number else (dtype, lengths, None)
+        return self.new.add(op, type, a, b, c)
+
+    def _term(self, v, box, starts, lengths):
+        """The elements of a value that lie in a box of the array."""
+        if self.made.kind[v] <= 1:
+            return int(self.of[v])
+        if box is None:  # an array like the whole
+            view = sum(a * s for a, s in zip(starts, self.strides)), lengths, self.strides
+            return self.new.part(int(self.of[v]), view, _FLOAT)
+        inside = tuple([(a - b, axis) for a, b, axis in zip(starts, box.starts, box.axes)])
+        return self._at(self.made.same(v), inside, lengths)
+
+    def _at(self, v, inside, lengths):
+        """A value at a box of its elements: pairs (start, axis of the value) for each axis of the grid."""
+        made = self.made
+        if made.kind[v] <= 1:
+            return int(self.of[v])
+        key = v, inside, lengths
+        if key not in self.known:
+            if v in self.kept or not made.expression(v):
+                self.known[key] = self._read(v, inside, lengths)
+            else:
+                read = columns_named(made.op[v])
+                columns = zip((1, 2, 4), (made.a[v], made.b[v], made.c[v]))
+                given = [self._at(made.same(u), inside, lengths) if read & k and u >= 0 else -1 for k, u in columns]
+                self.known[key] = self._computed(made.op[v], kind_of(self.code, v)[0], lengths, *given)
+        return self.known[key]
+
+    def _read(self, v, inside, lengths):
+        """The same of a value that lies in memory."""
+        dtype, shape, strides = kind_of(self.code, v)
+        source = int(self.of[v])
+        if self.made.op[v] == Op.VIEW:
+            source = int(self.of[self.made.a[v]])
+            offset, shape, strides = self.code.views[self.made.b[v]]
+        else:
+            strides = c_strides(shape, dtype.itemsize) if strides is None else strides
+            offset = sum((n - 1) * -s for n, s in zip(shape, strides) if s < 0)
+        offset += sum(start * strides[axis] for start, axis in inside if axis >= 0)
+        steps = [strides[axis] if axis >= 0 else dtype.itemsize for _, axis in inside]
+        return self.new.part(source, (offset, lengths, tuple(steps)), dtype)
+
+
+def _first(pair):
+    return pair[0]
+
+
+def _size_of(starts, stops):
+    """Elements of a box."""
+    return math.prod(b - a for a, b in zip(starts, stops))
+
+
+def _joined(boxes, k):
+    """Boxes that touch along an axis and have the same terms, as one."""
+    found = {}
+    for starts in sorted(boxes, key=lambda starts: (starts[:k], starts[k + 1 :], starts[k])):
+        stops, terms = boxes[starts]
+        if found:
+            last = next(reversed(found))
+            ends, before = found[last]
+            is_next = last[:k] + last[k + 1 :] == starts[:k] + starts[k + 1 :] and ends[k] == starts[k]
+            if is_next and ends[:k] + ends[k + 1 :] == stops[:k] + stops[k + 1 :] and before == terms:
+                found[last] = (*ends[:k], stops[k], *ends[k + 1 :]), terms
+                continue
+        found[starts] = stops, terms
+    return found

@@ -1,0 +1,1 @@
+"""Reports about programs: VM instructions, summaries and graphs."""

@@ -1,0 +1,214 @@
+"""What a program consists of, in words and numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+from wengert.program.ir.ir import kind_of, operands
+from wengert.program.ir.opcodes import Op
+from wengert.program.ir.printer import bodies
+from wengert.program.passes import vectorise
+from wengert.program.report.schedule import Step, most_alive, schedule
+from wengert.transforms.explain import counted, size_of
+
+#: steps that are shown, those with the largest shares, and guards
+_MOST = 8
+#: numbers that follow from one another, from so many on that it is worth saying
+_LONG = 16
+_TITLE = 11
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Summary:
+    """What a program consists of; print it.
+
+    Attributes
+    ----------
+    name : str
+    inputs, captured, outputs : list of (dtype, shape)
+        `captured` is what the function reads from outside, and is read anew in each call.
+    instructions : dict
+        Number of instructions by kind.
+    operations : int
+        Numbers that a call computes, those inside of calls of NumPy not counted.
+    guards : list of (value, place)
+        What was handed to Python when it was recorded, and where.
+    constants : int
+        Bytes of constant arrays.
+    work : int
+        Bytes of the values that are alive at once, at most, if one instruction is run after the other.
+    rolled : int
+        Instructions that are run: loops over elements are arrays there.
+    rolling : list of str
+        What became of loops, in words.
+    steps : list of Step
+        In which the machine runs them.
+    repeats : int
+        How often a call runs all of that: a Jacobian may be a loop over its rows.
+    memory : int
+        Bytes that a run needs beside inputs, constants and outputs.
+    tier : list of str
+        What runs the program, in words.
+    """
+
+    name: str
+    inputs: list
+    captured: list
+    outputs: list
+    instructions: dict
+    operations: int
+    guards: list
+    constants: int
+    work: int
+    rolled: int
+    rolling: list
+    steps: list[Step]
+    repeats: int
+    memory: int
+    tier: list
+
+    def __repr__(self):
+        counts = sorted(self.instructions.items(), key=lambda item: -item[1])
+        rows = [("inputs", _types(self.inputs))]
+        if self.captured:
+            rows.append(("captured", f"{_types(self.captured)}, read in each call"))
+        rows += [
+            ("outputs", _types(self.outputs)),
+            ("counts", ", ".join(f"{count} {kind}" for kind, count in counts)),
+            ("does", f"{counted(self.operations, 'operation')} a call{self._beside()}"),
+            *[("rolling", text) for text in self.rolling],
+            *[("runs", text) for text in self._runs()],
+            ("memory", f"{size_of(self.memory)} beside inputs and outputs, constant arrays {size_of(self.constants)}"),
+            *[("tier", text) for text in self.tier],
+            *[("guard", text) for text in self._guards()],
+        ]
+        lines = [f"{self.name}: {counted(sum(self.instructions.values()), 'instruction')}"]
+        titles = ["", *[title for title, _ in rows]]
+        for before, (title, text) in zip(titles, rows):
+            lines.append(f"  {'' if title == before else title:{_TITLE - 2}}{text}")
+        return "\n".join(lines)
+
+    def _beside(self):
+        """What is not counted among the operations."""
+        calls = self.instructions.get("call", 0)
+        return f", and {counted(calls, 'call')} of functions" if calls else ""
+
+    def _guards(self):
+        """What the program asks for, once for each place."""
+        counts = Counter(f"{value} at {place}" for value, place in self.guards)
+        for text, count in [*counts.items()][:_MOST]:
+            yield text if count == 1 else f"{text}, {count} times"
+        if len(counts) > _MOST:
+            yield f"and {len(counts) - _MOST} more"
+
+    def _runs(self):
+        """The steps with the largest shares, in their order."""
+        yield f"{counted(len(self.steps), 'step')}{f', {self.repeats} times' if self.repeats > 1 else ''}"
+        shares = sorted((1.0 if step.share is None else step.share for step in self.steps), reverse=True)
+        least = shares[_MOST - 1] if len(shares) > _MOST else 0.0
+        shown = [step for step in self.steps if step.share is None or step.share >= least][:_MOST]
+        for step in shown:
+            yield f"  {'   ?' if step.share is None else f'{step.share:4.0%}'} {step}"
+        if len(shown) < len(self.steps):
+            yield f"       and {len(self.steps) - len(shown)} more"
+
+
+def summary(program) -> Summary:
+    """What a program consists of."""
+    code = program._listing
+    ops = code.op.tolist()
+    run = schedule(program.lowered(), program.exact)
+    types = [kind_of(code, v)[:2] for v in code.inputs]
+    arguments = program._form.count
+    return Summary(
+        program._name,
+        types[:arguments],
+        types[arguments:],
+        [kind_of(code, v)[:2] for v in code.outputs],
+        dict(Counter(_kind(code, op, a) for op, a in zip(ops, code.a.tolist()))),
+        program.operations,
+        [code.guards[b] for b, op in zip(code.b.tolist(), ops) if op == Op.GUARD],
+        sum(code.arrays[a].nbytes for a, op in zip(code.a.tolist(), ops) if op == Op.ARRAY),
+        most_alive(code),
+        len(program._rolled()),
+        rolling(program),
+        run.steps,
+        program.repeats,
+        run.nbytes,
+        tier(program),
+    )
+
+
+def tier(program) -> list[str]:
+    """What runs a program, in words."""
+    from wengert.program.codegen.jit_steps import told  # which is not small, and needed by few
+
+    return told(program.machine)
+
+
+def rolling(program) -> list[str]:
+    """What became of the loops of a program, in words."""
+    code, run = program.of_elements(), program._rolled()
+    if not program.rolls:
+        return ["not tried: the sums of an exact program keep their order"]
+    if code is not program._listing:
+        of_elements = f"small arrays become numbers: {len(program._listing)} instructions become {len(code)}"
+        return [of_elements, *_rolling(code, run)]
+    return _rolling(code, run)
+
+
+def _rolling(code, run):
+    become = f"{counted(len(code), 'instruction')} become {len(run)}"
+    loops = [loop for call in run.calls for loop in bodies(call)]
+    if loops:
+        texts = [f"{times} steps of {counted(len(body), 'instruction')} are a loop" for times, body in loops]
+        return texts if run is code else [*texts, become]
+    arrays, found, in_sums = vectorise.classes(code)
+    sizes = [len(members) for members, value in found if value >= 0]
+    small = [members for members, value in found if value < 0]
+    summed, left = int(in_sums.sum()), sum(map(len, small))
+    if not (sizes or summed) and left < vectorise.FEWEST:
+        return ["nothing to do: there are no loops over numbers"]
+    texts = []
+    if sizes or summed:
+        what = [f"{counted(len(sizes), 'class', 'classes')} of {_span(sizes)} alike numbers"] if sizes else []
+        what += [f"{counted(summed, 'addition')} of long sums"] if summed else []
+        texts.append(", ".join(what))
+        if run is not code:
+            texts.append(become)
+        elif len(code) < vectorise.SHORTEST:
+            texts.append("left as they are: the list is short")
+        else:
+            before, after = (sum(vectorise.costs(listing)) / 1000 for listing in (code, arrays))
+            texts.append(f"left as they are: arrays are estimated to take {after:.3g} us, numbers {before:.3g} us")
+    if left >= vectorise.FEWEST:
+        texts.append(f"{left} stay numbers: fewer than {vectorise.FEWEST} of each are alike")
+        chain = _longest_chain(code, small)
+        if chain >= _LONG:
+            texts.append(f"{chain} of them form a chain: each needs the one before")
+    return texts
+
+
+def _span(sizes):
+    return str(sizes[0]) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+
+
+def _longest_chain(code, classes):
+    """The largest number of values each of which needs the one before."""
+    depth = dict.fromkeys((v for members in classes for v in members.tolist()), 0)
+    for v in sorted(depth):
+        depth[v] = 1 + max((depth.get(u, 0) for u in operands(code, v)), default=0)
+    return max(depth.values(), default=0)
+
+
+def _types(found):
+    return ", ".join(f"{dtype}{list(shape) if shape else ''}" for dtype, shape in found)
+
+
+def _kind(code, op, a):
+    if op == Op.CALL and bodies(code.calls[a]):
+        return "loop"
+    if op >= Op.INPUT:
+        return Op(op).name.lower()
+    return "partial" if op >= Op.PARTIAL else "elementwise"

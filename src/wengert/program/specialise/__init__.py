@@ -1,0 +1,1 @@
+"""`compile`: a guarded cache of programs, one for each specialisation."""

@@ -1,0 +1,158 @@
+"""Programs inside of a derivative: a call is one entry, whose value, tangents and cotangents come from programs.
+
+Derivatives of first order alone: in others the function runs as it is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from wengert import registry
+from wengert.core.dispatch import dispatch
+from wengert.core.levels import Watch, running
+from wengert.core.operands import var
+from wengert.program.derive import source_transform
+from wengert.program.ir.ir import kind_of
+from wengert.program.ir.reference import of_type
+from wengert.program.program import NotDerivable, Program
+
+#: derivatives of one program that are kept, each made where the rules take other branches
+_MOST = 4
+
+_DOUBLE = np.dtype(float)
+
+
+def takes_programs(levels: tuple) -> bool:
+    """Are first derivatives all that is asked for, and of numbers?"""
+    if len(levels) != 1 or type(levels[0]) is Watch:
+        return False
+    level = levels[0].level
+    return level.order == 1 and not level.recording
+
+
+def entered(program: Program, leaves: list, operands: list, outputs: list) -> list | None:
+    """Outputs of a program as the derivative around sees them; None where the program has no derivative.
+
+    Parameters
+    ----------
+    leaves, operands : list
+        The inputs, as numbers, and as the derivative sees them.
+    outputs : list
+        What the program gave for these.
+    """
+    traced = tuple(i for i, x in enumerate(operands) if var.is_traced(x))
+    if not traced:
+        return dispatch.clean(outputs)
+    level = var.innermost([operands[i] for i in traced])
+    entry = program.kept(("entry", traced, level.is_forward), lambda: _entry(program, traced, level.is_forward, leaves))
+    return entry and entry.append(level, leaves, operands, outputs)
+
+
+def _entry(program, traced, is_forward, leaves):
+    try:
+        return Entry(program, traced, is_forward, leaves)
+    except NotDerivable:
+        return None
+
+
+class Entry:
+    """A program as a primitive, differentiable in some of its inputs.
+
+    The outputs that depend on these are its result: one array in which they lie one after the other.
+    """
+
+    def __init__(self, program: Program, traced: tuple, is_forward: bool, leaves: list):
+        self.traced = traced
+        self.exact = program.exact
+        self.code = code = program.differentiable()
+        self.inputs = [kind_of(code, v) for v in code.inputs]
+        depends = source_transform.depends(code, [code.inputs[i] for i in traced])
+        self.places = [i for i, v in enumerate(code.outputs) if depends[v]]
+        results = [kind_of(code, code.outputs[i]) for i in self.places]
+        if {dtype for dtype, _, _ in [*self.inputs, *results]} != {_DOUBLE}:
+            raise NotDerivable(f"{program!r}: not all is of dtype float64")
+        self.results = _Parts([shape for _, shape, _ in results])
+        make, given = (self._forth, [self.inputs[i] for i in traced]) if is_forward else (self._back, results)
+        self.derived = _Derived(program, make, [*self.inputs, *[(_DOUBLE, shape, None) for _, shape, _ in given]])
+        self.derived.make_at([*map(of_type, leaves, self.inputs)])
+        self.work = 0 if is_forward else (program.machine.bytes + self.derived.known[0].machine.bytes) // 8
+        self.row = registry.Primitive(repr(program), "custom", vjps={0: self.pull}, jvps={0: self.push}, sequence=True)
+
+    def append(self, level, leaves: list, operands: list, outputs: list) -> list:
+        """Append a call to what records; gives the outputs, as operands where they depend on what is traced."""
+        found = dispatch.clean(outputs)
+        if self.places:
+            sources = [(0, i, operands[i]) for i in self.traced]
+            saved = [x if i in self.traced else dispatch.kept_operand(level, x) for i, x in enumerate(leaves)]
+            y = self.results.joined([outputs[i] for i in self.places])
+            y = var.record(level, self.row, tuple(saved), {}, sources, y, None, None)
+            if self.work:
+                running.get()[-1].needs(self.work)
+            for i, x in zip(self.places, self.results.parted(y)):
+                found[i] = x
+        return found
+
+    def pull(self, ybar, y, *leaves):
+        """Cotangents of the inputs, None for those that are not traced."""
+        found = iter(self.derived(leaves, self.results.parted(ybar)))
+        return [next(found) if i in self.traced else None for i in range(len(leaves))]
+
+    def push(self, tangents, y, *leaves):
+        """Tangents of the result, by those of the inputs, each with a leading axis of directions."""
+        traced = [tangents[i] for i in self.traced]
+        return np.stack([self.results.joined(self.derived(leaves, directions)) for directions in zip(*traced)])
+
+    def _back(self, example):
+        n, code = len(self.inputs), self.code
+        seeds = [(code.outputs[i], n + j) for j, i in enumerate(self.places)]
+        return source_transform.pulled_back(code, seeds, [code.inputs[i] for i in self.traced], example, self.exact)
+
+    def _forth(self, example):
+        n, code = len(self.inputs), self.code
+        seeds = [(code.inputs[i], n + j) for j, i in enumerate(self.traced)]
+        return source_transform.pushed_forward(code, seeds, [code.outputs[i] for i in self.places], example)
+
+
+class _Derived:
+    """A derivative of a program, with directions after its inputs: made anew where rules take other branches."""
+
+    def __init__(self, program: Program, make: Callable, kinds: list):
+        self.program = program
+        self.make = make
+        self.kinds = kinds
+        self.known: list[Program] = []
+
+    def __call__(self, leaves, directions):
+        given = [*map(of_type, [*leaves, *directions], self.kinds)]
+        for derived in self.known:
+            found = derived.attempt(given)
+            if type(found) is not int:  # the number of a guard that failed
+                return found
+        return self.make_at(given[: len(leaves)]).run(given)
+
+    def make_at(self, leaves):
+        """The derivative with the branches that rules take at this point."""
+        derived = self.program.with_list(self.make(leaves))
+        self.known = [derived, *self.known[: _MOST - 1]]
+        return derived
+
+
+class _Parts:
+    """Numbers and arrays that lie in one array, one after the other; a single one is that itself."""
+
+    def __init__(self, shapes: list):
+        self.shapes = shapes
+        self.ends = [*itertools.accumulate(map(math.prod, shapes), initial=0)]
+
+    def joined(self, values):
+        return values[0] if len(self.shapes) == 1 else np.concatenate([np.ravel(x) for x in values])
+
+    def parted(self, y):
+        if len(self.shapes) == 1:
+            return [y]
+        spans = zip(self.ends, self.ends[1:], self.shapes)
+        return [np.reshape(y[first:last], shape) if shape else y[first] for first, last, shape in spans]

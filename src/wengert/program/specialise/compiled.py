@@ -1,0 +1,701 @@
+"""Functions recorded at first use and replayed: one program for each key and each path through the code.
+
+Data
+    Compiled   f, and a table for each set of functions and objects that it is called with
+    _Table     what f reads from outside; recordings by key, the most recently used path first
+
+A call reads the leaves of its arguments and captured values; all else is the key.  The paths of the key are tried
+until none of the guards of one fails; otherwise f is recorded anew.  Only recording takes a lock.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import threading
+import types
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wengert.core.levels import Unrecorded, caught, outside, running, unnoted
+from wengert.core.operands.var import is_traced
+from wengert.core.rebind.rebind import rebound
+from wengert.errors import (
+    CompileWarning,
+    GuardError,
+    LevelError,
+    NonSmoothError,
+    PatternError,
+    ReplayMismatchError,
+    StaleProgramError,
+)
+from wengert.program import record
+from wengert.program.passes.scalarise import SINGULAR
+from wengert.program.program import as_floats, checked_tier
+from wengert.program.specialise import as_primitive
+from wengert.program.specialise.compare import difference
+from wengert.program.specialise.fast_call import (
+    FAILURES,
+    Caller,
+    Observer,
+    Path,
+    Route,
+    is_observed,
+    raises_errors,
+    vectored,
+)
+from wengert.program.tracing.closure import NotHere, NotReplayable, capture
+from wengert.program.tracing.purity import is_pure
+from wengert.program.tracing.pytree import (
+    Same,
+    UnsupportedValue,
+    aliases_of,
+    classes_of,
+    fill,
+    key_of,
+    lowered,
+    operands_of,
+)
+from wengert.transforms.dense import JVP, VJP, Derivative, Operator
+from wengert.transforms.second import HVP, Linearize
+
+__all__ = ["Compiled", "alive"]
+
+#: all compiled functions, for `wengert.clear_caches`
+alive: weakref.WeakSet = weakref.WeakSet()
+
+#: a recording takes about as long as so many calls of f: one for so many replays pays
+_WORTH = 16
+
+#: recordings beyond that
+_CREDIT = 32
+
+#: what is kept: objects among the arguments, keys for each, paths for each
+_TABLES = _KEYS = 64
+_PATHS = 16
+
+#: times that f may write what outlives the call, as an object does that fills a cache of its own
+_CHANCES = 3
+
+#: difference of a replay and f, in units in the last place of the largest magnitude, at which f is looked at anew
+_ULPS = 512
+#: so many times what two recordings have shown to be rounding
+_ALIKE = 8
+
+#: arguments among which one is looked for that code in C takes as it is
+_PINNED = 8
+
+_NONE: frozenset = frozenset()
+
+_OTHER_BRANCH = (
+    "replayed at the point of its recording it takes another branch: it does not depend on its arguments alone, or "
+    "asks for the type of a value"
+)
+_OTHER_VALUE = (
+    "its recording gives another value: it does not depend on its arguments alone (random numbers?), or asks for the "
+    "type of a value"
+)
+
+
+class _Table:
+    __slots__ = ("captures", "frozen", "paths", "refused")
+
+    def __init__(self, captures):
+        self.captures = captures
+        self.paths: dict[Any, tuple[Path, ...]] = {}
+        self.frozen: dict[Any, frozenset] = {}  # leaves that are part of the key after all
+        self.refused: dict[Any, None] = {}  # keys of calls that are not recorded
+
+
+#: in the place of the value of a derivative that is not run as it is
+UNKNOWN = object()
+
+
+class _Itself:
+    """The value of f itself, in the place of a path: the call has run it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+
+@vectored
+class Compiled(Caller):
+    """What `wengert.compile` returns: see there."""
+
+    def __init__(
+        self,
+        f: Callable,
+        exact: bool = False,
+        recheck: str | int | None = "auto",
+        tier: str = "auto",
+        constant: Any = (),
+    ):
+        if isinstance(f, Compiled):
+            f = f.f
+        if not callable(f):
+            raise TypeError(f"compile: expected a function, got {type(f).__name__}")
+        if inspect.isgeneratorfunction(f) or inspect.iscoroutinefunction(f):
+            raise TypeError(f"compile: {_name_of(f)} does not return a value when called: it has yield or await")
+        is_count = isinstance(recheck, (int, np.integer)) and not isinstance(recheck, bool) and recheck > 0
+        if not (recheck is None or recheck == "auto" or is_count):
+            raise ValueError(f"compile: recheck is 'auto', a number of calls, or None, not {recheck!r}")
+        self.f = f
+        self.exact = bool(exact)
+        self._takes_out = isinstance(f, Derivative)
+        self.recheck = recheck
+        self.tier = checked_tier(tier, "compile")
+        self.constant = tuple(constant) if type(constant) in (tuple, list) else (constant,)
+        self._name = _name_of(f)
+        self._lock = threading.RLock()
+        self._tables: dict[Any, _Table] = {}
+        self._methods: dict[int, Compiled] = {}
+        self._operators: dict[Any, Compiled] = {}  # derivatives and the like of f
+        self._recordings = self._refusals = 0
+        self._eager: str | None = None  # why f runs as it is from now on
+        self._is_closed = False  # are there no new recordings in derivatives?
+        self._warned = self._is_refused = False
+        self._constant_names = frozenset(each for each in self.constant if type(each) is str)
+        self._parameters = _parameters_of(f) if self._constant_names else ()
+        functools.update_wrapper(self, f, updated=())
+        alive.add(self)
+
+    # -- what it is
+
+    def __repr__(self):
+        options = ", exact=True" if self.exact else ""
+        options += "" if self.recheck == "auto" else f", recheck={self.recheck}"
+        options += "" if self.tier == "auto" else f", tier={self.tier!r}"
+        options += f", constant={self.constant!r}" if self.constant else ""
+        return f"compile({self.f if isinstance(self.f, Operator) else self._name}{options})"
+
+    def __getattr__(self, name):
+        if name == "f" or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.f, name)
+
+    def __get__(self, owner, cls=None):
+        """As a method, one compiled function for each object; of plain functions only, like these."""
+        if owner is None or type(self.f) is not types.FunctionType:
+            return self
+        found = self._methods.get(id(owner))
+        if found is None:
+            with self._lock:
+                found = self._of(types.MethodType(self.f, owner))
+                _put(self._methods, id(owner), found, _TABLES)
+        return found
+
+    def __reduce__(self):
+        place: Any = sys.modules.get(getattr(self, "__module__", None))
+        name = getattr(self, "__qualname__", "")
+        for part in name.split("."):
+            place = getattr(place, part, None)
+        return name if place is self else (Compiled, (self.f, self.exact, self.recheck, self.tier, self.constant))
+
+    def __wengert__(self, operator: type, options: tuple) -> Callable:
+        """The operator on f, compiled; pullbacks and linear operators, which are recordings themselves, are not."""
+        if operator in (VJP, Linearize):
+            return operator(self.f, *options)
+        key = operator, repr(options)
+        found = self._operators.get(key)
+        if found is None:  # the same one the next time, with its recordings
+            with self._lock:
+                found = self._of(operator(self.f, *options))
+                _put(self._operators, key, found, _TABLES)
+        return found
+
+    def _of(self, f):
+        """Another function, compiled in the same way."""
+        return Compiled(f, self.exact, self.recheck, self.tier, self.constant)
+
+    @property
+    def py_func(self):
+        """The function itself, by which compiled functions are followed."""
+        if type(self.f) is not types.FunctionType:
+            raise AttributeError("py_func")
+        return self.f
+
+    @property
+    def fun(self) -> Compiled:
+        """Of a derivative: the function that it is the derivative of, compiled."""
+        if not isinstance(self.f, Derivative):
+            raise AttributeError("fun")
+        return self._of(self.f.f)
+
+    @property
+    def paths(self) -> int:
+        """Number of recordings kept."""
+        return sum(len(paths) for table in [*self._tables.values()] for paths in [*table.paths.values()])
+
+    def clear(self) -> None:
+        """Forget all recordings."""
+        with self._lock:
+            self._tables, self._methods, self._operators, self._route = {}, {}, {}, None
+            self._is_closed = False
+
+    # -- calls
+
+    def _call(self, args, kwargs, failed):
+        if running.get():
+            return self._in_derivative(args, kwargs)
+        if self._eager or is_observed() or (raises_errors() and not isinstance(self.f, Operator)):
+            return self.f(*args, **kwargs)
+        out = kwargs.pop("out", None) if isinstance(self.f, Derivative) else None
+        args = self._as_floats(args)
+        leaves: list = []
+        others: list = []
+        pinned, fixed = self._fixed(args, kwargs) if self._parameters else (_NONE, [])
+        try:
+            key = key_of(args, leaves, others)
+            if kwargs:
+                key = key, key_of(kwargs, leaves, others)
+            table, reading = self._read([*others, *_with_code(args, kwargs)], fixed=fixed)
+        except (UnsupportedValue, RecursionError):
+            table = None
+        found = None
+        if table is not None:
+            found = self._run(table, (key, reading.key), reading, args, kwargs, leaves, failed, pinned)
+        if found is None:
+            y = self.f(*args, **kwargs)
+        elif type(found) is _Itself:
+            y = found.value
+        else:
+            path, y = found
+            y = _restored(path.program, y)
+            self._take_route(path, table, reading, args, kwargs, leaves)
+        if out is None:
+            return y
+        out[...] = y
+        return out
+
+    def _in_derivative(self, args, kwargs):
+        """The call as one entry of the derivative around, where that asks for first derivatives alone."""
+        f = self.f
+        is_python = type(f) in (types.FunctionType, types.MethodType)
+        if is_python and not (self._eager or is_observed()) and as_primitive.takes_programs(running.get()):
+            found = self.follow(args, kwargs)
+            if found is None:
+                with outside():
+                    found = self._find(args, kwargs)
+            outputs = None if found is None else as_primitive.entered(*found)
+            if outputs is not None:
+                return _restored(found[0], outputs)
+        return rebound(f)(*args, **kwargs)
+
+    def _find(self, args, kwargs):
+        """A program for a call, its leaves as numbers and as they are, and its outputs; None: f is to run as it is."""
+        given, keywords = lowered(args), lowered(kwargs)
+        leaves: list = []
+        others: list = []
+        pinned, fixed = self._fixed(given, keywords) if self._parameters else (_NONE, [])
+        try:
+            key = key_of(given, leaves, others), key_of(keywords, leaves, others)
+            table, reading = self._read([*others, *_with_code(given, keywords)], True, fixed)
+        except (UnsupportedValue, RecursionError):
+            return None
+        if table is None or not table.captures.is_whole:
+            return None
+        found = None
+        with caught(LevelError):  # f reads traced values where they are not looked for, as in a large container
+            found = self._run(table, (key, reading.key), reading, given, keywords, leaves, None, pinned)
+        if found is None or type(found) is _Itself:
+            return None
+        path, outputs = found
+        operands = [operand for part in (args, kwargs, *reading.held) for operand in operands_of(part)]
+        if any(is_traced(operands[i]) for i in reading.frozen):  # f takes them as numbers: it has an error to raise
+            return None
+        if not reading.frozen:
+            self._take_route(path, table, reading, given, keywords, leaves)
+        return path.program, leaves, operands, outputs
+
+    def _take_route(self, path, table, reading, args, kwargs, leaves):
+        """Let the next call that is like this one take its path at once."""
+        captures, pinned = table.captures, [(i, leaves[i]) for i in reading.frozen]
+        live, static = captures.live, captures.static
+        positions = record.positions_of(self.f, args)
+        self._route = Route.of(
+            path, captures.around, args, kwargs, positions, live, static, leaves, pinned, captures.is_whole
+        )
+
+    def _as_floats(self, args):
+        """The arguments, differentiated ones as arrays and floats: no key is made of integers among them."""
+        f = self.f
+        if not isinstance(f, Operator):
+            return args
+        has_direction = isinstance(f, (JVP, HVP))
+        given = [args[0], *args[2:]] if has_direction else [*args]
+        try:
+            for position in f.positions(tuple(given)):
+                given[position] = as_floats(given[position], f.name)
+            if has_direction:
+                is_one = not isinstance(f.argnums, tuple)
+                v = as_floats(args[1], f.name) if is_one else tuple([as_floats(part, f.name) for part in args[1]])
+                given.insert(1, v)
+        except (IndexError, TypeError, ValueError):  # the derivative says so in its own words
+            return args
+        return tuple(given)
+
+    def _fixed(self, args, kwargs):
+        """Of arguments that were declared constant: numbers of their leaves, and the objects in them."""
+        named = [*zip(self._parameters, args), *((None, x) for x in args[len(self._parameters) :]), *kwargs.items()]
+        leaves: list = []
+        pinned: list = []
+        fixed: list = []
+        for name, value in named:
+            first, others = len(leaves), []
+            try:
+                key_of(value, leaves, others)
+            except (UnsupportedValue, RecursionError):
+                return _NONE, []
+            if name in self._constant_names:
+                pinned += range(first, len(leaves))
+                fixed += [*others, *_with_code((value,), {})]
+        return frozenset(pinned), fixed
+
+    def _read(self, others, in_derivative=False, fixed=()):
+        """The table for the functions and objects among the arguments, and what f reads now."""
+        key = tuple(map(Same, others))
+        table = known = self._tables.get(key)
+        reading = table.captures.read(in_derivative) if table else None
+        if reading is None:
+            if self._is_spent(in_derivative):
+                return None, None
+            watched = [value for value in others if not any(value is each for each in fixed)]
+            table = _Table(capture(self.f, watched, in_derivative, (*self.constant, *fixed)))
+            with self._lock:
+                if self._tables.get(key) is known:
+                    _put(self._tables, key, table, _TABLES)
+                else:  # another thread has looked meanwhile
+                    table = self._tables.setdefault(key, table)
+            reading = table.captures.read(in_derivative)
+            if table.captures.effect:
+                self._give_up(table.captures.effect)
+        return None if self._eager or reading is None else table, reading
+
+    def _run(self, table, key, reading, args, kwargs, leaves, failed, pinned):
+        """The first path whose guards hold, or a new one, and the outputs; None where f is to run as it is."""
+        n = len(leaves)
+        leaves += reading.leaves
+        reading.aliases = aliases_of(leaves)
+        if reading.aliases:
+            key = key, reading.aliases
+        while True:
+            reading.frozen = frozen = table.frozen.get(key, pinned)
+            full = (key, *[_pinned(leaves[i]) for i in frozen]) if frozen else key
+            paths = table.paths.get(full, ())
+            for path in paths:
+                if path is failed:
+                    continue
+                try:
+                    y = path.program.attempt(leaves)
+                except FAILURES:
+                    continue
+                if type(y) is not list:  # a guard failed
+                    continue
+                self._replays += 1
+                path.calls += 1
+                if path is not paths[0]:
+                    self._prefer(table, full, path)
+                number = path.calls + 1  # the recording was the first
+                if number >= path.due:
+                    path.due = self._next_due(number)
+                    is_right = self._is_right(path, _restored(path.program, y), reading, args, kwargs, leaves)
+                    return (path, y) if is_right else None
+                return path, y
+            with self._lock:
+                if table.frozen.get(key, pinned) is not frozen or table.paths.get(full, ()) is not paths:
+                    continue  # another thread has recorded meanwhile
+                if full in table.refused or self._is_spent(reading.in_derivative):
+                    return None
+                expected, reason = self._observed(table, reading, args, kwargs, leaves)
+                found = reason if reason is not None else self._recorded(expected, reading, args, kwargs, leaves, n)
+                if isinstance(found, str):
+                    if found:
+                        _put(table.refused, full, None, _KEYS)
+                        self._refuse(found)
+                    return None if expected is UNKNOWN else _Itself(expected)
+                path, y = found
+                if reading.frozen is not frozen:
+                    _put(table.frozen, key, reading.frozen, _KEYS)
+                    full, paths = (key, *[_pinned(leaves[i]) for i in reading.frozen]), ()
+                kept = paths if reading.in_derivative else paths[: _PATHS - 1]
+                _put(table.paths, full, (path, *kept), _KEYS)
+                return path, y
+
+    def _observed(self, table, reading, args, kwargs, leaves):
+        """Run f itself once, observed: its value, and why it is not recorded.
+
+        That is None where it may be recorded, and empty where another call may be.
+        """
+        arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
+        before = [leaf.copy() for leaf in arrays]
+        try:
+            y, seen = self._run_observed(args, kwargs, reading, leaves)
+        except NotReplayable as reason:  # in a derivative, where f runs as it is for its value
+            return None, self._noted(reason)
+        if any(map(difference, arrays, before)):
+            self._give_up("it writes into an array that it was given; copy it first")
+            return y, ""
+        if effect := table.captures.changed(reading, seen):
+            return y, self._noted(effect)
+        return y, table.captures.doubt(seen)
+
+    def _run_observed(self, args, kwargs, reading, leaves):
+        """The value of f, and what was seen of the user's code in it: of a derivative, that of its function."""
+        f = self.f
+        y = self._derivative(args, kwargs) if isinstance(f, Operator) else None
+        while isinstance(f, Operator):
+            args = (args[0], *args[2:]) if isinstance(f, (JVP, HVP)) else args
+            f = f.f
+        with Observer() as seen:
+            value = f(*args, **kwargs) if reading.is_plain else self._plain(args, kwargs, reading, leaves)
+        return (value if f is self.f else y), seen
+
+    def _derivative(self, args, kwargs):
+        """The value of a derivative, run as it is, or `UNKNOWN` where that takes too long."""
+        return self.f(*args, **kwargs)
+
+    def _noted(self, reason):
+        """Count a call that cannot be replayed; after some f is not recorded any more."""
+        self._refusals += 1
+        if self._refusals == _CHANCES:
+            self._give_up(str(reason))
+        return ""
+
+    def _recorded(self, expected, reading, args, kwargs, leaves, n):
+        """A new path and its outputs, or why there is none; empty where another call may be recorded."""
+        self._recordings += 1
+        try:
+            program = self._trace(reading, args, kwargs, leaves, n)
+            if isinstance(program, str):
+                return program
+            y = self._first(program, leaves)
+        except GuardError as error:  # a rule goes another way here, as where values are NaN
+            return "" if isinstance(self.f, Operator) or SINGULAR in str(error) else _OTHER_BRANCH
+        path = Path(program, self._next_due(1))
+        is_right = self._agrees(path, _restored(program, y), expected, reading, args, kwargs, leaves)
+        return (path, y) if is_right else _OTHER_VALUE
+
+    def _first(self, program, leaves):
+        """The outputs of a program at the point at which it was recorded."""
+        return program.run(leaves)
+
+    def _trace(self, reading, args, kwargs, leaves, n):
+        """A new program, or why there is none."""
+        known, errors = reading.frozen, []
+        for frozen in (known, *self._choices(args, kwargs, leaves, n)):
+            if known.issubset(frozen):
+                reading.frozen = known if frozen == known else frozen
+                try:
+                    with unnoted():
+                        program = record.trace(self.f, args, kwargs, reading, self.exact)
+                    return program if self.tier == "auto" else program.tiered(self.tier)
+                except NotHere:
+                    return ""
+                except Unrecorded as reason:
+                    return str(reason) if reason.is_lasting else ""
+                except NotReplayable as reason:
+                    return self._noted(reason)
+                except NonSmoothError:
+                    return ""
+                except GuardError:
+                    return "" if isinstance(self.f, Operator) else _OTHER_BRANCH
+                except PatternError:  # one that was given
+                    raise
+                except Exception as error:  # f itself raises none here
+                    errors.append(error)
+        if getattr(errors[0], "runs_as_it_is", False):
+            self._give_up(str(errors[0]))
+            return ""
+        return f"it cannot be recorded ({type(errors[0]).__name__}: {errors[0]})"
+
+    def _choices(self, args, kwargs, leaves, n):
+        """What may be constant for code that takes no traced values.
+
+        First what f reads, then numbers that it is given, then one array that it is given, then all but one.
+        """
+        is_number = [not isinstance(leaf, np.ndarray) for leaf in leaves]
+        read = frozenset(range(n, len(leaves)))
+        choices = [frozenset(i for i in read if is_number[i]), read]
+        given = self._constants_of(args, kwargs, n)
+        numbers = read.union(i for i in given if is_number[i])
+        choices.append(numbers)
+        if len(given) <= _PINNED:
+            choices += [read | {i} for i in given] + [numbers | {i} for i in given]
+            all_given = read.union(given)
+            choices += [all_given - {i} for i in given] if len(given) == n else [all_given]
+            choices = [choice for choice in choices if choice <= numbers or not choice.issuperset(range(n))]
+        return [choice for i, choice in enumerate(choices) if choice and choice not in choices[:i]]
+
+    def _constants_of(self, args, kwargs, n):
+        """Numbers of the leaves among the arguments that no derivative is taken of."""
+        f = self.f
+        if not isinstance(f, Operator):
+            return [*range(n)]
+        if isinstance(f, (JVP, HVP)):
+            return []
+        counts = [len(operands_of(lowered(x))) for x in (*args, *kwargs.values())]
+        starts = np.cumsum([0, *counts])
+        moving = {int(i) % max(len(args), 1) for i in f.positions(args)}
+        return [i for k, count in enumerate(counts) if k not in moving for i in range(starts[k], starts[k] + count)]
+
+    def _is_spent(self, in_derivative):
+        """Have there been so many recordings for so few replays that another does not pay?
+
+        In derivatives that stays so, and no path is forgotten: a step that is run again must go the same way again.
+        """
+        if not (in_derivative and self._is_closed) and self._recordings < _CREDIT + self._replays // _WORTH:
+            return False
+        self._is_closed |= in_derivative
+        if not self._warned:
+            self._warned = True
+            self._warn(
+                f"{self._recordings} recordings for {self._replays} replays: further cases run as they are. "
+                "Each value of an integer, a string or a flag, each shape, each function or object among the arguments "
+                "and each way through the branches takes a recording of its own: pass what varies as float, and write "
+                "numpy.where for branches"
+            )
+        return True
+
+    def _prefer(self, table, key, path):
+        """Try this path first from now on."""
+        with self._lock:
+            paths = table.paths.get(key, ())
+            if path in paths:
+                table.paths[key] = (path, *[other for other in paths if other is not path])
+
+    def _next_due(self, number):
+        """The next call after this one that is compared with f."""
+        if self.recheck == "auto":
+            return max(4, 1 << number.bit_length())
+        return sys.maxsize if self.recheck is None else number + self.recheck - number % self.recheck
+
+    def _give_up(self, reason):
+        """Run f as it is from now on."""
+        self._eager, self._route = reason, None
+        self._warn(f"{reason}: {self._name} runs as it is from now on")
+
+    def _refuse(self, reason):
+        """Warn, once, of calls that run without being compiled."""
+        if not self._is_refused:
+            self._is_refused = True
+            self._warn(
+                f"{reason}: such calls run without being compiled. Pass what varies as an argument, or hold it in a "
+                "global, an attribute or a variable as numbers or arrays; compile(f, constant=...) declares what does "
+                "not change"
+            )
+
+    def _warn(self, text):
+        warnings.warn(f"{self!r}: {text}", CompileWarning, stacklevel=_stacklevel())
+
+    # -- comparison with f
+
+    def _is_right(self, path, y, reading, args, kwargs, leaves):
+        """Compare a result with that of f: False where f is to run as it is."""
+        arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
+        before = [leaf.copy() for leaf in arrays]
+        expected = self._plain(args, kwargs, reading, leaves)
+        if any(map(difference, arrays, before)):
+            self._give_up("it writes into an array that it was given; copy it first")
+            for leaf, old in zip(arrays, before):
+                leaf[...] = old
+            return False
+        try:
+            if self._agrees(path, y, expected, reading, args, kwargs, leaves, is_first=False):
+                return True
+        except Unrecorded:  # f goes a way now that no recording can follow
+            self._tables, self._route = {}, None
+            return False
+        raise ReplayMismatchError(
+            f"{self!r}: {self._name}, run as it is, gives another value than a recording made at the same point. "
+            "Does it ask for the type of a value, or is it not a function of its arguments alone? The recordings have "
+            "been dropped"
+        )
+
+    def _agrees(self, path, y, expected, reading, args, kwargs, leaves, is_first=True):
+        """Is the difference of a result from that of f rounding?"""
+        is_exact = self.exact and not isinstance(self.f, Operator)
+        apart = difference(y, expected)
+        if apart <= (0 if is_exact else max(_ULPS, _ALIKE * path.rounding)):
+            return True
+        # Something has changed, or f amplifies rounding: a program recorded now differs from the old one, or not.
+        with self._lock:
+            again = y if is_first else self._anew(args, kwargs, reading, self.exact, leaves)
+            if difference(again, y):
+                self._tables, self._route = {}, None
+                raise StaleProgramError(
+                    f"{self!r}: {self._name} now gives another value than its recording: something it reads has "
+                    "changed that is not looked for at each call, such as what is declared constant, or it draws "
+                    "random numbers. Pass it as an argument or hold it in a global or an attribute; recheck=1 compares "
+                    "at each call. The recordings have been dropped, the next call is right"
+                )
+            exact = again if is_exact else self._anew(args, kwargs, reading, True, leaves)
+        if difference(exact, expected) > max(0 if is_exact else _ULPS, 1000 * difference(exact, y)):
+            if not is_first:
+                self._tables, self._route = {}, None
+            return False
+        path.rounding = max(path.rounding, apart)
+        return True
+
+    def _anew(self, args, kwargs, reading, exact, leaves):
+        """The result of a new recording."""
+        program = record.trace(self.f, args, kwargs, reading, exact)
+        return _restored(program, program.run(leaves))
+
+    def _plain(self, args, kwargs, reading, leaves):
+        """f itself, with numbers in the place of operands that it reads."""
+        numbers = iter(leaves)
+        args, kwargs = fill((args, kwargs), numbers)
+        return (self.f if reading.is_plain else reading.bound(numbers))(*args, **kwargs)
+
+
+def _restored(program, y):
+    """What f returns, of its leaves; a single one is that itself."""
+    return y[0] if program.restore is None else program.restore(y)
+
+
+def _pinned(leaf):
+    """What tells a constant leaf from another: its bytes, and of an array its flags, which f may read."""
+    return leaf.tobytes() if isinstance(leaf, np.generic) else (np.asarray(leaf).tobytes(), np.asarray(leaf).flags.num)
+
+
+def _put(table, key, value, most):
+    """Add an entry; the oldest goes where there are too many."""
+    table.pop(key, None)
+    while len(table) >= most:
+        table.pop(next(iter(table)))
+    table[key] = value
+
+
+def _with_code(args, kwargs):
+    """Classes with code of their own among the containers that are given."""
+    found = {cls for value in (*args, *kwargs.values()) for cls in classes_of(value)}
+    return [cls for cls in found if not is_pure(cls.__module__) and cls is not types.SimpleNamespace]
+
+
+def _parameters_of(f):
+    """Names of the parameters that may be given by position."""
+    while isinstance(f, Operator):
+        f = f.f
+    try:
+        return tuple(inspect.signature(f).parameters)
+    except (TypeError, ValueError):
+        return ()
+
+
+def _stacklevel():
+    """How far up the first frame outside of this package is."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("wengert."):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _name_of(f):
+    return getattr(f, "__qualname__", None) or getattr(f, "__name__", None) or repr(f)

@@ -1,0 +1,544 @@
+"""What a function reads from outside, and the function with operands in the place of that.
+
+Idea.  `scan` finds all that f can read.  Each *place* it finds that holds data (a number, an array, a small
+container) is read at every call; what holds functions, classes and objects is compared by identity, contents of other
+containers item by item, and a change makes it look anew.  While recording, f runs as a copy in which the places yield
+operands: names are renamed to private ones, cells and defaults copied, attributes are descriptors of a twin.  A place
+that no copy can reach is compared by value instead: a change of it is another key.
+What the scan cannot watch is found with the help of one run of f that is observed: f is not compiled where code ran
+that reads it.
+
+Invariants
+- The user's objects are only read, by any number of threads at once.
+- A value that a copy of f reads while recording is that which was read for the key.
+
+Given up.  A function that assigns globals, or cells and attributes of others, is not to be replayed.
+"""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dis
+import functools
+import operator
+import threading
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from wengert.core.dispatch import dispatch
+from wengert.core.rebind.follow import WRAPPERS, steps_of
+from wengert.core.rebind.rebind import Plan, Proxy, constant, make_twin, partial_like, rebound
+from wengert.core.rebind.rename import BUILTINS, Alias, TooWide, private, read, rename
+from wengert.program.specialise.fast_call import Observer, Surroundings
+from wengert.program.tracing.purity import reads_by_name, why_impure
+from wengert.program.tracing.pytree import (
+    SMALL,
+    Same,
+    UnsupportedValue,
+    contents_key,
+    fill,
+    form_of,
+    is_data,
+    key_of,
+    lowered,
+    mapped,
+)
+from wengert.program.tracing.scan import Scan, code_key, codes_of, effect
+from wengert.transforms.dense import Operator
+
+__all__ = ["Captures", "NotHere", "NotReplayable", "Reading", "capture"]
+
+_SHELVES = (dict, list, set, frozenset, collections.deque)
+_HOLDERS = (dict, list, tuple, collections.deque, np.ndarray)  # sets cannot hold what is traced
+
+
+class NotReplayable(BaseException):
+    """f cannot be replayed: it writes a global, say; the message says why, and what to write instead.
+
+    No `Exception`, for a function must not catch it.
+    """
+
+
+class NotHere(NotReplayable):
+    """f cannot be recorded at these arguments; at others it may."""
+
+
+#: code of Python's own that an import of what is loaded already runs
+_IMPORTING = {"_handle_fromlist", "_lock_unlock_module"}
+_LOCK = threading.RLock.__code__  # which numpy.random.default_rng makes one of
+
+
+def _own(seen):
+    """The code that ran and is not pure, with that of its first caller and the line."""
+    return [found for found in seen.codes.values() if found is not True]
+
+
+def _is_same_leaf(now, then):
+    return now is then or np.asarray(now).tobytes() == np.asarray(then).tobytes()
+
+
+def _line(code, line):
+    return f"{code.co_filename}:{line}"
+
+
+def _first_load(code, name):
+    """The line at which code loads a name or an attribute, or has a variable of it; None if it does not."""
+    for each in dis.get_instructions(code):
+        names = each.argval if isinstance(each.argval, tuple) else (each.argval,)
+        if name in names and each.opname.startswith(("LOAD_", "IMPORT_FROM")):
+            return dispatch.file_and_line((code, each.offset))[1]
+    return None
+
+
+# Places -----------------------------------------------------------------------------------------------------
+
+
+def _places_of(value):
+    """All places in which a function, partial or object may hold data, as keys."""
+    kind = type(value)
+    if kind is types.FunctionType:
+        held = id(value.__globals__)
+        yield from ((held, name) for name in read(value.__code__).names)
+        yield from ((id(cell), None) for cell in value.__closure__ or ())
+        yield from ((id(value.__defaults__), i) for i in range(len(value.__defaults__ or ())))
+        yield from ((id(value.__kwdefaults__), name) for name in value.__kwdefaults__ or ())
+        yield from ((id(vars(module)), name) for _, module, name, _ in steps_of(value))
+    elif kind is functools.partial:
+        yield from ((id(value.args), i) for i in range(len(value.args)))
+        yield from ((id(value.keywords), name) for name in value.keywords)
+    elif not isinstance(value, type) and kind not in WRAPPERS:
+        space = getattr(value, "__dict__", ())
+        yield from ((id(space), name) for name in space)
+
+
+def _same(value):
+    return value
+
+
+# Copies that read operands ----------------------------------------------------------------------------------
+
+
+class _Held:
+    """An attribute that yields what was given for it."""
+
+    value = None
+
+    def __get__(self, owner, cls):
+        return self if owner is None else self.value
+
+    def __set__(self, owner, value):  # makes it precede the attribute itself; see `_refuse`
+        raise AttributeError
+
+
+def _refuse(self, name, *value):
+    raise NotReplayable(effect(f"it sets the attribute {name!r} of a {self.__class__.__name__}"))
+
+
+class _Module(Proxy):
+    """A user's module whose attributes are replaced."""
+
+    __slots__ = ("_wengert_swaps",)
+
+    def __getattribute__(self, name):
+        swaps = _swaps.__get__(self)
+        return swaps[name] if name in swaps else Proxy.__getattribute__(self, name)
+
+    def __setattr__(self, name, value):
+        raise NotReplayable(effect(f"it sets {name!r} of a module"))
+
+    __delattr__ = __setattr__
+
+
+_swaps = _Module._wengert_swaps
+
+
+class _Copies(Plan):
+    """A plan by which the places in `operands` yield these, used once and kept nowhere; `is_trial`: never run."""
+
+    enters_differentiated = True
+
+    def __init__(self, root, operands, reached=None, is_trial=False):
+        self.is_trial = is_trial
+        self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
+        self.copies, self.twins = {}, {}
+        self.operands, self.used, self.names, self.own = operands, set(), {}, {}
+        self.spaces: list = []  # of twins, with what they held at first
+        self.root = root
+        memo: dict = {}
+        nodes, _ = self.explore(root, reached)
+        try:
+            self.make(nodes, memo)
+        except TooWide:
+            raise NotReplayable("it has too many names") from None
+        self.run = self.build(root, memo)
+
+    def __del__(self, pop=BUILTINS.pop):
+        for name in self.names.values():
+            pop(name, None)
+
+    def is_seed(self, value):
+        return super().is_seed(value) or not self.operands.keys().isdisjoint(_places_of(value))
+
+    def is_replaced(self, space, name, value):
+        return (id(space), name) in self.operands or super().is_replaced(space, name, value)
+
+    def taken(self, key):
+        self.used.add(key)
+        return constant(self.operands[key]) if self.copying else self.operands[key]
+
+    def alias(self, value, name):
+        return self.own.setdefault(id(value), Alias(value, name))
+
+    def renaming(self, f):
+        (names, sources, imports), aliases = super().renaming(f)
+        for name in read(f.__code__).names:
+            key = id(f.__globals__), name
+            if key in self.operands:
+                if key not in self.names:
+                    self.names[key] = private(name)
+                    BUILTINS[self.names[key]] = self.taken(key)
+                names[name] = self.names[key]
+                sources.discard(name)
+        for first, module, _, _ in steps_of(f):
+            if first in names:
+                self.changed[id(module)] = True
+        return (names, sources, imports), aliases
+
+    def rename(self, f):
+        key, aliases = self.renaming(f)
+        self.aliases += aliases
+        self.changed[id(f)] = f.__code__ if self.is_trial else rename(f.__code__, *key)
+
+    def recipe(self, f):
+        swaps, *rest = super().recipe(f)
+        bound = {k for k, cell in enumerate(f.__closure__ or ()) if (id(cell), None) in self.operands}
+        self.recipes[id(f)] = recipe = sorted(bound.union(swaps)), *rest
+        return recipe
+
+    def content(self, cell, memo):
+        key = id(cell), None
+        return self.taken(key) if key in self.operands else super().content(cell, memo)
+
+    def copy_function(self, f, code, memo):
+        new = super().copy_function(f, code, memo)
+        if f.__defaults__:
+            new.__defaults__ = tuple(self.items(f.__defaults__, enumerate(new.__defaults__)))
+        if f.__kwdefaults__:
+            new.__kwdefaults__ = dict(zip(f.__kwdefaults__, self.items(f.__kwdefaults__, new.__kwdefaults__.items())))
+        return new
+
+    def items(self, holder, items):
+        keys = ((id(holder), name, value) for name, value in items)
+        return [self.taken((key, name)) if (key, name) in self.operands else value for key, name, value in keys]
+
+    def build(self, value, memo):
+        if type(value) is not functools.partial or id(value) not in self.changed:
+            return super().build(value, memo)
+        args = [self.build(arg, memo) for arg in self.items(value.args, enumerate(value.args))]
+        words = [self.build(arg, memo) for arg in self.items(value.keywords, value.keywords.items())]
+        return partial_like(value, [self.build(value.func, memo), *args], dict(zip(value.keywords, words)))
+
+    def proxy(self, module, memo):
+        new = memo[id(module)] = _Module(module)
+        swaps: dict = {}
+        _swaps.__set__(new, swaps)
+        for name, value in vars(module).items():
+            if (id(vars(module)), name) in self.operands:
+                swaps[name] = self.taken((id(vars(module)), name))
+            elif id(value) in self.changed:
+                swaps[name] = self.build(value, memo)
+        return new
+
+    def twin(self, value, memo):
+        cls = self.changed.get(id(type(value)))
+        if not isinstance(cls, type):
+            return value
+        space = vars(value)
+        names = [n for n, v in space.items() if (id(space), n) in self.operands or id(v) in self.changed]
+        names = [n for n in names if not _is_ruled(type(value), n)]
+        held = {name: _Held() for name in names}
+        leaf = make_twin(cls._wengert_original, [cls], **held, __setattr__=_refuse, __delattr__=_refuse)
+        twin = memo[id(value)] = object.__new__(leaf)
+        object.__setattr__(twin, "__dict__", own := dict(space))  # of its own: it may come to hold traced values
+        for name in names:
+            key = id(space), name
+            own[name] = held[name].value = self.taken(key) if key in self.operands else self.build(space[name], memo)
+        self.spaces.append((own, dict(own)))
+        return twin
+
+
+def _is_ruled(cls, name):
+    found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+    return hasattr(type(found), "__set__")
+
+
+# The interface ----------------------------------------------------------------------------------------------
+
+
+class Captures:
+    """What `f`, and the objects it is given, read from outside.
+
+    Attributes
+    ----------
+    effect : str or None
+        Why f cannot be replayed, where its code tells.
+    doubts : list of scan.Doubt
+        What cannot be watched.
+    is_whole : bool
+        Whether there is no container whose items are not looked at: they could be operands of a derivative.
+    """
+
+    def __init__(self, f: Callable, others: Iterable = (), in_derivative: bool = False, constant: tuple = ()):
+        self.f = f
+        self.others, self.constant = tuple(others), constant
+        self.root = root = _root_of(f, self.others)
+        self.effect = None
+        self.live, self.static, self.around = [], [], Surroundings([], [], [], [], [])
+        self.doubts, self.codes, self.is_dynamic = [], {}, False
+        self.trusted: list = []
+        self.reached: Any = None  # until it is first run
+        self.shelves: list = []  # places of containers that are no data, with these
+        self.is_whole = True
+        try:
+            self.look(root, in_derivative)
+        except NotReplayable as reason:
+            self.effect = str(reason)
+        except Exception as error:  # of classes that answer questions in their own way
+            self.effect = f"what it reads cannot be made out ({type(error).__name__}: {error})"
+        if self.effect:
+            self.reached = None
+
+    def look(self, root, in_derivative):
+        self.reached = _Copies.reached(root)
+        scan = Scan(root, self.reached[0], lowered if in_derivative else _same, self.constant)
+        self.effect, self.doubts, self.codes, self.is_dynamic = scan.effect, scan.doubts, scan.codes, scan.is_dynamic
+        self.trusted = scan.trusted
+        self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
+        held = [value for (_, name), (_, value) in scan.watched.items() if not str(name).startswith("__")]
+        self.is_whole = not any(isinstance(value, _HOLDERS) for value in held)  # classes have some of their own
+        used = _Copies(root, {key: place.read() for key, place in scan.places.items()}, self.reached, True).used
+        self.live = [place for key, place in scan.places.items() if key in used]
+        self.static = [place for key, place in scan.places.items() if key not in used]
+        sizes = [*scan.sizes.values()]
+        self.around = Surroundings([*scan.watched.values()], scan.functions, sizes, scan.objects, scan.contents)
+
+    def changed(self, reading: Reading, seen: Observer) -> str | None:
+        """What a run of f has changed that it reads; None if nothing."""
+        names = {code.co_name for code, _, _ in _own(seen) if code.co_filename.startswith("<frozen importlib")}
+        if names - _IMPORTING:
+            return "it imports a module"
+        now = self.read(reading.in_derivative)
+        if now is None:
+            return effect(f"it changes {self.around.first_change() or 'what it reads'}")
+        if now.key == reading.key and all(map(_is_same_leaf, now.leaves, reading.leaves)):
+            return None
+        parts = zip((self.live, self.static), now.key, reading.key)
+        changed = {place.key[1] for places, *keys in parts for place, a, b in zip(places, *keys) if a != b}
+        changed |= {place.key[1] for place, a, b in zip(self.live, now.held, reading.held) if a is not b}
+        return effect(f"it changes {', '.join(map(repr, sorted(changed, key=str)))}")
+
+    def doubt(self, seen: Observer) -> str | None:
+        """What f read, in a run that was observed, that cannot be watched, and where; None if there is nothing."""
+        ran = [found for found in _own(seen) if found[0].co_name not in _IMPORTING and found[0] is not _LOCK]
+        trusted = self._trusted(ran)
+        ran = [found for found in ran if code_key(found[0]) not in trusted]
+        for code, caller, line in ran:
+            if code_key(code) not in self.codes:
+                where = _line(code, code.co_firstlineno) if caller is None else _line(caller, line)
+                return f"it calls {code.co_qualname}, whose code is not looked at ({where})"
+        for fun, by_pure, code, line in seen.calls.values():
+            if code_key(code) in trusted or any(fun.__self__ is value or fun is value for value in self.trusted):
+                continue
+            reason = why_impure(fun, by_pure)
+            if reason is None and not by_pure and reads_by_name(fun) and not self.is_dynamic:
+                reason = f"it calls {fun.__name__} by another name"
+            if reason is not None:
+                return f"{reason} ({_line(code, line)})"
+        own = {code_key(code): code for code, _, _ in ran}
+        for name, text in self.doubts:
+            where = self._first(own, name)
+            if where or name is None:
+                of_name = "" if name is None else f", read as {name!r}"
+                return f"{text}{of_name}" + (f" ({_line(*where)})" if where else "")
+        return None
+
+    def _trusted(self, ran):
+        """Keys of the code of what was declared constant, and of all that it calls."""
+        found = {key for value in self.trusted for key in codes_of(value)}
+        known = -1
+        while found and known < len(found):
+            known = len(found)
+            found |= {code_key(code) for code, caller, _ in ran if caller is not None and code_key(caller) in found}
+        return found - self.codes.keys()
+
+    @staticmethod
+    def _first(codes, name):
+        """The first code, and the line in it, that loads a name."""
+        found = ((code, _first_load(code, name)) for code in codes.values())
+        return next(((code, line) for code, line in found if line is not None), None)
+
+    def read(self, in_derivative: bool = False, is_new: bool = False) -> Reading | None:
+        """Read the current values of the places, perhaps operands of a derivative; None if `f` must be scanned again.
+
+        `is_new` says that it was scanned just now.
+        """
+        if not (is_new or self.around.hold()):
+            return None
+        leaves: list = []
+        others: list = []
+        held = [place.read() for place in self.live]
+        values = [*map(lowered, held)] if in_derivative else held
+        fixed = [place.read() for place in self.static]
+        try:
+            key = tuple([key_of(value, leaves, others) for value in values])
+            static = tuple([contents_key(value, others) for value in fixed])
+        except UnsupportedValue:
+            return None
+        if others and not all(map(is_data, (*values, *fixed))):
+            return None
+        return Reading(self, held, values, leaves, (key, static), in_derivative)
+
+
+class Reading:
+    """What a function reads from outside, at one moment.
+
+    Attributes
+    ----------
+    leaves : list
+        Floats, complex numbers and arrays of them: inputs of a program.
+    key : tuple
+        All else.
+    held : list
+        What the places hold, in which leaves may be operands of a derivative.
+    aliases : tuple of (int, int)
+        Pairs of leaves that are one array, and so one operand.
+    frozen : frozenset of int
+        Numbers of the leaves, those of the arguments first, whose values f needs as they are, for ``math.exp`` or
+        a function in C: they are part of the key too.
+    """
+
+    __slots__ = ("aliases", "captures", "frozen", "held", "in_derivative", "key", "leaves", "values")
+
+    def __init__(self, captures, held, values, leaves, key, in_derivative):
+        self.captures, self.held, self.values, self.leaves, self.key = captures, held, values, leaves, key
+        self.in_derivative = in_derivative
+        self.frozen: frozenset = frozenset()
+        self.aliases: tuple = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Does f read no operands?"""
+        return all(map(operator.is_, self.held, self.values))
+
+    def operands(self, inputs: Iterable, leaves: Iterable) -> list:
+        """What f is given for all leaves, those of the arguments first: inputs, or the values as they are."""
+        return [leaf if i in self.frozen else x for i, (x, leaf) in enumerate(zip(inputs, leaves))]
+
+    def bound(self, operands: Iterable) -> Any:
+        """`f` as it runs with operands in the place of `leaves`.
+
+        Parameters
+        ----------
+        operands : iterable
+            One for each of `leaves`, in their order.
+
+        Returns
+        -------
+        callable
+            Called as `f`, NumPy's names replaced too; for an operator such as ``wengert.grad(g)`` the same operator on
+            a copy of `g`.  Raises `NotReplayable` when it writes what outlives the call.
+        """
+        captures = self.captures
+        operands = iter(operands)
+        new = [fill(value, operands) for value in self.values]
+        given = {place.key: value for place, value in zip(captures.live, new)}
+        shelves = {id(value): copy.copy(value) for _, value in captures.shelves}
+        given.update({place.key: shelves[id(value)] for place, value in captures.shelves})
+        watched = [*shelves.values(), *[value for _, value in captures.shelves]]
+        reached, captures.reached = captures.reached, None  # it holds when it is run the first time, at once
+        return _around(captures.f, _Run(captures, _Copies(captures.root, given, reached), new, watched))
+
+
+class _Run:
+    """A callable that runs a copy of f."""
+
+    def __init__(self, captures, copies, new, shelves):
+        f = captures.f
+        while isinstance(f, Operator):
+            f = f.f
+        self.__name__ = self.__qualname__ = getattr(f, "__qualname__", type(f).__name__)
+        self._copies = copies  # keeps private names alive
+        self._new = new
+        self._shelves = shelves
+        self._f, self._swaps = copies.run, {}
+        if captures.others:
+            self._f, others = copies.run.func, copies.run.args
+            self._swaps = {Same(old): other for old, other in zip(captures.others, others) if old is not other}
+        if self._f is captures.root:
+            self._f = rebound(captures.root)
+
+    def __call__(self, *args, **kwargs):
+        if self._swaps:
+            args, kwargs = mapped((args, kwargs), lambda x: self._swaps.get(Same(x), x))
+        lent = (*self._new, *args, *kwargs.values())
+        contents = [*map(_items, self._shelves)]
+        forms = [*map(form_of, lent)], [*map(_form, contents)]
+        y = self._f(*args, **kwargs)
+        for space, held in self._copies.spaces:
+            if space.keys() != held.keys() or any(space[name] is not held[name] for name in held):
+                raise NotReplayable(effect("it sets attributes of an object that it did not make"))
+        if ([*map(form_of, lent)], [_form(_items(shelf)) for shelf in self._shelves]) != forms:
+            raise NotReplayable(effect("it changes a list, a dict or the like that it did not make"))
+        return y
+
+
+def _items(shelf):
+    """What is in a container: of a dict, the keys and after them the values."""
+    return [*shelf, *shelf.values()] if isinstance(shelf, dict) else [*shelf]
+
+
+def _form(items):
+    """What is in containers in turn counts too where there are few."""
+    return [*map(form_of if len(items) <= SMALL else id, items)]
+
+
+def _root_of(f, others):
+    """What is walked over and copied: the function inside of operators, with the objects it is given."""
+    while isinstance(f, Operator):
+        f = f.f
+    if type(f) is staticmethod:
+        f = f.__func__
+    is_plain = type(f) is types.FunctionType or type(f) in WRAPPERS
+    if not is_plain:
+        call = next((vars(base)["__call__"] for base in type(f).__mro__ if "__call__" in vars(base)), None)
+        is_plain = type(call) is types.FunctionType
+        f = types.MethodType(call, f) if is_plain else f
+    return f if is_plain and not others else functools.partial(f, *others)
+
+
+def _around(f, run):
+    """`run`, inside of the operators that `f` is made of."""
+    if not isinstance(f, Operator):
+        return run
+    cls, (inner, *options) = f.__reduce__()
+    return cls(_around(inner, run), *options)
+
+
+def capture(f: Callable, others: Iterable = (), in_derivative: bool = False, constant: tuple = ()) -> Captures:
+    """Look at what a function reads from outside: see `Captures`.
+
+    Parameters
+    ----------
+    f : callable
+    others : iterable
+        Functions and objects that it is called with: what they read counts too.
+    in_derivative : bool
+        Whether it may read operands of a derivative.
+    constant : tuple
+        Names, and objects, that are not looked at: see `wengert.compile`.
+    """
+    return Captures(f, others, in_derivative, constant)

@@ -1,0 +1,255 @@
+"""What a call depends on, taken apart: the numbers that are inputs of a program, and all else, which is its key.
+
+Floats, NumPy's complex numbers and arrays of them are *leaves*: their values may differ from call to call.
+Integers, Python's complex numbers, flags, strings, None and the form of containers are *static*: part of the key.
+A Python float and a `numpy.float64` have different keys, for operators, ``type`` and ``isinstance`` tell them apart.
+Functions and objects count by identity.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from wengert.containers import children_of, is_registered, rest_of
+from wengert.core.operands.var import plain
+from wengert.core.rebind.rebind import original
+
+#: what one captured container may hold, so that it is looked through at each call
+SMALL = 64
+
+
+class UnsupportedValue(TypeError):
+    """A value that cannot be an input of a program."""
+
+    def __init__(self, what: str):
+        super().__init__(f"{what} cannot be an argument of a program: pass numbers, arrays of floats, or containers")
+
+
+class Same:
+    """Equal around the same object only; a bound method, made anew by each access, is the same of the same object."""
+
+    __slots__ = ("parts", "value")
+
+    def __init__(self, value):
+        self.value = value
+        self.parts = (value.__func__, value.__self__) if type(value) is types.MethodType else (value,)
+
+    def __eq__(self, other):
+        return (
+            type(other) is Same
+            and len(self.parts) == len(other.parts)
+            and all(mine is its for mine, its in zip(self.parts, other.parts))
+        )
+
+    def __hash__(self):
+        return hash(tuple(map(id, self.parts)))
+
+
+def key_of(value: Any, leaves: list, others: list) -> Any:
+    """Key of a value, hashable; its leaves are appended to `leaves`, functions and objects to `others`."""
+    find = _KEYS.get(type(value))
+    return _key_of_other(value, leaves, others) if find is None else find(value, leaves, others)
+
+
+def _key_of_array(value, leaves, others):
+    dtype = value.dtype
+    if dtype.char in "dfDF" and dtype.isnative:
+        leaves.append(value)
+        return dtype.char, value.shape, value.strides
+    if dtype.kind not in "biuSUmM":
+        raise UnsupportedValue(f"an array of dtype {dtype}")
+    return dtype.str, value.shape, value.strides, value.tobytes()
+
+
+def _key_of_scalar(kind):
+    def key(value, leaves, others):
+        leaves.append(value)
+        return kind
+
+    return key
+
+
+def _key_of_constant(value, leaves, others):
+    return type(value), value
+
+
+def _key_of_complex(value, leaves, others):
+    return complex, value.real.hex(), value.imag.hex()  # zeros of either sign are different, NaNs are not
+
+
+def _key_of_list(value, leaves, others):
+    return type(value), *[key_of(item, leaves, others) for item in value]
+
+
+def _key_of_dict(value, leaves, others):
+    parts = [(type(name), name, key_of(item, leaves, others)) for name, item in value.items()]
+    for name in value:
+        if type(name) not in _CONSTANTS:  # an object, whose state may count too
+            key_of(name, [], others)
+    return dict, *parts
+
+
+def _key_of_slice(value, leaves, others):
+    return slice, *[key_of(part, leaves, others) for part in (value.start, value.stop, value.step)]
+
+
+def _key_of_other(value, leaves, others):
+    kind = type(value)
+    if isinstance(value, (np.ndarray, np.generic, float, complex)):  # traced values answer so too
+        raise UnsupportedValue(f"a {kind.__module__}.{kind.__qualname__}")
+    if hasattr(kind, "__next__"):
+        raise UnsupportedValue(f"an iterator ({kind.__qualname__}), which each call would use up,")
+    found = children_of(value) if not isinstance(value, dict) else None
+    if found is None:
+        others.append(value)
+        return Same(value)
+    rest = contents_key(rest_of(value), others)
+    more = [contents_key(getattr(value, name), others) for name in beyond(value)]
+    return kind, rest, *more, *getattr(value, "__dict__", ()), *[key_of(item, leaves, others) for item in found[0]]
+
+
+def beyond(value: Any) -> list[str]:
+    """Names of the attributes of a dataclass that are no fields, as a cached property leaves them."""
+    fields = getattr(type(value), "__dataclass_fields__", None)
+    if fields is None or is_registered(value):
+        return []
+    return [name for name in getattr(value, "__dict__", ()) if name not in fields]
+
+
+_CONSTANTS = frozenset((int, bool, str, bytes, type(None), float))
+
+_KEYS: dict[type, Callable] = {
+    np.ndarray: _key_of_array,
+    float: _key_of_scalar(float),
+    complex: _key_of_complex,
+    np.float64: _key_of_scalar("d"),
+    np.complex128: _key_of_scalar("D"),
+    np.float32: _key_of_scalar("f"),
+    np.complex64: _key_of_scalar("F"),
+    **dict.fromkeys((int, bool, str, bytes, range, type(None), type(...), np.bool_, np.str_), _key_of_constant),
+    **dict.fromkeys({np.dtype(char).type for char in np.typecodes["AllInteger"]}, _key_of_constant),
+    list: _key_of_list,
+    tuple: _key_of_list,
+    dict: _key_of_dict,
+    slice: _key_of_slice,
+}  # fmt: skip
+
+_CONTAINERS = (list, tuple, dict)
+
+
+def aliases_of(leaves: list) -> tuple:
+    """Pairs of numbers of leaves that are one array: each that is given again, and where it stands first."""
+    first: dict[int, int] = {}
+    found = []
+    for i, leaf in enumerate(leaves):
+        if isinstance(leaf, np.ndarray) and first.setdefault(id(leaf), i) != i:
+            found.append((i, first[id(leaf)]))
+    return tuple(found)
+
+
+def is_data(value: Any) -> bool:
+    """Is this captured value a number, a constant, an array, or a small container of such?"""
+    try:
+        leaves: list = []
+        others: list = []
+        if type(value) in _CONTAINERS and _count(value) > SMALL:
+            return False
+        key_of(value, leaves, others)
+    except (TypeError, RecursionError):  # no input, or a key that cannot be hashed
+        return False
+    return type(value) in _KEYS or not others
+
+
+def classes_of(value: Any) -> set[type]:
+    """The classes with code of their own among what a value is made of: dataclasses, named tuples, registered ones."""
+    kind = type(value)
+    if kind in (list, tuple, dict):
+        found, items = set(), value.values() if kind is dict else value
+    else:
+        parts = None if kind in _KEYS else children_of(value)
+        found, items = (set(), ()) if parts is None else ({kind}, parts[0])
+    for item in items:
+        if type(item) not in _SCALARS and type(item) is not np.ndarray:
+            found |= classes_of(item)
+    return found
+
+
+def others_of(value: Any) -> list:
+    """The functions and objects among what data is made of."""
+    others: list = []
+    key_of(value, [], others)
+    return others
+
+
+def _count(value, found=0):
+    """Items of nested containers, counted until there are too many."""
+    for item in value.values() if type(value) is dict else value:
+        found += 1
+        if found <= SMALL and type(item) in _CONTAINERS:
+            found = _count(item, found)
+        if found > SMALL:
+            break
+    return found
+
+
+def contents_key(value: Any, others: list) -> Any:
+    """Key of a value whose leaves are compared by their bytes."""
+    leaves: list = []
+    key = key_of(value, leaves, others)
+    return key, *[np.asarray(leaf).tobytes() for leaf in leaves]
+
+
+def lowered(value: Any) -> Any:
+    """The same value with numbers in the place of operands, containers copied; itself where it holds none."""
+    if type(value) not in _KEYS or type(value) in _CONTAINERS:
+        return mapped(value, plain)
+    return value
+
+
+def operands_of(value: Any) -> list:
+    """The leaves of a value in the order of `key_of`: operands where it holds some."""
+    found: list = []
+    mapped(value, lambda x: found.append(x) if _is_leaf(plain(x)) else None)
+    return found
+
+
+def fill(value: Any, operands: Iterator) -> Any:
+    """The same value, containers copied, with its leaves, in the order of `key_of`, replaced by operands."""
+
+    return mapped(value, lambda x: next(operands) if _is_leaf(x) else x)
+
+
+def _is_leaf(x):
+    return type(x) in _SCALARS or (type(x) is np.ndarray and x.dtype.char in "dfDF" and x.dtype.isnative)
+
+
+def mapped(value: Any, change: Callable) -> Any:
+    """The same value, containers copied, with all that is in them replaced by what a function gives for it."""
+    value = original(value)
+    kind = type(value)
+    if kind in (list, tuple):
+        return kind([mapped(item, change) for item in value])
+    if kind is dict:
+        return {name: mapped(item, change) for name, item in value.items()}
+    found = None if kind in _KEYS or isinstance(value, dict) else children_of(value)
+    return change(value) if found is None else found[1]([mapped(item, change) for item in found[0]])
+
+
+_SCALARS = frozenset((float, np.float64, np.complex128, np.float32, np.complex64))
+
+
+def form_of(value: Any) -> Any:
+    """What is in a container, by identity: what a write into it changes."""
+    kind = type(value)
+    if kind is dict:
+        items = [*value, *value.values()]
+    elif kind in (list, tuple):
+        items = value
+    else:
+        found = None if kind in _KEYS or isinstance(value, dict) else children_of(value)
+        items = () if found is None else found[0]
+    return id(value), *[form_of(item) for item in items]

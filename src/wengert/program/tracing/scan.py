@@ -1,0 +1,513 @@
+"""What a function can reach: the places that it may read, and how each is watched at every call.
+
+Idea.  A worklist over objects, from the function through names, cells, defaults, what it imports, the attributes that
+its code loads, items of containers, classes and their bases.  One table says how each type is watched: by identity, by
+its items, by its bytes, or not at all since it cannot change.  What is of no known type is a *doubt*: if code that
+loads the name by which it was reached has run, the function is not compiled.
+
+Invariants
+- Whatever code of the function can read without calling code that the scan has not seen is watched, immutable, declared
+  constant, or in doubt.  Code that it has not seen is found by running the function under `callpath.Observer`.
+- The user's objects are only read, and none of their own code runs.
+
+The cost of a call is linear in what is watched; `MAX_OBJECTS`, `MAX_ITEMS` and `MAX_BYTES` bound it.
+"""
+
+from __future__ import annotations
+
+import abc
+import array
+import collections
+import functools
+import gc
+import importlib.util
+import operator
+import sys
+import types
+import typing
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wengert.core.rebind.follow import LRU, MAKERS, WRAPPERS, is_differentiated, parts_of, py_func_of
+from wengert.core.rebind.rename import read
+from wengert.features import is_made_in_python, knows_bytecode
+from wengert.program.specialise.fast_call import ABSENT, Contents, Place
+from wengert.program.tracing.purity import (
+    ATOMS,
+    DYNAMIC,
+    DYNAMIC_NAMES,
+    SHELVES,
+    has_known_layout,
+    is_library,
+    is_pure,
+    is_random,
+    reads_state,
+)
+from wengert.program.tracing.pytree import SMALL, UnsupportedValue, classes_of, is_data, key_of, others_of
+from wengert.transforms.dense import Operator
+
+__all__ = ["Doubt", "Scan", "code_key", "codes_of", "effect"]
+
+MAX_OBJECTS = 1000  # objects that one function may reach
+MAX_ITEMS = 10_000  # items of containers compared by identity
+MAX_BYTES = 1 << 22  # of arrays compared by their contents
+
+_FLAGS = {"flags", "writeable"}
+#: attributes of functions, classes and exceptions that are in no namespace
+_OWN = {"__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "args", "__cause__", "__context__"}
+_BYTES = (bytearray, array.array, memoryview, np.void)
+#: types that show another object
+_BEHIND = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), super, types.MethodWrapperType)
+
+
+class Doubt(NamedTuple):
+    """What cannot be watched: the name by which it was reached, None if by no name, and what it is."""
+
+    name: Any
+    text: str
+
+
+def effect(what: str) -> str:
+    """Why a function that does something beside its value cannot be replayed."""
+    return f"{what}, which a replay would leave out; return the value instead"
+
+
+def codes_of(value: Any) -> set:
+    """Keys of the code of a function, of the methods of an object, or of the functions of a module."""
+    if isinstance(value, types.ModuleType):
+        parts = [part for part in vars(value).values() if isinstance(part, (types.FunctionType, type))]
+        return {key for part in parts for key in codes_of(part)}
+    if type(value) is types.FunctionType:
+        return {*map(code_key, _codes_in(value.__code__))}
+    if type(value) in WRAPPERS:
+        return {key for part in parts_of(value) if part is not None for key in codes_of(part)}
+    cls = value if isinstance(value, type) else type(value)
+    parts = [part for base in cls.__mro__ for part in vars(base).values()]
+    return {key for part in parts if type(part) in (types.FunctionType, *WRAPPERS) for key in codes_of(part)}
+
+
+def code_key(code: types.CodeType) -> tuple:
+    """What a code object and its renamed copies have in common."""
+    return code.co_filename, code.co_qualname, code.co_firstlineno, code.co_linetable
+
+
+def _codes_in(code):
+    yield code
+    for nested in code.co_consts:
+        if type(nested) is types.CodeType:
+            yield from _codes_in(nested)
+
+
+class Scan:
+    """What is reached from a function.
+
+    Attributes
+    ----------
+    places : dict
+        Where data is held, by key.
+    watched : dict
+        Places of all else with what they hold, which is compared by identity.
+    functions, objects, sizes, contents : list or dict
+        See `callpath.Surroundings`.
+    doubts : list of Doubt
+    codes : dict
+        Code objects that were looked at, by `code_key`.
+    trusted : list
+        What was declared constant.
+    effect : str or None
+        Why the function cannot be replayed at all, where its code tells.
+    """
+
+    def __init__(self, root, nodes, lowered, constant=()):
+        self.followed = {*map(id, nodes)}
+        self.lowered = lowered  # operands are data in a derivative
+        self.names = {each for each in constant if type(each) is str}
+        self.constants = [each for each in constant if type(each) is not str]
+        self.loaded, self.is_dynamic = set(), False
+        while True:  # each name that code loads may be that of a method, with code of its own
+            known = len(self.loaded), self.is_dynamic
+            self.places, self.watched, self.sizes = {}, {}, {}
+            self.functions, self.objects, self.contents, self.doubts = [], [], [], []
+            self.codes, self.effect = {}, None
+            self.held, self.waiting, self.looked = {id(each): each for each in self.constants}, [], {}
+            self.is_inside = False  # of an object of a pure package
+            self.items = self.bytes = 0
+            self.trusted = [*self.constants]
+            self.origin = None
+            self.enter(root)
+            self.run()
+            if (len(self.loaded), self.is_dynamic) == known:
+                break
+
+    def run(self):
+        while self.waiting:
+            value, self.origin, self.is_inside = self.waiting.pop()
+            if len(self.held) > MAX_OBJECTS + len(self.constants) or self.items > MAX_ITEMS or self.bytes > MAX_BYTES:
+                self.origin, self.is_inside = None, False
+                self.doubt("more objects, items or bytes than are compared at each call")
+                break
+            self.visit(value)
+
+    def doubt(self, text):
+        if not self.is_inside:
+            self.doubts.append(Doubt(self.origin, text))
+
+    def enter(self, value):
+        """Look at an object, once."""
+        self.is_dynamic |= id(value) in DYNAMIC or type(value) in (operator.attrgetter, operator.methodcaller)
+        if type(value) in ATOMS or value is ABSENT or id(value) in self.held:
+            return
+        self.held[id(value)] = value  # ids of what is made on the way stay its own
+        self.waiting.append((value, self.origin, self.is_inside))
+
+    def look(self, holder, name=None, is_item=False, get=None):
+        """Note what a place holds."""
+        place = Place(holder, name, get)
+        if place.key in self.looked:
+            return
+        if name in self.names and not is_item:
+            self.trusted.append(place.read())
+            return
+        self.looked[place.key] = holder
+        origin, self.origin = self.origin, name if name in self.loaded and not is_item else self.origin
+        value = place.read()
+        if any(value is each for each in self.constants):
+            self.watched[place.key] = place, value
+        elif value is not ABSENT and id(value) not in self.followed and is_data(self.lowered(value)):
+            self.places[place.key] = place
+            if not _FLAGS.isdisjoint(self.loaded):
+                flags = Place(place, "flags", get=functools.partial(_flags_of, place))
+                self.places[flags.key] = flags
+            for part in (*classes_of(value), *others_of(self.lowered(value))):
+                self.enter(part)
+        else:
+            self.watched[place.key] = place, value
+            self.enter(value)
+        self.origin = origin
+
+    def look_at(self, variable, holder, name=None):
+        """Note what a place holds that is read as a variable."""
+        if variable in self.names:
+            self.trusted.append(Place(holder, name).read())
+            return
+        origin, self.origin = self.origin, variable
+        self.look(holder, name, True)
+        self.origin = origin
+
+    # -- by type
+
+    def visit(self, value):
+        kind = type(value)
+        if kind is types.FunctionType:
+            self.visit_function(value)
+        elif kind is functools.partial:
+            self.visit_partial(value)
+        elif isinstance(value, Operator) or is_differentiated(value):
+            self.enter(value.f)
+        elif isinstance(value, type):
+            self.visit_class(value)
+        elif kind is LRU:
+            self.visit_cached(value)
+        elif kind in WRAPPERS or (not issubclass(kind, SHELVES) and py_func_of(value)):
+            for part in parts_of(value):
+                self.enter(part)
+            if kind in MAKERS:
+                self.visit_object(value)
+        elif isinstance(value, types.ModuleType):
+            self.visit_module(value)
+        elif kind.__name__ == "cython_function_or_method" and is_pure(value.__module__):
+            pass
+        elif kind is types.BuiltinFunctionType:
+            if not isinstance(value.__self__, types.ModuleType):
+                self.enter(value.__self__)
+        elif issubclass(kind, np.ndarray):
+            self.visit_array(value)
+        elif kind is types.CellType:
+            self.look(value)
+        elif kind in _BEHIND:
+            for behind in gc.get_referents(value):
+                self.enter(behind)
+        elif issubclass(kind, SHELVES):
+            self.visit_shelf(value)
+            if kind not in SHELVES:
+                self.visit_object(value)
+        elif issubclass(kind, _BYTES) and not (kind is np.void and value.dtype.hasobject):
+            self.note(Contents.BY_BYTES, value, bytes(value))
+            self.bytes += len(self.contents[-1][-1])
+        elif hasattr(kind, "__next__") and not is_made_in_python(kind):
+            self.doubt(f"it reads an iterator ({kind.__name__}), which each call may use up")
+        else:
+            self.visit_object(value)
+
+    def visit_partial(self, value):
+        self.enter(value.func)
+        for i in range(len(value.args)):
+            self.look(value.args, i, True)
+        for name in value.keywords:
+            self.look_at(name, value.keywords, name)
+        self.attributes(vars(value), self.is_dynamic)
+        self.objects.append((value, type(value), vars(value)))
+
+    def visit_function(self, f):
+        space = f.__globals__
+        if is_pure(space.get("__name__")) or is_library(space.get("__name__")):
+            for cell in f.__closure__ or ():
+                self.look(cell)
+            return  # if it is called, and is not pure, its code is found to run
+        if not knows_bytecode():
+            self.effect = "the code of functions is not read in this version of Python"
+            return
+        info = read(f.__code__)
+        if info.is_alarmed:
+            self.effect = f"{f.__qualname__} makes exceptions of floating-point warnings, or catches them"
+        self.loaded |= info.loaded
+        self.is_dynamic |= not DYNAMIC_NAMES.isdisjoint(info.loaded)
+        self.codes.update((code_key(code), code) for code in _codes_in(f.__code__))
+        self.functions.append((f, f.__code__, f.__defaults__, f.__kwdefaults__))
+        written = info.written.intersection(f.__code__.co_freevars)
+        for name in (*info.assigned, *written):
+            word = "global" if name in info.assigned else "nonlocal"
+            self.effect = effect(f"{f.__qualname__} assigns the {word} {name!r}")
+        for name in sorted(info.names):
+            self.look(space, name)
+            if name not in space:
+                self.look(f.__builtins__, name)
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
+            if name not in written:
+                self.look_at(name, cell)
+        for name, i in zip(_with_defaults(f), range(len(f.__defaults__ or ()))):
+            self.look_at(name, f.__defaults__, i)
+        for name in f.__kwdefaults__ or ():
+            self.look_at(name, f.__kwdefaults__, name)
+        for name, level in info.modules:
+            self.look_at_import(space, name, level)
+        self.attributes(vars(f), self.is_dynamic)
+        self.look_at_own(f)
+
+    def look_at_own(self, value):
+        """Attributes that a function, a class or an exception has in a place of its own, such as its name."""
+        kind = type(value)
+        for base in kind.__mro__:
+            for name in _OWN.intersection(self.loaded, vars(base)):
+                self.look(value, name, get=functools.partial(kind.__getattribute__, value, name))
+
+    def look_at_import(self, space, name, level):
+        """What an import in a function gives."""
+        if level:
+            package = space.get("__package__") or str(space.get("__name__")).rpartition(".")[0]
+            try:
+                name = importlib.util.resolve_name("." * level + name, package)
+            except ImportError:  # the function will say so itself
+                return
+        parts = name.split(".")
+        for i in range(len(parts)):
+            self.look(sys.modules, ".".join(parts[: i + 1]), True)
+
+    def visit_cached(self, f):
+        """A function that keeps its results: nothing to watch if they are those of its arguments alone."""
+        inner = Scan(f.__wrapped__, (), self.lowered, (*self.names, *self.constants))
+        self.codes.update(inner.codes)
+        held = [value for _, value in inner.watched.values() if value is not ABSENT]
+        holds = any(type(place.read()) not in ATOMS or not place.is_fixed for place in inner.places.values())
+        if holds or inner.doubts or inner.contents or not all(isinstance(value, _STEADY) for value in held):
+            self.doubt(f"the cache of {f.__qualname__}, which keeps results of what has changed since")
+        self.enter(f.__wrapped__)
+
+    def visit_module(self, module):
+        space, name = vars(module), module.__name__
+        is_known = is_pure(name) or is_library(name)
+        if not is_known:
+            self.sizes[id(space)] = space, len(space)
+        names = space if self.is_dynamic and not is_known else self.loaded.intersection(space)
+        for each in sorted({*names, "__getattr__"} if "__getattr__" in space and not is_known else names):
+            if is_pure(name):
+                self.look_at_pure(space, each)
+            elif each == "__getattr__" or not (each.startswith("__") and each.endswith("__")):
+                self.look(space, each)
+        if type(module) is not types.ModuleType:
+            self.enter(type(module))
+
+    def look_at_pure(self, space, name):
+        """A name in a module that is pure: if it holds something else, it has been patched."""
+        place = Place(space, name)
+        if name in self.names:
+            self.trusted.append(place.read())
+        else:
+            value = place.read()
+            self.watched[place.key] = place, value
+            if reads_state(value):
+                self.origin = name
+                self.doubt(f"what {name} tells of the state of its package")
+            if isinstance(value, (types.ModuleType, types.MethodType)) or id(value) in DYNAMIC:
+                self.origin = name
+                self.enter(value)
+
+    def attributes(self, space, are_all=False):
+        """Note the attributes in a namespace that code loads, or all, and how many there are."""
+        for name in sorted(map(str, space) if are_all else self.loaded.intersection(space)):
+            self.look(space, name)
+        if 0 < len(space) <= SMALL:
+            self.note(Contents.BY_KEYS, space, tuple(space))
+        else:
+            self.sizes[id(space)] = space, len(space)
+
+    def visit_class(self, cls):
+        if reads_state(cls):
+            self.doubt(f"{cls.__module__}.{cls.__qualname__}, which goes by a context that no argument names")
+            return
+        if cls in ATOMS or is_pure(cls.__module__) or is_library(cls.__module__):
+            return
+        if not is_made_in_python(cls):
+            self.doubt(f"the type {cls.__module__}.{cls.__qualname__}, which is not made by a class statement")
+            return
+        space = vars(cls)
+        for name, value in space.items():
+            is_special = name.startswith("__") and type(value) in (types.FunctionType, classmethod, staticmethod)
+            if name in self.loaded or is_special or (self.is_dynamic and not name.startswith("__")):
+                self.look(cls, name)
+        self.sizes[id(cls)] = space, len(space)
+        self.objects.append((cls, type(cls), cls.__mro__))
+        if type(cls) in (type, abc.ABCMeta):
+            self.look_at_own(cls)
+        if "__subclasses__" in self.loaded:
+            self.origin = "__subclasses__"
+            self.doubt(f"the subclasses of {cls.__qualname__}")
+        for base in cls.__bases__:
+            self.enter(base)
+        if type(cls) is not type:
+            self.enter(type(cls))
+        if isinstance(cls, abc.ABCMeta):  # what counts as of its kind
+            self.look("abc", "registered", get=abc.get_cache_token)
+
+    def visit_object(self, value):
+        """An object with attributes."""
+        kind = type(value)
+        module = kind.__module__
+        if is_random(kind):
+            self.doubt(f"random numbers ({kind.__qualname__})")
+            return
+        is_ours = not (is_pure(module) or is_library(module)) or kind is types.SimpleNamespace
+        if is_library(module) and not is_pure(module) and kind is not types.SimpleNamespace:
+            self.doubt(f"a {module}.{kind.__qualname__}, which is not looked into")
+            return
+        if not has_known_layout(kind):
+            if not is_pure(module):
+                self.doubt(f"a {module}.{kind.__qualname__}, which is not made by a class statement")
+            return
+        space = _space_of(value)
+        if space is None and kind in ATOMS:
+            return
+        self.objects.append((value, kind, space))
+        # Code that is not looked at may read any attribute: that of pure packages, among the bases too.
+        is_open = not is_ours or any(_is_open(base) for base in kind.__mro__)
+        self.is_inside |= not is_ours
+        if space is not None:
+            self.attributes(space, self.is_dynamic or is_open)
+        for base in kind.__mro__:
+            for name, member in vars(base).items():
+                if type(member) is types.MemberDescriptorType and (name in self.loaded or self.is_dynamic or is_open):
+                    self.look(value, name, get=functools.partial(_slot, member, value))
+        if isinstance(value, BaseException):
+            self.look_at_own(value)
+        if is_ours and not isinstance(value, types.SimpleNamespace):
+            self.enter(kind)
+
+    # -- contents
+
+    def visit_array(self, x):
+        plain = x if type(x) is np.ndarray else x.view(np.ndarray)
+        if x.dtype == object:
+            items = tuple(plain.flat)
+            self.note(Contents.BY_OBJECTS, plain, items, len(items))
+            self.enter_all(items)
+        elif x.dtype.hasobject:
+            self.doubt(f"an array of dtype {x.dtype}")
+        else:
+            self.bytes += x.nbytes
+            if not _FLAGS.isdisjoint(self.loaded):
+                self.look(x, "flags", get=functools.partial(_flags_of, Place([x], 0)))
+            if self.bytes <= MAX_BYTES:
+                self.note(Contents.BY_ARRAY, plain, plain.copy("K"))
+        if plain is not x:
+            self.visit_object(x)
+
+    def visit_shelf(self, value):
+        """A container: by its places where these are few, else by the identity of all items."""
+        is_map, is_fixed = isinstance(value, dict), isinstance(value, (tuple, frozenset))
+        if is_map:
+            keys = tuple(dict.keys(value))
+            self.enter_all(keys)
+        if len(value) <= SMALL and isinstance(value, (dict, list, tuple, collections.deque)):
+            for key in keys if is_map else range(len(value)):
+                self.look(value, key, True)
+            if not is_fixed:
+                way, was = (Contents.BY_KEYS, keys) if is_map else (Contents.BY_LENGTH, len(value))
+                self.note(way, value, was, len(value))
+        else:
+            items = tuple(dict.values(value)) if is_map else tuple(_ITERATE[_base(value)](value))
+            if is_map:
+                pairs = tuple(each for pair in zip(keys, items) for each in pair)
+                self.note(Contents.BY_PAIRS, value, pairs, len(pairs))
+            elif not is_fixed:
+                self.note(Contents.BY_ITEMS, value, items, len(items))
+            self.enter_all(items)
+        if isinstance(value, collections.OrderedDict):  # whose order is its own
+            self.note(Contents.BY_ITEMS, value, tuple(collections.OrderedDict.__iter__(value)))
+
+    def note(self, way, value, held, count=1):
+        self.items += count
+        self.contents.append((way, value, held))
+
+    def enter_all(self, items):
+        for item in items if len(items) <= MAX_ITEMS else ():
+            self.enter(item)
+
+
+def _base(value):
+    return next(kind for kind in SHELVES if isinstance(value, kind))
+
+
+_ITERATE = {kind: kind.__iter__ for kind in SHELVES}
+#: what a cached function may read: what is replaced by nobody in the course of a program
+_STEADY = (*ATOMS, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, LRU)
+
+
+def _slot(member, value):
+    try:
+        return member.__get__(value)
+    except AttributeError:
+        return ABSENT
+
+
+def _flags_of(place):
+    """Flags of the arrays that a place holds."""
+    leaves: list = []
+    try:
+        key_of(place.read(), leaves, [])
+    except UnsupportedValue:  # an array that is no input
+        return place.read().flags.num
+    return tuple([x.flags.num for x in leaves if type(x) is np.ndarray])
+
+
+def _space_of(value):
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+
+
+def _is_open(base):
+    """Has a class methods that are not looked at, which may read any attribute?"""
+    is_foreign = is_pure(base.__module__) or is_library(base.__module__)
+    return is_foreign and base not in _PLAIN_BASES and is_made_in_python(base)
+
+
+#: bases whose methods read nothing of an object
+_PLAIN_BASES = {typing.Generic, typing.Protocol, abc.ABC, object}
+
+
+def _with_defaults(f):
+    """Names of the parameters that have the defaults of a function."""
+    code = f.__code__
+    return code.co_varnames[: code.co_argcount][code.co_argcount - len(f.__defaults__ or ()) :]

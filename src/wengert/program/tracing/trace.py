@@ -1,0 +1,130 @@
+"""A function of arrays and numbers to a list of instructions."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+import numpy as np
+
+import wengert.numpy  # noqa: F401  (makes the names of NumPy known to the rebinding of code)
+from wengert.core import levels
+from wengert.core.modes.pullback import independent
+from wengert.core.tape.tape import Tape
+from wengert.program.ir.ir import Listing, operands
+from wengert.program.ir.opcodes import Op
+from wengert.program.ir.reference import evaluated
+from wengert.program.tracing.closure import NotReplayable
+from wengert.program.tracing.ssa import Definitions
+
+
+class Recording:
+    """A list while it is recorded, for what puts instructions into it that no operand makes.
+
+    Attributes
+    ----------
+    code : Definitions
+    inputs : list
+        Numbers and arrays at which it is recorded; behind those of the function are those of `unknowns`.
+    unknowns : list
+        Values that are no inputs in the end, such as those that equations are recorded with: nothing of what depends
+        on them is kept.
+    """
+
+    def __init__(self, tape, code, examples, exact):
+        self.tape, self.code, self.inputs, self.exact = tape, code, list(examples), exact
+        self.unknowns: list[int] = []
+        self._values: list = []
+
+    def unknown(self, x):
+        """An operand with a number or an array as its value; what depends on it belongs to nobody."""
+        operand = independent(self.tape, x)
+        self.code.take_input(operand, len(self.inputs))
+        self.unknowns.append(self.code.listing.inputs.pop())
+        self.inputs.append(x)
+        return operand
+
+    def value(self, v: int):
+        """What a value of the list is at these inputs."""
+        if v >= len(self._values):
+            evaluated(self.code.listing, self.inputs, v + 1, self._values)
+        return self._values[v]
+
+    def called(self, call, type: tuple, y):
+        """The operand that a call gives, whose value is known."""
+        listing = self.code.listing
+        v = listing.add(Op.CALL, type, listing.call(call))
+        if v:
+            self.value(v - 1)
+        self._values.append(y)
+        operand = independent(self.tape, y)
+        self.code.name(operand, v)
+        return operand
+
+
+#: the innermost one that runs
+recording: ContextVar[Recording | None] = ContextVar("wengert_program_recording", default=None)
+
+
+def listed(function, examples: list, name: str, exact: bool = False):
+    """What a function of arrays and numbers does, as a list with one input for each example.
+
+    The function returns a list of operands; what else it touches is recorded as constants.
+    """
+    tape = Tape(name, recording=True)
+    token = None
+    try:
+        with levels.recording(tape), levels.until_recorded():
+            inputs = [independent(tape, np.float64(x) if type(x) is float else x) for x in examples]
+            code = Definitions(tape, exact)
+            for number, x in enumerate(inputs):
+                code.take_input(x, number)
+            made = Recording(tape, code, examples, exact)
+            token = recording.set(made)
+            tape.reader = code.keep_up  # from time to time, so that a long list needs no memory for its arrays
+            try:
+                found = function(*inputs)
+            except Exception as error:
+                levels.explain(tape.level, error)
+                raise
+        _check_end(tape.level)
+        code.run()
+        code.listing.outputs = [code.output(y) for y in found]
+        return _without(code.listing, made.unknowns) if made.unknowns else code.listing
+    finally:
+        if token is not None:
+            recording.reset(token)
+        tape.reader = None
+        tape.close()
+
+
+def _check_end(level):
+    """Raise if the function caught an error of the recording: it runs as it is, where nothing is refused."""
+    if level.refused:
+        error = levels.swallowed(level, level.name)
+        error.runs_as_it_is = True
+        raise error
+    levels.check_end(level)
+
+
+def dependent(code: Listing, values, start: int = 0) -> np.ndarray:
+    """Which values of a list depend on some, themselves included, guards among them; none before `start` does."""
+    found = np.zeros(len(code), dtype=bool)
+    found[values] = True
+    op, of = code.op, code.c
+    for i in range(start, len(code)):
+        found[i] |= found[operands(code, i)].any() or (op[i] == Op.GUARD and of[i] >= 0 and found[of[i]])
+    return found
+
+
+def _without(code, unknowns):
+    """The list without what depends on unknowns."""
+    depends = dependent(code, unknowns, min(unknowns))
+    if depends[code.outputs].any():
+        raise NotReplayable(
+            "a function that a solver gets writes what it computes into an array that it did not make, which a replay "
+            "would leave out; return it instead"
+        )
+    found, of = Listing(), np.full(len(code), -1, dtype=np.int32)
+    found.take(code, np.flatnonzero(~depends).astype(np.int32), of)
+    found.inputs, found.outputs = [int(of[v]) for v in code.inputs], [int(of[v]) for v in code.outputs]
+    return found
