@@ -37,7 +37,7 @@ creation: dict = {}
 getitem_row = registry.Primitive("indexing", "rearrangement", home=f"{__name__}.getitem_row")
 constant_row = registry.Primitive("a constant", "constant", home=f"{__name__}.constant_row")
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PACKAGE = os.path.dirname(os.path.abspath(registry.__file__))
 
 
 # ------------------------------------------------------------------------------------------ plain and traced values

@@ -168,7 +168,7 @@ cdef object forward_call(Level level, row, args, kwargs, operands, y, index_map)
     if y.dtype.kind not in "fc":
         raise dispatch.dtype_error(row, y.dtype)
     sources = [(position, item, tangents_of(x)) for position, item, x in operands]
-    t = dispatch.tangents.tangent(row, level.k, args, kwargs, sources, y, index_map)
+    t = dispatch.forward.tangent(row, level.k, args, kwargs, sources, y, index_map)
     if y.dtype.kind == "f" and t.dtype.kind == "c":
         raise dispatch.no_complex_rule(row)
     if row.undefined and dispatch.is_undefined([y, *[source[2] for source in sources]], t):

@@ -380,7 +380,7 @@ cdef object forward_unary(Kernel u, ArrayVar x):
     cdef Py_ssize_t n = cnp.PyArray_SIZE(y), j
     cdef char *g = x.buffer.tangent + (<char *>cnp.PyArray_DATA(x.v) - x.buffer.low)
     if not is_vector(x.v) or not is_vector(y) or level.silent:
-        return dual(level, y, dispatch.tangents.elementwise(
+        return dual(level, y, dispatch.forward.elementwise(
             u.row(), y, (x.v,), [(0, -1, tangent_view(x.buffer, x.v))]))
     t = empty_tangent(level, y)
     forward_side(u, 0, VECTORS, False, g, x.buffer.span, level.k, x.v, None, y, <double *>cnp.PyArray_DATA(x.v),
@@ -395,7 +395,7 @@ cdef int forward_side(Kernel u, int side, int form, bint add, char *g, Py_ssize_
     cdef double *out = <double *>cnp.PyArray_DATA(t)
     cdef cnp.ndarray p
     if not is_cheap(u.opcode, n):
-        p = <cnp.ndarray>np.asarray(dispatch.tangents.partial(u.row(), side, y, (a,) if u.nin == 1 else (a, b)))
+        p = <cnp.ndarray>np.asarray(dispatch.forward.partial(u.row(), side, y, (a,) if u.nin == 1 else (a, b)))
         if is_vector(p) and same_shape(p, y):
             for j in range(k):
                 times_array(add, n, <double *>(g + j * span), <double *>cnp.PyArray_DATA(p), out + j * n)
@@ -490,7 +490,7 @@ cdef object forward_binary(Kernel u, object left, object right, object compute):
         for side in range(2):
             if sides[side].level != NULL:
                 sources.append((side, -1, tangents_of((left, right)[side])))
-        return dual(level, y, dispatch.tangents.elementwise(u.row(), y, (x, z), sources))
+        return dual(level, y, dispatch.forward.elementwise(u.row(), y, (x, z), sources))
     form = VECTORS if a is not None and b is not None else NUMBER_RIGHT if a is not None else NUMBER_LEFT
     av = <double *>cnp.PyArray_DATA(a) if a is not None else &sides[0].c
     bv = <double *>cnp.PyArray_DATA(b) if b is not None else &sides[1].c
@@ -509,7 +509,7 @@ cdef object forward_binary(Kernel u, object left, object right, object compute):
             forward_side(u, side, form, add, <char *>side_tangent(s, 0), (<Buffer>s.buffer).span, level.k, x, z, y,
                          av, bv, t)
         else:
-            spread(dispatch.tangents.partial(u.row(), side, y, (x, z)), s.t, level.k, n, add,
+            spread(dispatch.forward.partial(u.row(), side, y, (x, z)), s.t, level.k, n, add,
                    <double *>cnp.PyArray_DATA(t))
         add = True
     return dual_array(level, y, t)
