@@ -20,6 +20,7 @@ from wengert.core.dispatch import dispatch
 from wengert.core.dispatch.lifted import Lifted
 from wengert.core.operands import var
 from wengert.core.rebind.rebind import original
+from wengert.core.tape.tape import holds_complex
 from wengert.errors import ComplexValueError
 
 _registered: dict[type, _Registered] = {}
@@ -233,12 +234,12 @@ def input_leaf(x: Any, name: str, takes_complex: bool = False) -> Any:
         return x
     if type(x) is float or (type(x) is int and not isinstance(x, bool)):
         return np.float64(x)
-    if dispatch.holds_traced(x):
+    if var.holds_traced(x):
         x = dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
-        if not takes_complex and dispatch.holds_complex(x):
+        if not takes_complex and holds_complex(x):
             raise TypeError(complex_input_message(name))
         return var.as_numpy(x)
-    x = dispatch.plain(x)
+    x = var.plain(x)
     kind = type(x)
     if kind.__module__.partition(".")[0] in ("pandas", "xarray", "polars"):
         raise TypeError(

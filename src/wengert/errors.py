@@ -14,7 +14,7 @@ class Refusal(Exception):
     So the derivatives that are running remember each, and raise at their end if it was caught.
     """
 
-    #: set by `wengert.core.levels`, which knows what is running
+    #: set by `wengert.core.hooks`: the core knows what is running
     remember = staticmethod(lambda error: None)
 
     def __init__(self, *args):

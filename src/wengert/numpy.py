@@ -24,6 +24,7 @@ from wengert import errors as _errors
 from wengert import registry as _registry
 from wengert import rules as _rules  # noqa: F401  (declares the rows)
 from wengert.core import levels as _levels
+from wengert.core.dispatch import arguments as _arguments
 from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.dispatch import lifted as _lifted
 from wengert.core.dispatch import refusing as _refusing
@@ -42,7 +43,7 @@ def _made(array):
     lift = _levels.lifted_by()
     if lift is not None:
         return lift.made(array)
-    return _dispatch.clean(array) if _dispatch.is_tracing() else array
+    return _arguments.clean(array) if _levels.is_tracing() else array
 
 
 def _creation(name):
@@ -53,16 +54,16 @@ def _creation(name):
         kwargs.pop("like", None)
         if _var.may_record():
             first = args[:1] if name.endswith("_like") else ()
-            args = first + tuple(map(_dispatch.observed_if_passive, args[len(first) :]))
-            kwargs = {key: _dispatch.observed_if_passive(value) for key, value in kwargs.items()}
-        if _dispatch.holds_traced(args[1:] if name.endswith("_like") else args) or _dispatch.holds_traced(
+            args = first + tuple(map(_arguments.observed_if_passive, args[len(first) :]))
+            kwargs = {key: _arguments.observed_if_passive(value) for key, value in kwargs.items()}
+        if _var.holds_traced(args[1:] if name.endswith("_like") else args) or _var.holds_traced(
             tuple(kwargs.values())
         ):
             raise _errors.UnsupportedFunctionError(
                 f"numpy.{name} has no derivative with respect to its arguments: build the array from a constant one, "
                 "such as start + (stop - start) * numpy.linspace(0, 1, n)"
             )
-        result = fun(*_dispatch.plain(args), **{key: _dispatch.plain(value) for key, value in kwargs.items()})
+        result = fun(*_var.plain(args), **{key: _var.plain(value) for key, value in kwargs.items()})
         return _made(result)
 
     create.__name__ = create.__qualname__ = name
@@ -76,11 +77,11 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
         out = _made(_np.zeros(shape, dtype, order))
         out[...] = fill_value
         return out
-    if not _dispatch.holds_traced(fill_value):
-        result = _np.full(shape, _dispatch.plain(fill_value), dtype, order)
+    if not _var.holds_traced(fill_value):
+        result = _np.full(shape, _var.plain(fill_value), dtype, order)
         return _made(result)
     if dtype is not None and _np.dtype(dtype).kind in "biu":  # truncated: locally constant
-        return _np.full(shape, _dispatch.observed(fill_value), dtype, order)
+        return _np.full(shape, _var.observed(fill_value), dtype, order)
     is_list = isinstance(fill_value, (list, tuple))
     fill_value = _dispatch.stacked(fill_value) if is_list else _var.as_numpy(fill_value)
     out = _var.clean(_np.empty(shape, fill_value.dtype if dtype is None else dtype, order))
@@ -90,9 +91,9 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
 
 def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, device=None):
     """``numpy.full_like``, with a fill value that may be traced."""
-    out = _np.empty_like(_dispatch.plain(a), dtype=dtype, order=order, shape=shape)
-    if not _dispatch.holds_traced(fill_value) or out.dtype.kind in "biu":
-        out[...] = _dispatch.observed(fill_value)
+    out = _np.empty_like(_var.plain(a), dtype=dtype, order=order, shape=shape)
+    if not _var.holds_traced(fill_value) or out.dtype.kind in "biu":
+        out[...] = _var.observed(fill_value)
         return _made(out)
     out = _var.clean(out)
     out[...] = fill_value
@@ -104,7 +105,7 @@ _plain_linspace = _creation("linspace")
 
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
     """``numpy.linspace``, with ends that may be traced."""
-    if not _dispatch.holds_traced((start, stop)):
+    if not _var.holds_traced((start, stop)):
         return _plain_linspace(start, stop, num, endpoint, retstep, dtype, axis)
     start, stop = (_dispatch.stacked(end) if isinstance(end, (list, tuple)) else end for end in (start, stop))
     num, delta = _operator.index(num), _np.subtract(stop, start)
@@ -129,11 +130,11 @@ _plain_arange, _plain_logspace, _plain_geomspace, _plain_fromiter = map(
 def arange(*args, **kwargs):
     """``numpy.arange``, with bounds and a step that may be traced: how many numbers there are does not vary."""
     if _var.may_record():
-        args = tuple(map(_dispatch.observed_if_passive, args))
-    if not _dispatch.holds_traced(args):
+        args = tuple(map(_arguments.observed_if_passive, args))
+    if not _var.holds_traced(args):
         return _plain_arange(*args, **kwargs)
     start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
-    dtype = _np.arange(*_dispatch.plain(args), **kwargs).dtype
+    dtype = _np.arange(*_var.plain(args), **kwargs).dtype
     number = max(int(_np.ceil((stop - start) / step)), 0)
     # as NumPy has it: what is added is the difference of the first two
     return asarray(start + _np.arange(number, dtype=dtype) * ((start + step) - start), dtype)
@@ -141,7 +142,7 @@ def arange(*args, **kwargs):
 
 def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
     """``numpy.logspace``, with ends and a base that may be traced."""
-    if not _dispatch.holds_traced((start, stop, base)) or _np.ndim(base):
+    if not _var.holds_traced((start, stop, base)) or _np.ndim(base):
         return _plain_logspace(start, stop, num, endpoint, base, dtype, axis)
     return asarray(_np.power(base, linspace(start, stop, num, endpoint, axis=axis)), dtype)
 
@@ -149,7 +150,7 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
 def fromiter(iter, dtype, count=-1, *, like=None):
     """``numpy.fromiter``, of numbers that may be traced."""
     items = list(iter if count < 0 else _itertools.islice(iter, count))
-    has_own = _dispatch.holds_traced(items) or _lifted.holds_lifted(items)
+    has_own = _var.holds_traced(items) or _lifted.holds_lifted(items)
     return array(items, dtype) if has_own else _plain_fromiter(items, dtype, count)
 
 
@@ -164,13 +165,13 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndm
             result = result if dtype in (None, result.dtype) else result.astype(dtype)
             missing = ndmin - _np.ndim(result)
             return _np.reshape(result, (1,) * missing + _np.shape(result)) if missing > 0 else result
-        if copy and not _dispatch.holds_var(object):
+        if copy and not _var.holds_var(object):
             return lift.made(_np.array(object, dtype, order=order, subok=subok, ndmin=ndmin))
-    if not _dispatch.holds_var(object):
+    if not _var.holds_var(object):
         result = _np.array(object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
-        if result is object or not _dispatch.is_tracing() or _np.may_share_memory(result, object):
+        if result is object or not _levels.is_tracing() or _np.may_share_memory(result, object):
             return result
-        return _dispatch.clean(result)
+        return _arguments.clean(result)
     if _var.is_var(object):
         result = _copied(object, order) if copy or _var.is_scalar(object) else object
     else:
@@ -234,7 +235,7 @@ class _Constant(_np.ndarray):
 
     def dot(self, b, out=None):
         plain = self.view(_np.ndarray)
-        if _dispatch.holds_var(b) or _var.is_var(out):
+        if _var.holds_var(b) or _var.is_var(out):
             return dot(plain, b, out) if out is not None else dot(plain, b)  # noqa: F821  (made by `_install`)
         result = plain.dot(b, out)
         return _made(result) if out is None and isinstance(result, _np.ndarray) else result
@@ -304,30 +305,30 @@ def asanyarray(a, dtype=None, order=None, *, device=None, copy=None, like=None):
 
 def ascontiguousarray(a, dtype=None, *, like=None):
     """``numpy.ascontiguousarray``, whose argument may hold traced values."""
-    if not _dispatch.holds_var(a):
+    if not _var.holds_var(a):
         result = _np.ascontiguousarray(a, dtype)
-        fresh = not _np.may_share_memory(result, a) and _dispatch.is_tracing()
-        return _dispatch.clean(result) if fresh else result
+        fresh = not _np.may_share_memory(result, a) and _levels.is_tracing()
+        return _arguments.clean(result) if fresh else result
     result = asarray(a, dtype)
-    contiguous = result.ndim and _dispatch.plain(result).flags.c_contiguous
+    contiguous = result.ndim and _var.plain(result).flags.c_contiguous
     return result if contiguous else _np.reshape(_np.copy(result, order="C"), _np.shape(result) or (1,))
 
 
 def asfortranarray(a, dtype=None, *, like=None):
     """``numpy.asfortranarray``, whose argument may hold traced values."""
-    if not _dispatch.holds_var(a):
+    if not _var.holds_var(a):
         result = _np.asfortranarray(a, dtype)
-        fresh = not _np.may_share_memory(result, a) and _dispatch.is_tracing()
-        return _dispatch.clean(result) if fresh else result
+        fresh = not _np.may_share_memory(result, a) and _levels.is_tracing()
+        return _arguments.clean(result) if fresh else result
     result = asarray(a, dtype)
-    return result if _dispatch.plain(result).flags.f_contiguous else _np.copy(result, order="F")
+    return result if _var.plain(result).flags.f_contiguous else _np.copy(result, order="F")
 
 
 def asarray_chkfinite(a, dtype=None, order=None):
     """``numpy.asarray_chkfinite``, whose argument may hold traced values."""
     result = asarray(a, dtype, order)
     if not _np.all(_np.isfinite(result)):
-        _np.asarray_chkfinite(_dispatch.plain(result))
+        _np.asarray_chkfinite(_var.plain(result))
     return result
 
 
@@ -358,14 +359,14 @@ class nditer(metaclass=_IteratorType):
     def __new__(cls, op, flags=None, op_flags=None, *args, **kwargs):
         if type(op) in (list, tuple) and len(op) == 1:
             (op,) = op
-        if not _dispatch.holds_var(op):
+        if not _var.holds_var(op):
             return _np.nditer(op, flags, op_flags, *args, **kwargs)
         flags = set(flags or ())
         if not _var.is_var(op) or "external_loop" in flags or kwargs.keys() - {"order"} or args:
             raise _errors.UnsupportedFunctionError(
                 "numpy.nditer of traced values takes one array, element by element: write a loop over numpy.ndindex"
             )
-        return _Elements(op, _np.nditer(_dispatch.plain(op), [*flags, "multi_index"], **kwargs))
+        return _Elements(op, _np.nditer(_var.plain(op), [*flags, "multi_index"], **kwargs))
 
 
 class _Elements:
@@ -415,7 +416,7 @@ class _BroadcastType(type):
     """Of a class in the place of NumPy's, which takes no subclasses."""
 
     def __call__(cls, *args):
-        return super().__call__(*args) if _dispatch.holds_var(args) else _np.broadcast(*args)
+        return super().__call__(*args) if _var.holds_var(args) else _np.broadcast(*args)
 
     def __instancecheck__(cls, x):
         return type(x) in (cls, _np.broadcast)
@@ -426,7 +427,7 @@ class broadcast(metaclass=_BroadcastType):
 
     def __init__(self, *args):
         self.iters = tuple(x.flat for x in _np.broadcast_arrays(*map(asarray, args)))
-        plain = _np.broadcast(*_dispatch.plain(args))
+        plain = _np.broadcast(*_var.plain(args))
         self.shape, self.size, self.numiter = plain.shape, plain.size, plain.numiter
         self.nd = self.ndim = plain.ndim
 
@@ -441,7 +442,7 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
         given = [*((i, x) for i, x in enumerate(args) if i not in self.excluded)]
         given += [(name, x) for name, x in kwargs.items() if name not in self.excluded]
         is_called_here = given and self.signature is None and self.pyfunc is not _np._NoValue
-        if not is_called_here or not _dispatch.is_tracing():  # what is called may compute with traced values anyway
+        if not is_called_here or not _levels.is_tracing():  # what is called may compute with traced values anyway
             return super().__call__(*args, **kwargs)
         arrays = _np.broadcast_arrays(*(asarray(x) for _, x in given))
         shape, found = _np.shape(arrays[0]), []
@@ -449,7 +450,7 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
             now = {key: array[i] for (key, _), array in zip(given, arrays)}
             positional = (now.get(k, x) for k, x in enumerate(args))
             found.append(self.pyfunc(*positional, **{name: now.get(name, x) for name, x in kwargs.items()}))
-        if not found and not _dispatch.holds_traced([x for _, x in given]):
+        if not found and not _var.holds_traced([x for _, x in given]):
             return super().__call__(*args, **kwargs)
         if not found:
             raise _errors.UnsupportedFunctionError("numpy.vectorize of no elements has no rule: return a constant")
@@ -500,7 +501,7 @@ def _loop_of_vectorize():
 
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     """``numpy.geomspace``, with ends that may be traced."""
-    if not _dispatch.holds_traced((start, stop)):
+    if not _var.holds_traced((start, stop)):
         return _plain_geomspace(start, stop, num, endpoint, dtype, axis)
     return _geomspace_by_parts()(asarray(start), asarray(stop), num, endpoint, dtype, axis)
 
@@ -523,7 +524,7 @@ _plain_kaiser = _creation("kaiser")
 
 def kaiser(M, beta):
     """``numpy.kaiser``, of a shape that may be traced."""
-    if not _dispatch.holds_traced(beta):
+    if not _var.holds_traced(beta):
         return _plain_kaiser(M, beta)
     if M == 1:
         return _plain_kaiser(1, 0.0)
@@ -534,12 +535,12 @@ def kaiser(M, beta):
 
 def require(a, dtype=None, requirements=None, *, like=None):
     """``numpy.require``, of an array that may be traced."""
-    if not _dispatch.holds_var(a):
+    if not _var.holds_var(a):
         return _np.require(a, dtype, requirements)
     wanted = {str(name).upper()[:1] for name in requirements or ()}  # C, F, A, W, O, E: the latter four always hold
     result = asarray(a, dtype)
     for order in sorted(wanted & {"C", "F"}):
-        if not _dispatch.plain(result).flags[f"{order}_CONTIGUOUS"]:
+        if not _var.plain(result).flags[f"{order}_CONTIGUOUS"]:
             result = _np.copy(result, order=order)
     return result
 
@@ -550,7 +551,7 @@ def _frequencies(fun):
     @_functools.wraps(fun)
     def frequencies(n, d=1.0, device=None):
         result = fun(n, d)
-        return _dispatch.clean(result) if type(result) is _np.ndarray and _dispatch.is_tracing() else result
+        return _arguments.clean(result) if type(result) is _np.ndarray and _levels.is_tracing() else result
 
     return frequencies
 
@@ -571,15 +572,15 @@ def _taking_lists(fun):
     def call(*args, **kwargs):
         for argument in (*args, *kwargs.values()) if kwargs else args:
             is_list = type(argument) in (list, tuple)
-            if _dispatch.holds_traced(argument) if is_list else chooses and _var.is_var(argument):
+            if _var.holds_traced(argument) if is_list else chooses and _var.is_var(argument):
                 return _dispatch.function(fun, args, kwargs)
         if _levels.is_lifting() and _lifted.holds_lifted((*args, *kwargs.values())):
             with _levels.caught(_errors.TracedValueError):
                 return fun(*args, **kwargs)
             args, kwargs = [*map(_of_lifted, args)], {name: _of_lifted(x) for name, x in kwargs.items()}
         result = fun(*args, **kwargs)
-        if fresh and type(result) is _np.ndarray and _dispatch.is_tracing():
-            return _dispatch.clean(result)
+        if fresh and type(result) is _np.ndarray and _levels.is_tracing():
+            return _arguments.clean(result)
         return result
 
     chooses = bool(_registry.rows[fun].choices)  # np.take does not ask its indices
@@ -594,8 +595,8 @@ def interp(x, xp, fp, left=None, right=None, period=None):
     """``numpy.interp``; a table of one period is continued at both ends."""
     if period is None:
         return _interp(x, xp, fp, left, right)
-    if not _dispatch.holds_traced((x, xp, fp, period)):
-        return _np.interp(*_dispatch.plain((x, xp, fp, left, right, period)))
+    if not _var.holds_traced((x, xp, fp, period)):
+        return _np.interp(*_var.plain((x, xp, fp, left, right, period)))
     if _np.equal(period, 0):
         raise ValueError("period must be a non-zero value")
     period = _np.abs(period)
@@ -626,7 +627,7 @@ def pad(array, pad_width, mode="constant", **kwargs):
     """``numpy.pad``; what is filled in may be computed."""
     options = list(kwargs.values())
     has_row = mode in ("constant", "edge", "wrap", "reflect", "symmetric", "empty") and "odd" not in options
-    if (has_row and not _dispatch.holds_traced(options)) or not _dispatch.holds_traced([array, options]):
+    if (has_row and not _var.holds_traced(options)) or not _var.holds_traced([array, options]):
         return _pad(array, pad_width, mode, **kwargs)
     return _pad_by_parts(array, pad_width, mode, **kwargs)
 
@@ -637,7 +638,7 @@ def _calling_back(fun):
 
     @_functools.wraps(fun)
     def call(*args, **kwargs):
-        return (body if _dispatch.is_tracing() else fun)(*args, **kwargs)
+        return (body if _levels.is_tracing() else fun)(*args, **kwargs)
 
     return call
 

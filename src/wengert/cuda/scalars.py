@@ -14,7 +14,7 @@ import operator
 import numpy as np
 
 from wengert import registry
-from wengert.core.dispatch.dispatch import converted
+from wengert.core.dispatch.methods import converted
 from wengert.cuda import elimination
 from wengert.errors import UnsupportedFunctionError
 from wengert.features import fix

@@ -210,13 +210,13 @@ def implicit(
     check_replayable(name)
     at = _as_floats(x, name)
     equations = Equations(residual, args, np.shape(at), name, jac, linsolve, symmetric, elementwise, plain)
-    if not np.size(at) or not (equations.holds_traced or dispatch.holds_traced(equations(at))):
+    if not np.size(at) or not (equations.holds_traced or var.holds_traced(equations(at))):
         if starts_traced and np.size(at):  # a solution that equations do not determine is where the search began
             settle(equations, at, on_failure, on_singular, polish)
         return x, None
     point = settle(equations, at, on_failure, on_singular, polish)
     r = equations(point.at)
-    if not dispatch.holds_traced(r):
+    if not var.holds_traced(r):
         return x, None
     steps = _order(r) + (not point.factor.is_direct)
     d = _solved(point.factor, r, name)
@@ -249,7 +249,7 @@ def _as_floats(x, name):
 def _order(r) -> int:
     """Order of the derivatives that `r` depends on: the sum over their levels."""
     total = 0
-    while dispatch.holds_traced(r):
+    while var.holds_traced(r):
         level = var.level_of(r)
         total += level.order
         r = var.lower(r, level)
@@ -258,7 +258,7 @@ def _order(r) -> int:
 
 def _solved(factor, r, name):
     """S (r - stop r), of the shape of r; its value is 0."""
-    r = r - dispatch.plain(r)
+    r = r - var.plain(r)
     if isinstance(factor, Diagonal):
         slopes = np.reshape(factor.slopes, np.shape(r))
         return 0.0 + r / (slopes if np.ndim(r) else slopes[()])

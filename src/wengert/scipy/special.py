@@ -17,6 +17,7 @@ import wengert.numpy as _numpy  # noqa: F401  (declares the rows)
 from wengert import registry as _registry
 from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.dispatch.lifted import Lifted as _Lifted
+from wengert.core.operands import var as _var
 from wengert.core.rebind import rebind as _rebind
 
 
@@ -25,7 +26,7 @@ def _asking(name, fun):
 
     @_functools.wraps(fun, updated=())
     def call(*args, **kwargs):
-        if _dispatch.holds_var(args) or _dispatch.holds_var(tuple(kwargs.values())):
+        if _var.holds_var(args) or _var.holds_var(tuple(kwargs.values())):
             return _dispatch.function(fun, args, kwargs)
         for x in args:
             if isinstance(x, _Lifted):

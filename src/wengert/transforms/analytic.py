@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
-from wengert.core.dispatch.dispatch import holds_complex
 from wengert.core.modes.pullback import carried, columns, pull_back
 from wengert.core.operands.var import plain
+from wengert.core.tape.tape import holds_complex
 from wengert.transforms.products import Recording, push, shape_of, side_by_side, size_of_inputs
 
 #: most elements whose tangents are carried at once

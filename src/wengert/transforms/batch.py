@@ -167,7 +167,7 @@ def _element(leaf, axis, i):
 
 
 def _as_array(x):
-    if isinstance(x, (list, tuple)) and dispatch.holds_var(x):
+    if isinstance(x, (list, tuple)) and var.holds_var(x):
         return dispatch.stacked(x)
     if holds_lifted(x):
         return x if isinstance(x, Lifted) else np.stack(x)

@@ -35,17 +35,17 @@ def primitive(f: Callable, jvp: Callable | str | None, vjp: Callable | None, spa
 
     @functools.wraps(f)
     def call(*args, **kwargs):
-        if dispatch.holds_traced(tuple(kwargs.values())):
+        if var.holds_traced(tuple(kwargs.values())):
             raise TypeError(f"{row.name}: pass traced values by position, its rule gives cotangents by position")
-        if not dispatch.holds_traced(args):
-            return f(*dispatch.plain(args), **kwargs)
-        if any(dispatch.holds_traced(x) for x in args if not var.is_var(x)):
+        if not var.holds_traced(args):
+            return f(*var.plain(args), **kwargs)
+        if any(var.holds_traced(x) for x in args if not var.is_var(x)):
             raise TypeError(f"{row.name}: pass arrays, not lists that hold traced values: numpy.stack(values)")
         return dispatch.apply(row, f, args, kwargs, evaluate)
 
     def evaluate(*values, **kwargs):
         """The value as an array of floats; of operands of a derivative around this one, an operand."""
-        if dispatch.holds_traced(values):
+        if var.holds_traced(values):
             return call(*values, **kwargs)
         y = f(*[plain_copy(x) for x in values], **kwargs)
         if not isinstance(y, (float, int, np.ndarray, np.generic)):
@@ -144,7 +144,7 @@ def _one_cotangent(f, jvp, structure, is_opaque, i, ybar, y, args, kwargs):
     if not is_opaque:
         row = np.reshape(ybar, (1, *np.shape(ybar)))
         values = (row, y, args, tuple(kwargs.values()))
-        with levels.caught(*() if dispatch.holds_traced(values) else (TypeError,)):  # a rule that calls compiled code
+        with levels.caught(*() if var.holds_traced(values) else (TypeError,)):  # a rule that calls compiled code
             return nested.transposed(tangent, registry.dotted_name(f), args[i], row, values)[0]
     return structure.cotangent(tangent, i, ybar, y, args[i])
 
@@ -179,9 +179,9 @@ class LinearMap:
         return LinearMap(self.backward, self.forward, self.name)
 
     def __call__(self, x):
-        if dispatch.holds_traced(x):
+        if var.holds_traced(x):
             return dispatch.apply(self._row(), self, (x,), {})
-        x = dispatch.plain(x)
+        x = var.plain(x)
         y = self.forward(np.reshape(x, (-1, x.shape[-1])))
         return np.reshape(y, x.shape[:-1] + y.shape[1:])
 

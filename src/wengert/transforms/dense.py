@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import plain_copy
-from wengert.core.dispatch.dispatch import check_defined, holds_complex
+from wengert.core.dispatch.checks import check_defined
 from wengert.core.levels import running
 from wengert.core.modes.pullback import carried, carried_identity, columns, pull_back, quick, quick_push
 from wengert.core.operands.var import holds_traced, plain
 from wengert.core.rebind.rebind import rebound
+from wengert.core.tape.tape import holds_complex
 from wengert.errors import NonSmoothError
 from wengert.transforms.analytic import (
     WIDEST_COMPLEX,

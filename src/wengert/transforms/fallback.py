@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from wengert import registry
-from wengert.core.dispatch import dispatch
+from wengert.core import frames
 from wengert.errors import FiniteDifferenceWarning, UnsupportedFunctionError
 from wengert.transforms.slopes import Slopes
 
@@ -64,7 +64,7 @@ class Slope:
         if self._told and not error > 100 * self._told:
             return
         self._told = max(error, 1e-16)
-        file, line = dispatch.file_and_line(dispatch.caller() or (self.__call__.__code__, 0))
+        file, line = frames.file_and_line(frames.caller() or (self.__call__.__code__, 0))
         warnings.warn_explicit(
             f"the derivative of {self.name} is taken by differences, with an error of about {error:.0e} of its size",
             FiniteDifferenceWarning,

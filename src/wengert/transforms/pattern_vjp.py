@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.dispatch import dispatch
+from wengert.core.operands import var
 from wengert.registry import strong
 from wengert.rules.broadcasting import unbroadcast
 
@@ -37,7 +37,7 @@ class Structure:
         """The cotangent of argument `x`, the i-th, of which ``tangent(t)`` gives the tangent of the result."""
         if self.is_elementwise:
             dy = tangent(np.ones(np.shape(x), dtype=x.dtype))
-            self._check(i, tangent, x, lambda v: dispatch.plain(dy) * v)
+            self._check(i, tangent, x, lambda v: var.plain(dy) * v)
             return unbroadcast(strong(ybar, dy), x)
         groups = self._groups(i, np.size(y), np.size(x))
         columns = [tangent(_indicator(cols, x)) for _, cols in groups]
@@ -64,7 +64,7 @@ class Structure:
         if i in self._checked:
             return
         v = np.random.default_rng(1964).uniform(0.5, 1.5, np.shape(x)).astype(x.dtype)
-        whole, part = np.asarray(dispatch.plain(tangent(v))), product(v)
+        whole, part = np.asarray(var.plain(tangent(v))), product(v)
         if np.isfinite(whole).all() and not np.allclose(whole, part, rtol=1e-4, atol=1e-6 * np.max(np.abs(whole))):
             raise ValueError(
                 f"primitive({self.name}): sparsity leaves out elements of the result that depend on argument {i}"
@@ -82,7 +82,7 @@ def _times(groups, columns, v, shape):
     """The Jacobian, as its columns give it, times a vector."""
     total = np.zeros(shape)
     for (rows, cols), dy in zip(groups, columns):
-        np.ravel(total)[rows] += np.ravel(dispatch.plain(dy))[rows] * np.ravel(v)[cols]
+        np.ravel(total)[rows] += np.ravel(var.plain(dy))[rows] * np.ravel(v)[cols]
     return total
 
 

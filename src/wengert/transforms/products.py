@@ -17,7 +17,7 @@ import numpy as np
 
 import wengert.numpy  # noqa: F401  (makes NumPy's functions known to the rebinding of code)
 from wengert.containers import input_leaf, leaves_like, lowered, output_leaf, split
-from wengert.core.dispatch.dispatch import holds_complex, stacked
+from wengert.core.dispatch.dispatch import stacked
 from wengert.core.dispatch.nan_check import check_inputs
 from wengert.core.levels import check_end, explain, is_watched, recording, running
 from wengert.core.modes.nested import List
@@ -26,7 +26,7 @@ from wengert.core.modes.second import push_forward
 from wengert.core.operands.var import holds_traced, level_of, tangents_of
 from wengert.core.rebind.rebind import rebound
 from wengert.core.tape.memory import Level
-from wengert.core.tape.tape import Tape
+from wengert.core.tape.tape import Tape, holds_complex
 from wengert.errors import ComplexValueError, MutatedInputWarning
 from wengert.transforms.custom import LinearMap
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import complex_output_message, leaves_like, plain_copy
-from wengert.core.dispatch.dispatch import holds_complex
 from wengert.core.levels import outside, running
 from wengert.core.modes.pullback import carried, pull_back
 from wengert.core.modes.second import hessian_products, push_forward, symmetrise
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
+from wengert.core.tape.tape import holds_complex
 from wengert.errors import ComplexValueError, LevelError
 from wengert.transforms.dense import JVP, Derivative, Gradient, Jacobian, Operator, check_single_number, checked_chunk
 from wengert.transforms.products import (

@@ -24,6 +24,7 @@ from wengert.core import levels
 from wengert.core.dispatch import nan_check
 from wengert.core.operands import var
 from wengert.core.modes.pullback import independent, own_copy, pull_back
+from wengert.core.tape.local_derivatives import Adjoints
 from wengert.core.tape.tape import holds_complex
 from wengert.errors import LevelError, ReplayMismatchError
 from wengert.registry import Primitive, strong, sums_by_place
@@ -359,7 +360,6 @@ cdef class List:
         row = entry.row
         known = {}
         if self.has_complex and holds_complex((entry.y, entry.args)):
-            from wengert.core.modes.forward import Adjoints
             adjoints = Adjoints(row, ybar, entry.y, entry.args, entry.kwargs)
             for position, item, buffer, view in entry.sources:
                 self.accumulate(<Buffer>buffer, view, adjoints.of(position, item, np.shape(view)))

@@ -31,7 +31,7 @@ from wengert.core.operands.var cimport ArrayVar, ScalarVar
 from wengert.core.modes.second_calls import (
     is_matmul, is_matrix_product, pull_cross, pull_matrices, push_matrices, recorded_pullbacks, tangent_of_call,
 )
-from wengert.core.dispatch.dispatch import check_defined, is_undefined
+from wengert.core.dispatch.checks import check_defined, is_undefined
 from wengert.core.tape.tape import kernel_rows
 from wengert.errors import LevelError
 from wengert.registry import strong

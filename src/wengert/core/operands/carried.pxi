@@ -18,7 +18,7 @@ cdef ArrayVar wrap(Level level, object y):
         below = y
     if array.dtype.kind != "f":
         if array.dtype.kind != "c":
-            raise dispatch.dtype_error(None, array.dtype)
+            raise messages.dtype_error(None, array.dtype)
         note_complex(level)
     if not scalar_like and not cnp.PyArray_IS_C_CONTIGUOUS(array) and 0 in (<object>array).strides:
         return wrap(level, np.copy(y))
@@ -50,7 +50,7 @@ cdef int enter(Buffer buffer, Level level, cnp.ndarray view) except -1:
     if buffer.level is level:
         return 0
     if buffer.level is None and buffer.escaped is not None:
-        raise TracedValueError(dispatch.escaped_message(buffer.escaped))
+        raise TracedValueError(messages.escaped_message(buffer.escaped))
     if level.depth > 0:
         under = same_memory(buffer, buffer.level)
         if buffer.level is not None:
@@ -164,14 +164,14 @@ cdef object forward_call(Level level, row, args, kwargs, operands, y, index_map)
     if level.silent:
         return with_tangents(level, y, None)
     if not isinstance(y, (ndarray, np.generic, float)):
-        raise TracedValueError(f"{dispatch.name_of(row)} returned {type(y).__name__} where an array was expected")
+        raise TracedValueError(f"{messages.name_of(row)} returned {type(y).__name__} where an array was expected")
     if y.dtype.kind not in "fc":
-        raise dispatch.dtype_error(row, y.dtype)
+        raise messages.dtype_error(row, y.dtype)
     sources = [(position, item, tangents_of(x)) for position, item, x in operands]
-    t = dispatch.forward.tangent(row, level.k, args, kwargs, sources, y, index_map)
+    t = forward.tangent(row, level.k, args, kwargs, sources, y, index_map)
     if y.dtype.kind == "f" and t.dtype.kind == "c":
-        raise dispatch.no_complex_rule(row)
-    if row.undefined and dispatch.is_undefined([y, *[source[2] for source in sources]], t):
+        raise messages.no_complex_rule(row)
+    if row.undefined and checks.is_undefined([y, *[source[2] for source in sources]], t):
         level.doubtful = row
     return with_tangents(level, y, t)
 

@@ -46,7 +46,7 @@ cdef object beside(object x, object other):
     if type(x) is not FloatVar:
         return x
     dtype = None if is_python(other) else getattr(other, "dtype", None)
-    return (<FloatVar>x).x if dtype is None else dispatch.weak((<FloatVar>x).x, dtype)
+    return (<FloatVar>x).x if dtype is None else arguments.weak((<FloatVar>x).x, dtype)
 
 
 cdef bint is_zero(object x) except -1:
@@ -70,7 +70,7 @@ cdef object float_operator(int op, object left, object right):
 cdef int refuse_unlike(ScalarVar y, object left, object right) except -1:
     """End the recording where a power is not that of C: it raises, is complex, or is not finite."""
     if not (fabs(y.v) <= DBL_MAX and observed(abs(y) <= DBL_MAX)):
-        dispatch.unrecorded(f"{value_of(left)!r} ** {value_of(right)!r} is no finite float")
+        levels.end_recording(f"{value_of(left)!r} ** {value_of(right)!r} is no finite float")
     return 0
 
 
@@ -80,7 +80,7 @@ cdef object float_among_others(object fun, object left, object right, int op=-1,
     if isinstance(other, (list, tuple)):
         return NotImplemented
     if not (is_var(other) or isinstance(other, (ndarray, np.generic, complex))):
-        return dispatch.matrices.operate(fun, as_numpy(left), as_numpy(right))
+        return matrices.operate(fun, as_numpy(left), as_numpy(right))
     left, right = beside(left, right), beside(right, left)
     return apply_operator(op, left, right) if op >= 0 else compute(left, right)
 
@@ -99,7 +99,7 @@ cdef object float_remainder(object fun, object compute, object left, object righ
         return float_among_others(fun, left, right, -1, compute)
     if is_zero(right):
         return compute(value_of(left), value_of(right))
-    return float_of(dispatch.operate(fun, compute, as_numpy(left), as_numpy(right)))
+    return float_of(methods.operate(fun, compute, as_numpy(left), as_numpy(right)))
 
 
 @cython.final
@@ -174,7 +174,7 @@ cdef class FloatVar:
                 return NotImplemented
             return compare(beside(self, other), other, op)
         if PyLong_Check(other) and not -EXACT <= other <= EXACT:        # Python compares those exactly
-            dispatch.unrecorded("a float is compared with an integer that is none")
+            levels.end_recording("a float is compared with an integer that is none")
         return bool(observed(compare(self.x, as_numpy(other), op)))
 
     def __hash__(self):

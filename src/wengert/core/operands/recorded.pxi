@@ -60,7 +60,7 @@ cdef object leave_guard(object x):
     node.kind = GUARD
     node.sources = [source_of(0, -1, x)]
     node.saved = value
-    node.key = dispatch.caller()
+    node.key = frames.caller()
     node.aslot = node.bslot = -1
     (<Tape>level.tape).add_node(node, 0.0)
     return value.copy(order="K") if isinstance(value, ndarray) else value

@@ -35,6 +35,8 @@ from wengert.core.tape.memory cimport (
 )
 from wengert.core.tape.tape cimport *
 
+from wengert.core import frames, levels, messages
+from wengert.core.tape.local_derivatives import elementwise, partial
 from wengert.core.tape.memory import empty
 from wengert.errors import LevelError, TracedValueError
 
@@ -72,12 +74,15 @@ cdef type np_integer = np.integer
 cdef object float64 = np.float64, ndarray = np.ndarray, true = np.True_, false = np.False_
 cdef object np_sum = np.sum, np_shape = np.shape, np_ndim = np.ndim, add_reduce = np.add.reduce
 cdef Kernel u_power = kernels[np.power]
-cdef object dispatch = None         # wengert.core.dispatch.dispatch, which puts itself here
+
+# Modules above this one that operands call into; `wengert.core.hooks` sets them.
+cdef object arguments = None, checks = None, dispatch = None, forward = None, matrices = None, methods = None
 
 
-def set_dispatch(module):
-    global dispatch
-    dispatch = module
+def set_modules(modules):
+    """Set the modules of `core.dispatch` and `core.modes` that operands call into."""
+    global arguments, checks, dispatch, forward, matrices, methods
+    arguments, checks, dispatch, forward, matrices, methods = modules
 
 
 cdef enum:
@@ -108,9 +113,9 @@ cdef bint is_hidden(object x, bint scalar) except -1:
         return False
     if <object>asks == WRITES_JSON:
         if scalar:
-            dispatch.refuse_json(x)
+            checks.refuse_json(x)
         return False
-    return (scalar or <object>asks == ASKS_OPERANDS) and dispatch.matrices.is_asking()
+    return (scalar or <object>asks == ASKS_OPERANDS) and matrices.is_asking()
 
 
 cdef int lend(object x, Py_buffer *view, int flags) except -1:
@@ -118,7 +123,7 @@ cdef int lend(object x, Py_buffer *view, int flags) except -1:
 
     NumPy asks for memory first, and for an array afterwards.
     """
-    if dispatch.matrices.handed_over(x) is not None:
+    if matrices.handed_over(x) is not None:
         raise BufferError("no memory")
     return wg_lend(x.__array__(), view, flags)
 
@@ -199,7 +204,7 @@ cdef object binary_operator(int op, object left, object right):
             if is_scalar_var(left) or is_scalar_var(right):
                 return apply_operator(op, float(x), right) if is_left else apply_operator(op, left, float(x))
         elif not isinstance(x, (ndarray, list, tuple, np.generic, int, float, complex)):
-            return dispatch.matrices.operate((<Kernel>by_opcode[op]).ufunc, left, right)
+            return matrices.operate((<Kernel>by_opcode[op]).ufunc, left, right)
     if op == WG_POW:
         return power(left, right)
     return binary_any(<Kernel>by_opcode[op], left, right, True)
@@ -309,16 +314,16 @@ cdef class ScalarVar:
         return entered(self.tape, WG_ABSOLUTE, self.slot, 0, fabs(self.v))
 
     def __mod__(self, other):
-        return dispatch.operate(np.remainder, operator.mod, self, other)
+        return methods.operate(np.remainder, operator.mod, self, other)
 
     def __rmod__(self, other):
-        return dispatch.operate(np.remainder, operator.mod, other, self)
+        return methods.operate(np.remainder, operator.mod, other, self)
 
     def __floordiv__(self, other):
-        return dispatch.operate(np.floor_divide, operator.floordiv, self, other)
+        return methods.operate(np.floor_divide, operator.floordiv, self, other)
 
     def __rfloordiv__(self, other):
-        return dispatch.operate(np.floor_divide, operator.floordiv, other, self)
+        return methods.operate(np.floor_divide, operator.floordiv, other, self)
 
     def __divmod__(self, other):
         return self // other, self % other
@@ -334,7 +339,7 @@ cdef class ScalarVar:
     def __hash__(self):
         if is_passive(self):
             return hash(observed(self))
-        raise dispatch.refusal(self, dispatch.hash_message("scalar"))
+        raise checks.refusal(self, messages.hash_message("scalar"))
 
     def __bool__(self):
         return as_bool(self) if self.tape.recording else self.v != 0.0
@@ -363,22 +368,22 @@ cdef class ScalarVar:
     def __float__(self):
         if scalar_has_ended(self):
             return self.v
-        if is_passive(self) or dispatch.is_asserted():
+        if is_passive(self) or frames.is_asserted():
             return float(observed(self))
-        raise dispatch.refusal(self, dispatch.float_message())
+        raise checks.refusal(self, messages.float_message())
 
     def __complex__(self):
         return complex(float(self))
 
     def __array__(self, dtype=None, copy=None):
-        handed = dispatch.matrices.handed_over(self)
+        handed = matrices.handed_over(self)
         if handed is not None:
             return handed
         if scalar_has_ended(self):
             return np.array(self.v, dtype=dtype)
-        if is_passive(self) or dispatch.is_asserted():
+        if is_passive(self) or frames.is_asserted():
             return np.array(observed(self), dtype=dtype)
-        raise dispatch.refusal(self, dispatch.array_message())
+        raise checks.refusal(self, messages.array_message())
 
     def __getbuffer__(self, Py_buffer *view, int flags):
         lend(self, view, flags)
@@ -386,7 +391,7 @@ cdef class ScalarVar:
     def __reduce__(self):
         if is_passive(self):
             return observed(self).__reduce__()
-        raise dispatch.refusal(self, "a traced value cannot be pickled: pass wengert.stop_gradient(value)")
+        raise checks.refusal(self, "a traced value cannot be pickled: pass wengert.stop_gradient(value)")
 
     def __copy__(self):
         return self
@@ -397,13 +402,13 @@ cdef class ScalarVar:
     # what np.float64 has besides
 
     def __repr__(self):
-        return dispatch.spelled(self, repr(observed(self)))
+        return checks.spelled(self, repr(observed(self)))
 
     def __str__(self):
-        return dispatch.spelled(self, str(observed(self)))
+        return checks.spelled(self, str(observed(self)))
 
     def __format__(self, spec):
-        return dispatch.spelled(self, format(observed(self), spec), spec)
+        return checks.spelled(self, format(observed(self), spec), spec)
 
     def __getitem__(self, key):
         if key is Ellipsis or (type(key) is tuple and not key):
@@ -417,7 +422,7 @@ cdef class ScalarVar:
         return dispatch.function(function, args, kwargs)
 
     def __getattr__(self, name):
-        return dispatch.scalar_attribute(self, name)
+        return methods.scalar_attribute(self, name)
 
     @property
     def __class__(self):
@@ -453,7 +458,7 @@ wg_not_a_sequence(<PyTypeObject *>ScalarVar)
 
 cdef bint has_ended(Level level):
     """Is this a value that the function kept after its derivative? Outside of others it converts like any number."""
-    return level.tape == NULL and not level.live and not dispatch.is_tracing()
+    return level.tape == NULL and not level.live and not levels.is_tracing()
 
 
 cdef bint scalar_has_ended(object x):
@@ -574,12 +579,12 @@ cdef object result(Tape tape, Node node, object y):
         node.y = None
         return scalar(tape, tape.add_node(node, y), y)
     if not isinstance(y, (ndarray, np.generic)):
-        raise TracedValueError(f"{dispatch.name_of(node.row)} returned {type(y).__name__} where an array was expected")
+        raise TracedValueError(f"{messages.name_of(node.row)} returned {type(y).__name__} where an array was expected")
     if y.dtype.kind != "f":
         if y.dtype.kind == "c":
             note_complex(tape.level)
         elif not (tape.recording and is_constant_there(tape, node, y.dtype)):
-            raise dispatch.dtype_error(node.row, y.dtype)
+            raise messages.dtype_error(node.row, y.dtype)
     scalar_like = not isinstance(y, ndarray)
     array = <cnp.ndarray>np.asarray(y)
     if not cnp.PyArray_IS_C_CONTIGUOUS(array) and 0 in y.strides:
@@ -740,7 +745,7 @@ cdef inline object binary_any(Kernel u, object left, object right, bint is_opera
             return complex_operator(u, left, right)
         return dispatch.ufunc(u.ufunc, "__call__", (left, right), {})
     if l.tape == r.tape == NULL:
-        return dispatch.clean(u.ufunc(value_of_side(&l), value_of_side(&r)))
+        return arguments.clean(u.ufunc(value_of_side(&l), value_of_side(&r)))
     return record_binary(u, &l, &r, u.array_value(array_of(&l), array_of(&r), l.c, r.c, l.strong or r.strong))
 
 
@@ -821,7 +826,7 @@ cdef object power(object left, object right):
                 return dispatch.ufunc(short, "__call__", (left,), {})
         return dispatch.ufunc(np.power, "__call__", (left, right), {}, operator.pow)
     if l.tape == r.tape == NULL:
-        return dispatch.clean(value_of_side(&l) ** value_of_side(&r))
+        return arguments.clean(value_of_side(&l) ** value_of_side(&r))
     return record_binary(u_power, &l, &r, value_of_side(&l) ** value_of_side(&r), operator.pow)
 
 
@@ -844,7 +849,7 @@ cdef object array_ufunc(object ufunc, str method, object x0, object x1, tuple re
         if u is not None:
             if x1 is None:
                 return unary(u, x0)
-            if u is u_power and (is_scalar_var(x0) or is_scalar_var(x1)) and dispatch.is_operator():
+            if u is u_power and (is_scalar_var(x0) or is_scalar_var(x1)) and frames.is_operator():
                 return power_of_scalars(x0, x1)     # np.float64(2) ** x comes by here: libm's pow, not the ufunc
             return binary(u, x0, x1)
     inputs = (x0,) + rest if x1 is None else (x0, x1) + rest
@@ -967,22 +972,22 @@ cdef class ArrayVar:
         return unary(<Kernel>by_opcode[WG_ABSOLUTE], self)
 
     def __matmul__(self, other):
-        return dispatch.operate(np.matmul, matmul, self, other)
+        return methods.operate(np.matmul, matmul, self, other)
 
     def __rmatmul__(self, other):
-        return dispatch.operate(np.matmul, matmul, other, self)
+        return methods.operate(np.matmul, matmul, other, self)
 
     def __mod__(self, other):
-        return dispatch.operate(np.remainder, operator.mod, self, other)
+        return methods.operate(np.remainder, operator.mod, self, other)
 
     def __rmod__(self, other):
-        return dispatch.operate(np.remainder, operator.mod, other, self)
+        return methods.operate(np.remainder, operator.mod, other, self)
 
     def __floordiv__(self, other):
-        return dispatch.operate(np.floor_divide, operator.floordiv, self, other)
+        return methods.operate(np.floor_divide, operator.floordiv, self, other)
 
     def __rfloordiv__(self, other):
-        return dispatch.operate(np.floor_divide, operator.floordiv, other, self)
+        return methods.operate(np.floor_divide, operator.floordiv, other, self)
 
     def __divmod__(self, other):
         return self // other, self % other
@@ -991,46 +996,46 @@ cdef class ArrayVar:
         return other // self, other % self
 
     def __and__(self, other):
-        return dispatch.operate(np.bitwise_and, operator.and_, self, other)
+        return methods.operate(np.bitwise_and, operator.and_, self, other)
 
     def __rand__(self, other):
-        return dispatch.operate(np.bitwise_and, operator.and_, other, self)
+        return methods.operate(np.bitwise_and, operator.and_, other, self)
 
     def __iand__(self, other):
         return in_place(self, self.__and__(other))
 
     def __or__(self, other):
-        return dispatch.operate(np.bitwise_or, operator.or_, self, other)
+        return methods.operate(np.bitwise_or, operator.or_, self, other)
 
     def __ror__(self, other):
-        return dispatch.operate(np.bitwise_or, operator.or_, other, self)
+        return methods.operate(np.bitwise_or, operator.or_, other, self)
 
     def __ior__(self, other):
         return in_place(self, self.__or__(other))
 
     def __xor__(self, other):
-        return dispatch.operate(np.bitwise_xor, operator.xor, self, other)
+        return methods.operate(np.bitwise_xor, operator.xor, self, other)
 
     def __rxor__(self, other):
-        return dispatch.operate(np.bitwise_xor, operator.xor, other, self)
+        return methods.operate(np.bitwise_xor, operator.xor, other, self)
 
     def __ixor__(self, other):
         return in_place(self, self.__xor__(other))
 
     def __lshift__(self, other):
-        return dispatch.operate(np.left_shift, operator.lshift, self, other)
+        return methods.operate(np.left_shift, operator.lshift, self, other)
 
     def __rlshift__(self, other):
-        return dispatch.operate(np.left_shift, operator.lshift, other, self)
+        return methods.operate(np.left_shift, operator.lshift, other, self)
 
     def __ilshift__(self, other):
         return in_place(self, self.__lshift__(other))
 
     def __rshift__(self, other):
-        return dispatch.operate(np.right_shift, operator.rshift, self, other)
+        return methods.operate(np.right_shift, operator.rshift, self, other)
 
     def __rrshift__(self, other):
-        return dispatch.operate(np.right_shift, operator.rshift, other, self)
+        return methods.operate(np.right_shift, operator.rshift, other, self)
 
     def __irshift__(self, other):
         return in_place(self, self.__rshift__(other))
@@ -1047,7 +1052,7 @@ cdef class ArrayVar:
         if self.scalar:
             if is_passive(self):
                 return hash(observed(self))
-            raise dispatch.refusal(self, dispatch.hash_message("scalar"))
+            raise checks.refusal(self, messages.hash_message("scalar"))
         raise TypeError("unhashable type: 'numpy.ndarray'")
 
     # -- elements and views
@@ -1121,7 +1126,7 @@ cdef class ArrayVar:
     # -- ways out, on which the derivative would be lost
 
     def __array__(self, dtype=None, copy=None):
-        handed = dispatch.matrices.handed_over(self)
+        handed = matrices.handed_over(self)
         return hand_out(self, dtype, copy) if handed is None else handed
 
     def __getbuffer__(self, Py_buffer *view, int flags):
@@ -1136,9 +1141,9 @@ cdef class ArrayVar:
     def __float__(self):
         if not is_live(self.buffer):
             return float(self.v)
-        if is_passive(self) or dispatch.is_asserted():
+        if is_passive(self) or frames.is_asserted():
             return float(observed(self))
-        raise dispatch.refusal(self, dispatch.float_message())
+        raise checks.refusal(self, messages.float_message())
 
     def __complex__(self):
         return complex(self.v) if not is_live(self.buffer) else complex(float(self))
@@ -1171,7 +1176,7 @@ cdef class ArrayVar:
             return self.v.__reduce__()
         if is_passive(self):
             return observed(self).__reduce__()
-        raise dispatch.refusal(self, "a traced array cannot be pickled: pass wengert.stop_gradient(array)")
+        raise checks.refusal(self, "a traced array cannot be pickled: pass wengert.stop_gradient(array)")
 
     def __copy__(self):
         return self if self.scalar else dispatch.function(np.copy, (self,), {})
@@ -1182,14 +1187,14 @@ cdef class ArrayVar:
     # -- what an ndarray has besides
 
     def __repr__(self):
-        return dispatch.spelled(self, repr(observed(self) if recordings else self.v))
+        return checks.spelled(self, repr(observed(self) if recordings else self.v))
 
     def __str__(self):
-        return dispatch.spelled(self, str(observed(self) if recordings else self.v))
+        return checks.spelled(self, str(observed(self) if recordings else self.v))
 
     def __format__(self, spec):
         value = observed(self) if recordings else self.v
-        return dispatch.spelled(self, format(value[()] if self.v.ndim == 0 else value, spec), spec)
+        return checks.spelled(self, format(value[()] if self.v.ndim == 0 else value, spec), spec)
 
     def __array_ufunc__(self, ufunc, method, x0, x1=None, *rest, out=None, where=True, **kwargs):
         return array_ufunc(ufunc, method, x0, x1, rest, out, where, kwargs)
@@ -1205,7 +1210,7 @@ cdef class ArrayVar:
         return dispatch.function(function, args, kwargs)
 
     def __getattr__(self, name):
-        return dispatch.scalar_attribute(self, name) if self.scalar else dispatch.array_attribute(self, name)
+        return methods.scalar_attribute(self, name) if self.scalar else methods.array_attribute(self, name)
 
     def sum(self, *args, **kwargs):
         """Sum of the elements; the sum of all has an entry of its own."""
@@ -1254,7 +1259,7 @@ cdef class ArrayVar:
 
     @property
     def flat(self):
-        return dispatch.flat.Flat(as_array(self) if self.scalar else self)
+        return methods.Flat(as_array(self) if self.scalar else self)
 
     @flat.setter
     def flat(self, value):
@@ -1344,7 +1349,7 @@ cdef object array_operator(int op, object left, object right):
         other = beside(other, right if other is left else left)
         left, right = (other, right) if type(right) is ArrayVar else (left, other)
     if not isinstance(other, (ndarray, list, tuple, np.generic, int, float, complex)):
-        return dispatch.matrices.operate((<Kernel>by_opcode[op]).ufunc, left, right)
+        return matrices.operate((<Kernel>by_opcode[op]).ufunc, left, right)
     if op == WG_POW:
         return power(left, right)
     return binary_any(<Kernel>by_opcode[op], left, right, True)
@@ -1355,7 +1360,7 @@ cdef object in_place(ArrayVar target, object value):
     if value is NotImplemented or target.scalar:
         return value
     if not cnp.PyArray_ISCOMPLEX(target.v) and is_complex(value):
-        raise TracedValueError(dispatch.complex_store_message(target.v.dtype))
+        raise TracedValueError(messages.complex_store_message(target.v.dtype))
     if np.shape(value) != np.shape(target):
         np.broadcast_shapes(np.shape(value), np.shape(target))
         if np.broadcast_shapes(np.shape(value), np.shape(target)) != np.shape(target):
@@ -1378,7 +1383,7 @@ cdef bint activate(Buffer buffer, Level level) except -1:
             raise LevelError(mixed_message(buffer.level, level))
         return buffer.level is level
     if buffer.escaped is not None:
-        raise TracedValueError(dispatch.escaped_message(buffer.escaped))
+        raise TracedValueError(messages.escaped_message(buffer.escaped))
     if level.kind == REVERSE:
         if level.tape == NULL:
             raise LevelError(ended_message(level))
@@ -1420,11 +1425,11 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
     if level is not None and (cnp.PyArray_ISCOMPLEX(view) or (type(value) is ArrayVar and is_complex(value))):
         note_complex(level)
         if not cnp.PyArray_ISCOMPLEX(view):
-            raise TracedValueError(dispatch.complex_store_message(view.dtype))
+            raise TracedValueError(messages.complex_store_message(view.dtype))
     if level is not None and level.kind != REVERSE:
         return store_carried(level, buffer, view, key, value)
     if recordings and view.dtype.kind in "biu" and np.ndim(value) and is_traced(value) and not is_passive(value):
-        raise TracedValueError(dispatch.assignment_message(f"an array of {view.dtype}"))
+        raise TracedValueError(messages.assignment_message(f"an array of {view.dtype}"))
     if type(value) is ScalarVar:
         source_tape = current((<ScalarVar>value).tape)
         source = (0, -1, None, None, (<ScalarVar>value).slot)
@@ -1535,7 +1540,7 @@ cdef int set_item(ArrayVar x, object key, object value) except -1:
                 return 0
             return store(x.buffer, x.v, None, np.reshape(value, ()) if np.ndim(value) else value)
         if type(key) is ndarray and cnp.PyArray_ISBOOL(key) and cnp.PyArray_NDIM(key) == cnp.PyArray_NDIM(x.v):
-            dispatch.refuse_overlap(x, key, value, "a store at a mask")
+            checks.refuse_overlap(x, key, value, "a store at a mask")
         return store(x.buffer, x.v, stored_key(key), value)
     y = x.v[key]
     if type(y) is ndarray:
@@ -1545,7 +1550,7 @@ cdef int set_item(ArrayVar x, object key, object value) except -1:
     if type(value) is ArrayVar and is_same_view((<ArrayVar>value), x.buffer, view):
         return 0            # x[i] += y writes in place and then assigns the view to itself
     if type(value) is ArrayVar and (<ArrayVar>value).buffer is x.buffer and PyLong_CheckExact(key):
-        dispatch.check_row_store(x)
+        checks.check_row_store(x)
     return store(x.buffer, view, None, value)
 
 
@@ -1565,13 +1570,13 @@ cdef object hand_out(ArrayVar x, object dtype, object copy):
     """The ndarray of a clean array, which is then marked: NumPy or C code may keep it."""
     if is_live(x.buffer):
         settle(x.buffer)            # its own error if it has ended
-        if is_passive(x) or dispatch.is_asserted():
+        if is_passive(x) or frames.is_asserted():
             return np.array(observed(x), dtype=dtype)
-        raise dispatch.refusal(x, dispatch.array_message())
+        raise checks.refusal(x, messages.array_message())
     if copy or (dtype is not None and dtype != x.v.dtype):
         return np.array(x.v, dtype=dtype, copy=True)
     if x.buffer.escaped is None:
-        x.buffer.escaped = dispatch.caller()
+        x.buffer.escaped = frames.caller()
     return x.v
 
 

@@ -38,6 +38,7 @@ from wengert.core.tape.memory cimport (
 )
 
 from wengert.core import levels
+from wengert.core.tape.local_derivatives import Adjoints
 from wengert.errors import LevelError, ReplayMismatchError
 from wengert.features import float_errors, float_errors_with
 from wengert.registry import strong
@@ -823,7 +824,6 @@ cdef class Tape:
 
     cdef int pull_complex(self, Node node, object ybar, object y) except -1:
         """Reverse a call in which there are complex values."""
-        from wengert.core.modes.forward import Adjoints
         adjoints = Adjoints(node.row, ybar if self.stacked else ybar[None], y, node.args, node.kwargs)
         for source in node.sources:
             if not self.is_spare(source[2]):

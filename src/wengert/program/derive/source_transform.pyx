@@ -25,7 +25,7 @@ from wengert.program.ir.ir cimport FLAG, SCALAR, Listing, copied, emit, names, o
 from wengert.program.ir.opcodes cimport *
 
 from wengert import registry
-from wengert.core.dispatch import dispatch
+from wengert.core import frames
 from wengert.core.levels import caught
 from wengert.core.tape.tape import kernel_rows
 from wengert.errors import NonSmoothError
@@ -447,7 +447,7 @@ cdef class Sweep:
     cdef str line(self):
         """Where the user's code is."""
         if self.place is None:
-            self.place = dispatch.where(dispatch.caller())
+            self.place = frames.where(frames.caller())
         return self.place
 
     cdef int32_t in_type(self, int32_t v, int32_t kind) except -1:

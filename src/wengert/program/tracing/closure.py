@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.dispatch import dispatch
+from wengert.core import frames
 from wengert.core.rebind.follow import WRAPPERS, steps_of
 from wengert.core.rebind.rebind import Plan, Proxy, constant, make_twin, partial_like, rebound
 from wengert.core.rebind.rename import BUILTINS, Alias, TooWide, private, read, rename
@@ -90,7 +90,7 @@ def _first_load(code, name):
     for each in dis.get_instructions(code):
         names = each.argval if isinstance(each.argval, tuple) else (each.argval,)
         if name in names and each.opname.startswith(("LOAD_", "IMPORT_FROM")):
-            return dispatch.file_and_line((code, each.offset))[1]
+            return frames.file_and_line((code, each.offset))[1]
     return None
 
 

@@ -32,8 +32,9 @@ from wengert.program.ir.ir cimport (
 )
 from wengert.program.ir.opcodes cimport *
 
-from wengert.core.dispatch import dispatch
-from wengert.core.dispatch.dispatch import numbers_like
+from wengert.core import frames
+from wengert.core.dispatch.arguments import numbers_like
+from wengert.core.operands import var
 from wengert.core.tape.tape import kernel_rows
 from wengert.program.ir.call import Call, Operand, static
 from wengert.program.tracing.closure import NotReplayable
@@ -918,11 +919,11 @@ cdef class Definitions:
     cdef str line(self, position):
         """File and line of a guard; to find the line takes as long as the function has instructions."""
         if position is None:
-            return dispatch.where(position)
+            return frames.where(position)
         place = id(position[0]), position[1]
         found = self.lines.get(place)
         if found is None:
-            found = self.lines[place] = position[0], dispatch.where(position)
+            found = self.lines[place] = position[0], frames.where(position)
         return found[1]
 
     # ------------------------------------------------------------------------------------------ ends
@@ -962,7 +963,7 @@ cdef class Definitions:
             self.code.packs.append((np.arange(len(y), dtype=np.int32), np.array(values, dtype=np.int32)))
             return emit(self.code, PACK, -1, len(self.code.packs) - 1, -1,
                         self.code.type_of((np.dtype(float), (len(y),), None)))
-        return self.plain(dispatch.plain(y))
+        return self.plain(var.plain(y))
 
     @property
     def listing(self):
