@@ -39,9 +39,10 @@ from wengert.program.passes.scalarise import DERIVED_AS_THEY_ARE, by_elements, n
 from wengert.program.report.dot import to_dot
 from wengert.program.report.schedule import operations, schedule
 from wengert.program.report.summary import Summary, summary
-from wengert.program.specialise.fast_call import Arguments, Runner, vectored
+from wengert.program.tracing.arguments import Arguments
 from wengert.program.tracing.pytree import fill, key_of, mapped
 from wengert.program.vm.machine import Machine
+from wengert.program.vm.runner import Runner, vectored
 from wengert.transforms.costs import is_forward
 
 #: how a file begins; behind it, a line each, stand the form and a checksum of the rest, which is a pickle
@@ -98,7 +99,9 @@ def checked_tier(tier: str, name: str) -> str:
     if tier not in TIERS:
         raise ValueError(f"{name}: tier is 'auto', 'vm' or 'llvm', not {tier!r}")
     if tier == "llvm":
-        importlib.import_module("wengert.program.codegen.llvm_jit").llvm()
+        from wengert.program.codegen.llvm_jit import llvm  # seldom asked for, and slow to import
+
+        llvm()
     return tier
 
 
