@@ -18,6 +18,7 @@ import numpy as np
 from wengert.containers import children_of, input_leaf, split
 from wengert.core.operands.var import holds_traced, is_var
 from wengert.errors import TracedValueError
+from wengert.program import backends
 from wengert.program.derive import source_transform
 from wengert.program.ir import verify
 from wengert.program.ir.ir import Listing, kind_of, stacked
@@ -762,9 +763,7 @@ class Program(Runner):
         wengert.cuda.Kernel
             ``g(X)``, ``g.value_and_grad(X)``, ``g.value_and_jacobian(X)``, ``g.hvp(X, V)``, ``g.report()``.
         """
-        # the one name that a program knows of a later layer, which is looked up when it is asked for
-        cuda = importlib.import_module("wengert.cuda.batch")
-        return cuda.Kernel(self, dtype, compile=compile, chunk=chunk, debug=debug, target=target)
+        return backends.make_kernel(self, dtype, compile=compile, chunk=chunk, debug=debug, target=target)
 
     def __copy__(self):
         made = type(self).__new__(type(self))
