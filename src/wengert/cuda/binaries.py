@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from wengert.cuda.availability import numba_cuda
+from wengert.cuda.toolkit import numba_cuda
 from wengert.program.codegen import disk_cache, kernels, llvm_ir
 
 

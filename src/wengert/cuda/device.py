@@ -15,7 +15,7 @@ import numpy as np
 
 from wengert.cuda import interpreter, kernels, points
 from wengert.cuda.arrays import DEFAULT_STREAM, Given, bytes_of
-from wengert.cuda.availability import name_of, of_versions
+from wengert.cuda.toolkit import name_of, of_versions
 
 #: threads of a block: with 68 registers a thread 7 blocks of 128 fit on a multiprocessor, 3 of 256
 BLOCK = 128
@@ -39,9 +39,9 @@ _STICKY = {
     "LAUNCH_FAILED",
 }
 
+
 class OutOfMemory(Exception):
     """The device has no memory left; what was taken is given back before another try."""
-
 
 
 def grid_of(n: int, block: int = BLOCK) -> tuple[int, int]:

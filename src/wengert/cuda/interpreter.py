@@ -11,8 +11,8 @@ import dataclasses
 import numpy as np
 
 from wengert.cuda import binaries
-from wengert.cuda.availability import numba_cuda
 from wengert.cuda.codegen import Body, declaring, integers_and_pointers, library
+from wengert.cuda.toolkit import numba_cuda
 from wengert.program.codegen import kernels
 from wengert.program.codegen.llvm_ir import emitted
 

@@ -14,9 +14,9 @@ from collections.abc import Callable
 import numpy as np
 
 from wengert.cuda import binaries
-from wengert.cuda.availability import numba_cuda
 from wengert.cuda.codegen import Body, intrinsic, kernel_source
 from wengert.cuda.scalars import scalarised
+from wengert.cuda.toolkit import numba_cuda
 from wengert.program.ir.ir import kind_of
 from wengert.program.program import Program
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wengert.cuda import binaries
-from wengert.cuda.availability import numba_cuda
+from wengert.cuda.toolkit import numba_cuda
 
 
 def functions(cuda: Any) -> dict:

@@ -86,30 +86,6 @@ class Report:
     is_from_disk: bool = False
 
 
-def told(machine) -> list[str]:
-    """What runs a list, and why, in lines."""
-    kept = ["not at all while the inputs that are read stay the same, bit by bit: the result is kept"]
-    return [*_of_loops(machine), *(kept if machine.keeps else [])]
-
-
-def _of_loops(machine):
-    bodies = [line for body in machine.bodies for line in _of_loops(body)]
-    return [*_told(machine), *[f"loop: {line}" for line in dict.fromkeys(bodies)]]
-
-
-def _told(machine):
-    report = machine.report
-    if report is None:
-        if not machine.due:
-            return ["vm"]
-        return [f"vm, and llvm after {machine.due:.0e} replays where it is installed"]
-    if not report.compiled:
-        return ["vm", *[f"no llvm: {reason}" for reason in report.refused or ["there is no step to compile"]]]
-    source = "from disk" if report.is_from_disk else "made"
-    first = f"llvm for {report.compiled} of {machine.count} steps, {source} in {report.seconds:.2f} s"
-    return [first, *[f"left to vm: {reason}" for reason in report.refused]]
-
-
 def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
     """The steps with functions for those that can be compiled, the numbers that these need, and what holds them.
 

@@ -32,7 +32,7 @@ from wengert.errors import NonSmoothError
 from wengert.program.ir import call_rules
 from wengert.program.ir.call import is_function, is_solution, is_told, known_solutions, static
 from wengert.program.ir.reference import evaluated, example_of, of_type
-from wengert.program.tracing.pytree import Same
+from wengert.program.ir.identity import Same
 from wengert.program.ir.ir import operands
 from wengert.program.passes.loop_recovery import Loop, call_of, is_loop, type_of_result
 from wengert.program.passes.simplify import folded, live, lowered, needed_for, simplified

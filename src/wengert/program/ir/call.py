@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 
+from wengert.program.ir.identity import Same
 from wengert.program.ir.opcodes import Op
-from wengert.program.tracing.pytree import Same
 
 #: functions that multiply rows of the first argument by columns of another, and those that sum over any axes
 _PRODUCTS = {f"numpy.{name}" for name in ("matmul", "dot", "inner", "vecdot", "vdot")}

@@ -16,7 +16,6 @@ from wengert.core.tape.tape import kernel_rows
 from wengert.program.ir.call import Call
 from wengert.program.ir.ir import Listing, kind_of
 from wengert.program.ir.opcodes import Op
-from wengert.program.passes import vectorise
 
 #: elements of a constant or of a pack that are shown
 _MOST = 5
@@ -31,9 +30,8 @@ def rows(code: Listing) -> list[tuple]:
 
 
 def bodies(call: Call) -> list[tuple[int, Listing]]:
-    """Lists that a call runs again and again, each with the number of its runs: a loop has a body and steps."""
-    body = getattr(call.compute, "body", None)
-    return [(call.compute.steps, vectorise.rolled(body))] if isinstance(body, Listing) else []
+    """Lists that a call runs again and again, each with the number of its runs: a loop has one."""
+    return getattr(call.compute, "loop_bodies", [])
 
 
 def printed(code: Listing, most: int | None = None) -> str:

@@ -32,7 +32,7 @@ from wengert.program.ir.opcodes import Op
 from wengert.registry import Primitive
 
 #: of the pickled form, to be raised when what a list means changes; another one is refused with what to do
-VERSION = 2
+VERSION = 3
 
 SCALAR, FLAG = 0, 1
 _FLOAT, _BOOL = np.dtype(float), np.dtype(bool)

@@ -22,6 +22,7 @@ from wengert.program.ir import access, call_rules, contractions
 from wengert.program.ir.access import FREE
 from wengert.program.ir.call import Call, Operand, static
 from wengert.program.ir.call_rules import places as places_of
+from wengert.program.ir.identity import Same
 from wengert.program.ir.ir import c_strides, kind_of
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.reference import of_type
@@ -29,7 +30,6 @@ from wengert.program.jacobian.expand_calls import in_type
 from wengert.program.jacobian.term import Refused, Term
 from wengert.program.passes import simplify
 from wengert.program.passes.loop_recovery import is_loop
-from wengert.program.tracing.pytree import Same
 from wengert.program.tracing.trace import listed
 
 _FLOAT = np.dtype(float)

@@ -112,6 +112,11 @@ class Loop:
         return self.machine.loop(self, values)
 
     @property
+    def loop_bodies(self) -> list[tuple]:
+        """The number of iterations and the vectorised body, for the printer and reports."""
+        return [(self.steps, vectorise.rolled(self.body))]
+
+    @property
     def machine(self) -> Machine:
         """What runs the body."""
         if self._machine is None:

@@ -141,10 +141,28 @@ def summary(program) -> Summary:
 
 
 def tier(program) -> list[str]:
-    """What runs a program, in words."""
-    from wengert.program.codegen.jit_steps import told  # which is not small, and needed by few
+    """What runs a program, and why, in lines."""
+    machine = program.machine
+    kept = ["not at all while the inputs that are read stay the same, bit by bit: the result is kept"]
+    return [*_tiers(machine), *(kept if machine.keeps else [])]
 
-    return told(program.machine)
+
+def _tiers(machine):
+    bodies = [line for body in machine.bodies for line in _tiers(body)]
+    return [*_tier(machine), *[f"loop: {line}" for line in dict.fromkeys(bodies)]]
+
+
+def _tier(machine):
+    report = machine.report
+    if report is None:
+        if not machine.due:
+            return ["vm"]
+        return [f"vm, and llvm after {machine.due:.0e} replays where it is installed"]
+    if not report.compiled:
+        return ["vm", *[f"no llvm: {reason}" for reason in report.refused or ["there is no step to compile"]]]
+    source = "from disk" if report.is_from_disk else "made"
+    first = f"llvm for {report.compiled} of {machine.count} steps, {source} in {report.seconds:.2f} s"
+    return [first, *[f"left to vm: {reason}" for reason in report.refused]]
 
 
 def rolling(program) -> list[str]:

@@ -33,11 +33,12 @@ from wengert.core import frames
 from wengert.core.rebind.follow import WRAPPERS, steps_of
 from wengert.core.rebind.rebind import Plan, Proxy, constant, make_twin, partial_like, rebound
 from wengert.core.rebind.rename import BUILTINS, Alias, TooWide, private, read, rename
-from wengert.program.specialise.fast_call import Observer, Surroundings
+from wengert.program.ir.identity import Same
+from wengert.program.tracing.environment import Surroundings
+from wengert.program.tracing.observer import Observer
 from wengert.program.tracing.purity import reads_by_name, why_impure
 from wengert.program.tracing.pytree import (
     SMALL,
-    Same,
     UnsupportedValue,
     contents_key,
     fill,

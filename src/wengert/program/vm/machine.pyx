@@ -27,13 +27,14 @@ import numpy as np
 from wengert.core.tape.kernel cimport Kernel, by_opcode, loop_function
 from wengert.core.tape.memory cimport Block, empty_array, int32s, owns_memory, take
 from wengert.core.tape.tape cimport WG_POSITIVE, WG_POW, WG_SQUARE, times_partial
-from wengert.program.specialise.fast_call cimport Run
 from wengert.program.ir.ir cimport Listing, c_strides, overlaps
 from wengert.program.ir.opcodes cimport Op
+from wengert.program.vm.runner cimport Run
 
 from wengert.core.tape.tape import kernel_rows
 from wengert.errors import GuardError
 from wengert.program.ir.call import Operand
+from wengert.program.ir.verify import check
 from wengert.program.passes.simplify import apart
 from wengert.program.passes.stencil_fusion import gathered
 from wengert.registry import strong
@@ -393,7 +394,7 @@ cdef class Machine(Run):
         cdef Kernel kernel
         if WG_DEBUG:
             if isinstance(listing, Listing):        # not one written by hand
-                importlib.import_module("wengert.program.ir.verify").check(listing)
+                check(listing)
             check_bounds(low)
         self.exact = low.exact
         self.spaces = []
@@ -575,15 +576,16 @@ cdef class Machine(Run):
         self.due = 0
         if listing is None:             # another thread is at it
             return 0
-        tier = importlib.import_module("wengert.program.codegen.jit_steps")
-        self.report = tier.Report()
+        from wengert.program.codegen import jit_steps  # which most programs do not need, and is slow to import
+
+        self.report = jit_steps.Report()
         if self.exact:
             self.report.refused.append("an exact program runs the loops that NumPy runs")
             return 0
         listing = gathered(listing, True)
         cdef Lowering low = Lowering(listing, False)
         cdef list steps = [described(given) for given in low.emitted]
-        emitted, extra, code = tier.hastened(tier.Steps(
+        emitted, extra, code = jit_steps.hastened(jit_steps.Steps(
             steps,
             {slot: np.frombuffer(bits)[0] for bits, slot in low.constants.items()},
             slots_of(low.outputs), low.slots, OPCODES, WG_CHUNK), self.report)
