@@ -20,6 +20,7 @@ from wengert.core.operands cimport var
 from wengert import registry
 from wengert.core import levels
 from wengert.core.operands import var
+from wengert.dependence import Elementwise
 from wengert.core.tape.tape import holds_complex, strong_product
 from wengert.core.operands.var import holds_traced, holds_var, observed, plain
 from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunctionError
@@ -986,6 +987,7 @@ _astype_row = registry.Primitive(
     jvps={0: lambda t, y, x, dtype: t.astype(dtype)},
     home=f"{__name__}._astype_row",
     stacked=True,
+    dependence=Elementwise(1),
     on_complex=True,
 )
 

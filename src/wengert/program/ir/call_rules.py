@@ -10,6 +10,7 @@ from wengert import registry
 from wengert.core.dispatch.dispatch import function, holds_complex, no_complex_rule, numbers_like
 from wengert.core.modes import forward
 from wengert.core.operands.var import clean, holds_var, value_of
+from wengert.dependence import Moved
 from wengert.program.ir.call import Operand
 
 
@@ -73,6 +74,7 @@ placed_row = registry.Primitive(
     vjps={0: _placed_base, 2: _placed_value},
     home=f"{__name__}.placed_row",
     curvature="none",
+    dependence=Moved((0, 2)),
 )
 
 
@@ -82,7 +84,12 @@ def _taken(ybar, y, x, key):
 
 
 getitem_row = registry.Primitive(
-    operator.getitem, "structural", vjps={0: _taken}, home=f"{__name__}.getitem_row", curvature="none"
+    operator.getitem,
+    "structural",
+    vjps={0: _taken},
+    home=f"{__name__}.getitem_row",
+    curvature="none",
+    dependence=Moved(),
 )
 
 
