@@ -495,7 +495,13 @@ structural(
     np.pad, pad_wrt_array, jvp=(push_pad,), stacked=True, curvature="none", dependence=Moved((0,), pads_by_moving)
 )
 structural(
-    np.full_like, None, full_like_wrt_value, jvp=(None, push_full_like), stacked=True, curvature="none", dependence=Moved((0, 1))
+    np.full_like,
+    None,
+    full_like_wrt_value,
+    jvp=(None, push_full_like),
+    stacked=True,
+    curvature="none",
+    dependence=Moved((0, 1)),
 )
 structural(np.full, None, full_wrt_value, jvp=(None, push_full), stacked=True, curvature="none", dependence=Moved((1,)))
 constant(np.zeros_like, np.ones_like, np.empty_like, static=True)
@@ -519,7 +525,13 @@ def count_pattern(deps, x, weights=None, minlength=0):
 
 
 structural(
-    np.bincount, None, bincount_wrt_weights, jvp=(None, push_bincount), stacked=True, curvature="none", dependence=count_pattern
+    np.bincount,
+    None,
+    bincount_wrt_weights,
+    jvp=(None, push_bincount),
+    stacked=True,
+    curvature="none",
+    dependence=count_pattern,
 )
 
 choosing(np.bincount, 0, fits=lambda x, weights=None, minlength=0: np.all(np.less(x, minlength)))
