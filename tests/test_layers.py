@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1] / "src" / "wengert"
 
 # errors <- registry <- {rules | core} <- {numpy, containers} <- ... <- scipy, lowest first.
 LAYERS = [
-    [{"errors"}, {"features"}],
+    [{"errors"}, {"features"}, {"dependence"}],
     [{"registry"}],
     [{"rules"}, {"core"}],
     [{"numpy", "containers"}],

@@ -37,7 +37,7 @@ from wengert.program.program import Form, NotDerivable, Program, as_inputs
 from wengert.program.record import record
 from wengert.program.vm.machine import Machine
 from wengert.registry import lookup
-from wengert.sparse.dependency_rules import AA, AB, BB, BENDS, Site, bends, by_place, of_call, taken
+from wengert.sparse.dependency_rules import AA, AB, BB, CURVATURE, CallDependence, by_offset, of_call, second_partials
 from wengert.sparse.indexsets import Sets, Sweep, with_outputs
 from wengert.sparse.recovery import differing, direction
 
@@ -149,7 +149,9 @@ def curvature() -> bytes:
     """Which second partials of each elementwise opcode may be other than 0."""
     found = bytearray(256)
     for name, opcode, *_ in kernel_rows():  # those of scipy.special are all curved, and asking would import it
-        found[opcode] = BENDS["full"] if "." in name else bends(lookup(source_transform.function_of(opcode)))
+        found[opcode] = (
+            CURVATURE["full"] if "." in name else second_partials(lookup(source_transform.function_of(opcode)))
+        )
     return bytes(found)
 
 
@@ -259,10 +261,17 @@ _AROUND = ("py_func", "f", "func", "__wrapped__")
 # ---------------------------------------------------------------------------------------------- choices
 
 
+#: masks of the operands that an elementwise instruction takes, by opcode
+_SELECTS = {
+    opcode: row.selects
+    for name, opcode, *_ in kernel_rows()
+    if "." not in name and (row := lookup(source_transform.function_of(opcode))).selects is not None
+}
+_SELECTS[Op.SELECT] = lookup(np.where).selects
+
+
 class _Choices:
     """What is known of choices: constant masks and indices, and of a pattern at a point, their values there."""
-
-    NAMES = {opcode: name for name, opcode, *_ in kernel_rows() if name in ("maximum", "minimum", "fmax", "fmin")}
 
     def __init__(self, code, leaves):
         self.code = code
@@ -288,7 +297,7 @@ class _Choices:
         wanted = set()
         numbers = []
         for i, (op, a, b, kind) in enumerate(zip(*columns)):
-            if op == Op.SELECT or op in self.NAMES:
+            if op in _SELECTS:
                 wanted.update([a] if op == Op.SELECT else [a, b])
                 if kind <= FLAG:
                     numbers.append((i, op, a, b))
@@ -301,7 +310,7 @@ class _Choices:
         self.values = dict(zip(wanted, machine.run(list(leaves))))
         sides = bytearray([_BOTH]) * len(code)
         for i, op, a, b in numbers:
-            masks = taken(self.NAMES.get(op, "where"), [self.values[v] for v in ([a] if op == Op.SELECT else [a, b])])
+            masks = _SELECTS[op](*[self.values[v] for v in ([a] if op == Op.SELECT else [a, b])])
             sides[i] = sum(bit for bit, mask in zip((_FIRST, _SECOND), masks) if mask)
         self.sides = bytes(sides)
 
@@ -440,7 +449,7 @@ class _Propagation(Sweep):
         """Enter the interactions of an instruction."""
         bits = self.bends(i)
         if op < Op.PARTIAL and _are_complex(type, self.type_of(a)):
-            bits = bends(lookup(source_transform.function_of(op)), True)
+            bits = second_partials(lookup(source_transform.function_of(op)), True)
         if not bits:
             return
         if Op.PARTIAL <= op < Op.INPUT:
@@ -459,17 +468,14 @@ class _Propagation(Sweep):
 
     def _chosen(self, op, a, b, c, type):
         """Lines of the operands that a choice takes; None: it is none, or not known."""
-        if op == Op.SELECT:
-            asked, sides, name = [a], (b, c), "where"
-        elif op in _Choices.NAMES:
-            asked, sides, name = [a, b], (a, b), _Choices.NAMES[op]
-        else:
+        if op not in _SELECTS:
             return None
+        asked, sides = ([a], (b, c)) if op == Op.SELECT else ([a, b], (a, b))
         values = [self.choices.value(v) for v in asked]
         if any(value is None for value in values):
             return None
         found = []
-        for mask, v in zip(taken(name, values), sides):
+        for mask, v in zip(_SELECTS[op](*values), sides):
             ids = _as_array(self._line(v, type), type)
             found.append(_as_line(np.where(np.broadcast_to(mask, type[1]), ids, 0), type))
         return found
@@ -545,7 +551,7 @@ class _Propagation(Sweep):
         ids = self.ids_or_none(a)
         if ids is not None:
             places = np.ravel(self.choices.value(b))
-            self.values[i] = by_place(self.sets, np.ravel(ids), places, _span(self.type_of(i)))
+            self.values[i] = by_offset(self.sets, np.ravel(ids), places, _span(self.type_of(i)))
 
     # ------------------------------------------------------------------------------------------ calls
 
@@ -561,7 +567,9 @@ class _Propagation(Sweep):
         values = [self.choices.value(v) for v in call.operands]
         is_complex = _are_complex(*[self.type_of(v) for v in (*call.operands, i)])
         with np.errstate(all="ignore"):
-            self._put(i, of_call(Site(self.sets, call, self.type_of(i)[1], given, shapes, values, is_complex)))
+            self._put(
+                i, of_call(CallDependence(self.sets, call, self.type_of(i)[1], given, shapes, values, is_complex))
+            )
 
     def _loop(self, call):
         """A loop: its body once for each step, as long as what is carried changes."""

@@ -19,6 +19,7 @@ from wengert.core.dispatch.checks import refusal
 from wengert.core.dispatch.dispatch import apply
 from wengert.core.messages import sparse_message
 from wengert.core.operands import var
+from wengert.dependence import Contraction
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import strong
 
@@ -200,6 +201,11 @@ def _push(t, y, x, matrix):
     return np.reshape(found, np.shape(t)[: np.ndim(t) - np.ndim(x)] + np.shape(y))
 
 
+def _labels(ndim, x, matrix):
+    count = ndim(x)
+    return (matrix, x), [[0, 1], [1, 2][:count]], [0, 2][:count]
+
+
 # of one row in the format coo the product with a vector is a number: hence the shapes
 _times_row = registry.Primitive(
     "scipy.sparse product",
@@ -208,6 +214,7 @@ _times_row = registry.Primitive(
     jvps={0: _push},
     home=f"{__name__}._times_row",
     stacked=True,
+    dependence=Contraction(_labels),
     curvature="none",
     on_complex=True,
 )

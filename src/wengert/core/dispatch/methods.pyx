@@ -24,6 +24,7 @@ from wengert.core.frames import at
 from wengert.core.messages import dtype_error
 from wengert.core.operands import var
 from wengert.core.operands.var import observed
+from wengert.dependence import Elementwise
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 
 
@@ -232,6 +233,7 @@ _astype_row = registry.Primitive(
     jvps={0: lambda t, y, x, dtype: t.astype(dtype)},
     home=f"{__name__}._astype_row",
     stacked=True,
+    dependence=Elementwise(1),
     on_complex=True,
 )
 

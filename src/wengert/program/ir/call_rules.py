@@ -14,6 +14,7 @@ from wengert.core.modes import forward
 from wengert.core.operands.var import clean, holds_var, value_of
 from wengert.core.tape import local_derivatives
 from wengert.core.tape.tape import holds_complex
+from wengert.dependence import Moved
 from wengert.program.ir.call import Operand
 
 
@@ -77,6 +78,7 @@ placed_row = registry.Primitive(
     vjps={0: _placed_base, 2: _placed_value},
     home=f"{__name__}.placed_row",
     curvature="none",
+    dependence=Moved((0, 2)),
 )
 
 
@@ -86,7 +88,12 @@ def _taken(ybar, y, x, key):
 
 
 getitem_row = registry.Primitive(
-    operator.getitem, "structural", vjps={0: _taken}, home=f"{__name__}.getitem_row", curvature="none"
+    operator.getitem,
+    "structural",
+    vjps={0: _taken},
+    home=f"{__name__}.getitem_row",
+    curvature="none",
+    dependence=Moved(),
 )
 
 

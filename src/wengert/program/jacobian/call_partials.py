@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.core.dispatch import matrices
-from wengert.program.ir import access, call_rules, contractions
+from wengert.program.ir import access, call_rules
 from wengert.program.ir.access import FREE
 from wengert.program.ir.call import Call, Operand, static
 from wengert.program.ir.call_rules import places as places_of
@@ -61,7 +61,7 @@ def require_rule(p: Any, i: int, call: Call, depends: list) -> None:
         return
     _require_local(call)
     name = call.row.name
-    if name in _RULES or name in _PRODUCTS or access.moves(call):
+    if name in _RULES or access.is_product(call) or access.moves(call):
         return
     for j, v in enumerate(call.operands):
         if depends[v] and _axes_of(p, i, call, j) is None:
@@ -365,12 +365,7 @@ def _factors(p, call):
     def shape_of(x):
         return shapes[x.position] if type(x) is Operand else np.shape(x)
 
-    if call.row.name == matrices._times_row.name:
-        x, matrix = call.args
-        ndim = len(shape_of(x))
-        args, labels, out = (matrix, x), [[0, 1], [1, 2][:ndim]], [0, 2][:ndim]
-    else:
-        args, labels, out = contractions.factors(call, lambda x: len(shape_of(x))) or ((), (), ())
+    args, labels, out = access.factors(call, lambda x: len(shape_of(x))) or ((), (), ())
     factors = []
     for x, names in zip(args, labels):
         operand, value, constant, shape = None, None, None, shape_of(x)
@@ -657,6 +652,3 @@ _RULES = {
     "numpy.bincount": _counted,
     "numpy.linalg.inv": _inverse,
 }
-
-#: functions whose partials are products of what they multiply
-_PRODUCTS = {*contractions.names(), matrices._times_row.name}
