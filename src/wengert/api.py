@@ -961,6 +961,7 @@ def compile(
     constant : str, object, or a tuple of these
         Names of globals, variables, attributes and parameters, or objects themselves, that do not change between calls
         and are not checked. A change goes unnoticed until `recheck` finds it.
+
     Returns
     -------
     callable

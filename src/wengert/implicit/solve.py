@@ -55,6 +55,7 @@ def root(
 
     The iterations of the solver are not differentiated. Derivatives of any order and mode are those of the solution, by
     the implicit function theorem.
+
     Parameters
     ----------
     f : callable
