@@ -292,7 +292,8 @@ OF_EARLIER_FORM = b"cwengert.program.program\n_unpickled\n(V2-1a2b3c4d\nI0\nC\x0
 
 
 def test_a_pickle_of_an_earlier_form_says_so():
-    expected = f"this program was saved in form 2-1a2b3c4d, and this version reads form {verify.form()}: record it again"
+    form = verify.form()
+    expected = f"this program was saved in form 2-1a2b3c4d, and this version reads form {form}: record it again"
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
         pickle.loads(OF_EARLIER_FORM)
 
