@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from wengert.dependence import Along, Elementwise, Moved, Reduced
+from wengert.dependence import Elementwise, Moved, Reduced
 from wengert.errors import UnsupportedFunctionError
 from wengert.features import has_astype, has_unstack
 from wengert.registry import (
@@ -231,7 +231,20 @@ def push_sort(t, y, a, axis=-1, kind=None, order=None, *, stable=None, **descend
     return fetch(t, sorted_places(a, axis, **descending), a)
 
 
-structural(np.sort, sort_wrt_array, jvp=(push_sort,), stacked=True, curvature="none", dependence=Along(1))
+# `Along` would have compiled Jacobians hold for one order of the elements, which guards check
+def sort_pattern(deps, a, axis=-1, **options):
+    """All elements along the axis."""
+    ids = deps.ids(a)
+    if axis is None:
+        return np.full(deps.shape, deps.total(ids), np.int32)
+    return np.broadcast_to(deps.along(ids, (axis,)), deps.shape)
+
+
+def partition_pattern(deps, a, kth, axis=-1, **options):
+    return sort_pattern(deps, a, axis)
+
+
+structural(np.sort, sort_wrt_array, jvp=(push_sort,), stacked=True, curvature="none", dependence=sort_pattern)
 
 
 def partition_wrt_array(ybar, y, a, kth, axis=-1, kind="introselect", order=None):
@@ -251,7 +264,12 @@ def partitioned_places(y, a, axis):
 
 
 structural(
-    np.partition, partition_wrt_array, jvp=(push_partition,), stacked=True, curvature="none", dependence=Along(2)
+    np.partition,
+    partition_wrt_array,
+    jvp=(push_partition,),
+    stacked=True,
+    curvature="none",
+    dependence=partition_pattern,
 )
 
 
