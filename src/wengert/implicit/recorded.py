@@ -41,8 +41,8 @@ __all__ = ["is_recorded", "recorded"]
 #: change by a Newton step, relative to the solution, below which a solver that reports a failure has found it
 _CLOSE = 1e-6
 
-#: unknowns beyond which programs have no solvers: the Jacobian is a matrix, and is inverted
-_MOST = 500
+#: unknowns of a solver within a program: its Jacobian is a dense matrix, and is inverted
+_MAX_UNKNOWNS = 500
 
 _FLOAT = np.dtype(float)
 _TAKEN_ALONG = {Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW}
@@ -178,8 +178,10 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
     outcome
         What `solve` gave beside the solution.
     """
-    if not 0 < np.prod(shape, dtype=int) <= _MOST:
-        raise NotReplayable(f"{name} has no unknowns, or more than {_MOST}: a replay does not run such a solver")
+    if not 0 < np.prod(shape, dtype=int) <= _MAX_UNKNOWNS:
+        raise NotReplayable(
+            f"{name} has no unknowns, or more than {_MAX_UNKNOWNS}: a replay does not run such a solver"
+        )
     if any(np.iscomplexobj(var.plain(x)) or (np.ndim(x) and not shape) for x in starts):
         raise NotReplayable(f"{name} starts at what is no real number, or at an array: a replay does not run that")
     around = recording.get()

@@ -31,8 +31,8 @@ _LINEAR_IN_FIRST = {"numpy.divide", "scipy.special.xlogy", "scipy.special.xlog1p
 #: those that stay what they are for complex operands; of the others, as of the absolute value, all may be curved
 _ANALYTIC = {f"numpy.{name}" for name in "add subtract multiply divide negative positive conjugate where".split()}
 
-#: elements of a product of operands, written out, in which interactions are looked for one by one
-_MOST = 20_000_000
+#: elements of an expanded product of two operands up to which interactions are found one by one
+_MAX_EXPANDED = 20_000_000
 
 
 def bends(row, is_complex: bool = False) -> int:
@@ -530,7 +530,7 @@ def _cross(site, left, right, shapes):
     """Interactions of two factors, over all labels that either has."""
     names = list(dict.fromkeys([*left[2], *right[2]]))
     whole = [shapes[name] for name in names]
-    if math.prod(whole) > _MOST:
+    if math.prod(whole) > _MAX_EXPANDED:
         site.interact(*[np.array([site.total(factor[0])]) for factor in (left, right)])
         return
     site.interact(

@@ -14,7 +14,7 @@ from wengert.sparse.pattern import program_of
 from wengert.transforms.explain import counted, size_of
 
 #: elements of a dense matrix that is made for comparison
-_MOST = 4_000_000
+_MAX_ELEMENTS = 4_000_000
 #: runs that are timed
 _RUNS = 5
 
@@ -92,7 +92,7 @@ def explained(derivative: SparseDerivative, args: tuple, kwargs: dict, measure: 
         plan = made._result.plan
         ways.setdefault(plan.mode, _way(plan, made, f_alone, leaves, measure))
     shape = derivative.plan.pattern.shape
-    if math.prod(shape) <= _MOST:
+    if math.prod(shape) <= _MAX_ELEMENTS:
         try:
             dense = (program.hessian if op.order == 2 else program.jacobian)(op.argnums)
             plan = Plan("dense", derivative.plan.pattern, None, "an ndarray")

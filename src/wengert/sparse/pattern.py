@@ -26,17 +26,15 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.tape.tape import kernel_rows
 from wengert.errors import GuardError, PatternError
-from wengert.program.derive import source_transform
 from wengert.program.ir.ir import kind_of
+from wengert.program.ir.opcode_table import OPCODES, primitive
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import simplify
 from wengert.program.passes.loop_recovery import is_loop
 from wengert.program.program import Form, NotDerivable, Program, as_inputs
 from wengert.program.record import record
 from wengert.program.vm.machine import Machine
-from wengert.registry import lookup
 from wengert.sparse.dependency_rules import AA, AB, BB, BENDS, Site, bends, by_place, of_call, taken
 from wengert.sparse.indexsets import Sets, Sweep, with_outputs
 from wengert.sparse.recovery import differing, direction
@@ -50,7 +48,7 @@ _MOST_LINES = 8
 #: points nearby at which rounding errors are told from entries, and how much of itself what is no such changes there
 _NEARBY, _STEADY = 16, 0.03
 
-_MULTIPLY = next(opcode for name, opcode, *_ in kernel_rows() if name == "multiply")
+_MULTIPLY = OPCODES["multiply"]
 
 #: bits of the operands that a choice takes
 _FIRST, _SECOND, _BOTH = 1, 2, 3
@@ -148,8 +146,8 @@ def _matrix(ends, indices, shape):
 def curvature() -> bytes:
     """Which second partials of each elementwise opcode may be other than 0."""
     found = bytearray(256)
-    for name, opcode, *_ in kernel_rows():  # those of scipy.special are all curved, and asking would import it
-        found[opcode] = BENDS["full"] if "." in name else bends(lookup(source_transform.function_of(opcode)))
+    for name, opcode in OPCODES.items():  # those of scipy.special are all curved, and asking would import it
+        found[opcode] = BENDS["full"] if "." in name else bends(primitive(opcode))
     return bytes(found)
 
 
@@ -262,7 +260,7 @@ _AROUND = ("py_func", "f", "func", "__wrapped__")
 class _Choices:
     """What is known of choices: constant masks and indices, and of a pattern at a point, their values there."""
 
-    NAMES = {opcode: name for name, opcode, *_ in kernel_rows() if name in ("maximum", "minimum", "fmax", "fmin")}
+    NAMES = {OPCODES[name]: name for name in ("maximum", "minimum", "fmax", "fmin")}
 
     def __init__(self, code, leaves):
         self.code = code
@@ -440,7 +438,7 @@ class _Propagation(Sweep):
         """Enter the interactions of an instruction."""
         bits = self.bends(i)
         if op < Op.PARTIAL and _are_complex(type, self.type_of(a)):
-            bits = bends(lookup(source_transform.function_of(op)), True)
+            bits = bends(primitive(op), True)
         if not bits:
             return
         if Op.PARTIAL <= op < Op.INPUT:

@@ -19,14 +19,17 @@ import math
 import numpy as np
 
 from wengert.core.tape.memory cimport Block, take
-from wengert.core.tape.tape cimport WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_SUBTRACT, is_cheap
-from wengert.program.ir.ir cimport FLAG, SCALAR, Listing, copied, emit, names, whole_view
+from wengert.core.tape.tape cimport WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_SUBTRACT
+from wengert.program.ir.ir cimport (
+    FLAG, IS_ELEMENTWISE, IS_FUNCTION, SCALAR, Listing, copied, emit, has, names, whole_view,
+)
 from wengert.program.ir.opcodes cimport *
 
-from wengert.core.tape.tape import kernel_rows
 from wengert.program.ir import access
-from wengert.program.ir.call import Operand, nanoseconds as nanoseconds_of_call
+from wengert.program.ir.call import Operand
 from wengert.program.ir.ir import operands
+from wengert.program.ir.opcode_table import OPCODES
+from wengert.program.passes import cost
 from wengert.program.passes.simplify import simplified
 from wengert.program.ir.call_rules import filled, placed
 from wengert.rules.linalg import packed_slogdet, solution
@@ -40,18 +43,15 @@ cdef enum:
     LEAST = 4           # instructions on small arrays that are worth a look
     MOST = 2000000      # numbers in their place
 
-#: nanoseconds of the machine: of a step that it begins, of an instruction on numbers, cheap or not, of one on arrays
-#: beside others of the same shape, of each element there, of one put somewhere or set to zero, and of a call of Python,
-#: what the function computes not counted
-cdef double STEP = 25.0, NUMBER = 1.8, FUNCTION = 12.0, VECTOR = 4.0, ELEMENT = 0.3, FUNCTION_ELEMENT = 2.5
-cdef double MOVED = 0.8, ZERO = 0.05
-cdef double CALLED = 700.0
+# nanoseconds
+cdef double STEP = cost.STEP, NUMBER = cost.SCALAR, FUNCTION = cost.SCALAR_FUNCTION, VECTOR = cost.FUSED_VECTOR
+cdef double ELEMENT = cost.FUSED_ELEMENT, FUNCTION_ELEMENT = cost.ELEMENT_FUNCTION
+cdef double MOVED = cost.ELEMENT_MOVED, ZERO = cost.ELEMENT_ZEROED, CALLED = cost.PYTHON_CALL
 
 #: what its guard says of a matrix, which LAPACK may find regular by an ulp: f alone knows then what to do
 SINGULAR = "a matrix of numpy.linalg is singular"
 
 cdef object FLOAT = np.dtype(float), BOOL = np.dtype(bool)
-cdef dict OPCODES = {name: opcode for name, opcode, *_ in kernel_rows()}
 cdef int SQRT = OPCODES["sqrt"]
 
 
@@ -78,7 +78,7 @@ def by_elements(Listing code, double share=math.inf, bint to_run=False):
         few += size > 0 and (op < INPUT or op == PACK) or op == CALL and (size > 0 or kind == SCALAR)
         if size and op < INPUT:
             count += size
-            time += size * (NUMBER if op >= PARTIAL or is_cheap(op, 1 << 20) else FUNCTION)
+            time += size * (NUMBER if not has(op, IS_FUNCTION) else FUNCTION)
     if few < LEAST or count > MOST or time > share * nanoseconds(code):
         return code
     return simplified(Elements(code, orders, to_run).run(), False)
@@ -105,7 +105,7 @@ cpdef double nanoseconds(Listing code) except -1.0:
         op = code.ops[i]
         if op == CONST or op == ARRAY or op == INPUT or op == VIEW:
             continue
-        cheap = op >= PARTIAL or is_cheap(op, 1 << 20)
+        cheap = not has(op, IS_FUNCTION)
         here = code.kinds[code.as_[i]] if op == SUM else code.kinds[i]
         if op == CALL or (op == GUARD and here > FLAG):
             here = -1
@@ -132,7 +132,7 @@ cdef double called(Listing code, call, Py_ssize_t i) except -1.0:
     if isinstance(body, Listing):
         return call.compute.steps * nanoseconds(body)
     shapes = [code.types[code.kinds[<int32_t>v]][1] for v in call.operands]
-    return nanoseconds_of_call(call, shapes, code.types[code.kinds[i]][1])
+    return cost.of_call(call, shapes, code.types[code.kinds[i]][1])
 
 
 cdef double moved_time(Listing code, Py_ssize_t i, int op, list sizes) except -1.0:
@@ -251,7 +251,7 @@ cdef class Elements:
             return op == CALL and self.called(i)
         if self.order(i) is None:
             return self.written(i) if op == PLACE else op == CALL and self.written_at(i)
-        if op < INPUT or LESS <= op <= STRONG or op == SELECT or op == STOP:
+        if has(op, IS_ELEMENTWISE) or op == STOP:
             return self.elementwise(i)
         if op == VIEW:
             return self.viewed(i)

@@ -17,13 +17,16 @@ import numpy as np
 from wengert.core.tape.kernel cimport Kernel, by_opcode
 from wengert.core.tape.memory cimport Block, take
 from wengert.core.tape.tape cimport (
-    WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_NEGATIVE, WG_OPCODES, WG_POSITIVE, WG_POW,
+    WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_POW,
 )
-from wengert.program.ir.ir cimport FLAG, SCALAR, Listing, copied, emit, names, whole_view
+from wengert.program.ir.ir cimport (
+    FLAG, IS_COMMUTATIVE, IS_ELEMENTWISE, READS_ELEMENTS, SCALAR, Listing, copied, emit, has, names, whole_view,
+)
 from wengert.program.ir.opcodes cimport *
 
 from wengert.core.tape.tape import kernel_partials
 from wengert.program.ir.call import is_function, static
+from wengert.program.ir.opcode_table import function
 
 cnp.import_array()
 
@@ -328,7 +331,7 @@ cdef inline bint is_shareable(int op) noexcept:
 
 cdef inline int sort_operands(Listing code, int32_t i) noexcept:
     """Operands of a sum or product in order: the result is the same bit for bit."""
-    if (code.ops[i] == WG_ADD or code.ops[i] == WG_MULTIPLY or code.ops[i] == STRONG) and code.as_[i] > code.bs[i]:
+    if has(code.ops[i], IS_COMMUTATIVE) and code.as_[i] > code.bs[i]:
         code.as_[i], code.bs[i] = code.bs[i], code.as_[i]
     return 0
 
@@ -476,16 +479,11 @@ cdef bytearray read_in_memory(Listing code):
             continue
         if code.ops[i] == PUT:
             marks[code.cs[i]] = 1
-        if code.ops[i] >= INPUT and names(code.ops[i]) & 1 and code.as_[i] >= 0 and not is_of_elements(code.ops[i]):
+        if names(code.ops[i]) & 1 and code.as_[i] >= 0 and not has(code.ops[i], READS_ELEMENTS):
             marks[code.as_[i]] = 1
     for v in code.outputs:
         marks[v] = 1
     return found
-
-
-cdef inline bint is_of_elements(int op) noexcept:
-    """Does an instruction read arrays element by element, however they lie?"""
-    return LESS <= op <= ISNAN or op == SELECT or op == STRONG or op == SUM
 
 
 cdef struct Box:
@@ -660,7 +658,7 @@ cdef int32_t reduced(Listing code, int32_t i, bint exact) except -1:
         return i
     if PARTIAL <= op < INPUT:
         return slope(code, i)
-    if not (WG_NEGATIVE <= op < WG_OPCODES or op == STRONG or LESS <= op <= ISNAN) or a < 0:
+    if not has(op, IS_ELEMENTWISE) or a < 0:
         return i
     left = is_constant(code, a, &x)
     right = b >= 0 and is_constant(code, b, &y)
@@ -685,7 +683,7 @@ cdef int32_t reduced(Listing code, int32_t i, bint exact) except -1:
         value = 0.0 if x == 0.0 or y == 0.0 else x * y
     elif op >= LESS:
         code.n = i
-        i = code.constant(evaluated(op, x, y))
+        i = code.constant(function(op)(x, y) if b >= 0 else function(op)(x))
         code.kinds[i] = FLAG
         return i
     elif by_opcode[op] is None:             # a function that is not NumPy's
@@ -785,25 +783,3 @@ cdef inline bint is_constant(Listing code, int32_t v, double *value) except -1:
         return False
     value[0] = code.constants[code.as_[v]]
     return True
-
-
-cdef double evaluated(int op, double x, double y) except? -1.0:
-    if op == LESS:
-        return x < y
-    if op == LESS_EQUAL:
-        return x <= y
-    if op == GREATER:
-        return x > y
-    if op == GREATER_EQUAL:
-        return x >= y
-    if op == EQUAL:
-        return x == y
-    if op == NOT_EQUAL:
-        return x != y
-    if op == NOT:
-        return x == 0.0
-    if op == AND:
-        return x != 0.0 and y != 0.0
-    if op == OR:
-        return x != 0.0 or y != 0.0
-    return x != x

@@ -20,11 +20,14 @@ import math
 import numpy as np
 
 from wengert.core.tape.memory cimport Block, int32s, take
-from wengert.core.tape.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POW, WG_SUBTRACT, is_cheap
-from wengert.program.ir.ir cimport FLAG, SCALAR, Listing, copied, emit, names, whole_view
+from wengert.core.tape.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POW, WG_SUBTRACT
+from wengert.program.ir.ir cimport (
+    FLAG, IS_COMMUTATIVE, IS_ELEMENTWISE, IS_FUNCTION, SCALAR, Listing, copied, emit, has, names, whole_view,
+)
 from wengert.program.ir.opcodes cimport *
 
-from wengert.core.tape.tape import kernel_rows
+from wengert.program.ir.opcode_table import OPCODES
+from wengert.program.passes import cost as model
 from wengert.program.passes.simplify import live, needed_for
 
 cdef enum:
@@ -36,13 +39,14 @@ cdef enum:
 #: so many members a class has at least, and so many instructions a list that is rolled
 FEWEST, SHORTEST = LEAST, 4 * LEAST
 
-#: nanoseconds of the machine: of an instruction on numbers, cheap or not, of one on arrays, and of each element
-cdef double NUMBER = 1.8, FUNCTION = 12.0, VECTOR = 20.0, ELEMENT = 0.25, FUNCTION_ELEMENT = 2.5, MOVED_ELEMENT = 0.8
-#: of the time of the list of numbers that one of arrays may take
+# nanoseconds
+cdef double NUMBER = model.SCALAR, FUNCTION = model.SCALAR_FUNCTION, VECTOR = model.VECTOR, ELEMENT = model.ELEMENT
+cdef double FUNCTION_ELEMENT = model.ELEMENT_FUNCTION, MOVED_ELEMENT = model.ELEMENT_MOVED
+#: share of the time of scalar code that array code may take
 cdef double GAIN = 0.9
 
 cdef object FLOAT = np.dtype(float), BOOL = np.dtype(bool)
-cdef int POWER = {name: opcode for name, opcode, *_ in kernel_rows()}["power"]
+cdef int POWER = OPCODES["power"]
 
 #: exponents with which a power is a multiplication or two, or a root, in the machine
 cdef dict EXPONENTS = {power: i for i, power in enumerate((-1.0, 0.5, 1.0, 2.0, 3.0, 4.0))}
@@ -85,20 +89,9 @@ def costs(Listing code):
     return [cost_of(code, i, sizes) for i in range(code.n)]
 
 
-cdef double of_number[PARTIAL]
-
-cdef int fill_costs() except -1:
-    cdef int op
-    for op in range(<int>PARTIAL):
-        of_number[op] = NUMBER if is_cheap(op, 1 << 20) else FUNCTION
-    return 0
-
-fill_costs()
-
-
 cdef inline double number_cost(int op) noexcept:
     """Nanoseconds of an instruction on numbers."""
-    return NUMBER if op >= PARTIAL else of_number[op]
+    return FUNCTION if has(op, IS_FUNCTION) else NUMBER
 
 
 cdef double cost_of(Listing code, Py_ssize_t i, list sizes) except -1.0:
@@ -234,7 +227,7 @@ cdef class Roll:
         cdef int op = self.code.ops[i]
         if self.code.kinds[i] > FLAG:
             return False
-        if not (op < INPUT or op == SELECT or op == STRONG or (LESS <= op <= ISNAN)):
+        if not has(op, IS_ELEMENTWISE):
             return False
         return ((self.code.as_[i] < 0 or self.code.kinds[self.code.as_[i]] <= FLAG)
                 and (self.code.bs[i] < 0 or self.code.kinds[self.code.bs[i]] <= FLAG)
@@ -243,7 +236,7 @@ cdef class Roll:
     cdef bint is_turned(self, Py_ssize_t i) noexcept:
         """Are the operands of a sum or product exchanged, so that their shapes are in order?"""
         cdef int op = self.code.ops[i]
-        return ((op == WG_ADD or op == WG_MULTIPLY or op == STRONG)
+        return (has(op, IS_COMMUTATIVE)
                 and self.shape[self.code.as_[i]] > self.shape[self.code.bs[i]])
 
     cdef int32_t exponent(self, Py_ssize_t i) except 0:

@@ -34,11 +34,11 @@ from wengert.program.ir.opcodes cimport *
 
 from wengert.core.dispatch import dispatch
 from wengert.core.dispatch.dispatch import numbers_like
-from wengert.core.tape.tape import kernel_rows
 from wengert.program.ir.call import Call, Operand, static
 from wengert.program.tracing.closure import NotReplayable
-from wengert.program.ir import call_rules
+from wengert.program.ir import call_rules, opcode_table
 from wengert.program.ir.call_rules import getitem_row, placed, placed_row
+from wengert.program.ir.opcode_table import OPCODES, function
 from wengert.registry import strong
 
 cnp.import_array()
@@ -49,15 +49,11 @@ cdef extern from "list.h" nogil:
     void wg_swap(const wg_list *t, Py_ssize_t i)
 
 #: comparisons and the like that have an instruction of their own, for numbers and for arrays of one shape
-cdef dict FLAGS = {
-    np.less: LESS, np.less_equal: LESS_EQUAL, np.greater: GREATER, np.greater_equal: GREATER_EQUAL, np.equal: EQUAL,
-    np.not_equal: NOT_EQUAL, np.logical_not: NOT, np.logical_and: AND, np.logical_or: OR, np.isnan: ISNAN,
-    np.isfinite: ISNAN, np.isinf: ISNAN,
-}
+cdef dict FLAGS = {function(op): op for op in opcode_table.FLAGS} | {np.isfinite: ISNAN, np.isinf: ISNAN}
 #: the same of bools
 cdef dict OF_BOOLS = {np.bitwise_and: AND, np.bitwise_or: OR, np.invert: NOT}
 #: SciPy's functions of one number that have a row
-cdef dict SPECIAL = {name: opcode for name, opcode, *_ in kernel_rows() if name and "." in name}
+cdef dict SPECIAL = {name: opcode for name, opcode in OPCODES.items() if "." in name}
 cdef object DOUBLE = np.dtype(float), BOOL = np.dtype(bool)
 #: functions that move elements and have rules of their own
 cdef tuple MOVING = (np.concatenate, np.stack, np.pad)

@@ -17,14 +17,6 @@ cdef enum:
 
 POWERS = {1.0: WG_POSITIVE, 2.0: WG_SQUARE, 3.0: CUBE, 4.0: FOURTH, 0.5: ROOT, -1.0: WG_RECIPROCAL}
 
-OTHER_OPS = {
-    Op.LESS: (WG_M_LESS, np.less), Op.LESS_EQUAL: (WG_M_LESS_EQUAL, np.less_equal),
-    Op.GREATER: (WG_M_GREATER, np.greater), Op.GREATER_EQUAL: (WG_M_GREATER_EQUAL, np.greater_equal),
-    Op.EQUAL: (WG_M_EQUAL, np.equal), Op.NOT_EQUAL: (WG_M_NOT_EQUAL, np.not_equal),
-    Op.NOT: (WG_M_NOT, np.logical_not), Op.AND: (WG_M_AND, np.logical_and), Op.OR: (WG_M_OR, np.logical_or),
-    Op.ISNAN: (WG_M_ISNAN, np.isnan), Op.STRONG: (WG_M_STRONG, strong), Op.SELECT: (WG_M_SELECT, np.where),
-}
-
 #: functions that write into an array they are given, beside ufuncs
 cdef frozenset WITH_OUT = frozenset([
     np.sum, np.prod, np.mean, np.max, np.min, np.amax, np.amin, np.cumsum, np.cumprod, np.dot, np.add.reduce])
@@ -41,14 +33,32 @@ cdef int PARTS = 64                 # of an array that are set one after the oth
 cdef int CROWDED = 8                # elements that are added to each place where two of them are added at a time
 cdef int SHORT = 64                 # elements along the inner axis, of which several rows are a chunk
 
+cdef dict CONSTANT_POWERS = {CUBE: "CUBE", FOURTH: "FOURTH", ROOT: "ROOT"}
+
+
+cdef dict named_ops():
+    """Opcodes of the VM of elementwise instructions and of constant powers, by their opcode here."""
+    cdef const wg_named_op *item = wg_named_ops
+    cdef dict found = {}
+    opcodes = {name: op for op, name in CONSTANT_POWERS.items()}
+    own = [(op, row) for op, row in ROWS.items() if op >= Op.INPUT and row.lowering == "elementwise"]
+    opcodes.update({row.name.upper(): op for op, row in own})
+    while item.name != NULL:
+        found[opcodes.pop(item.name.decode())] = item.op
+        item += 1
+    if opcodes:
+        raise TypeError(f"the VM has no opcode for {', '.join(opcodes)}: see vm_loops.h")
+    return found
+
+cdef dict NAMED_OPS = named_ops()
+
 #: instructions that one element of a chunk may be computed by, with the bits that all have
-cdef set PLAIN = {op for op in range(256) if wg_is_correctly_rounded(op)} | set(OTHER_OPS) | {
+cdef set PLAIN = {op for op in range(256) if wg_is_correctly_rounded(op)} | (set(NAMED_OPS) - set(CONSTANT_POWERS)) | {
     <int>Op.PARTIAL + 2 * op + side for op in (WG_DIVIDE, WG_LOG, WG_SQUARE, WG_RECIPROCAL, WG_SQRT)
     for side in range(2 if op == WG_DIVIDE else 1)}
 
 cdef int reads[2048]                # which of a, b, c are values: bits 1, 2, 4
 cdef int machine_op[2048]           # of an elementwise instruction, else -1
-cdef dict row_names = {}            # dotted name of each row's function
 cdef dict row_kernels = {}          # the Kernel of each row, looked up when needed
 
 
@@ -57,22 +67,12 @@ cdef int fill_tables() except -1:
     for op in range(2048):
         reads[op] = 0
         machine_op[op] = wg_machine_op(op)
-    for name, opcode, operands, _, _ in kernel_rows():
-        reads[opcode] = 1 if operands == 1 else 3
-        row_names[opcode] = name
-        for side in range(operands):
-            reads[<int>Op.PARTIAL + 2 * <int>opcode + <int>side] = 7
-    for op, (found, _) in OTHER_OPS.items():
+    for op, row in ROWS.items():
+        reads[op] = row.mask
+    for op, found in NAMED_OPS.items():
         machine_op[op] = found
-        reads[op] = 3
-    for op, found in ((CUBE, WG_M_CUBE), (FOURTH, WG_M_FOURTH), (ROOT, WG_M_ROOT)):
-        machine_op[op] = found
+    for op in CONSTANT_POWERS:
         reads[op] = 1
-    reads[<int>Op.GATHER] = reads[<int>Op.SCATTER] = 3
-    for op in (Op.NOT, Op.ISNAN, Op.LOAD, Op.VIEW, Op.SUM, Op.GUARD, Op.PACK):
-        reads[op] = 1
-    reads[<int>Op.SELECT] = reads[<int>Op.PUT] = 7
-    reads[<int>Op.PLACE] = 5
     return 0
 
 fill_tables()
@@ -81,7 +81,7 @@ fill_tables()
 def opcodes_of_machine():
     """What each opcode of the machine does, an instruction of lists or a name, and how many operands it has."""
     cdef int op, code, k
-    names = {CUBE: "cube", FOURTH: "fourth", ROOT: "root"}
+    names = {op: name.lower() for op, name in CONSTANT_POWERS.items()}
     found = {
         WG_M_LOOP: ("loop", 2), WG_M_LOAD: ("load", 0), WG_M_LOAD_BOOL: ("load_bool", 0), WG_M_GUARD: ("guard", 2),
         WG_M_GUARD_INT: ("guard_int", 2), WG_M_END: ("end", 0), WG_M_EXACT: ("exact", 3), WG_M_GET: ("get", 1),
@@ -104,18 +104,6 @@ def scattered(x, places, Layout layout):
     return np.ndarray(layout.shape, layout.dtype, memory, layout.low, layout.strides)
 
 
-cdef object function_of(int op):
-    """The NumPy function that an elementwise instruction stands for."""
-    if op in OTHER_OPS:
-        return OTHER_OPS[op][1]
-    if op == WG_POW:
-        return operator.pow
-    if op not in row_names:
-        raise TypeError(f"a partial of {row_names[(op - Op.PARTIAL) // 2] or '**'} is computed on float64 values only")
-    module, _, name = row_names[op].rpartition(".")
-    return getattr(importlib.import_module(module or "numpy"), name)
-
-
 cdef tuple product_sizes(tuple left, tuple right):
     """Rows, products in each sum, and columns of a product; a vector is a row on the left, a column on the right."""
     return left[0] if len(left) == 2 else 1, left[-1], right[1] if len(right) == 2 else 1
@@ -135,7 +123,7 @@ cdef bint is_plain_number(expected):
 
 cdef Kernel kernel_of(int op):
     if op not in row_kernels:
-        row_kernels[op] = by_opcode[op] if by_opcode[op] is not None else Kernel(function_of(op), op, 0, 0)
+        row_kernels[op] = by_opcode[op] if by_opcode[op] is not None else Kernel(function(op), op, 0, 0)
     return row_kernels[op]
 
 
@@ -1143,7 +1131,7 @@ cdef class Lowering:
         elif op == Op.SUM:
             self.python(op, self.value(i), operands, np.add.reduce, (Operand(0),), {"axis": None})
         else:
-            self.python(op, self.value(i), operands, function_of(op), tuple(map(Operand, range(len(operands)))), {})
+            self.python(op, self.value(i), operands, function(op), tuple(map(Operand, range(len(operands)))), {})
         return 0
 
     cdef bint takes_out(self, Py_ssize_t i) except -1:
