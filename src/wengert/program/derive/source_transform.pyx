@@ -67,7 +67,7 @@ class Rule:
         if self.guards is None:
             self.guards = with_all_guards(self.code, [])
         self.asked += 1
-        if self.machine is None and self.asked > FEW:
+        if self.machine is None and self.asked > MAX_INTERPRETED:
             self.machine = Machine(lowered(self.guards))
         with caught(Exception), np.errstate(all="ignore"):
             if self.machine is not None:
@@ -93,10 +93,10 @@ def with_all_guards(Listing code, list outputs):
 known_rules = {}
 MOST_RULES = 256
 MOST_OF_ONE = 4
-#: questions whether a rule holds that are worth no machine
-cdef int FEW = 2
-#: bytes of constants in one of them
-cdef int SMALL = 1 << 14
+#: checks of a rule's guards before they are run by a VM of their own
+cdef int MAX_INTERPRETED = 2
+#: bytes of constants in a rule that is cached
+cdef int MAX_CONSTANTS = 1 << 14
 
 
 def forget_rules():
@@ -107,7 +107,7 @@ def forget_rules():
 cdef int remember_rule(key, rule) except -1:
     """Have a rule for other lists."""
     rules = known_rules.pop(key, ())
-    if sum([array.nbytes for array in rule.code.arrays]) <= SMALL and len(rules) < MOST_OF_ONE:
+    if sum([array.nbytes for array in rule.code.arrays]) <= MAX_CONSTANTS and len(rules) < MOST_OF_ONE:
         rules = (*rules, rule)
     for oldest in list(known_rules)[:max(0, len(known_rules) - MOST_RULES + 1)]:
         known_rules.pop(oldest, None)       # another thread may have done so

@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""Arrays of a few elements become their elements, numbers.
+"""Scalar replacement of small arrays.
 
-The state of a small system is an array of two or three numbers, of which each step of a loop computes a new one.
-An instruction on such an array costs more than those on its elements; what it is made of and what is read of it must
-be moved; and where loops are found again, arrays stand between numbers that are alike.
+The state of a small system is an array of two or three elements, and each step of a loop computes a new one.
+An instruction on such an array costs more than scalar instructions on its elements, its elements are packed and loaded
+again, and it stands between isomorphic scalar expressions that could be vectorised.
 
-Here the elements of a small array are kept by their places in its memory.
-An elementwise instruction becomes one on each, views and elements of it are taken without any instruction, and an
-array is made of its elements where a call or an output asks for it.
+The pass keeps the elements of a small array as scalars, by their offsets in its memory.
+An elementwise instruction becomes one for each element, views and loads need no instruction, and an array is packed
+only where a call or an output reads it.
 """
 
 from libc.stdint cimport int32_t
@@ -37,11 +37,11 @@ from wengert.rules.special_python import log_shares, log_sum, peak, shares
 from wengert.rules.ufuncs import logaddexp_reduce
 
 cdef enum:
-    LARGEST = 16        # elements of a small array
-    TERMS = 64          # products of a matrix product that is written out
-    ROWS = 3            # of a system of equations that is
-    LEAST = 4           # instructions on small arrays that are worth a look
-    MOST = 2000000      # numbers in their place
+    MAX_SIZE = 16               # elements of an array that is replaced by scalars
+    MAX_PRODUCTS = 64           # multiplications of a matrix product that is expanded
+    MAX_EQUATIONS = 3           # of a linear system that is eliminated
+    MIN_INSTRUCTIONS = 4        # on small arrays, from which a program is rewritten
+    MAX_SCALARS = 2000000       # that replace arrays, of one program
 
 # nanoseconds
 cdef double STEP = cost.STEP, NUMBER = cost.SCALAR, FUNCTION = cost.SCALAR_FUNCTION, VECTOR = cost.FUSED_VECTOR
@@ -79,7 +79,7 @@ def by_elements(Listing code, double share=math.inf, bint to_run=False):
         if size and op < INPUT:
             count += size
             time += size * (NUMBER if not has(op, IS_FUNCTION) else FUNCTION)
-    if few < LEAST or count > MOST or time > share * nanoseconds(code):
+    if few < MIN_INSTRUCTIONS or count > MAX_SCALARS or time > share * nanoseconds(code):
         return code
     return simplified(Elements(code, orders, to_run).run(), False)
 
@@ -87,7 +87,7 @@ def by_elements(Listing code, double share=math.inf, bint to_run=False):
 cdef list order_of(tuple type):
     """Places of the elements of a small array in order; None of another."""
     dtype, shape, strides = type
-    if (dtype != FLOAT and dtype != BOOL) or not 0 < math.prod(shape) <= LARGEST:
+    if (dtype != FLOAT and dtype != BOOL) or not 0 < math.prod(shape) <= MAX_SIZE:
         return None
     if strides is None:
         return list(range(math.prod(shape)))
@@ -390,7 +390,7 @@ cdef class Elements:
         cdef int32_t c = self.code.cs[i]
         dtype = self.code.types[self.code.kinds[i]][0]
         shape = self.code.views[self.code.bs[i]][1]
-        if not math.prod(shape) <= LARGEST:
+        if not math.prod(shape) <= MAX_SIZE:
             return None
         if self.code.kinds[c] <= FLAG:
             if (dtype == FLOAT) != (self.code.kinds[c] == SCALAR):
@@ -446,7 +446,7 @@ cdef class Elements:
             if self.dtype(v) != FLOAT:
                 return (shape, functools.partial(truths_of, self, v)) if with_truths else None
             return shape, functools.partial(elements_of, self, v)
-        if type(argument) is not np.ndarray or argument.dtype != FLOAT or not 0 < argument.size <= LARGEST:
+        if type(argument) is not np.ndarray or argument.dtype != FLOAT or not 0 < argument.size <= MAX_SIZE:
             return None
         return argument.shape, functools.partial(constants_of, self, argument)
 
@@ -460,7 +460,7 @@ cdef object places_at(key, tuple shape):
     if len(keys) != len(shape) or not all([isinstance(k, (np.ndarray, np.integer, int)) for k in keys]):
         return None
     arrays = np.broadcast_arrays(*[np.asarray(k) for k in keys])
-    if not 0 < arrays[0].size <= LARGEST or any([k.dtype.kind not in "iu" for k in arrays]):
+    if not 0 < arrays[0].size <= MAX_SIZE or any([k.dtype.kind not in "iu" for k in arrays]):
         return None
     return np.ravel_multi_index([k.astype(np.intp) + n * (k < 0) for k, n in zip(arrays, shape)], shape)
 
@@ -496,7 +496,7 @@ def product(Elements self, i, call):
         return None
     rows, inner = (1, *first) if len(first) == 1 else first
     columns = second[1] if len(second) == 2 else 1
-    if rows * inner * columns > TERMS:
+    if rows * inner * columns > MAX_PRODUCTS:
         return None
     left, right = left(), right()
     return [self.total([self.times(left[r * inner + k], right[k * columns + c]) for k in range(inner)])
@@ -710,7 +710,7 @@ def system(Elements self, call):
     if found is None or call.kwargs:
         return None
     shape, line = found
-    return np.reshape(line(), shape) if len(shape) == 2 and 0 < shape[0] == shape[1] <= ROWS else None
+    return np.reshape(line(), shape) if len(shape) == 2 and 0 < shape[0] == shape[1] <= MAX_EQUATIONS else None
 
 
 def eliminated(Elements self, list rows):

@@ -1,9 +1,9 @@
 # Indices are made here, never by a user, and no division by a user's number happens in Cython code:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Passes: each makes a new list of another, in one loop.
+"""Local simplifications: each pass makes a new program in one loop over the instructions of another.
 
-`folded` computes what is constant and leaves out what does nothing; `shared` computes equal things once; `live` drops
-what no output and no guard needs; `simplified` does all of these.
+`folded` folds constants and removes identities, `shared` eliminates common subexpressions by value numbering (Click
+1995), `live` eliminates dead code, keeping guards; `simplified` does all of these.
 """
 
 cimport numpy as cnp
@@ -215,9 +215,9 @@ cdef int end(Listing code, const int32_t *of, Listing found) except -1:
 # ---------------------------------------------------------------------------------------------- what is equal
 
 cdef enum:
-    FEW = 8         # instructions that are looked through one by one
-    FAR = 64        # parts of an array that were overwritten, behind which a view is looked for
-    AXES = 8        # of views that are told apart
+    MAX_LINEAR = 8   # users of a value that are searched one by one; more by their hash
+    MAX_STORES = 64  # stores into an array that a load is moved across
+    MAX_AXES = 8     # of views that are compared
 
 
 cdef struct User:
@@ -264,7 +264,7 @@ cdef class Shared:
             if is_equal(self.code, v, i):
                 return v
             v = users[v].next
-        if users[last].count == FEW:
+        if users[last].count == MAX_LINEAR:
             return self.in_table(i)
         users[i].next, users[last].last = users[last].last, i
         users[last].count += 1
@@ -447,7 +447,7 @@ cdef int32_t viewed(Listing code, int32_t i, bint as_it_lies, Boxes boxes) excep
     cdef tuple type = code.types[code.kinds[i]], other
     dtype = type[0]
     cdef Py_ssize_t itemsize = dtype.itemsize
-    for _ in range(FAR):
+    for _ in range(MAX_STORES):
         base = code.as_[a]
         if code.ops[a] != PLACE or (code.kinds[a] != code.kinds[i] and code.types[code.kinds[a]][0] != dtype):
             break
@@ -488,12 +488,12 @@ cdef bytearray read_in_memory(Listing code):
 
 cdef struct Box:
     Py_ssize_t offset       # of a view in bytes, with its shape and strides
-    Py_ssize_t shape[AXES]
-    Py_ssize_t strides[AXES]
+    Py_ssize_t shape[MAX_AXES]
+    Py_ssize_t strides[MAX_AXES]
     Py_ssize_t low          # offsets of the elements that lie first and last in memory
     Py_ssize_t high
     Py_ssize_t step         # of the lattice on which they lie, 0: there is one alone
-    int axes                # -1: not looked at yet, more than AXES: never
+    int axes                # -1: not looked at yet, more than MAX_AXES: never
     bint is_empty
 
 
@@ -573,8 +573,8 @@ cdef int fill(Box *box, tuple view) except -1:
     cdef tuple shape = view[1], strides = view[2]
     box.offset = box.low = box.high = view[0]
     box.is_empty, box.step = 0 in shape, 0
-    box.axes = <int>min(len(shape), AXES + 1)
-    for k in range(min(box.axes, AXES)):
+    box.axes = <int>min(len(shape), MAX_AXES + 1)
+    for k in range(min(box.axes, MAX_AXES)):
         n, stride = shape[k], strides[k]
         box.shape[k], box.strides[k] = n, stride
         box.step = divisor(box.step, abs(stride))
@@ -604,7 +604,7 @@ cdef bint are_apart(const Box *a, const Box *b, Py_ssize_t itemsize) noexcept:
     cdef Py_ssize_t step, between
     if a.is_empty or b.is_empty:
         return True
-    if a.axes > AXES or b.axes > AXES:
+    if a.axes > MAX_AXES or b.axes > MAX_AXES:
         return False
     if have_one_grid(a, b) and boxes_apart(a, b):
         return True

@@ -57,8 +57,8 @@ cdef dict SPECIAL = {name: opcode for name, opcode in OPCODES.items() if "." in 
 cdef object DOUBLE = np.dtype(float), BOOL = np.dtype(bool)
 #: functions that move elements and have rules of their own
 cdef tuple MOVING = (np.concatenate, np.stack, np.pad)
-#: regular parts that an array is put together of; more are gathered
-cdef int PIECES = 8
+#: regular views that an array is assembled from; more are a gather
+cdef int MAX_VIEWS = 8
 cdef tuple NEVER = (1 << 62, 1 << 62)
 
 
@@ -1010,8 +1010,8 @@ cdef list regular_pieces(where, firsts):
         if owner is not None:
             is_break |= np.moveaxis(np.diff(owner, axis=axis), axis, 0) != 0
         breaks = np.flatnonzero(is_break.any(axis=tuple(range(1, where.ndim))))
-        cuts.append([0, *[int(b) + 1 for b in breaks[:PIECES]], where.shape[axis]])
-    if math.prod([len(cut) - 1 for cut in cuts]) > PIECES:
+        cuts.append([0, *[int(b) + 1 for b in breaks[:MAX_VIEWS]], where.shape[axis]])
+    if math.prod([len(cut) - 1 for cut in cuts]) > MAX_VIEWS:
         return None
     for bounds in itertools.product(*[list(zip(cut, cut[1:])) for cut in cuts]):
         part = where[tuple([slice(*ends) for ends in bounds])]
@@ -1030,7 +1030,7 @@ cdef list regular_pieces(where, firsts):
 cdef bint is_irregular(where) except -1:
     """Do the first elements of the lines of an array alone have too many pieces?"""
     steps = np.diff(where.reshape(len(where), -1)[:, 0])
-    return steps.size >= PIECES and np.count_nonzero(steps != np.sort(steps)[len(steps) // 2]) >= PIECES
+    return steps.size >= MAX_VIEWS and np.count_nonzero(steps != np.sort(steps)[len(steps) // 2]) >= MAX_VIEWS
 
 
 cdef bytes_at(char *low, Py_ssize_t span):

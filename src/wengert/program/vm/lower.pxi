@@ -1,11 +1,11 @@
-# Lowering, included by vm.pyx: a listing becomes steps.
+# Lowering, included by machine.pyx: a program becomes VM instructions ("steps").
 #
-# 1. schedule: each instruction joins the latest step of its kind that its operands allow: numbers with numbers,
-#    elementwise work on arrays with that of the same shape; everything else is a step of its own.
-# 2. roots: the memory that arrays live in.  A view lies in the root of what it views; what overwrites elements of an
-#    array takes over its root if nothing reads that any more, else a copy of it.
-# 3. slots of numbers and places of roots are used again after their last use.
-# 4. code is emitted, step by step.
+# 1. scheduling: each instruction joins the latest step of its kind that its operands allow: scalar code with scalar
+#    code, elementwise array code with that of the same shape; everything else is a step of its own.
+# 2. allocations ("roots"): a view lies in the allocation of its array; an instruction that overwrites elements of an
+#    array reuses its allocation in place if nothing reads the array later, else copies it.
+# 3. slots of scalars and buffers of arrays are reused after their last use.
+# 4. instruction selection: code is emitted, step by step.
 
 cdef enum:
     DOUBLES, BOOLS, OTHER                   # elements of arrays
@@ -13,7 +13,7 @@ cdef enum:
     NUMBERS, VECTOR, PACKING, MOVING, PYTHON        # steps of the schedule
     CUBE = 1100, FOURTH, ROOT               # instructions of powers that are constant
     END = 1 << 30                           # last use of an output
-    LARGE = 1 << 16                         # bytes from which memory of its own may be given back at each call
+    MIN_IN_WORKSPACE = 1 << 16              # bytes of the result of a call that is written where pages stay mapped
 
 POWERS = {1.0: WG_POSITIVE, 2.0: WG_SQUARE, 3.0: CUBE, 4.0: FOURTH, 0.5: ROOT, -1.0: WG_RECIPROCAL}
 
@@ -23,15 +23,15 @@ cdef frozenset WITH_OUT = frozenset([
 
 #: functions that multiply matrices and vectors, the last two vectors alone
 cdef frozenset PRODUCTS = frozenset([np.matmul, np.dot, np.vdot, np.inner])
-#: products of numbers in one of those that need no call
-cdef int SMALL = 1 << 14
+#: multiplications in a product up to which the VM computes it itself, faster than a call of BLAS
+cdef int MAX_PRODUCT = 1 << 14
 
 #: functions that fold axes of an array, by the number that WG_M_FOLD knows them by
 cdef dict FOLDS = {np.sum: 0, np.add.reduce: 0, np.max: 1, np.amax: 1, np.min: 2, np.amin: 2}
 cdef list FIRST = [0.0, -math.inf, math.inf]        # what each begins with
-cdef int PARTS = 64                 # of an array that are set one after the other, and looked at
-cdef int CROWDED = 8                # elements that are added to each place where two of them are added at a time
-cdef int SHORT = 64                 # elements along the inner axis, of which several rows are a chunk
+cdef int MAX_STORES = 64            # into one array, one after the other, that are compared
+cdef int MIN_CROWDED = 8            # elements added at each position, from which two are added at a time
+cdef int MAX_SHORT_ROW = 64         # elements of the inner axis up to which several rows share a chunk
 
 cdef dict CONSTANT_POWERS = {CUBE: "CUBE", FOURTH: "FOURTH", ROOT: "ROOT"}
 
@@ -391,7 +391,7 @@ cdef class Lowering:
         cdef Py_ssize_t left = layout.size
         cdef list views = []
         cdef tuple view
-        while layout.is_c and len(views) < PARTS:
+        while layout.is_c and len(views) < MAX_STORES:
             view = self.listing.views[self.b[i]]
             if overlaps(view[1], view[2]) or not all([apart(view, other, layout.itemsize) for other in views]):
                 return False
@@ -671,7 +671,8 @@ cdef class Lowering:
             return False
         while base >= 0 and self.step[base] == s:
             parts += 1
-            if (parts > PARTS or self.op[base] != Op.PLACE or self.count[base] != 1 or self.type[base] != self.type[i]
+            if (parts > MAX_STORES or self.op[base] != Op.PLACE or self.count[base] != 1
+                    or self.type[base] != self.type[i]
                     or not apart(view, self.listing.views[self.b[base]], self.layout(i).itemsize)):
                 return False
             base = self.a[base]
@@ -1036,7 +1037,7 @@ cdef class Lowering:
         else:
             self.emitted.append((WG_COPY, array, -1, self.layout(i).span))
             size = self.layout(i).span // sizeof(double)
-            are_few = not self.exact and size <= WG_CHUNK and len(places) >= CROWDED * size
+            are_few = not self.exact and size <= WG_CHUNK and len(places) >= MIN_CROWDED * size
             self.emitted.append((WG_SCATTER, array, self.array(self.a[i]), places, size if are_few else 0))
         return 0
 
@@ -1056,7 +1057,7 @@ cdef class Lowering:
             return False
         m, k, n = product_sizes(found[0][2], found[1][2])
         packed = k if m == 1 or n == 1 else k * n if found[1][3][1] != 1 else 0
-        return 0 < m * k * n <= SMALL and packed <= WG_PACKED
+        return 0 < m * k * n <= MAX_PRODUCT and packed <= WG_PACKED
 
     cdef list factors(self, call):
         """What a call multiplies; `vdot` all elements of arrays in their order."""
@@ -1137,7 +1138,7 @@ cdef class Lowering:
     cdef bint takes_out(self, Py_ssize_t i) except -1:
         """May what a call computes, if that is large, be written into the workspace, which has its pages?"""
         cdef Layout layout = self.layout(i)
-        if self.op[i] != Op.CALL or self.is_number(i) or not layout.is_c or layout.span < LARGE:
+        if self.op[i] != Op.CALL or self.is_number(i) or not layout.is_c or layout.span < MIN_IN_WORKSPACE:
             return False
         call = self.listing.calls[self.a[i]]
         if "out" in call.kwargs or "where" in call.kwargs:
@@ -1254,7 +1255,7 @@ cdef class Chunks:
         self.dims = [math.prod([self.shape[d] for d in group]) for group in joined] or [1]
         self.strides = [[s[group[-1]] for group in joined] or [8] for s in self.strides]
         self.inner = [s[-1] for s in self.strides]
-        if len(self.dims) > 1 and 0 < self.dims[-1] <= SHORT and self.places < 0 and not self.low.exact:
+        if len(self.dims) > 1 and 0 < self.dims[-1] <= MAX_SHORT_ROW and self.places < 0 and not self.low.exact:
             self.rows = WG_CHUNK // self.dims[-1]
         return 0
 

@@ -145,13 +145,13 @@ cdef struct Port:                   # a value of a body that lies elsewhere in e
     int32_t source                  # an output that lies in an array of another value; -1: none
 
 
-cdef Py_ssize_t HUGE = 1 << 19      # doubles
-cdef Py_ssize_t KEPT = 1 << 22      # doubles that may be kept from one run to the next
-cdef double WORTH = 8.0             # operations for each of them that make it worth while
-cdef int CHANGES = 8                # runs in vain after which nothing is kept any more
-cdef size_t PIECE = 1 << 12         # bytes for short lists of numbers
+cdef Py_ssize_t HUGE = 1 << 19      # elements of an output from which NumPy allocates it
+cdef Py_ssize_t MAX_KEPT = 1 << 22  # doubles that may be kept from one run to the next
+cdef double MIN_WORK = 8.0          # operations for each of them from which keeping them pays
+cdef int MAX_CHANGES = 8            # runs that reused nothing, after which nothing is kept any more
+cdef size_t PIECE = 1 << 12         # bytes of a block that tables of steps share
 cdef char CANARY = -1               # in each byte: a NaN
-cdef double LONG = 20000.0          # operations of steps that are worth letting other threads run meanwhile
+cdef double MIN_RELEASED = 20000.0  # operations of steps from which the GIL is released
 cdef cnp.dtype FLOAT = np.dtype(np.float64)
 cdef cnp.dtype BOOL = np.dtype(np.bool)
 cdef cnp.ndarray NOTHING = np.zeros(1)
@@ -815,7 +815,7 @@ cdef class Machine(Run):
             if self.python[i] is not None and not is_known(self.python[i]):
                 return None
             work += self.steps[i].work if self.python[i] is None else math.inf
-        return tuple(sorted(found)) if size < KEPT and work > WORTH * (size + WORTH) else None
+        return tuple(sorted(found)) if size < MAX_KEPT and work > MIN_WORK * (size + MIN_WORK) else None
 
     @cython.wraparound(False)
     cdef object kept_outputs(self, tuple read, inputs):
@@ -852,7 +852,7 @@ cdef class Machine(Run):
         cdef Py_ssize_t j
         cdef list given = []
         self.changes += 1
-        if self.changes > CHANGES:
+        if self.changes > MAX_CHANGES:
             self.read = self.kept_run = None
             return 0
         for j in read:
@@ -1003,7 +1003,7 @@ cdef class Machine(Run):
         cdef Py_ssize_t i = 0
         cdef int32_t failed = -1
         while True:
-            if self.work[i] > LONG:
+            if self.work[i] > MIN_RELEASED:
                 with nogil:
                     i = wg_run(self.steps, i, self.count, &w.space, &failed)
             else:
