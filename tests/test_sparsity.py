@@ -509,7 +509,7 @@ def with_history(u):
 
 @pytest.mark.parametrize("f", [stepped, with_history])
 def test_time_loops_have_the_pattern_of_their_steps(f, monkeypatch):
-    for name in ("_LARGE", "_LARGE_STEP", "_FUSED"):
+    for name in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
         monkeypatch.setattr(loop_recovery, name, 0)
     x = RNG.uniform(0.5, 1.5, 18)  # more than are written out as numbers
     program = record(f, (x,), {}, False)
@@ -828,7 +828,7 @@ LONG = {
 @pytest.mark.parametrize("name", LONG)
 def test_sets_that_nothing_holds_are_dropped(name, monkeypatch):
     f, x = LONG[name]
-    for word in ("_LARGE", "_LARGE_STEP", "_FUSED"):
+    for word in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
         monkeypatch.setattr(loop_recovery, word, 0)
     program = record(f, (x,), {}, False)
     code = program._one_array("sparsity")

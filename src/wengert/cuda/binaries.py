@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from wengert.core.tape.tape import kernel_formulas
 from wengert.cuda.toolkit import numba_cuda
 from wengert.program.codegen import disk_cache, kernels, llvm_ir
 
@@ -89,7 +90,8 @@ def _versions():
     """Versions of everything that affects machine code: sources of this package and of the emitter, and packages."""
     files = [*Path(__file__).parent.glob("*.py"), *map(Path, (llvm_ir.__file__, kernels.__file__))]
     sources = b"".join(path.read_bytes() for path in sorted(files))
-    found = {"sources": hashlib.sha256(sources).hexdigest()}
+    formulas = repr(kernel_formulas()).encode()  # of which the rows of kernels.h are made
+    found = {"sources": hashlib.sha256(sources + formulas).hexdigest()}
     compilers = ["nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink-cu12"]
     for name in ["wengert", "numba", "numba-cuda", "llvmlite", *compilers]:
         try:

@@ -42,7 +42,7 @@ __all__ = ["is_recorded", "recorded"]
 _CLOSE = 1e-6
 
 #: maximum number of unknowns in programs, since the Jacobian is a dense matrix and is factorised
-_MOST = 500
+_MAX_UNKNOWNS = 500
 
 _FLOAT = np.dtype(float)
 _TAKEN_ALONG = {Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW}
@@ -179,8 +179,10 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
     outcome
         The second result of `solve`.
     """
-    if not 0 < np.prod(shape, dtype=int) <= _MOST:
-        raise NotReplayable(f"{name} has no unknowns, or more than {_MOST}: a replay does not run such a solver")
+    if not 0 < np.prod(shape, dtype=int) <= _MAX_UNKNOWNS:
+        raise NotReplayable(
+            f"{name} has no unknowns, or more than {_MAX_UNKNOWNS}: a replay does not run such a solver"
+        )
     if any(np.iscomplexobj(var.plain(x)) or (np.ndim(x) and not shape) for x in starts):
         raise NotReplayable(f"{name} starts at what is no real number, or at an array: a replay does not run that")
     around = recording.get()

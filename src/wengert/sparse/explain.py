@@ -15,7 +15,7 @@ from wengert.transforms.dense import Derivative
 from wengert.transforms.explain import counted, size_of
 
 #: elements of a dense matrix that is made for comparison
-_MOST = 4_000_000
+_MAX_ELEMENTS = 4_000_000
 #: runs that are timed
 _RUNS = 5
 
@@ -91,7 +91,7 @@ def explained(derivative: Derivative, args: tuple, kwargs: dict, measure: bool) 
         plan = made._result.plan
         ways.setdefault(plan.mode, _way(plan, made, f_alone, leaves, measure))
     shape = derivative.plan.pattern.shape
-    if math.prod(shape) <= _MOST:
+    if math.prod(shape) <= _MAX_ELEMENTS:
         try:
             dense = (program.hessian if op.order == 2 else program.jacobian)(op.argnums)
             plan = Plan("dense", derivative.plan.pattern, None, "an ndarray")

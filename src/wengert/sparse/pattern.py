@@ -26,10 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.tape.tape import kernel_rows
 from wengert.errors import GuardError, PatternError
-from wengert.program.derive import source_transform
 from wengert.program.ir.ir import kind_of
+from wengert.program.ir.opcode_table import OPCODES, primitive
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import simplify
 from wengert.program.passes.loop_recovery import is_loop
@@ -51,7 +50,7 @@ _MOST_LINES = 8
 #: entry may show there
 _NEARBY, _STEADY = 16, 0.03
 
-_MULTIPLY = next(opcode for name, opcode, *_ in kernel_rows() if name == "multiply")
+_MULTIPLY = OPCODES["multiply"]
 
 #: bits of the operands that a select takes
 _FIRST, _SECOND, _BOTH = 1, 2, 3
@@ -149,10 +148,8 @@ def _matrix(ends, indices, shape):
 def curvature() -> bytes:
     """Bit mask of the nonzero second partials of each elementwise opcode."""
     found = bytearray(256)
-    for name, opcode, *_ in kernel_rows():  # those of scipy.special are all nonlinear; looking them up would import it
-        found[opcode] = (
-            CURVATURE["full"] if "." in name else second_partials(lookup(source_transform.function_of(opcode)))
-        )
+    for name, opcode in OPCODES.items():  # those of scipy.special are all nonlinear; looking them up would import it
+        found[opcode] = CURVATURE["full"] if "." in name else second_partials(primitive(opcode))
     return bytes(found)
 
 
@@ -266,8 +263,8 @@ _AROUND = ("py_func", "f", "func", "__wrapped__")
 #: masks of the operands that an elementwise instruction takes, by opcode
 _SELECTS = {
     opcode: row.selects
-    for name, opcode, *_ in kernel_rows()
-    if "." not in name and (row := lookup(source_transform.function_of(opcode))).selects is not None
+    for name, opcode in OPCODES.items()
+    if "." not in name and (row := primitive(opcode)).selects is not None
 }
 _SELECTS[Op.SELECT] = lookup(np.where).selects
 
@@ -451,7 +448,7 @@ class _Propagation(Sweep):
         """Record the nonlinear interactions of an instruction."""
         bits = self.bends(i)
         if op < Op.PARTIAL and _are_complex(type, self.type_of(a)):
-            bits = second_partials(lookup(source_transform.function_of(op)), True)
+            bits = second_partials(primitive(op), True)
         if not bits:
             return
         if Op.PARTIAL <= op < Op.INPUT:

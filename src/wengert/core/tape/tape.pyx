@@ -53,6 +53,9 @@ cdef extern from "sweep.h" nogil:
         int cheap
         int reads_a
         int reads_b
+        const char *value
+        const char *pa
+        const char *pb
 
     const wg_row wg_rows[]
 
@@ -1362,6 +1365,21 @@ def kernel_rows():
         found.append((row.name.decode(), row.opcode, row.operands, row.reads_a, row.reads_b))
         row += 1
     return found
+
+
+def kernel_formulas():
+    """The C expressions of each row of ``kernels.h``, by opcode: of its value and of its first partials."""
+    cdef const wg_row *row = wg_rows
+    cdef dict found = {}
+    while row.name != NULL:
+        found[row.opcode] = tuple([text.decode() for text in (row.value, row.pa, row.pb)[:1 + row.operands]])
+        row += 1
+    return found
+
+
+def kernel_is_cheap(int opcode):
+    """Are the partials of a row of ``kernels.h`` a few operations, or functions that are vector code here?"""
+    return opcode_cheap[opcode]
 
 
 def kernel_partials(int opcode, double a, double b, double y):

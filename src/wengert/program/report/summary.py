@@ -12,10 +12,10 @@ from wengert.program.passes import vectorise
 from wengert.program.report.schedule import Step, most_alive, schedule
 from wengert.transforms.explain import counted, size_of
 
-#: steps that are shown, those with the largest shares, and guards
-_MOST = 8
-#: numbers that follow from one another, from so many on that it is worth saying
-_LONG = 16
+#: VM instructions that are shown, those with the largest shares, and guards
+_MAX_SHOWN = 8
+#: scalars each computed from the one before, from which a chain is mentioned
+_MIN_CHAIN = 16
 _TITLE = 11
 
 
@@ -97,17 +97,17 @@ class Summary:
     def _guards(self):
         """What the program asks for, once for each place."""
         counts = Counter(f"{value} at {place}" for value, place in self.guards)
-        for text, count in [*counts.items()][:_MOST]:
+        for text, count in [*counts.items()][:_MAX_SHOWN]:
             yield text if count == 1 else f"{text}, {count} times"
-        if len(counts) > _MOST:
-            yield f"and {len(counts) - _MOST} more"
+        if len(counts) > _MAX_SHOWN:
+            yield f"and {len(counts) - _MAX_SHOWN} more"
 
     def _runs(self):
         """The steps with the largest shares, in their order."""
         yield f"{counted(len(self.steps), 'step')}{f', {self.repeats} times' if self.repeats > 1 else ''}"
         shares = sorted((1.0 if step.share is None else step.share for step in self.steps), reverse=True)
-        least = shares[_MOST - 1] if len(shares) > _MOST else 0.0
-        shown = [step for step in self.steps if step.share is None or step.share >= least][:_MOST]
+        least = shares[_MAX_SHOWN - 1] if len(shares) > _MAX_SHOWN else 0.0
+        shown = [step for step in self.steps if step.share is None or step.share >= least][:_MAX_SHOWN]
         for step in shown:
             yield f"  {'   ?' if step.share is None else f'{step.share:4.0%}'} {step}"
         if len(shown) < len(self.steps):
@@ -203,7 +203,7 @@ def _rolling(code, run):
     if left >= vectorise.FEWEST:
         texts.append(f"{left} stay numbers: fewer than {vectorise.FEWEST} of each are alike")
         chain = _longest_chain(code, small)
-        if chain >= _LONG:
+        if chain >= _MIN_CHAIN:
             texts.append(f"{chain} of them form a chain: each needs the one before")
     return texts
 

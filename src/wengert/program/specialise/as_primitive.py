@@ -20,8 +20,8 @@ from wengert.program.ir.ir import kind_of
 from wengert.program.ir.reference import of_type
 from wengert.program.program import NotDerivable, Program
 
-#: derivatives of one program that are kept, each made where the rules take other branches
-_MOST = 4
+#: derivatives of one program that are kept, one for each branch that its rules take
+_MAX_DERIVATIVES = 4
 
 _DOUBLE = np.dtype(float)
 
@@ -137,7 +137,7 @@ class _Derived:
     def make_at(self, leaves):
         """The derivative with the branches that rules take at this point."""
         derived = self.program.with_list(self.make(leaves))
-        self.known = [derived, *self.known[: _MOST - 1]]
+        self.known = [derived, *self.known[: _MAX_DERIVATIVES - 1]]
         return derived
 
 
