@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Never
 
 from wengert.containers import stopped
@@ -869,6 +869,7 @@ def compile(
     recheck: str | int | None = "auto",
     tier: str = "auto",
     constant: Any = (),
+    disable: str | Collection[str] = (),
 ) -> Callable:
     """A function that is recorded when first called, and replayed without Python afterwards.
 
@@ -892,6 +893,9 @@ def compile(
     constant : str, object, or a tuple of these
         What does not change between calls, and is not looked at: names of globals, variables, attributes and
         parameters, or objects themselves. A change of it goes unnoticed until `recheck` finds it.
+    disable : str or collection of str
+        Passes of the compiler that are switched off, beside those that the environment variable ``WENGERT_DISABLE``
+        names, separated by commas. `wengert.testing.bisect_passes` finds a pass that breaks a function.
 
     Returns
     -------
@@ -907,6 +911,8 @@ def compile(
         If `f` gives another value than its recording though nothing has changed. The next call is right.
     ImportError
         For ``tier="llvm"`` without llvmlite.
+    ValueError
+        If `disable` names no pass; the message lists them.
 
     Warns
     -----
@@ -951,14 +957,21 @@ def compile(
     array([ 6., 12.])
     """
     if f is None:
-        return functools.partial(compile, exact=exact, recheck=recheck, tier=tier, constant=constant)
+        return functools.partial(compile, exact=exact, recheck=recheck, tier=tier, constant=constant, disable=disable)
     from wengert.program.specialise.compiled import Compiled  # only here, so that derivatives load no programs
 
-    return Compiled(f, exact, recheck, tier, constant)
+    return Compiled(f, exact, recheck, tier, constant, disable)
 
 
 def record(
-    f: Callable, x: Any, /, *others: Never, args: tuple = (), kwargs: dict | None = None, exact: bool = False
+    f: Callable,
+    x: Any,
+    /,
+    *others: Never,
+    args: tuple = (),
+    kwargs: dict | None = None,
+    exact: bool = False,
+    disable: str | Collection[str] = (),
 ) -> Program:
     """The program of a function: what it did at a point, as a list that is run without Python and differentiated.
 
@@ -974,6 +987,8 @@ def record(
         Further arguments. Floats, complex numbers and arrays of them are inputs too; all else is constant.
     exact : bool
         Give the same bits as `f` itself, see `compile`.
+    disable : str or collection of str
+        Passes that are switched off, for the program and its derivatives, see `compile`.
 
     Returns
     -------
@@ -1004,7 +1019,7 @@ def record(
     from wengert.program import record
 
     f = f.f if hasattr(type(f), "__wengert__") else f
-    return record.record(f, (x, *args), kwargs or {}, exact)
+    return record.record(f, (x, *args), kwargs or {}, exact, disable=disable)
 
 
 def sparsity(

@@ -35,6 +35,7 @@ from wengert.errors import (
     StaleProgramError,
 )
 from wengert.program import record
+from wengert.program.passes import pipeline
 from wengert.program.passes.scalarise import SINGULAR
 from wengert.program.program import as_floats, checked_tier
 from wengert.program.specialise import as_primitive
@@ -136,6 +137,7 @@ class Compiled(Caller):
         recheck: str | int | None = "auto",
         tier: str = "auto",
         constant: Any = (),
+        disable: Any = (),
     ):
         if isinstance(f, Compiled):
             f = f.f
@@ -152,6 +154,8 @@ class Compiled(Caller):
         self.recheck = recheck
         self.tier = checked_tier(tier, "compile")
         self.constant = tuple(constant) if type(constant) in (tuple, list) else (constant,)
+        self.disable = (disable,) if isinstance(disable, str) else tuple(disable)
+        self._disabled = pipeline.chosen(self.disable, "compile")
         self._name = _name_of(f)
         self._lock = threading.RLock()
         self._tables: dict[Any, _Table] = {}
@@ -173,6 +177,7 @@ class Compiled(Caller):
         options += "" if self.recheck == "auto" else f", recheck={self.recheck}"
         options += "" if self.tier == "auto" else f", tier={self.tier!r}"
         options += f", constant={self.constant!r}" if self.constant else ""
+        options += f", disable={self.disable!r}" if self.disable else ""
         return f"compile({self.f if isinstance(self.f, Operator) else self._name}{options})"
 
     def __getattr__(self, name):
@@ -196,7 +201,7 @@ class Compiled(Caller):
         name = getattr(self, "__qualname__", "")
         for part in name.split("."):
             place = getattr(place, part, None)
-        return name if place is self else (Compiled, (self.f, self.exact, self.recheck, self.tier, self.constant))
+        return name if place is self else (Compiled, (self.f, *self._options))
 
     def __wengert__(self, operator: type, options: tuple) -> Callable:
         """The operator on f, compiled; pullbacks and linear operators, which are recordings themselves, are not."""
@@ -210,9 +215,13 @@ class Compiled(Caller):
                 _put(self._operators, key, found, _TABLES)
         return found
 
+    @property
+    def _options(self):
+        return self.exact, self.recheck, self.tier, self.constant, self.disable
+
     def _of(self, f):
         """Another function, compiled in the same way."""
-        return Compiled(f, self.exact, self.recheck, self.tier, self.constant)
+        return Compiled(f, *self._options)
 
     @property
     def py_func(self):
@@ -494,7 +503,7 @@ class Compiled(Caller):
                 reading.frozen = known if frozen == known else frozen
                 try:
                     with unnoted():
-                        program = record.trace(self.f, args, kwargs, reading, self.exact)
+                        program = record.trace(self.f, args, kwargs, reading, self.exact, self._disabled)
                     return program if self.tier == "auto" else program.tiered(self.tier)
                 except NotHere:
                     return ""
@@ -645,7 +654,7 @@ class Compiled(Caller):
 
     def _anew(self, args, kwargs, reading, exact, leaves):
         """The result of a new recording."""
-        program = record.trace(self.f, args, kwargs, reading, exact)
+        program = record.trace(self.f, args, kwargs, reading, exact, self._disabled)
         return _restored(program, program.run(leaves))
 
     def _plain(self, args, kwargs, reading, leaves):
