@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Never
 
 from wengert.containers import stopped
@@ -938,6 +938,7 @@ def compile(
     recheck: str | int | None = "auto",
     tier: str = "auto",
     constant: Any = (),
+    disable: str | Collection[str] = (),
 ) -> Callable:
     """Record a function when it is first called, and replay it without Python afterwards.
 
@@ -961,6 +962,9 @@ def compile(
     constant : str, object, or a tuple of these
         Names of globals, variables, attributes and parameters, or objects themselves, that do not change between calls
         and are not checked. A change goes unnoticed until `recheck` finds it.
+    disable : str or collection of str
+        Compiler passes to switch off, in addition to those named in the environment variable ``WENGERT_DISABLE``,
+        separated by commas. `wengert.testing.bisect_passes` finds a pass that breaks a function.
 
     Returns
     -------
@@ -976,6 +980,8 @@ def compile(
         If `f` returns another value than its recording although nothing has changed. The next call is right.
     ImportError
         For ``tier="llvm"`` without llvmlite.
+    ValueError
+        If `disable` names no pass; the message lists them.
 
     Warns
     -----
@@ -1025,14 +1031,21 @@ def compile(
     array([ 6., 12.])
     """
     if f is None:
-        return functools.partial(compile, exact=exact, recheck=recheck, tier=tier, constant=constant)
+        return functools.partial(compile, exact=exact, recheck=recheck, tier=tier, constant=constant, disable=disable)
     from wengert.program.specialise.compiled import Compiled  # imported here: derivatives do not need programs
 
-    return Compiled(f, exact, recheck, tier, constant)
+    return Compiled(f, exact, recheck, tier, constant, disable)
 
 
 def record(
-    f: Callable, x: Any, /, *others: Never, args: tuple = (), kwargs: dict | None = None, exact: bool = False
+    f: Callable,
+    x: Any,
+    /,
+    *others: Never,
+    args: tuple = (),
+    kwargs: dict | None = None,
+    exact: bool = False,
+    disable: str | Collection[str] = (),
 ) -> Program:
     """Record a function at a point as a program, which runs without Python and can be differentiated.
 
@@ -1048,6 +1061,8 @@ def record(
         Further arguments. Floats, complex scalars and arrays of them are inputs too; everything else is constant.
     exact : bool
         Return the same bits as `f` itself, see `compile`.
+    disable : str or collection of str
+        Compiler passes to switch off for the program and its derivatives, see `compile`.
 
     Returns
     -------
@@ -1082,7 +1097,7 @@ def record(
     from wengert.program import record
 
     f = f.f if hasattr(type(f), "__wengert__") else f
-    return record.record(f, (x, *args), kwargs or {}, exact)
+    return record.record(f, (x, *args), kwargs or {}, exact, disable=disable)
 
 
 def sparsity(

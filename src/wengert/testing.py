@@ -592,3 +592,142 @@ def _digits(error, size):
     size = np.where(size > 0, size, np.max(size, initial=0.0) or 1.0)
     largest = np.max(np.where(np.isnan(error), np.inf, error) / size, initial=0.0)
     return -math.log10(largest) if largest > 0 else math.inf
+
+
+# ---------------------------------------------------------------------------------------------- passes
+
+
+@dataclasses.dataclass(frozen=True)
+class Bisection:
+    """What `bisect_passes` found; print it for a table.
+
+    Attributes
+    ----------
+    name : str
+        The function.
+    error : float
+        Largest difference of the compiled from the eager result, relative to the largest element; inf if a pass, the
+        verifier or the program raised an exception.
+    culprits : list of str
+        Passes whose absence makes the result right, the last one that runs first; empty if the result is right, or is
+        wrong without all of them.
+    errors : dict
+        By pass: the error without it. "all" stands for all passes.
+    message : str
+        The verdict in words.
+    """
+
+    name: str
+    error: float
+    culprits: list[str]
+    errors: dict[str, float]
+    message: str
+
+    def __str__(self):
+        rows = [f"{self.name}: {self.message}", f"  {'with all passes':24}error {self.error:.1e}"]
+        rows += [f"  {f'without {name}':24}error {error:.1e}" for name, error in self.errors.items()]
+        return "\n".join(rows)
+
+
+def bisect_passes(
+    f: Callable,
+    x: Any,
+    /,
+    *,
+    args: tuple = (),
+    kwargs: dict | None = None,
+    at: Any = None,
+    tier: str = "vm",
+    rtol: float = 1e-9,
+) -> Bisection:
+    """The pass of the compiler that makes the program of a function, or of its derivative, give a wrong result.
+
+    The eager result is compared with that of the program, of the program without each pass, and of the one without all.
+    If no single pass is to blame, a minimal set of passes is found that must be off together.
+
+    Parameters
+    ----------
+    f : callable
+        A function or a derivative, such as ``wengert.jacobian(f)``; of a compiled function what it compiles.
+    x : array_like or container
+        First argument of the recording.
+    args, kwargs : tuple, dict
+        Further arguments.
+    at : array_like or container, optional
+        First argument at which results are compared; `x` by default.
+    tier : {"vm", "llvm"}
+        What runs the programs, as for `wengert.compile`.
+    rtol : float
+        Relative error up to which a result is right.
+
+    Returns
+    -------
+    Bisection
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> print(wg.testing.bisect_passes(wg.grad(lambda x: np.sum(x**2)), np.ones(3)).message)
+    the program is right
+
+    References
+    ----------
+    Zeller and Hildebrandt (2002), Simplifying and isolating failure-inducing input. doi:10.1109/32.988498
+    """
+    from wengert.program.passes import pipeline  # only here, so that `import wengert.testing` loads no programs
+
+    f = f.f if hasattr(type(f), "__wengert__") else f
+    is_sparse = hasattr(f, "replayed")  # eager, it is a dense derivative whose nonzeros are kept
+    f = f.replayed.f if is_sparse else f
+    point, kwargs = x if at is None else at, kwargs or {}
+
+    def result(y):
+        return y[0].matrix(y[1]) if is_sparse else y
+
+    expected = result(f(point, *args, **kwargs))
+
+    def error_without(*disable, tier=tier):
+        try:
+            with pipeline.observed(pipeline.verify_each):
+                program = api.record(f, x, args=args, kwargs=kwargs, disable=disable).tiered(tier)
+                return _relative_error(result(program(point, *args, **kwargs)), expected)
+        except Exception:  # of a pass, of the verifier, or of a guard that should not fail
+            return math.inf
+
+    names, name = pipeline.names(), getattr(f, "name", getattr(f, "__name__", repr(f)))
+    error, errors = error_without(), {}
+    if error <= rtol:
+        return Bisection(name, error, [], errors, "the program is right")
+    if tier == "llvm" and error_without(tier="vm") <= rtol:
+        return Bisection(name, error, ["llvm"], errors, "the code that LLVM compiles is wrong, the VM is right")
+    errors = {each: error_without(each) for each in names} | {"all": error_without(*names)}
+    if errors["all"] > rtol:
+        message = "wrong without all passes: look at the recording, the source transformation and the VM"
+        return Bisection(name, error, [], errors, message)
+    culprits = [each for each in reversed(names) if errors[each] <= rtol]
+    if culprits:
+        return Bisection(name, error, culprits, errors, f"right without {' or without '.join(culprits)}")
+    culprits = names[:]
+    for each in names:
+        rest = [other for other in culprits if other != each]
+        if error_without(*rest) <= rtol:
+            culprits = rest
+    culprits.reverse()
+    return Bisection(name, error, culprits, errors, f"right without {' and '.join(culprits)} together")
+
+
+def _relative_error(y, expected):
+    """Largest difference of two results, relative to the largest element; inf if they have other forms."""
+    (found, _), (wanted, _) = split(y), split(expected)
+    if len(found) != len(wanted):
+        return math.inf
+    error = 0.0
+    for a, b in zip(found, wanted):
+        a, b = (np.asarray(each.toarray() if hasattr(each, "toarray") else each) for each in (a, b))
+        if a.shape != b.shape:
+            return math.inf
+        differ = ~((a == b) | (np.isnan(a) & np.isnan(b)))
+        if differ.any():
+            apart = np.abs(a - b)[differ].max() / max(np.abs(b[np.isfinite(b)]).max(initial=0.0), np.finfo(float).tiny)
+            error = max(error, float(apart) if np.isfinite(apart) else math.inf)
+    return error

@@ -13,32 +13,25 @@ import os
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from wengert.program import record as _record
+from wengert.api import record
 from wengert.program.ir.ir import Listing, kind_of, operands
 from wengert.program.ir.opcode_table import opcodes
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.printer import bodies, lines, name_of, printed, rows
-from wengert.program.passes import simplify as _passes
-from wengert.program.passes import vectorise
+from wengert.program.passes import pipeline, vectorise
 from wengert.program.program import Program
 from wengert.program.report.schedule import Step, most_alive, operations, schedule
 from wengert.program.report.summary import rolling
-from wengert.transforms.dense import Operator
 from wengert.transforms.explain import counted, size_of
 
 __all__ = ["Passes", "Stage", "draw", "passes", "pattern", "render"]
 
 #: lines of a list that its repr shows, arrows of a picture, boxes with a text, and instructions that are drawn
 _MOST, _MOST_ARROWS, _MOST_BOXES, _MOST_DRAWN = 60, 5000, 60, 600
-_FIRST = {
-    "folded": "constants are computed, known elements not read",
-    "shared": "equal instructions are one",
-    "live": "without what nothing needs",
-}
 _DERIVATIVES = ("grad", "vjp", "jvp", "hvp", "jacobian", "hessian")
 _COLOURS = ["#b1401d", "#2c6e8f", "#7a9a2e", "#8e5ba6", "#d08a1d", "#3f8f7a", "#a64f6d", "#5a6bb0", "#94793a"]
 _INK, _PALE = "#22262b", "#9aa4ae"
@@ -50,20 +43,23 @@ _COMPUTES_NOTHING = opcodes(cost=("free", "guard"))
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Stage:
-    """A list between two passes: print it.
+    """The program between two passes: print it.
 
     Attributes
     ----------
     name : str
-        Of the pass that made it.
+        The pass that made it, with a number from the second time on; "recorded", "derived" and "machine" are no passes.
+    stage : str
+        The stage of the pipeline that the pass ran in.
     what : str
-        What that does.
+        What the pass does.
     listing : Listing
     steps : list of Step or None
-        In which the machine runs it, of the last stage.
+        The VM's instructions, of "machine".
     """
 
     name: str
+    stage: str
     what: str
     listing: Listing
     steps: list[Step] | None = None
@@ -132,7 +128,7 @@ class Stage:
 
 
 class Passes(Mapping):
-    """The stages of a list, by the name of the pass that made each; print it for a table."""
+    """The stages of a program, by the name of the pass that made each; print it for a table of those that differ."""
 
     def __init__(self, name: str, stages: list[Stage]):
         self.name = name
@@ -148,28 +144,35 @@ class Passes(Mapping):
         return len(self._stages)
 
     def __repr__(self):
-        head = ("", "instructions", "numbers", "arrays", "operations", "memory", "")
-        rows = [head]
+        head = ("", "stage", "instructions", "numbers", "arrays", "operations", "memory", "")
+        rows, unchanged, before = [head], [], None
         for stage in self.values():
+            if stage.listing is before and stage.steps is None:
+                unchanged.append(stage.name)
+                continue
+            before = stage.listing
             counts = (len(stage), stage.numbers, stage.arrays, stage.operations)
-            rows.append((stage.name, *map(str, counts), size_of(stage.memory), stage.what))
+            rows.append((stage.name, stage.stage, *map(str, counts), size_of(stage.memory), stage.what))
         widths = [max(map(len, column)) for column in zip(*rows)]
         found = [self.name]
-        for first, *middle, last in rows:
-            cells = [cell.rjust(width) for cell, width in zip(middle, widths[1:-1])]
-            found.append(f"  {first:{widths[0]}}  {'  '.join(cells)}  {last}".rstrip())
+        for first, second, *middle, last in rows:
+            cells = [cell.rjust(width) for cell, width in zip(middle, widths[2:-1])]
+            found.append(f"  {first:{widths[0]}}  {second:{widths[1]}}  {'  '.join(cells)}  {last}".rstrip())
+        if unchanged:
+            found += textwrap.wrap(f"nothing to do for {', '.join(unchanged)}", 100, initial_indent="  ",
+                                   subsequent_indent="    ")  # fmt: skip
         return "\n".join(found)
 
 
 def passes(
     f: Callable, x: Any = None, /, *, args: tuple = (), kwargs: dict | None = None, derivative: str | None = None
 ) -> Passes:
-    """The list of a function before and after each pass, down to the steps of the machine.
+    """The program of a function after each pass of the pipeline, down to the instructions of the VM.
 
     Parameters
     ----------
     f : callable or Program
-        A function in NumPy code, which is recorded here; or a program, whose list has been through the first passes.
+        A function in NumPy code, which is recorded here; or a program, which has been through the first passes.
     x : array_like or container
         Example of the first argument of a function, as for `wengert.record`.
     args, kwargs : tuple, dict
@@ -181,7 +184,8 @@ def passes(
     -------
     Passes
         A mapping from names of passes to stages; its ``repr`` is a table of their sizes.
-        ``print(passes(f, x)["rolled"])`` shows a list.
+        ``print(passes(f, x)["vectorise"])`` shows the program after a pass; a pass that runs again has a number behind
+        its name, as in ``"vectorise 2"``.
 
     Raises
     ------
@@ -197,7 +201,7 @@ def passes(
     ...         s += 2.0 * x[i] ** 2
     ...     return s
     >>> found = wg.viz.passes(f, np.ones(100))
-    >>> len(found["recorded"]), len(found["rolled"])
+    >>> len(found["recorded"]), len(found["vectorise"])
     (602, 8)
     >>> print(found["machine"])
     v0: float64[100] = input 0
@@ -212,63 +216,46 @@ def passes(
         v7 = add(v6, v5)
     return v7
     """
+    if derivative is not None and derivative not in _DERIVATIVES:
+        raise TypeError(f"passes: derivative={derivative!r} is none of {', '.join(_DERIVATIVES)}")
     if isinstance(f, Program):
         if x is not None or args or kwargs:
             raise TypeError("passes: a program has its point already; a function comes with one")
-        program, is_raw = f, False
     elif x is None:
         raise TypeError("passes: give a point at which the function is recorded: wengert.viz.passes(f, x)")
-    else:
-        f = f.f if hasattr(type(f), "__wengert__") else f
-        is_raw = not (isinstance(f, Operator) and f.is_derivative)  # else its program is made of another
-        program = _record.record(f, (x, *args), kwargs or {}, False, is_raw)
-    stages = [Stage("recorded", "what f did" if is_raw else "as the program keeps it", program._listing)]
-    if is_raw:
-        for name, what in _FIRST.items():
-            stages.append(Stage(name, what, getattr(_passes, name)(stages[-1].listing)))
-        program._listing = stages[-1].listing
-    stages += _rolled(program, "")
-    if derivative is not None:
-        if derivative not in _DERIVATIVES:
-            raise TypeError(f"passes: derivative={derivative!r} is none of {', '.join(_DERIVATIVES)}")
-        watched = _watched(copy.copy(program), [])
-        program = getattr(watched, derivative)()
-        stages.append(Stage("derived", "with the instructions of the derivative", watched.seen[-1]))
-        stages.append(Stage("simplified", "through the first passes", program._listing))
-        stages += _rolled(program, " again")
-    run = schedule(program.lowered(), program.exact)
-    what = f"{counted(len(run.steps), 'step')}, {counted(run.slots, 'slot')} for numbers"
-    stages.append(Stage("machine", what, run.listing, run.steps))
-    return Passes(program._name, stages)
+    seen = _Stages()
+    with pipeline.observed(seen):
+        if isinstance(f, Program):
+            program = copy.copy(f)  # without the results of stages that have run
+            seen.add("recorded", "trace", "the program as it is kept", program._listing)
+        else:
+            program = record(f, x, args=args, kwargs=kwargs)
+        program = program if derivative is None else getattr(program, derivative)()
+        code = program.lowered()
+    made = schedule(code, program.exact)
+    what = f"{counted(len(made.steps), 'step')}, {counted(made.slots, 'slot')} for numbers"
+    return Passes(program._name, [*seen, Stage("machine", "", what, made.listing, made.steps)])
 
 
-def _rolled(program, again):
-    """What becomes of small arrays and of loops."""
-    if not program.rolls:
-        return []
-    apart, found = program.of_elements(), program._rolled()
-    stages = [Stage(f"elements{again}", "small arrays are numbers", apart)] if apart is not program._listing else []
-    return [*stages, Stage(f"rolled{again}", "nothing is rolled" if found is apart else "loops are arrays", found)]
+class _Stages(list):
+    """The stages that an observer of the pipeline sees, in their order, each under a name of its own."""
 
+    _BEGINNINGS: ClassVar = {
+        "trace": ("recorded", "what the function did"),
+        "derivative": ("derived", "the source transformation"),
+    }
 
-class _Watched(Program):
-    """A program that notes the lists of its derivatives before they are simplified."""
+    def __call__(self, run, name, code):
+        if name:
+            what = next(row.what for row in pipeline.PASSES if row.name == name)
+            self.add(name, run.stage, what, code)
+        elif run.stage in self._BEGINNINGS and not (self and self[-1].listing is code):
+            name, what = self._BEGINNINGS[run.stage]
+            self.add(name, run.stage, what, code)
 
-    seen: list
-
-    def _passed(self, listing):
-        self.seen.append(listing)
-        return super()._passed(listing)
-
-    def _like(self, name, listing, result):
-        return _watched(super()._like(name, listing, result), self.seen)
-
-
-def _watched(program, seen):
-    if type(program) is Program:
-        program.__class__ = _Watched
-        program.seen = seen
-    return program
+    def add(self, name, stage, what, code):
+        number = 1 + sum(each.name.partition(" ")[0] == name for each in self)
+        self.append(Stage(name if number == 1 else f"{name} {number}", stage, what, code))
 
 
 # ---------------------------------------------------------------------------------------------- pictures

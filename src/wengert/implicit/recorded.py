@@ -31,7 +31,7 @@ from wengert.program.ir.call import Call, Operand
 from wengert.program.ir.ir import Listing, kind_of, operands
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import check_fields, expect, is_a, is_shape
-from wengert.program.passes import simplify
+from wengert.program.passes import pipeline
 from wengert.program.program import Form, NotDerivable, Program, Result, Slot
 from wengert.program.tracing.closure import NotHere, NotReplayable
 from wengert.program.tracing.trace import dependent, recording
@@ -267,9 +267,12 @@ class _Slices:
             if not isinstance(leaf, np.ndarray):
                 leaves[k] = np.float64(leaf)
         listing = part.listing(self.around.code.listing, self.leaves)
-        listing = listing if self.around.exact else simplify.simplified(listing)
+        exact, disabled = self.around.exact, self.around.disabled
+        listing = pipeline.run("trace", listing, pipeline.Options(exact, disabled=disabled)).code
         form = Form((x, *leaves), {})
-        return Program(self.name, listing, form, Result(Slot(0)), self.around.exact, [x, *leaves])
+        made = Program(self.name, listing, form, Result(Slot(0)), exact, [x, *leaves])
+        made._disabled = disabled
+        return made
 
     def operand(self, solution, starts, begin, x):
         """Append the call as an instruction and return its result."""

@@ -22,21 +22,12 @@ from wengert.program import backends
 from wengert.program.derive import source_transform
 from wengert.program.ir import verify
 from wengert.program.ir.ir import Listing, kind_of, stacked
-from wengert.program.ir.opcodes import Op
 from wengert.program.ir.printer import printed
 from wengert.program.ir.reference import example_of
 from wengert.program.ir.verify import TIERS, MalformedProgram, Verifier, check_fields, expect, is_a, is_count, is_shape
 from wengert.program.jacobian import accumulate
-from wengert.program.passes import (
-    batching,
-    expand_dots,
-    loop_recovery,
-    reassociate,
-    simplify,
-    stencil_fusion,
-    vectorise,
-)
-from wengert.program.passes.scalarise import DERIVED_AS_THEY_ARE, by_elements, nanoseconds
+from wengert.program.passes import pipeline, simplify
+from wengert.program.passes.scalarise import nanoseconds
 from wengert.program.report.dot import to_dot
 from wengert.program.report.schedule import operations, schedule
 from wengert.program.report.summary import Summary, summary
@@ -231,10 +222,6 @@ def _own(x):
 _ONE = Result(Slot(0))
 
 
-#: of the time of a list that one without small arrays may take
-_APART = 0.9
-
-
 @vectored
 class Program(Runner):
     """A function as a list of instructions, to be run without Python, and to be differentiated as a list.
@@ -275,6 +262,8 @@ class Program(Runner):
     _gathers = True  # are sums of shifted arrays looked for?
     _keeps_arrays = False  # was a function not faster without small arrays? Nor are its derivatives
     _tier = "auto"  # what runs it: see `tiered`
+    _disabled: frozenset = frozenset()  # passes that are switched off
+    _history: tuple = ()  # passes that made the list: `pipeline.Run.log`
 
     def __init__(self, name, listing, form, result, exact, example, floats=1):
         self._name = name
@@ -312,7 +301,7 @@ class Program(Runner):
     def machine(self) -> Machine:
         """What runs the list, made at the first call."""
         if self._machine is None:
-            self._machine = Machine(self.lowered(), self._exact, self._tier)
+            self._machine = Machine(self.lowered(), self._exact, self._tier, self._disabled)
         return self._machine
 
     def tiered(self, tier: str) -> Program:
@@ -334,14 +323,33 @@ class Program(Runner):
         return made
 
     def lowered(self) -> Listing:
-        """The list as the machine runs it."""
-        if self._exact:
-            return simplify.lowered(simplify.simplified(self._listing))
-        code = self._regrouped(simplify.lowered(self._to_run()))
-        return stencil_fusion.gathered(code, self._tier == "llvm") if self._gathers else code
+        """The list as the VM runs it."""
+        return self.lowering().code
 
-    def _regrouped(self, code):
-        return expand_dots.multiplied_out(reassociate.regrouped(code), True) if self.rolls else code
+    def lowering(self) -> pipeline.Run:
+        """The last stage of the pipeline before the VM."""
+        if self._exact:
+            return self._passed("run", self._listing)
+        return self._passed("run", self._rolled(), scalars=self.of_elements())
+
+    def _passed(self, stage, code, **given):
+        """The run of a stage of the pipeline as this program has it; `given` are options, and what the stage takes."""
+        extra = {name: given.pop(name) for name in ("scalars", "batch") if name in given}
+        is_compiled = self._tier == "llvm"
+        options = pipeline.Options(
+            self._exact, self.rolls, self._keeps_arrays, self._gathers, is_compiled, disabled=self._disabled, **given
+        )
+        return pipeline.run(stage, code, options, **extra)
+
+    @property
+    def history(self) -> tuple:
+        """The passes that made the program as it is differentiated: stage, name, instructions before and after."""
+        return self._history + self._vectorising().log
+
+    @property
+    def disabled(self) -> frozenset:
+        """Names of the passes that are switched off."""
+        return self._disabled
 
     @property
     def exact(self) -> bool:
@@ -485,7 +493,8 @@ class Program(Runner):
         """The list of a Jacobian, number by number or with arrays of entries, whichever is faster; None if neither."""
 
         def of_entries():
-            return None if self._exact else self._of_entries(argnums, is_symmetric, lines)
+            is_off = self._exact or "accumulate" in self._disabled
+            return None if is_off else self._of_entries(argnums, is_symmetric, lines)
 
         rolled, y = self._differentiable("jacobian")
         is_rolled = _ROLLED * len(rolled) < len(code)
@@ -494,7 +503,9 @@ class Program(Runner):
         if found is not None and nanoseconds(found) < _LONGER * nanoseconds(code):
             return found
         most = max(_MOST, _MOST_EACH * len(code))
-        numbers = source_transform.unrolled(code, *ends, is_symmetric, most, by_rows, self._exact)
+        numbers = None
+        if "unroll" not in self._disabled:
+            numbers = source_transform.unrolled(code, *ends, is_symmetric, most, by_rows, self._exact)
         if numbers is None:  # entries of numbers are as many, too
             is_elementary = source_transform.elementary(rolled, rolled.inputs[self._input("jacobian", argnums)], y)
             return found if is_rolled or is_elementary else of_entries()
@@ -514,34 +525,20 @@ class Program(Runner):
 
     def _rolled(self):
         """The list with arrays for what a loop computes."""
-        return self.kept("rolled", lambda: self._apart_and_rolled(self._listing))[1]
-
-    def _to_run(self):
-        """The same as it is run: functions of small arrays, derived as they are, are written out if that is cheaper."""
-        code = self._rolled()
-        if not self.rolls or not any(call.row and call.row.fun in DERIVED_AS_THEY_ARE for call in code.calls):
-            return code
-        found = vectorise.rolled(by_elements(self.of_elements(), to_run=True))
-        return found if nanoseconds(found) < nanoseconds(code) else code
+        return self._vectorising().code
 
     def of_elements(self) -> Listing:
         """The list in which loops are looked for: that of the program, or the one without small arrays."""
-        return self.kept("rolled", lambda: self._apart_and_rolled(self._listing))[0]
+        return self._vectorising().scalars
 
-    def _with_arrays(self, code):
-        return self._apart_and_rolled(code)[1]
+    def _vectorising(self):
+        return self.kept("value", lambda: self._valued(self._listing))
 
-    def _apart_and_rolled(self, code):
-        if not self.rolls:
-            return code, code
-        code = _read_as_written(code)
-        found = vectorise.rolled(code)
-        apart = code if self._keeps_arrays else by_elements(code, _APART)
-        if apart is not code:
-            of_apart = vectorise.rolled(apart)
-            self._keeps_arrays = nanoseconds(of_apart) >= _APART * nanoseconds(found)
-            code, found = (code, found) if self._keeps_arrays else (apart, of_apart)
-        return code, loop_recovery.looped(found)
+    def _valued(self, code):
+        """The run of the stage that finds loops in a list."""
+        run = self._passed("value", code)
+        self._keeps_arrays = run.keeps_arrays
+        return run
 
     @property
     def rolls(self) -> bool:
@@ -588,7 +585,7 @@ class Program(Runner):
         Its list has no adjoints, and of what it adds up nothing is gained by `shifts`.
         """
         made = Program(name, listing, self._form, _ONE, self._exact, self._example, self._floats)
-        made._rolls, made._gathers, made._tier = self._rolls, False, self._tier
+        made._rolls, made._gathers, made._tier, made._disabled = self._rolls, False, self._tier, self._disabled
         return made
 
     def _differentiable(self, word):
@@ -598,20 +595,19 @@ class Program(Runner):
             dtype = kind_of(code, code.outputs[0])[0]
             if dtype.kind not in "fc":
                 raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return floats")
-            self._expanded = self._expand(self._rolled() if code is self._listing else self._with_arrays(code))
+            self._expanded = self._expand(self._rolled() if code is self._listing else self._valued(code).code)
         return self._expanded, self._expanded.outputs[0]
 
     def _flat(self, word):
         """The same of the list of numbers."""
-        code = self._expand(self._one_array(word))
-        code = by_elements(code, _APART) if self.rolls else code
+        code = self._passed("jacobian", self._expand(self._one_array(word))).code
         return code, code.outputs[0]
 
     def lines_alone(self) -> Listing:
         """Of a value and a derivative in a direction: the list of the derivative, and of all guards."""
         code = simplify.live(self._listing if self._exact else self._rolled())
         code.outputs = code.outputs[1:]
-        return simplify.live(code) if self._exact else simplify.simplified(code)
+        return self._passed("direction", code).code
 
     def differentiable(self) -> Listing:
         """The list with all its outputs, in which all is differentiable."""
@@ -619,7 +615,7 @@ class Program(Runner):
 
     def _expand(self, code):
         expanded = source_transform.expanded(code, self._exact)
-        return code if expanded is self._listing else self._passed(expanded)
+        return code if expanded is self._listing else self._passed("derivative", expanded).code
 
     def _one_array(self, word):
         """The list that gives the result as one array or number."""
@@ -677,13 +673,11 @@ class Program(Runner):
         return _shifted(template, first - self._form.inputs_of(argnums)[0])
 
     def _like(self, name, listing, result):
-        made = Program(name, self._passed(listing), self._form, result, self._exact, self._example, self._floats)
+        run = self._passed("derivative", listing)
+        made = Program(name, run.code, self._form, result, self._exact, self._example, self._floats)
         made._rolls, made._tier, made._keeps_arrays = self._rolls, self._tier, self._keeps_arrays
+        made._disabled, made._history = self._disabled, run.log
         return made
-
-    def _passed(self, listing):
-        """The list after the passes; in an exact one derivatives add up in the order of its instructions."""
-        return simplify.live(listing) if self._exact else simplify.simplified(listing, not self.rolls)
 
     # ------------------------------------------------------------------------------------------ what it is
 
@@ -691,7 +685,8 @@ class Program(Runner):
         return len(self._listing)
 
     def __repr__(self):
-        return f"<program of {self._name}: {len(self)} instructions>"
+        without = f", without {', '.join(sorted(self._disabled))}" if self._disabled else ""
+        return f"<program of {self._name}: {len(self)} instructions{without}>"
 
     def __str__(self):
         return printed(self._listing)
@@ -708,6 +703,7 @@ class Program(Runner):
           outputs  float64
           counts   2 elementwise, 1 input, 1 sum, 1 const
           does     2001 operations a call
+          passes   nothing to do
           rolling  nothing to do: there are no loops over numbers
           runs     2 steps
                      100% vector, 1000 elements: 2 operations, 8 bytes read and 0 written for each
@@ -803,7 +799,8 @@ class Program(Runner):
             raise MalformedProgram(f"this program is damaged: {error}. Record it again") from None
 
     #: what a state may have, and of which types
-    _optional = dict.fromkeys(("_rolls", "_gathers", "_keeps_arrays"), bool) | {"_tier": TIERS.__contains__}
+    _optional = dict.fromkeys(("_rolls", "_gathers", "_keeps_arrays"), bool) | {"_history": tuple}
+    _optional |= {"_tier": TIERS.__contains__, "_disabled": lambda x: type(x) is frozenset and x <= {*pipeline.names()}}
 
     def check_parts(self, verifier: Verifier) -> None:
         """Raise `MalformedProgram` unless all is there that calls and derivatives rely on: see `spec`."""
@@ -874,15 +871,6 @@ def _unlaid(key):
     return tuple(map(_unlaid, key))
 
 
-def _read_as_written(code):
-    """A list with sums for products of vectors, in which parts of arrays are what was put there, however that lies."""
-    made = expand_dots.multiplied_out(code)
-    if made is code and not (code.op == Op.PLACE).any():
-        return code
-    found = simplify.simplified(made, False)
-    return code if made is code and len(found) == len(code) else found
-
-
 class Swept(Program):
     """A derivative in many directions: the program of one of them, made wider, run for some of them at a time.
 
@@ -911,6 +899,7 @@ class Swept(Program):
         super().__init__(
             name, self._one._listing, program._form, _ONE, program._exact, program._example, program._floats
         )
+        self._disabled = program._disabled
         self._count = math.prod(self._lines) if count is None else count
         self._chunks = max(1, -(-self._count // self._most_at_once()))
         self._width = -(-self._count // self._chunks)
@@ -943,7 +932,7 @@ class Swept(Program):
 
     def _most_at_once(self):
         """So many directions that the largest arrays of them fit into a cache; one where bits have to agree."""
-        if self._exact:
+        if self._exact or "batching" in self._disabled:
             return 1
         code = self._listing
         many = source_transform.depends(code, [v for v in code.inputs if code.a[v] == self._number])
@@ -956,16 +945,16 @@ class Swept(Program):
         if self._width < 2:
             return code
         are_units = self._directs_units and self._width == self._count
-        return simplify.simplified(batching.widened(code, [self._number], self._width, self._one._example, are_units))
+        return self._passed("batch", code, batch=([self._number], self._width, self._one._example, are_units)).code
 
     def tiered(self, tier):
         made = super().tiered(tier)
         made._one = self._one.tiered(tier)
         return made
 
-    def lowered(self):
-        code = self._regrouped(simplify.lowered(self.kept("wide", self._wide)))
-        return code if self._exact else stencil_fusion.gathered(code, self._tier == "llvm", self._chunks)
+    def lowering(self):
+        code = self.kept("wide", self._wide)
+        return self._passed("run batch", code, runs=self._chunks)
 
     def _differentiable(self, word):
         raise NotDerivable(

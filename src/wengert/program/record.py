@@ -10,7 +10,7 @@ from wengert.core.levels import Unrecorded
 from wengert.core.modes.pullback import was_written
 from wengert.core.operands.var import as_numpy, float_of, holds_traced, is_scalar, is_var, plain
 from wengert.errors import TracedValueError
-from wengert.program.passes import simplify
+from wengert.program.passes import pipeline
 from wengert.program.program import Form, NotDerivable, Program, Result, Slot, as_inputs, refuse_traced
 from wengert.program.tracing.closure import NotReplayable, capture
 from wengert.program.tracing.pytree import aliases_of, fill, mapped
@@ -19,11 +19,9 @@ from wengert.transforms.dense import JVP, Gradient, Jacobian, Operator
 from wengert.transforms.second import HVP, Hessian
 
 
-def record(f, args: tuple, kwargs: dict, exact: bool, is_raw: bool = False, is_live: bool = False) -> Program:
-    """The program of `f` at some arguments; what it reads from outside is constant, or live: more inputs.
-
-    A raw one has the list as it was recorded, before all passes; f is no derivative then.
-    """
+def record(f, args: tuple, kwargs: dict, exact: bool, is_live: bool = False, disable=()) -> Program:
+    """The program of `f` at some arguments; what it reads from outside is constant, or live: more inputs."""
+    disabled = pipeline.chosen(disable, "record")
     name = _name(f)
     refuse_traced(f"record({name})", args, kwargs)
     args = (as_inputs(args[0], name), *args[1:])
@@ -35,9 +33,7 @@ def record(f, args: tuple, kwargs: dict, exact: bool, is_raw: bool = False, is_l
         if reading is None:
             raise NotReplayable("what it reads from outside cannot be made out")
         reading = reading if is_live else _Constants(reading)
-        if is_raw:
-            return _traced(lambda bound: bound, f, args, kwargs, reading, exact, is_raw)
-        return trace(f, args, kwargs, reading, exact)
+        return trace(f, args, kwargs, reading, exact, disabled)
     except (NotReplayable, Unrecorded) as reason:
         raise TracedValueError(f"record({name}): {reason}") from None
 
@@ -58,8 +54,8 @@ class _Constants:
         return self._reading.bound([leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf for leaf in held])
 
 
-def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False) -> Program:
-    """The program of `f` at some arguments; `reading` is what it reads from outside.
+def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False, disabled: frozenset = frozenset()) -> Program:
+    """The program of `f` at some arguments; `reading` is what it reads from outside, and `disabled` names passes.
 
     Its inputs are the leaves of the arguments, and after them those of `reading`.
     A derivative is made of the program of its function where that can be, and otherwise recorded itself.
@@ -69,7 +65,7 @@ def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False) -> Program
         with_direction = type(f) in (JVP, HVP)
         if not with_direction or _is_alike(*args[:2]):
             given = (args[0], *args[2:]) if with_direction else args
-            program = _traced(_inner, f, given, kwargs, reading, exact)
+            program = _traced(_inner, f, given, kwargs, reading, exact, disabled)
             try:
                 if program.is_double:
                     return derive(program)
@@ -78,7 +74,7 @@ def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False) -> Program
                 reason = str(error)
     if isinstance(f, Operator) and hasattr(f, "of_program"):  # what it gives is not recorded itself
         raise NotReplayable(reason)
-    return _traced(lambda bound: bound, f, args, kwargs, reading, exact)
+    return _traced(lambda bound: bound, f, args, kwargs, reading, exact, disabled)
 
 
 def _is_alike(x, v):
@@ -120,7 +116,7 @@ _PROGRAMS = {
 }
 
 
-def _traced(inner, f, args, kwargs, reading, exact, is_raw=False):
+def _traced(inner, f, args, kwargs, reading, exact, disabled):
     name = _name(inner(f))
     form = Form(args, kwargs)
     count = len(form.leaves)
@@ -143,10 +139,11 @@ def _traced(inner, f, args, kwargs, reading, exact, is_raw=False):
         ends.append(Result(template))
         return found
 
-    listing = listed(run, leaves, name, exact)
-    if not (exact or is_raw):
-        listing = simplify.simplified(listing)
-    return Program(name, listing, form, ends[0], exact, leaves)
+    listing = listed(run, leaves, name, exact, disabled)
+    made = pipeline.run("trace", listing, pipeline.Options(exact, disabled=disabled))
+    program = Program(name, made.code, form, ends[0], exact, leaves)
+    program._disabled, program._history = disabled, made.log
+    return program
 
 
 def positions_of(f, args: tuple) -> tuple:

@@ -51,6 +51,9 @@ _BY_ENTRIES = ("auto", "direct")
 
 FORMATS = ("csr", "csc", "coo")
 
+#: options of `compile` that sparse derivatives of a compiled function take over, with their defaults
+_OPTIONS: dict[str, Any] = {"recheck": "auto", "tier": "auto", "constant": (), "disable": ()}
+
 
 class Nonzeros(Result):
     """What becomes of the outputs of a sparse program: its values, before them that of the function if it is asked for.
@@ -163,6 +166,7 @@ class Together(Program):
         self._parts = parts
         one = parts[0]
         super().__init__(name, one._listing, one._form, one._result, one._exact, one._example, one._floats)
+        self._disabled = one._disabled
 
     def check_parts(self, verifier):
         check_fields(self, {"_parts": list})
@@ -316,7 +320,9 @@ class Sparse(dense.Derivative):
             if given.colours is not None and self.mode == "auto":
                 why = "by the colouring that was given"
                 return self._by_products(program, given.mode, given.colours, given.pattern, why)
-        if self.mode in _BY_ENTRIES:
+        if "accumulate" in program.disabled:
+            why = "the pass accumulate is switched off"
+        elif self.mode in _BY_ENTRIES:
             try:
                 wanted = None if given is None else (given.rows, given.columns)
                 found = entries(code, x, y, program._example, self.order == 2, wanted=wanted)
@@ -541,7 +547,7 @@ class SparseDerivative(dense.Derivative):
             mode = "auto" if sparse.colours is not None else mode
         if isinstance(argnums, bool) or not isinstance(argnums, (int, np.integer)) or argnums < 0:
             raise TypeError(f"{word}: a sparse derivative is in one argument, argnums={argnums!r} is no such number")
-        options = {} if not isinstance(f, Compiled) else {"recheck": f.recheck, "tier": f.tier, "constant": f.constant}
+        options = {name: getattr(f, name) for name in _OPTIONS} if isinstance(f, Compiled) else {}
         f = f.f if isinstance(f, Compiled) else f
         super().__init__(f, int(argnums), value)
         self.word, self.name = word, f"{word}({dense._name_of(f)})"
@@ -555,7 +561,7 @@ class SparseDerivative(dense.Derivative):
 
     def __reduce__(self):
         options = (self.sparse, self.format, self.mode_asked, self.order)
-        is_plain = (self.replayed.tier, self.replayed.recheck, self.replayed.constant) == ("auto", "auto", ())
+        is_plain = all(getattr(self.replayed, name) == default for name, default in _OPTIONS.items())
         return type(self), (self.f if is_plain else self.fun, self.argnums, self.with_value, *options)
 
     def __call__(self, *args, out=None, **kwargs):
@@ -579,7 +585,7 @@ class SparseDerivative(dense.Derivative):
     @property
     def fun(self) -> Callable:
         """The function, compiled as the derivative is."""
-        return Compiled(self.f, recheck=self.replayed.recheck, tier=self.replayed.tier, constant=self.replayed.constant)
+        return Compiled(self.f, **{name: getattr(self.replayed, name) for name in _OPTIONS})
 
     def explained(self, args: tuple, kwargs: dict, measure: bool) -> Any:
         """What `wengert.explain` tells."""

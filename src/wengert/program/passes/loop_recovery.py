@@ -11,9 +11,9 @@ and arrays whose first axis is the steps'; its result is one line of doubles, of
 
 from __future__ import annotations
 
-import copy
 import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -21,9 +21,8 @@ from wengert.program.ir.call import Call, Operand, static
 from wengert.program.ir.ir import Listing, c_strides, columns_named, kind_of, operands, overlaps
 from wengert.program.ir.opcode_table import ELEMENTWISE, opcodes
 from wengert.program.ir.opcodes import Op
-from wengert.program.ir.verify import TIERS, Verifier, check_fields, expect, is_count
-from wengert.program.passes import simplify, stencil_fusion, vectorise
-from wengert.program.vm.machine import Machine
+from wengert.program.ir.verify import Verifier, check_fields, expect, is_count
+from wengert.program.passes import simplify, vectorise
 
 _FLOAT = np.dtype(float)
 #: by opcode: which of the columns a, b and c name values
@@ -73,20 +72,19 @@ class Loop:
         Are the slices gone through from the last to the first, and stacks filled so?
     """
 
+    #: makes a callable that runs a loop on the VM: handed in by `wengert.program.vm`, which imports this package
+    kernel: Callable[[Loop], Callable]
+
     def __init__(self, body, steps, carried, kept, results, backward=False):
         self.body, self.steps, self.carried, self.kept = body, steps, carried, kept
         self.results, self.backward = tuple(results), backward
         self.checks = bool((body.op == Op.GUARD).any()) or any(call.checks for call in body.calls)
-        self._machine, self._tier = None, "auto"
-
-    def __getstate__(self):
-        return {**self.__dict__, "_machine": None}
 
     def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
         """Raise `MalformedProgram` unless it is a loop that runs on these operands and gives this: see `spec`."""
         counts = dict.fromkeys(("steps", "carried", "kept"), is_count)
         flags = dict.fromkeys(("checks", "backward"), bool)
-        check_fields(self, {"body": Listing, "results": tuple, **counts, **flags, "_tier": TIERS.__contains__})
+        check_fields(self, {"body": Listing, "results": tuple, **counts, **flags})
         code, steps, carried, first = self.body, self.steps, self.carried, self.carried + self.kept
         verifier.check(code)
         expect(0 < steps and steps * len(code) <= _MAX_UNROLLED, f"is a loop of {steps} steps")
@@ -110,27 +108,12 @@ class Loop:
         return f"loop of {self.steps} steps{way}"
 
     def __call__(self, *values):
-        return self.machine.loop(self, values)
+        return Loop.kernel(self)(*values)
 
     @property
     def loop_bodies(self) -> list[tuple]:
         """The number of iterations and the vectorised body, for the printer and reports."""
         return [(self.steps, vectorise.rolled(self.body))]
-
-    @property
-    def machine(self) -> Machine:
-        """What runs the body."""
-        if self._machine is None:
-            code = simplify.lowered(vectorise.rolled(self.body))
-            code = stencil_fusion.gathered(code, self._tier == "llvm", self.steps)
-            self._machine = Machine(code, tier=self._tier)
-        return self._machine
-
-    def tiered(self, tier: str) -> Loop:
-        """The same loop, whose body another tier runs."""
-        made = copy.copy(self)
-        made._machine, made._tier = None, tier
-        return made
 
     @property
     def count(self) -> int:

@@ -31,9 +31,12 @@ from wengert.program.ir.opcode_table import function
 cnp.import_array()
 
 
-def simplified(Listing code, bint exact=True):
-    """The list after all passes; `exact`: zeros keep their sign."""
-    return compacted(passed(code, True, True, exact))
+def simplified(Listing code, bint exact=True, bint fold=True, bint share=True, bint drop=True):
+    """The list after constant folding, CSE and DCE, or after some of these; `exact`: zeros keep their sign."""
+    if not (fold or share):
+        return live(code) if drop else code
+    cdef Listing found = passed(code, fold, share, exact)
+    return compacted(found) if drop else found
 
 
 def folded(Listing code, bint exact=True):

@@ -42,6 +42,10 @@ class Summary:
         Instructions that are run: loops over elements are arrays there.
     rolling : list of str
         What became of loops, in words.
+    passes : list of (stage, pass, int, int)
+        Number of instructions before and after each pass of the compiler, in their order.
+    disabled : frozenset of str
+        Passes that are switched off.
     steps : list of Step
         In which the machine runs them.
     repeats : int
@@ -63,6 +67,8 @@ class Summary:
     work: int
     rolled: int
     rolling: list
+    passes: list
+    disabled: frozenset
     steps: list[Step]
     repeats: int
     memory: int
@@ -77,6 +83,7 @@ class Summary:
             ("outputs", _types(self.outputs)),
             ("counts", ", ".join(f"{count} {kind}" for kind, count in counts)),
             ("does", f"{counted(self.operations, 'operation')} a call{self._beside()}"),
+            ("passes", self._passes()),
             *[("rolling", text) for text in self.rolling],
             *[("runs", text) for text in self._runs()],
             ("memory", f"{size_of(self.memory)} beside inputs and outputs, constant arrays {size_of(self.constants)}"),
@@ -93,6 +100,12 @@ class Summary:
         """What is not counted among the operations."""
         calls = self.instructions.get("call", 0)
         return f", and {counted(calls, 'call')} of functions" if calls else ""
+
+    def _passes(self):
+        """The passes that changed the number of instructions."""
+        texts = [f"{name} {before} to {after}" for _, name, before, after in self.passes if before != after]
+        found = ", ".join(texts) or "nothing to do"
+        return f"{found}; without {', '.join(sorted(self.disabled))}" if self.disabled else found
 
     def _guards(self):
         """What the program asks for, once for each place."""
@@ -118,7 +131,8 @@ def summary(program) -> Summary:
     """What a program consists of."""
     code = program._listing
     ops = code.op.tolist()
-    run = schedule(program.lowered(), program.exact)
+    lowering = program.lowering()
+    run = schedule(lowering.code, program.exact)
     types = [kind_of(code, v)[:2] for v in code.inputs]
     arguments = program._form.count
     return Summary(
@@ -133,6 +147,8 @@ def summary(program) -> Summary:
         most_alive(code),
         len(program._rolled()),
         rolling(program),
+        [*program.history, *lowering.log],
+        program.disabled,
         run.steps,
         program.repeats,
         run.nbytes,
@@ -168,6 +184,8 @@ def _tier(machine):
 def rolling(program) -> list[str]:
     """What became of the loops of a program, in words."""
     code, run = program.of_elements(), program._rolled()
+    if "vectorise" in program.disabled:
+        return ["switched off"]
     if not program.rolls:
         return ["not tried: the sums of an exact program keep their order"]
     if code is not program._listing:

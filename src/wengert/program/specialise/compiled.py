@@ -36,6 +36,7 @@ from wengert.errors import (
 )
 from wengert.program import record
 from wengert.program.ir.identity import Same
+from wengert.program.passes import pipeline
 from wengert.program.passes.scalarise import SINGULAR
 from wengert.program.program import as_floats, checked_tier
 from wengert.program.specialise import as_primitive
@@ -129,6 +130,7 @@ class Compiled(Caller):
         recheck: str | int | None = "auto",
         tier: str = "auto",
         constant: Any = (),
+        disable: Any = (),
     ):
         if isinstance(f, Compiled):
             f = f.f
@@ -145,6 +147,8 @@ class Compiled(Caller):
         self.recheck = recheck
         self.tier = checked_tier(tier, "compile")
         self.constant = tuple(constant) if type(constant) in (tuple, list) else (constant,)
+        self.disable = (disable,) if isinstance(disable, str) else tuple(disable)
+        self._disabled = pipeline.chosen(self.disable, "compile")
         self._name = _name_of(f)
         self._lock = threading.RLock()
         self._tables: dict[Any, _Table] = {}
@@ -166,6 +170,7 @@ class Compiled(Caller):
         options += "" if self.recheck == "auto" else f", recheck={self.recheck}"
         options += "" if self.tier == "auto" else f", tier={self.tier!r}"
         options += f", constant={self.constant!r}" if self.constant else ""
+        options += f", disable={self.disable!r}" if self.disable else ""
         return f"compile({self.f if isinstance(self.f, Operator) else self._name}{options})"
 
     def __getattr__(self, name):
@@ -189,7 +194,7 @@ class Compiled(Caller):
         name = getattr(self, "__qualname__", "")
         for part in name.split("."):
             place = getattr(place, part, None)
-        return name if place is self else (Compiled, (self.f, self.exact, self.recheck, self.tier, self.constant))
+        return name if place is self else (Compiled, (self.f, *self._options))
 
     def __wengert__(self, operator: type, options: tuple) -> Callable:
         """The operator on f, compiled; pullbacks and linear operators, which are recordings themselves, are not."""
@@ -203,9 +208,13 @@ class Compiled(Caller):
                 _put(self._operators, key, found, _TABLES)
         return found
 
+    @property
+    def _options(self):
+        return self.exact, self.recheck, self.tier, self.constant, self.disable
+
     def _of(self, f):
         """Another function, compiled in the same way."""
-        return Compiled(f, self.exact, self.recheck, self.tier, self.constant)
+        return Compiled(f, *self._options)
 
     @property
     def py_func(self):
@@ -487,7 +496,7 @@ class Compiled(Caller):
                 reading.frozen = known if frozen == known else frozen
                 try:
                     with unnoted():
-                        program = record.trace(self.f, args, kwargs, reading, self.exact)
+                        program = record.trace(self.f, args, kwargs, reading, self.exact, self._disabled)
                     return program if self.tier == "auto" else program.tiered(self.tier)
                 except NotHere:
                     return ""
@@ -638,7 +647,7 @@ class Compiled(Caller):
 
     def _anew(self, args, kwargs, reading, exact, leaves):
         """The result of a new recording."""
-        program = record.trace(self.f, args, kwargs, reading, exact)
+        program = record.trace(self.f, args, kwargs, reading, exact, self._disabled)
         return _restored(program, program.run(leaves))
 
     def _plain(self, args, kwargs, reading, leaves):

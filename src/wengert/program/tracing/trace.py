@@ -28,10 +28,14 @@ class Recording:
     unknowns : list
         Values that are no inputs in the end, such as those that equations are recorded with: nothing of what depends
         on them is kept.
+    exact : bool
+    disabled : frozenset of str
+        Passes that are switched off for the program that is recorded.
     """
 
-    def __init__(self, tape, code, examples, exact):
-        self.tape, self.code, self.inputs, self.exact = tape, code, list(examples), exact
+    def __init__(self, tape, code, examples, exact, disabled):
+        self.tape, self.code, self.inputs = tape, code, list(examples)
+        self.exact, self.disabled = exact, disabled
         self.unknowns: list[int] = []
         self._values: list = []
 
@@ -65,7 +69,7 @@ class Recording:
 recording: ContextVar[Recording | None] = ContextVar("wengert_program_recording", default=None)
 
 
-def listed(function, examples: list, name: str, exact: bool = False):
+def listed(function, examples: list, name: str, exact: bool = False, disabled: frozenset = frozenset()):
     """What a function of arrays and numbers does, as a list with one input for each example.
 
     The function returns a list of operands; what else it touches is recorded as constants.
@@ -78,7 +82,7 @@ def listed(function, examples: list, name: str, exact: bool = False):
             code = Definitions(tape, exact)
             for number, x in enumerate(inputs):
                 code.take_input(x, number)
-            made = Recording(tape, code, examples, exact)
+            made = Recording(tape, code, examples, exact, disabled)
             token = recording.set(made)
             tape.reader = code.keep_up  # from time to time, so that a long list needs no memory for its arrays
             try:

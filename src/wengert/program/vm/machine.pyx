@@ -34,9 +34,9 @@ from wengert.errors import GuardError
 from wengert.program.ir.call import Operand
 from wengert.program.ir.opcode_table import ROWS, function
 from wengert.program.ir.verify import check
-from wengert.program.passes import cost
+from wengert.program.passes import cost, pipeline
+from wengert.program.passes.loop_recovery import Loop
 from wengert.program.passes.simplify import apart
-from wengert.program.passes.stencil_fusion import gathered
 
 cnp.import_array()
 
@@ -224,7 +224,7 @@ cdef bint is_known(PythonStep step) except -1:
     """Is what Python does a loop that calls nothing, or the moving of elements?"""
     if step.op != Op.CALL:
         return True
-    return hasattr(step.compute, "tiered") and not (step.compute.body.op == Op.CALL).any()
+    return type(step.compute) is LoopKernel and not (step.compute.loop.body.op == Op.CALL).any()
 
 
 cdef bint has_bits(x, known, Value value) except -1:
@@ -347,11 +347,39 @@ cdef object filled(template, list values):
     return found
 
 
+class LoopKernel:
+    """A loop of a program as the VM runs it: the VM of its body is made when it is first needed."""
+
+    def __init__(self, loop, tier="auto", disabled=frozenset()):
+        self.loop, self._tier, self._disabled = loop, tier, disabled
+        self._machine = None
+
+    def __repr__(self):
+        return repr(self.loop)
+
+    def __call__(self, *values):
+        return self.machine.loop(self.loop, values)
+
+    @property
+    def machine(self):
+        """The VM of the body."""
+        if self._machine is None:
+            is_compiled = self._tier == "llvm"
+            options = pipeline.Options(is_compiled=is_compiled, runs=self.loop.steps, disabled=self._disabled)
+            code = pipeline.run("loop body", self.loop.body, options).code
+            self._machine = Machine(code, False, self._tier, self._disabled)
+        return self._machine
+
+
+Loop.kernel = LoopKernel
+
+
 @cython.final
 cdef class Machine(Run):
     """A listing made ready to run.
 
     `exact`: each elementwise instruction runs the loop that the eager engine runs, and sums keep NumPy's order.
+    `disabled`: passes that are switched off for what is made later: bodies of loops, and the list for LLVM.
     """
 
     cdef readonly bint exact
@@ -371,6 +399,7 @@ cdef class Machine(Run):
     cdef bint wants_help            # for steps in blocks
     cdef list spaces
     cdef readonly str tier          # "auto", "vm" or "llvm"
+    cdef object disabled            # names of passes
     cdef readonly object report     # of the compiled tier: what became of the steps
     cdef Machine faster             # the same list where steps are compiled
     cdef object listing             # as long as that may still be made
@@ -380,9 +409,9 @@ cdef class Machine(Run):
     cdef tuple kept_run             # copies of these inputs, and the outputs
     cdef int changes                # runs for which what is read had changed, one after the other
 
-    def __init__(self, listing, exact=False, tier="vm"):
+    def __init__(self, listing, exact=False, tier="vm", disabled=frozenset()):
         cdef Lowering low = Lowering(listing, exact)
-        self.tier = tier
+        self.tier, self.disabled = tier, disabled
         self.build(low, listing)
         self.read = self.read_if_kept(low)
         if tier != "vm":
@@ -504,8 +533,8 @@ cdef class Machine(Run):
         step.kind = given[0]
         if step.kind == WG_PYTHON:
             python = given[1]
-            if hasattr(python.compute, "tiered"):
-                python.compute = python.compute.tiered(self.tier)
+            if type(python.compute) is Loop:
+                python.compute = LoopKernel(python.compute, self.tier, self.disabled)
             self.python[i] = python
         elif step.kind == WG_NUMBERS:
             step.code = <const wg_code *>self.keep(given[1], np.int32)
@@ -556,7 +585,7 @@ cdef class Machine(Run):
         if self.faster is not None:
             return self.faster.bodies
         return [(<PythonStep>step).compute.machine for step in self.python
-                if step is not None and hasattr((<PythonStep>step).compute, "tiered")]
+                if step is not None and type((<PythonStep>step).compute) is LoopKernel]
 
     # ------------------------------------------------------------------------------------------ compiled steps
 
@@ -587,7 +616,7 @@ cdef class Machine(Run):
         if self.exact:
             self.report.refused.append("an exact program runs the loops that NumPy runs")
             return 0
-        listing = gathered(listing, True)
+        listing = pipeline.run("llvm", listing, pipeline.Options(disabled=self.disabled)).code
         cdef Lowering low = Lowering(listing, False)
         cdef list steps = [described(given) for given in low.emitted]
         emitted, extra, code = jit_steps.hastened(jit_steps.Steps(
@@ -600,7 +629,7 @@ cdef class Machine(Run):
         low.emitted = [(WG_COMPILED, *step[1:]) if step[0] == "compiled" else own[id(step)] for step in emitted]
         low.slots += extra
         cdef Machine faster = Machine.__new__(Machine)
-        faster.tier = "llvm"
+        faster.tier, faster.disabled = "llvm", self.disabled
         faster.build(low, listing)
         faster.kept.append(code)
         self.faster = faster

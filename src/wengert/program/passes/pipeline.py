@@ -1,0 +1,450 @@
+"""The pipeline: one table of passes, a row a pass, in the order in which a program meets them.
+
+A pass is a function from a list to an equivalent list, which may be the same object where there is nothing to do.
+Programs, the bodies of loops, the VM and `wengert.viz` run passes from this table alone, by the name of a stage:
+
+    trace        the list as it was recorded, before it becomes a program
+    derivative   the list that a source transformation gives
+    value        loops and small arrays of a list, before it is run or differentiated
+    jacobian     how a Jacobian is computed, and of what list
+    direction    the list of a derivative in one direction, without the value
+    batch        the same list for several directions at once
+    run          the last stage before the VM
+    run batch    the same for several directions
+    loop body    the same for the body of a loop
+    llvm         the list of a program that LLVM compiles
+
+To add a pass, write a module beside this one and a row in `PASSES`.
+Rows can be switched off, by `disable=` of `wengert.compile` and `wengert.record` or by ``WENGERT_DISABLE``, which is
+how `wengert.testing.bisect_passes` finds the row that broke a program.
+With ``WENGERT_VERIFY=1`` the verifier of the IR runs after each pass, and its error names the pass.
+
+Reference: the separation of passes from their order follows Lattner and Adve (2004), LLVM: a compilation framework for
+lifelong program analysis and transformation, section 3. doi:10.1109/CGO.2004.1281665
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Collection, Iterator
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from wengert.program.ir import verify
+from wengert.program.ir.ir import Listing
+from wengert.program.ir.opcodes import Op
+from wengert.program.passes import (
+    batching,
+    expand_dots,
+    loop_recovery,
+    reassociate,
+    scalarise,
+    simplify,
+    stencil_fusion,
+    vectorise,
+)
+
+__all__ = ["PASSES", "STAGES", "Options", "Pass", "Run", "chosen", "names", "observed", "run", "verify_each"]
+
+STAGES = ("trace", "derivative", "value", "jacobian", "direction", "batch", "run", "run batch", "loop body", "llvm")
+
+#: does the verifier run after each pass?
+VERIFY = os.environ.get("WENGERT_VERIFY", "0") not in ("", "0")
+
+#: scalar code replaces small arrays if its estimated time is below this fraction of the time with arrays
+SCALAR_GAIN = 0.9
+
+
+class Options(NamedTuple):
+    """What a program asks of the pipeline.
+
+    Attributes
+    ----------
+    exact : bool
+        Values keep their bits: rows that are not for exact programs are left out.
+    finds_loops : bool
+        May scalars become arrays, and sums change their order?
+    keeps_arrays : bool
+        Scalar code in place of small arrays was slower for the function, so it is not tried for its derivatives.
+    has_adjoints : bool
+        May arrays be sums of shifted parts, as in reverse mode?
+    is_compiled : bool
+        Does LLVM compile the list?
+    runs : int
+        Runs of the list in one call.
+    disabled : frozenset of str
+        Names of rows that are switched off.
+    """
+
+    exact: bool = False
+    finds_loops: bool = True
+    keeps_arrays: bool = False
+    has_adjoints: bool = True
+    is_compiled: bool = False
+    runs: int = 1
+    disabled: frozenset = frozenset()
+
+
+_DEFAULT = Options()
+
+
+class Run:
+    """One stage of one program: its list, and what its passes share.
+
+    Attributes
+    ----------
+    stage : str
+    options : Options
+    start, code : Listing
+        Before the first and after the last pass so far.
+    batch : tuple
+        Arguments of `batching.widened` beside the list.
+    keeps_arrays : bool
+        As in `Options`; found by `scalarise`.
+    log : tuple of (str, str, int, int)
+        Stage, name and the number of instructions before and after each pass that ran.
+    """
+
+    def __init__(self, stage: str, code: Listing, options: Options, scalars: Listing | None = None, batch: tuple = ()):
+        self.stage, self.options = stage, options
+        self.start = self.code = code
+        self._scalars = scalars
+        self.batch, self.keeps_arrays = batch, options.keeps_arrays
+        self.log: tuple[tuple[str, str, int, int], ...] = ()
+        self._vectorised: list[tuple[Listing, Listing]] = []
+
+    def has(self, name: str) -> bool:
+        """Whether a row is switched on."""
+        return name not in self.options.disabled
+
+    @property
+    def scalars(self) -> Listing:
+        """The list in which `vectorise` looks for loops, or the last one where that is off."""
+        return self.code if self._scalars is None else self._scalars
+
+    @property
+    def keeps_zero_signs(self) -> bool:
+        """Whether ``x + 0`` is kept, which differs from ``x = -0.0`` in the sign."""
+        return self.stage in ("trace", "direction", "batch") or not self.options.finds_loops
+
+    def vectorised(self, code: Listing) -> Listing:
+        """The list after `vectorise`, computed once: `scalarise` compares with it before the pass itself runs."""
+        if not self.has("vectorise"):
+            return code
+        for before, after in self._vectorised:
+            if before is code:
+                return after
+        after = vectorise.rolled(code)
+        self._vectorised.append((code, after))
+        return after
+
+
+class Pass(NamedTuple):
+    """A row of the table.
+
+    Attributes
+    ----------
+    name : str
+        By which it is switched off. Rows of one name are one pass, applied in several places.
+    function : callable or None
+        ``function(code, run)`` gives a list. None for a way to compute a Jacobian, which `Program` makes and compares
+        with the others.
+    stages : tuple of str
+    what : str
+        What it does, as a clause.
+    reference : str
+        The paper or textbook that it follows.
+    exact : bool
+        Whether `exact` programs may have it.
+    applies : callable
+        The precondition, asked of the `Run`.
+    parts : tuple of str
+        Transformations that it combines in one traversal, which can be switched off one by one.
+    is_optional : bool
+        False if the VM cannot run a list without it.
+    """
+
+    name: str
+    function: Callable[[Listing, Run], Listing] | None
+    stages: tuple[str, ...]
+    what: str
+    reference: str
+    exact: bool = False
+    applies: Callable[[Run], bool] = lambda run: True
+    parts: tuple[str, ...] = ()
+    is_optional: bool = True
+
+
+# ---------------------------------------------------------------------------------------------- preconditions
+
+
+def _finds_loops(run):
+    return run.options.finds_loops
+
+
+def _has_adjoints(run):
+    return run.options.has_adjoints
+
+
+def _is_exact(run):
+    return run.options.exact
+
+
+# ---------------------------------------------------------------------------------------------- rows
+
+
+def _simplify(code, run):
+    return simplify.simplified(code, run.keeps_zero_signs, run.has("fold"), run.has("cse"), run.has("dce"))
+
+
+def _simplify_exact(code, run):
+    return simplify.simplified(code, True, run.has("fold"), run.has("cse"), run.has("dce"))
+
+
+def _drop_dead(code, run):
+    return simplify.live(code)
+
+
+def _forward_stores(code, run):
+    """Read parts of arrays as what was stored there; other lists were simplified when they were made."""
+    is_new = code is not run.start
+    if not (is_new or (code.op == Op.PLACE).any()):
+        return code
+    found = _simplify(code, run)
+    return found if is_new or len(found) != len(code) else code
+
+
+def _expand_dots(code, run):
+    return expand_dots.multiplied_out(code, run.stage != "value")  # guards of rules are known by their dots until then
+
+
+def _scalarise(code, run):
+    """Scalar code, if that is faster once it is vectorised."""
+    if run.keeps_arrays:
+        return code
+    found = scalarise.by_elements(code, SCALAR_GAIN)
+    if found is code:
+        return code
+    times = [scalarise.nanoseconds(run.vectorised(each)) for each in (found, code)]
+    run.keeps_arrays = times[0] >= SCALAR_GAIN * times[1]
+    return code if run.keeps_arrays else found
+
+
+def _scalarise_jacobian(code, run):
+    return scalarise.by_elements(code, SCALAR_GAIN)
+
+
+def _scalarise_calls(code, run):
+    """Scalar code for functions that are differentiated as whole calls, and are differentiated no more."""
+    if not any(call.row and call.row.fun in scalarise.DERIVED_AS_THEY_ARE for call in code.calls):
+        return code
+    found = run.vectorised(scalarise.by_elements(run.scalars, to_run=True))
+    return found if scalarise.nanoseconds(found) < scalarise.nanoseconds(code) else code
+
+
+def _vectorise(code, run):
+    run._scalars = code
+    return run.vectorised(code)
+
+
+def _recover_loops(code, run):
+    return loop_recovery.looped(code)
+
+
+def _batch(code, run):
+    return batching.widened(code, *run.batch)
+
+
+def _lower(code, run):
+    return simplify.lowered(code)
+
+
+def _reassociate(code, run):
+    return reassociate.regrouped(code)
+
+
+def _fuse_stencils(code, run):
+    return stencil_fusion.gathered(code, run.options.is_compiled or run.stage == "llvm", run.options.runs)
+
+
+_SIMPLIFY = (
+    "constant folding, CSE and DCE in one traversal",
+    "Click and Cooper (1995), Combining analyses, combining optimizations. doi:10.1145/201059.201061",
+)
+_SCALARISE = (
+    "scalar replacement of small arrays",
+    "Muchnick (1997), Advanced compiler design and implementation, section 12.2",
+)
+_EXPAND_DOTS = (
+    "dot products of short vectors inlined as sums of products",
+    "Muchnick (1997), Advanced compiler design and implementation, chapter 15",
+)
+_PARTS = ("fold", "cse", "dce")
+
+PASSES: tuple[Pass, ...] = (
+    Pass("simplify", _simplify, ("trace", "derivative", "direction"), *_SIMPLIFY, parts=_PARTS),
+    Pass(
+        "dce", _drop_dead, ("derivative", "direction"),
+        "dead code of exact programs, whose derivatives keep the order of their sums",
+        "Muchnick (1997), Advanced compiler design and implementation, section 18.10", True, _is_exact,
+    ),
+    Pass("expand_dots", _expand_dots, ("value",), *_EXPAND_DOTS, applies=_finds_loops),
+    Pass("simplify", _forward_stores, ("value",), *_SIMPLIFY, applies=_finds_loops, parts=_PARTS),
+    Pass("scalarise", _scalarise, ("value",), *_SCALARISE, applies=_finds_loops),
+    Pass("scalarise", _scalarise_jacobian, ("jacobian",), *_SCALARISE, applies=_finds_loops),
+    Pass("scalarise", _scalarise_calls, ("run",), *_SCALARISE, applies=_finds_loops),
+    Pass(
+        "vectorise", _vectorise, ("value", "loop body"),
+        "isomorphic scalar expressions packed into array expressions",
+        "Larsen and Amarasinghe (2000), Exploiting superword level parallelism. doi:10.1145/349299.349320",
+        applies=_finds_loops,
+    ),
+    Pass(
+        "loop_recovery", _recover_loops, ("value",),
+        "repeated steps on large arrays rolled into loops",
+        "Rocha, Petoumenos, Franke, Bhatotia and O'Boyle (2022), Loop rolling for code size reduction. "
+        "doi:10.1109/CGO53902.2022.9741256",
+        applies=_finds_loops,
+    ),
+    Pass(
+        "unroll", None, ("jacobian",),
+        "Jacobians accumulated element by element on scalar code",
+        "Griewank and Walther (2008), Evaluating derivatives, chapter 10. doi:10.1137/1.9780898717761", True,
+    ),
+    Pass(
+        "accumulate", None, ("jacobian",),
+        "Jacobians accumulated nonzero by nonzero on array code",
+        "Griewank and Walther (2008), Evaluating derivatives, chapter 10. doi:10.1137/1.9780898717761",
+    ),
+    Pass(
+        "batching", _batch, ("batch",),
+        "several directions in one run, as a leading axis",
+        "Frostig, Johnson and Leary (2018), Compiling machine learning programs via high-level tracing, SysML",
+    ),
+    Pass("simplify", _simplify, ("batch",), *_SIMPLIFY, parts=_PARTS),
+    Pass("simplify", _simplify_exact, ("run",), *_SIMPLIFY, exact=True, applies=_is_exact, parts=_PARTS),
+    Pass(
+        "lower", _lower, ("run", "run batch", "loop body"),
+        "marks for differentiation removed, which the VM does not know",
+        "Muchnick (1997), Advanced compiler design and implementation, section 4.2", True, is_optional=False,
+    ),
+    Pass(
+        "reassociate", _reassociate, ("run", "run batch"),
+        "matrix products of adjoints regrouped, so that less is multiplied",
+        "Briggs and Cooper (1994), Effective partial redundancy elimination. doi:10.1145/178243.178257",
+        applies=_finds_loops,
+    ),
+    Pass("expand_dots", _expand_dots, ("run", "run batch"), *_EXPAND_DOTS, applies=_finds_loops),
+    Pass(
+        "stencil_fusion", _fuse_stencils, ("run", "run batch", "loop body", "llvm"),
+        "chains of slice additions fused into one expression a region",
+        "Hückelheim, Kukreja, Narayanan, Luporini, Gorman and Hovland (2019), Automatic differentiation for adjoint "
+        "stencil loops. doi:10.1145/3337821.3337906",
+        applies=_has_adjoints,
+    ),
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------- switching off
+
+
+def names() -> list[str]:
+    """The names that can be switched off, each once, in the order of the table."""
+    found = [name for row in PASSES if row.is_optional for name in (row.name, *row.parts)]
+    return [*dict.fromkeys(found)]
+
+
+def chosen(disable: str | Collection[str], name: str) -> frozenset[str]:
+    """The rows that are switched off: by an option of the function `name`, and by the environment.
+
+    Raises
+    ------
+    ValueError
+        If there is no such row; the message lists those that there are.
+    """
+    given = (disable,) if isinstance(disable, str) else tuple(disable)
+    text = os.environ.get("WENGERT_DISABLE", "")
+    found = _known(given, f"{name}: disable={disable!r}") if given else frozenset()
+    if text:
+        found |= _known([word.strip() for word in text.split(",") if word.strip()], f"WENGERT_DISABLE={text}")
+    return found
+
+
+def _known(given, where):
+    unknown = [word for word in given if word not in names()]
+    if unknown:
+        raise ValueError(f"{where}: {unknown[0]!r} is no pass that can be switched off; these are {', '.join(names())}")
+    found = frozenset(given)
+    return found | frozenset(_PARTS) if "simplify" in found else found
+
+
+# ---------------------------------------------------------------------------------------------- running
+
+#: called with the run, the name of a row (or "" before the first one) and the list
+_observer: ContextVar[Callable[[Run, str, Listing], Any] | None] = ContextVar("wengert_pipeline_observer", default=None)
+
+
+@contextlib.contextmanager
+def observed(see: Callable[[Run, str, Listing], Any]) -> Iterator[None]:
+    """Call `see` at the beginning of each stage and after each pass that runs in this context."""
+    token = _observer.set(see)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
+
+
+def run(stage: str, code: Listing, options: Options = _DEFAULT, **given: Any) -> Run:
+    """Apply the passes of a stage, in the order of the table.
+
+    Parameters
+    ----------
+    stage : str
+    code : Listing
+        Not changed.
+    options : Options
+    **given
+        `scalars` and `batch` of `Run`.
+
+    Raises
+    ------
+    MalformedProgram
+        With ``WENGERT_VERIFY=1``, if a pass gives a list that the verifier refuses.
+    """
+    state = Run(stage, code, options, **given)
+    see = _observer.get()
+    if VERIFY:
+        verify_each(state, "", code)
+    if see is not None:
+        see(state, "", code)
+    for row in PASSES:
+        if stage in row.stages and row.function is not None and _is_on(row, state):
+            found = row.function(state.code, state)
+            if VERIFY and found is not state.code:
+                verify_each(state, row.name, found)
+            state.log += ((stage, row.name, len(state.code), len(found)),)
+            state.code = found
+            if see is not None:
+                see(state, row.name, found)
+    state._vectorised.clear()
+    return state
+
+
+def _is_on(row, state):
+    options = state.options
+    if options.exact and not row.exact:
+        return False
+    if options.disabled and row.is_optional:
+        if row.name in options.disabled or (row.parts and options.disabled.issuperset(row.parts)):
+            return False
+    return row.applies(state)
+
+
+def verify_each(run: Run, name: str, code: Listing) -> None:
+    """Check a list, as an observer does; the error names the pass that made it."""
+    try:
+        verify.check(code)
+    except verify.MalformedProgram as error:
+        what = f"pass {name!r} of stage {run.stage!r} made" if name else f"stage {run.stage!r} begins with"
+        raise verify.MalformedProgram(f"{what} a malformed list: {error}") from None
