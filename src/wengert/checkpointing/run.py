@@ -40,7 +40,7 @@ from wengert.checkpointing.state import (
     snapshot,
 )
 from wengert.core.levels import Watch, check_end, replaced, running
-from wengert.core.modes.nested import List
+from wengert.core.modes.nested import NestedTape
 from wengert.core.modes.pullback import add_loop, independent, open_tail, own_copy, pull_tail
 from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
@@ -230,9 +230,9 @@ def _recorder() -> tuple[Any, int]:
     That is so unless one derivative in reverse is the innermost of those that are running, and the only one.
     """
     levels = running.get()
-    if not levels or type(levels[-1]) not in (Tape, List) or levels[-1].recording:
+    if not levels or type(levels[-1]) not in (Tape, NestedTape) or levels[-1].recording:
         return None, 0
-    if any(type(level) in (Tape, List, Watch) for level in levels[:-1]):
+    if any(type(level) in (Tape, NestedTape, Watch) for level in levels[:-1]):
         return None, 0
     return levels[-1], sum(level.k for level in levels[:-1])
 
@@ -382,7 +382,7 @@ class _Walk(_Replay):
     def written_out(self, state, n):
         """Run the steps as they are; what is running records what it will."""
         levels = running.get()
-        recorder = levels[-1] if levels and type(levels[-1]) in (Tape, List) else None
+        recorder = levels[-1] if levels and type(levels[-1]) in (Tape, NestedTape) else None
         operands = self.owned(self.form.leaves(state))
         rows = []
         k = 0
