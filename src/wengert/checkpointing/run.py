@@ -43,7 +43,7 @@ from wengert.checkpointing.state import (
     snapshot,
 )
 from wengert.core.levels import Watch, check_end, replaced, running
-from wengert.core.modes.nested import List
+from wengert.core.modes.nested import NestedTape
 from wengert.core.modes.pullback import add_loop, independent, open_tail, own_copy, pull_tail
 from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
@@ -243,9 +243,9 @@ def _recorder() -> tuple[Any, int]:
     A tape is returned only if one reverse-mode derivative is running and it is the innermost one.
     """
     levels = running.get()
-    if not levels or type(levels[-1]) not in (Tape, List) or levels[-1].recording:
+    if not levels or type(levels[-1]) not in (Tape, NestedTape) or levels[-1].recording:
         return None, 0
-    if any(type(level) in (Tape, List, Watch) for level in levels[:-1]):
+    if any(type(level) in (Tape, NestedTape, Watch) for level in levels[:-1]):
         return None, 0
     return levels[-1], sum(level.k for level in levels[:-1])
 
@@ -395,7 +395,7 @@ class _Walk(_Replay):
     def written_out(self, state, n):
         """Run all steps directly, recording them if a derivative is running."""
         levels = running.get()
-        recorder = levels[-1] if levels and type(levels[-1]) in (Tape, List) else None
+        recorder = levels[-1] if levels and type(levels[-1]) in (Tape, NestedTape) else None
         operands = self.owned(self.form.leaves(state))
         rows = []
         k = 0

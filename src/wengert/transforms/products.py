@@ -20,7 +20,7 @@ from wengert.containers import input_leaf, leaves_like, lowered, output_leaf, sp
 from wengert.core.dispatch.dispatch import stacked
 from wengert.core.dispatch.nan_check import check_inputs
 from wengert.core.levels import check_end, explain, is_watched, recording, running
-from wengert.core.modes.nested import List
+from wengert.core.modes.nested import NestedTape
 from wengert.core.modes.pullback import carried, has_stores, independent, is_output, pull_back, was_written
 from wengert.core.modes.second import push_forward
 from wengert.core.operands.var import holds_traced, level_of, tangents_of
@@ -70,7 +70,7 @@ def record(
     run = Recording()
     run.name = name
     around = running.get()
-    run.tape = tape = List(name, len(around)) if around else Tape(name)
+    run.tape = tape = NestedTape(name, len(around)) if around else Tape(name)
     run.level = tape.level
     run.level.order = order
     traced = list(args)

@@ -8,7 +8,7 @@ cdef enum:
 @cython.no_gc
 @cython.freelist(1024)
 cdef class ScalarDual:
-    """A number with k tangents, standing for a ``numpy.float64``."""
+    """A dual number with k tangents, standing for a ``numpy.float64``."""
 
     def __init__(self, *args):
         raise TypeError("type(x) of a traced scalar makes no numbers: use x.__class__(...), which is numpy.float64")
@@ -104,7 +104,7 @@ cdef class ScalarDual:
     def __round__(self, digits=None):
         return round(float64(self.v), digits)
 
-    # ways out, on which the derivative would be lost
+    # conversions that would lose the derivative
 
     def __float__(self):
         if scalar_has_ended(self) or frames.is_asserted():
@@ -134,7 +134,7 @@ cdef class ScalarDual:
     def __deepcopy__(self, memo):
         return self
 
-    # what np.float64 has besides
+    # other attributes of np.float64
 
     def __repr__(self):
         return checks.spelled(self, repr(float64(self.v)))
@@ -291,7 +291,7 @@ cdef int give_tangent(Buffer buffer, Level level) except -1:
 
 
 cdef cnp.ndarray tangent_view(Buffer buffer, cnp.ndarray view):
-    """Tangents of a view at an outermost level: the same offset and strides, behind an axis of directions."""
+    """Tangents of a view at an outermost level: the same offset and strides after a leading axis of directions."""
     if buffer.level.k == 0:
         return <cnp.ndarray>np.zeros((0, *(<object>view).shape), dtype=view.dtype)
     return view_at(buffer.tangent + (<char *>cnp.PyArray_DATA(view) - buffer.low), buffer.tangent_owner, view,
@@ -348,7 +348,7 @@ cdef object dual(Level level, object y, object t):
 
 
 cdef bint is_own(cnp.ndarray y, cnp.ndarray t, Py_ssize_t k):
-    """Are these tangents of the layout of `y`, in memory that is theirs alone?"""
+    """Do these tangents have the layout of `y`, in memory of their own?"""
     cdef int d
     if (not cnp.PyArray_IS_C_CONTIGUOUS(y) or not cnp.PyArray_IS_C_CONTIGUOUS(t)
             or not cnp.PyArray_CHKFLAGS(t, cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE)
@@ -409,7 +409,7 @@ cdef int forward_side(Kernel u, int side, int form, bint add, char *g, Py_ssize_
 cdef struct DualSide:           # one operand; references are borrowed
     PyObject *level             # NULL: a constant
     PyObject *buffer
-    PyObject *array             # NULL: a number
+    PyObject *array             # NULL: a scalar
     double *t                   # tangents of a scalar
     double c
     bint strong
@@ -423,7 +423,7 @@ cdef inline double *side_tangent(DualSide *side, Py_ssize_t j) noexcept:
 
 
 cdef int read_dual_side(object x, DualSide *side) except -1:
-    """Classify an operand; 0 where the general way must be taken."""
+    """Classify an operand; 0 where the general path must be taken."""
     cdef ArrayVar v
     memset(side, 0, sizeof(DualSide))
     if type(x) is ArrayVar:
@@ -456,7 +456,7 @@ cdef int read_dual_side(object x, DualSide *side) except -1:
 
 
 cdef object forward_binary(Kernel u, object left, object right, object compute):
-    """A ufunc of two operands of an outermost forward level, at least one an array; None where that is not so."""
+    """Result of a ufunc of two operands of an outermost forward level, at least one an array; None for others."""
     cdef DualSide sides[2]
     cdef Level level
     cdef cnp.ndarray y, t, a = None, b = None
@@ -516,7 +516,7 @@ cdef object forward_binary(Kernel u, object left, object right, object compute):
 
 
 cdef int spread(object partial, const double *t, Py_ssize_t k, Py_ssize_t n, bint add, double *out) except -1:
-    """out (+)= partial times the tangents of one number."""
+    """out (+)= partial times the tangents of one scalar."""
     cdef cnp.ndarray p = <cnp.ndarray>np.ascontiguousarray(partial, dtype=float64)
     cdef const double *pv = <double *>cnp.PyArray_DATA(p)
     cdef Py_ssize_t i, j, step = 1 if cnp.PyArray_SIZE(p) == n else 0
