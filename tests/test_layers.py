@@ -19,21 +19,12 @@ ROOT = Path(__file__).resolve().parents[1] / "src" / "wengert"
 # What a module may import, lowest first.  A unit is a module or sub-package directly below `wengert`; it imports units
 # of the lines above its own.  Those of one set may import each other, those of different sets on a line may not.
 LAYERS = [
-<<<<<<< HEAD
-    [{"errors"}, {"features"}, {"dependence"}],
-    [{"registry"}],
-    [{"rules"}, {"core"}],
-    [{"numpy", "containers"}],
-    [{"transforms"}],
-    [{"program"}],
-=======
-    [{"errors"}, {"features"}],  # exceptions; what the installed Python and NumPy offer
+    [{"errors"}, {"features"}, {"dependence"}],  # exceptions; what the platform offers; words for dependence patterns
     [{"registry"}],  # a row for each function
     [{"rules"}, {"core"}],  # derivatives of functions; the engine: they meet in the registry
     [{"numpy", "containers"}],  # the proxy of NumPy; what holds arrays
     [{"transforms"}],  # functions of functions: grad, jacobian, vmap
     [{"program"}],  # a recording made reusable
->>>>>>> 2e7ceaf (test_layers checks sub-packages and circles of modules, of Cython and includes too)
     [{"sparse"}, {"cuda"}, {"checkpointing"}],
     [{"api"}],
     [{"implicit"}],
@@ -47,12 +38,16 @@ ALONE = {"_build"}
 # The same within a unit that has sub-packages: each imports itself and those before it.
 PARTS = {
     "core": [
+        "frames",  # the user's line of code
+        "advice",  # what to write there instead
         "levels",  # which derivative a value belongs to
+        "messages",  # texts of errors
         "rebind",  # f's code with other names
         "tape",  # the Wengert list and its reverse sweep
         "operands",  # values that are recorded, or carry tangents
         "dispatch",  # NumPy's protocols to rows of the registry
         "modes",  # sweeps of first and second order
+        "hooks",  # tells lower modules of higher ones
     ],
     "program": [
         "backends",  # filled in from above
@@ -69,19 +64,6 @@ PARTS = {
         "implicit_op",
         "specialise",  # a program for each kind of arguments, behind guards
     ],
-}
-
-# Imports that are still to be cut.
-KNOWN = {
-    ("wengert.core.levels", "wengert.core.dispatch.advice"),
-    ("wengert.core.levels", "wengert.core.dispatch.dispatch"),
-    ("wengert.core.tape.tape", "wengert.core.modes.forward"),
-    ("wengert.core.dispatch.dispatch", "wengert.core.modes.forward"),
-    ("wengert.core.dispatch.dispatch", "wengert.core.dispatch.flat"),
-    ("wengert.core.dispatch.dispatch", "wengert.core.dispatch.matrices"),
-    ("wengert.core.dispatch.dispatch", "wengert.core.dispatch.nan_check"),
-    ("wengert.core.modes.nested", "wengert.core.modes.forward"),
-    ("wengert.program.passes.loop_recovery", "wengert.program.vm.machine"),
 }
 
 PLACE = {
@@ -208,7 +190,7 @@ def complaint_within(unit, module, other):
 
 @pytest.fixture(scope="module")
 def imports():
-    return {module: {other for other in others if (module, other) not in KNOWN} for module, others in graph().items()}
+    return graph()
 
 
 def test_every_module_has_a_place_in_the_order():
