@@ -296,7 +296,7 @@ def test_numbers_that_all_depend_on_one_another_are_refused(monkeypatch):
     code, y, example = listed(lambda x: chained(x, 400))
     found = entries(code, code.inputs[0], y, example)
     assert len(found.indices) == 5 * 3 * K  # of the last five
-    monkeypatch.setattr("wengert.program.jacobian.accumulate._NUMBERS", 0)
+    monkeypatch.setattr("wengert.program.jacobian.accumulate._SCALAR_TERMS", 0)
     with pytest.raises(Refused, match="too many terms"):
         entries(code, code.inputs[0], y, example)
 
