@@ -93,10 +93,9 @@ def gathered(code: Listing, is_compiled: bool = False, runs: int = 1) -> Listing
     runs : int
         How often a call runs the list: looking for sums takes about a millisecond, which has to pay.
     """
-    op = code.op
-    if not (op == Op.PLACE).any():
+    if not simplify.has(code, Op.PLACE):
         return code
-    a, b, c = code.a, code.b, code.c
+    op, a, b, c = code.op, code.a, code.b, code.c
     is_part = (op == Op.PLACE) & (a >= 0)
     placed, added = np.flatnonzero(is_part), np.flatnonzero(op == _ADD)
     placed = placed[op[c[placed]] == _ADD]
