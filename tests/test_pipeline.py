@@ -423,10 +423,10 @@ def test_columns_of_an_opcode_are_as_specified(name):
         scalar = np.dtype(float), (), None
         v = code.inputs = [code.add(Op.INPUT, scalar, 0)]
         given = [v[0] if column.startswith("value") else 0 if column else -1 for column in columns]
-        message = {
-            "value": "has no operand where it reads one",
-            "": "has an operand that is not its own",
-        }.get(column, "." if column in ("value or -1", "named value or -1", "number of the input", "offset") else "not in its table")
+        message = "not in its table" if column.startswith("index") else "."
+        message = {"value": "has no operand where it reads", "": "has an operand that is not its own"}.get(
+            column, message
+        )
         given[k] = -1 if column == "value" else 4711 if column else 0
         code.outputs = [code.add(op, scalar, *given)]
         with pytest.raises(MalformedProgram, match=message):
